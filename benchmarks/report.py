@@ -76,11 +76,13 @@ def goals(results: Results) -> list[Goal]:
 
 
 def _of_fleet(fleet: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Goal]:
-    """A node costs the same in every fleet: ten percent is as much as two runs of one play differ."""
+    """A node costs the same in every fleet: ten percent is as much as two runs of one play differ. A ping
+    costs what is Ansible's own, and has no goal."""
     if len(fleet) < 2:
         return []
     few, many = (sorted(fleet, key=int)[place] for place in (0, -1))
     costs = {name: [fleet[count][name]["cpu"] / int(count) for count in (few, many)] for name in fleet[few]}
+    costs.pop("ping", None)
     memory = max(figures["memory"] for figures in fleet[many].values())
     return [
         *(

@@ -38,6 +38,7 @@ CONNECTION = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "benchmarks/connection")}
 _LOOK = 0.5
 
 PLAYS: dict[str, tuple[str, ...]] = {
+    "ping": (str(ROOT / "benchmarks/plays/ping.yml"),),
     "drift": (str(ROOT / "playbooks/drift.yml"),),
     "site --check": (str(ROOT / "playbooks/site.yml"), "--check"),
 }
@@ -146,6 +147,7 @@ def inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
     names = [f"gpu{number:05d}" for number in range(1, count + 1)]
     (folder / "differing").write_text("\n".join(names[::_DIFFERS]), encoding="utf-8")
     reach = {"ansible_connection": "simulated", "simulated_answers": str(folder)}
+    reach["ansible_python_interpreter"] = "/usr/bin/python3"
     path = folder / f"nodes-{count}.json"
     hosts = {name: {} for name in names}
     groups = {"training": {"hosts": hosts, "vars": reach}, "inference": {}, "fabric": {}}

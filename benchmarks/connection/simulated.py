@@ -36,6 +36,9 @@ from ansible.plugins.connection import ConnectionBase
 #: In the place of a node's name in the files
 NAME = b"@NAME@"
 
+#: In the module that Ansible sends for the floor, a play of one ping
+_PING = b"ansible.modules.ping"
+
 
 class Connection(ConnectionBase):  # type: ignore[misc]  # ansible has no types
     """The name ansible-core looks for."""
@@ -49,6 +52,8 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # ansible has no types
         return self
 
     def exec_command(self, cmd: str, in_data: bytes | None = None, sudoable: bool = True) -> Any:
+        if in_data is not None and _PING in in_data:
+            return 0, b'{"ping": "pong"}\n', b""
         if in_data is None or "mlnode call" not in cmd:
             raise AnsibleConnectionFailure(
                 f"this node is simulated, and knows questions to its agent only: {cmd}"

@@ -9,6 +9,7 @@ A name that is not in the table is left out.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -67,7 +68,9 @@ def _text(most: int) -> Form:
     def form(where: str, value: Any) -> str:
         if not isinstance(value, str):
             raise _wrong(where, "a text", value)
-        return paragraphs(value if len(value) <= most else value[:most] + _CUT)
+        # A setting that is right has its value four times, and all of an area have one reason: the controller
+        # keeps such texts of each node until the end of a play, and gets one that is the same object once.
+        return sys.intern(paragraphs(value if len(value) <= most else value[:most] + _CUT))
 
     return form
 
@@ -82,7 +85,7 @@ def _word(pattern: str) -> Form:
     def form(where: str, value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
             raise _wrong(where, f"a text like {pattern}", value)
-        return value
+        return sys.intern(value)
 
     return form
 

@@ -8,7 +8,9 @@ node each time. Where the agent is missing or another one, it is sent, and run f
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import shlex
 import zlib
 from dataclasses import dataclass
@@ -68,6 +70,12 @@ _NO_ASYNC = (
     "it acts on the node's answer, as it may have to send the agent, or to confirm a change over a new "
     "connection. Leave out async and poll; more nodes at a time is what forks are for"
 )
+
+
+# Ansible imports this before it forks for a host. A collection of garbage in a fork would write to all
+# objects that it shares with the controller's process, the answers of other nodes among them, and so copy
+# them. Python's manual has this use of gc.freeze.
+os.register_at_fork(after_in_child=gc.freeze)
 
 
 class NoAnswerError(Exception):

@@ -109,6 +109,15 @@ def test_what_a_node_really_says_is_understood(machine: Machine) -> None:
     assert agent_answer.checked("drift", drift) == drift
 
 
+def test_equal_texts_of_an_answer_are_one_object() -> None:
+    """The controller keeps the answers of all nodes, and pickle brings it an object once."""
+    read = agent_answer.read(json.dumps(ANSWER["drift"]))
+    [setting] = agent_answer.checked("drift", read)["settings"]
+    equal = [value for value in setting.values() if value == "ok"]
+    assert len(equal) == 7
+    assert len({id(value) for value in equal}) == 1
+
+
 @pytest.mark.parametrize("name", ANSWER)
 def test_a_value_of_another_type_is_named(name: str) -> None:
     """At every place, of every other type; null is a value of its own."""

@@ -38,7 +38,7 @@ Mounts = Mapping[str, Callable[[], Driver]]
 
 
 class _Ahead:
-    """What a thread makes while others look. It waits for a program, so that it takes no time from them."""
+    """A value that a thread makes while others look. It waits for a program, so that it takes no time from them."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         import threading  # only here: most commands start no program

@@ -83,7 +83,7 @@ class HostError(MlnodeError):
     # Made where it is read: most of a thousand in a check only say that a file is absent.
     @property
     def kernel(self) -> str:
-        """What the kernel said, or another reason."""
+        """The kernel's words, or another reason."""
         words = _kernel_words(self.errno, self.path) or self._detail
         return f"{words}: {self._cause}" if self._cause else words
 

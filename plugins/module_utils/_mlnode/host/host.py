@@ -38,7 +38,7 @@ Mounts = Mapping[str, Callable[[], Driver]]
 
 
 class _Ahead:
-    """A value that a thread makes while others look. It waits for a program, so that it takes no time from them."""
+    """A value made in a thread, beside others: it waits for a program, so that it takes no time from them."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         import threading  # only here: most commands start no program
@@ -57,7 +57,7 @@ class _Ahead:
             self._error = error
 
     def result(self) -> Any:
-        """What was made, or the error that it ended with."""
+        """The value. Raises the error that it ended with."""
         self._thread.join()
         if self._error is not None:
             raise self._error

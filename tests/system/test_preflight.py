@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import packages
 
@@ -99,7 +100,7 @@ class Net:
         playbook = str(ROOT / "playbooks/preflight.yml")
         return subprocess.run(
             [program, "-i", str(inventory), "-e", "preflight_group=nodes", playbook],
-            env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=120,
+            env={**ENVIRONMENT, "MLNODE_REPORT_JSON": str(folder / "report.json")}, capture_output=True, text=True, check=False, timeout=120,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -133,6 +134,15 @@ def rows(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
     return {name: (verdict, nodes) for verdict, name, nodes in re.findall(pattern, done.stdout, re.MULTILINE)}
 
 
+def reported(folder: pathlib.Path) -> set[str]:
+    """What the report has of node01 that is not as expected: names of checks."""
+    content = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "docs/schema/fleet.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(content, schema)
+    found = [one for one in content["findings"] if one["kind"] == "node_preflight"]
+    return {one["key"].split()[0] for one in found if "node01" in one["hosts"] and one["status"] == "fail"}
+
+
 def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
     net: Net, tmp_path: pathlib.Path
 ) -> None:
@@ -147,6 +157,7 @@ def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
     assert found["time_wait"] == ("warn", "1 of 3: node02")
     assert "packets of 9000 bytes do not arrive, 1500 do" in done.stdout
     assert "changed=0" in done.stdout
+    assert reported(tmp_path) == {"path_mtu_9000"}
     assert found["nic_drops"] == found["tcp_retransmits"] == ("skip", "3 of 3: node[01:03]")
     # The nodes have found each other. On a busy machine one connection of fifty may be late.
     assert found.get("tcp_connect", ("warn", ""))[0] == "warn"

@@ -18,12 +18,6 @@ def test_rounds_begin_and_end_by_arithmetic() -> None:
     assert made.end == 1000 + 3 * made.round_seconds
 
 
-def test_eight_rounds_of_eight_rails_take_less_than_three_minutes_whatever_the_number_of_nodes() -> None:
-    made = part.parse({**ASKED, "rounds": 8, "duration": 4})
-
-    assert made.end - made.start <= 180
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from . import guest_facts as facts

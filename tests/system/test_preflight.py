@@ -100,7 +100,8 @@ class Net:
         playbook = str(ROOT / "playbooks/preflight.yml")
         return subprocess.run(
             [program, "-i", str(inventory), "-e", "preflight_group=nodes", playbook],
-            env={**ENVIRONMENT, "MLNODE_REPORT_JSON": str(folder / "report.json")}, capture_output=True, text=True, check=False, timeout=120,
+            env={**ENVIRONMENT, "MLNODE_REPORT_JSON": str(folder / "report.json")},
+            capture_output=True, text=True, check=False, timeout=120,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 

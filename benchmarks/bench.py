@@ -14,16 +14,19 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from . import commands, effects, fleet, growth, others, report, simulated
+from . import campaigns, commands, effects, fleet, growth, others, report, simulated
 from .fleet import Fleet
 from .measure import BenchError
 
 #: For what does not depend on how many there are
 _SEVERAL = 4
 
+#: For a preflight and a campaign
+_MEASURED = 20
+
 PROGRAMS = pathlib.Path(sys.executable).parent
 
-PARTS = ("plays", "commands", "growth", "fleet")
+PARTS = ("plays", "campaigns", "commands", "growth", "fleet")
 #: Only where it is named: it is about values, and takes ten minutes.
 EFFECTS = "effects"
 
@@ -84,6 +87,15 @@ def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
                 results["plays"] = fleet.plays(made, counts, options.rounds, say)
                 results["others"] = others.others(made, _SEVERAL, options.rounds, say)
                 results["others_nodes"] = _SEVERAL
+            yield results
+        if "campaigns" in wanted:
+            names = [f"mlnode-bench-{number:03d}" for number in range(1, _MEASURED + 1)]
+            with fleet.started(Fleet(names, folder, PROGRAMS), say) as made:
+                figures = campaigns.of_nodes(made, folder, options.rounds, say)
+            results["campaigns"] = {"nodes": _MEASURED, "plays": figures}
+            yield results
+            figures = campaigns.results(folder, campaigns.MANY, PROGRAMS, say)
+            results["campaigns"] |= {"many": campaigns.MANY, "results": figures}
             yield results
         if "commands" in wanted:
             alone = Fleet([commands.NODE], folder, PROGRAMS, commands.recipe())

@@ -54,6 +54,8 @@ class Fleet:
         self._folder = folder
         self._programs = programs
         self._recipe = recipe
+        #: Of a node, beside what all have
+        self.variables: dict[str, dict[str, Any]] = {}
         self._known: list[tuple[str, str]] = []
 
     def ansible(self, count: int, *arguments: str, **variables: Any) -> list[str]:
@@ -66,7 +68,7 @@ class Fleet:
         ]
 
     def _inventory(self, count: int) -> pathlib.Path:
-        hosts = {name: {"lab_suite": _SUITE} for name in self.names[:count]}
+        hosts = {name: {"lab_suite": _SUITE, **self.variables.get(name, {})} for name in self.names[:count]}
         reach = {"ansible_ssh_common_args": f"-F {self._folder}/ssh_config"}
         path = self._folder / f"nodes-{count}.json"
         groups = {"training": {"hosts": hosts, "vars": reach}, "inference": {}, "fabric": {}}
@@ -85,10 +87,15 @@ class Fleet:
         measure.run(self.ansible(len(self.names), str(_SITE)), {})
 
     def sample(
-        self, count: int, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+        self,
+        count: int,
+        arguments: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        fine: Sequence[int] = (0,),
     ) -> Sample:
-        """One run of a play. Raises BenchError where a node is not as declared."""
-        return self._sample(count, self.ansible(count, *arguments), environment or {})
+        """One run of a play. Raises BenchError where it ends with another exit status, as where a node is not
+        as declared."""
+        return self._sample(count, self.ansible(count, *arguments), environment or {}, fine)
 
     def runner(self, count: int, arguments: Sequence[str]) -> Sample:
         """The same with ansible-runner, as AWX does it."""
@@ -99,9 +106,11 @@ class Fleet:
         given = ["--cmdline", " ".join(more)] if more else []
         return self._sample(count, [*command, str(self._inventory(count)), *given], {})
 
-    def _sample(self, count: int, command: Sequence[str], environment: Mapping[str, str]) -> Sample:
+    def _sample(
+        self, count: int, command: Sequence[str], environment: Mapping[str, str], fine: Sequence[int] = (0,)
+    ) -> Sample:
         before = self._spent(count)
-        found = measure.run(command, environment)
+        found = measure.run(command, environment, fine)
         cpu, received = (after - then for after, then in zip(self._spent(count), before))
         return Sample(found.wall, found.cpu, found.peak, cpu / 1e6, received)
 

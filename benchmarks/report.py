@@ -72,7 +72,26 @@ def goals(results: Results) -> list[Goal]:
             Goal(f"{name}, {times:g} times the machine", large[name] / small[name], 1.1 * times)
             for name in small
         ]
+    if "campaigns" in results:
+        found += _of_campaigns(results["campaigns"])
     return [*found, *_of_fleet(results.get("fleet", {}))]
+
+
+def _of_campaigns(found: Mapping[str, Any]) -> list[Goal]:
+    plays = found["plays"]
+    campaign = plays["campaign"]
+    nodes = f"{found['nodes']} nodes"
+    # Beside its rounds: Ansible reaches all nodes before, and collects and judges after.
+    most = campaign["planned"] + 2 * campaign["rounds"] + 10
+    goals = [
+        Goal(f"preflight to a ping play, {nodes}", plays["preflight"]["wall"] / plays["ping"]["wall"], 2),
+        Goal(f"campaign of {campaign['rounds']} rounds, {nodes}, s", campaign["wall"], most),
+    ]
+    for rails, figures in found.get("results", {}).items():
+        what = f"results of {found['many']} nodes, {rails} rails, MiB"
+        # The worst of those that hold them
+        goals.append(Goal(what, max(one["peak"] for one in figures.values()), 300))
+    return goals
 
 
 def _of_fleet(fleet: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Goal]:
@@ -123,17 +142,7 @@ def markdown(results: Results) -> str:
     )
     parts = [taken]
     for count, figures in results.get("plays", {}).items():
-        rows = [_play(name, one, int(count), figures["ping"]["wall"]) for name, one in figures.items()]
-        head = (
-            "play",
-            "wall s",
-            "to ping",
-            "controller CPU s/node",
-            "node CPU s",
-            "sent KiB/node",
-            "peak MiB",
-        )
-        parts.append(f"**{count} nodes**\n\n{_table(head, rows)}")
+        parts.append(f"**{count} nodes**\n\n{_plays(int(count), figures)}")
     if "others" in results:
         rows = [
             (name, one if isinstance(one, str) else f"{one['wall']:.2f} s")
@@ -169,6 +178,8 @@ def markdown(results: Results) -> str:
         rows = [_effect(one) for one in results["effects"]]
         head = ("figure", "A", "mean", "B", "mean", "effect of B", "load")
         parts.append(f"**Effects, A B B A {results['rounds']} times**\n\n{_table(head, rows)}")
+    if "campaigns" in results:
+        parts += _campaigns(results["campaigns"])
     if "fleet" in results:
         rows = [
             (
@@ -205,6 +216,33 @@ def _effect(one: Mapping[str, Any]) -> tuple[str, ...]:
         one["words"],
         f"{one['load']:.1f}",
     )
+
+
+def _campaigns(found: Mapping[str, Any]) -> list[str]:
+    campaign = found["plays"]["campaign"]
+    pairs = f"{campaign['pairs_measured']} of {campaign['pairs']} pairs have a result"
+    table = _plays(found["nodes"], found["plays"])
+    said = f"{pairs}; the rounds take {campaign['planned']:g} s."
+    parts = [f"**Measuring {found['nodes']} nodes**\n\n{table}\n{said}\n"]
+    rows = [
+        (name, rails, f"{one['wall']:.0f}", f"{one['cpu']:.1f}", f"{one['peak']:.0f}", _mib(one))
+        for rails, figures in found.get("results", {}).items()
+        for name, one in figures.items()
+    ]
+    if rows:
+        head = ("results", "rails", "wall s", "CPU s", "largest process MiB", "all processes MiB")
+        parts.append(f"**Results of {found['many']} nodes**\n\n{_table(head, rows)}")
+    return parts
+
+
+def _mib(one: Mapping[str, float]) -> str:
+    return f"{one['memory']:.0f}" if "memory" in one else "-"
+
+
+def _plays(count: int, figures: Mapping[str, Mapping[str, float]]) -> str:
+    head = ("play", "wall s", "to ping", "controller CPU s/node", "node CPU s", "sent KiB/node", "peak MiB")
+    rows = [_play(name, one, count, figures["ping"]["wall"]) for name, one in figures.items()]
+    return _table(head, rows)
 
 
 def _play(name: str, one: Mapping[str, float], count: int, floor: float) -> tuple[str, ...]:

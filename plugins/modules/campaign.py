@@ -172,9 +172,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import (
+    collect,
     kinds,
     part,
-    run,
     store,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
@@ -191,17 +191,24 @@ SLOT = {
 }
 
 
+def start(given: dict[str, Any], dry: bool) -> dict[str, Any]:
+    # Python compiles it on the node at each call, and a result is collected without it.
+    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import run
+
+    started = run.start(Host(mounts=run.MOUNTS), part.parse(given), given["sent"], dry=dry)
+    return {"ends": started.ends, "interfaces": [*started.interfaces]}
+
+
 def look(module: AnsibleModule) -> dict[str, Any]:
-    host = Host(mounts=run.MOUNTS)
     given = module.params
     if given["state"] == "started":
-        started = run.start(host, part.parse(given), given["sent"], dry=module.check_mode)
-        return {"ends": started.ends, "interfaces": [*started.interfaces]}
+        return start(given, dry=module.check_mode)
+    host = Host()
     if module.check_mode:
         there = store.read(host)
         done = there is not None and there.id == given["id"] and there.done
         return {"done": done, "answer": {}, "problem": "nothing is collected in check mode"}
-    collected = run.collect(host, given["id"], given["timeout"])
+    collected = collect.collect(host, given["id"], given["timeout"])
     return {"done": collected.done, "answer": collected.answer, "problem": collected.problem}
 
 

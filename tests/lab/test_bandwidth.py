@@ -8,16 +8,20 @@ How fast it is means nothing on emulated CPUs; that it is measured, judged and e
 from __future__ import annotations
 
 import json
+import pathlib
 import subprocess
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from . import guest_facts as facts
 from .collection import Collection, Hosts, Played
 from .machine import Machine
+
+SCHEMA = pathlib.Path(__file__).parents[2] / "docs/schema/campaign.schema.json"
 
 NODE, PEER = "10.9.0.2", "10.9.0.1"
 
@@ -165,6 +169,7 @@ def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) 
     pair.assert_nothing_runs()
     [path] = hosts.folder.glob("2*-*.json")
     document = json.loads(path.read_text())
+    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
     [measured] = document["pairs"]
     assert measured["reason"].endswith("no port has a rate, and fewer than 5 pairs are like this one")
     assert measured["gbits"] > LITTLE

@@ -147,14 +147,14 @@ def test_check_mode_and_a_machine_on_which_something_runs(net: Net, tmp_path: pa
 
 SCRIPT = """
 import json, sys, time
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import part, run
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import collect, part, run
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
 host = Host(mounts=run.MOUNTS)
 asked = json.loads(sys.argv[1])
 if asked:
     run.start(host, part.parse(asked), time.time())
 else:
-    print(json.dumps(run.collect(host, "spring", 20)._asdict()))
+    print(json.dumps(collect.collect(host, "spring", 20)._asdict()))
 """
 
 

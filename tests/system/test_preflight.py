@@ -7,12 +7,14 @@ Three nodes at 10.9.0.1 to 10.9.0.3 behind one switch, all with an MTU of 9000.
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 
+import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import namespaces
 
@@ -51,7 +53,8 @@ class Net(namespaces.Net):
     def preflight(self, folder: pathlib.Path, *names: str) -> subprocess.CompletedProcess[str]:
         """The playbook, with each namespace as a node."""
         hosts = {name: {"ansible_host": f"10.9.0.{self.nodes.index(name) + 1}"} for name in names}
-        return self.play(folder, "preflight.yml", "nodes", hosts, "-e", "preflight_group=nodes")
+        given = {"preflight_group": "nodes", "mlnode_report_json": str(folder / "report.json")}
+        return self.play(folder, "preflight.yml", "nodes", hosts, "-e", json.dumps(given))
 
 
 @pytest.fixture
@@ -71,6 +74,15 @@ def rows(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
     return {name: (verdict, nodes) for verdict, name, nodes in re.findall(pattern, done.stdout, re.MULTILINE)}
 
 
+def reported(folder: pathlib.Path) -> set[str]:
+    """What the report has of node01 that is not as expected: names of checks."""
+    content = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    schema = json.loads((namespaces.ROOT / "docs/schema/fleet.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(content, schema)
+    found = [one for one in content["findings"] if one["kind"] == "node_preflight"]
+    return {one["key"].split()[0] for one in found if "node01" in one["hosts"] and one["status"] == "fail"}
+
+
 def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
     net: Net, tmp_path: pathlib.Path
 ) -> None:
@@ -85,6 +97,7 @@ def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
     assert found["time_wait"] == ("warn", "1 of 3: node02")
     assert "packets of 9000 bytes do not arrive, 1500 do" in done.stdout
     assert "changed=0" in done.stdout
+    assert reported(tmp_path) == {"path_mtu_9000"}
     assert found["nic_drops"] == found["tcp_retransmits"] == ("skip", "3 of 3: node[01:03]")
     # The nodes have found each other. On a busy machine one connection of fifty may be late.
     assert found.get("tcp_connect", ("warn", ""))[0] == "warn"

@@ -10,11 +10,14 @@ import subprocess
 import sys
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.benchmarks import effects, measure, report
+from ansible_collections.mlnode.tuning.benchmarks import campaigns, effects, measure, report
 from ansible_collections.mlnode.tuning.benchmarks.effects import Experiment
 from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
+from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
+from ansible_collections.mlnode.tuning.plugins.filter.campaign_report import campaign_report
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -49,6 +52,21 @@ def results() -> dict[str, Any]:
             "mlnode check": command(0.03),
             "tuned-adm verify": command(0.5),
         },
+        "campaigns": {
+            "nodes": 20,
+            "plays": {
+                "ping": play(3.0),
+                "preflight": play(7.5),
+                "campaign": {**play(130.0), "rounds": 8, "planned": 112.0, "pairs": 80, "pairs_measured": 79},
+            },
+            "many": 1024,
+            "results": {
+                "1": {
+                    "campaign.yml": {"wall": 200.0, "cpu": 90.0, "peak": 200.0, "memory": 400.0},
+                    "mlnode-results compare": {"wall": 4.0, "cpu": 3.0, "peak": 310.0},
+                }
+            },
+        },
         "growth": {"1": {"plan": 1.0}, "2": {"plan": 2.0}, "4": {"plan": 4.5}},
         "fleet": {
             "100": {"drift": {"wall": 7.0, "cpu": 8.0, "peak": 70.0, "memory": 90.0}},
@@ -78,6 +96,9 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "site --check, no agent, sent KiB/node, 10 nodes": (0.4, True),
         "CPU of drift.yml per node, most nodes to fewest": (0.25, True),
         "mlnode check to tuned-adm verify": (0.06, True),
+        "preflight to a ping play, 20 nodes": (2.5, False),
+        "campaign of 8 rounds, 20 nodes, s": (130.0, True),
+        "results of 1024 nodes, 1 rails, MiB": (310.0, False),
         "plan, 4 times the machine": (4.5, False),
         "drift, controller CPU per node, 2000 nodes to 100": (1.12, False),
         "memory of the controller, 2000 nodes, MiB": (1600.0, False),
@@ -93,6 +114,9 @@ def test_the_table_has_all_of_it() -> None:
     assert "| mlnode check | 30 | 3.0 | 30 | 10 |" in text
     assert "| plan | 1.000 | 2.000 | 4.500 |" in text
     assert "| drift | 2000 | 150 | 180.0 | 90 | 300 | 1600 |" in text
+    assert "| preflight | 7.50 | 2.50 | 0.05 | 0.10 | 0 | 60 |" in text
+    assert "79 of 80 pairs have a result; the rounds take 112 s." in text
+    assert "| campaign.yml | 1 | 200 | 90.0 | 200 | 400 |" in text
     assert "| site --check to a ping play, 4 nodes | 2.10 | 2 | **no** |" in text
 
 
@@ -100,11 +124,26 @@ def test_a_part_of_it_is_told_alone() -> None:
     some = {
         name: value
         for name, value in results().items()
-        if name not in ("plays", "others", "commands", "fleet")
+        if name not in ("plays", "others", "campaigns", "commands", "fleet")
     }
 
     assert [goal.what for goal in report.goals(some)] == ["plan, 4 times the machine"]
     assert "nodes**" not in report.markdown(some)
+
+
+def test_simulated_nodes_answer_a_campaign_as_real_ones_do(tmp_path: pathlib.Path) -> None:
+    hosts = json.loads(campaigns.inventory(tmp_path, 6, 2).read_text("utf-8"))["training"]["hosts"]
+    plan = campaign_plan({name: own["campaign_addresses"] for name, own in hosts.items()}, rounds=8)
+    states = [
+        {name: json.loads((tmp_path / f"{state}-{name}.json").read_text("utf-8")) for name in hosts}
+        for state in ("started", "collected")
+    ]
+
+    report = campaign_report(plan, *states, {"id": "x", "begin": 0.0, "duration": 4, "streams": 4})
+
+    schema = json.loads((ROOT / "docs/schema/campaign.schema.json").read_text("utf-8"))
+    jsonschema.validate(report["document"], schema)
+    assert (report["document"]["verdict"], len(report["document"]["pairs"])) == ("pass", 5 * 3 * 2)
 
 
 def test_an_effect_is_told_with_its_interval() -> None:

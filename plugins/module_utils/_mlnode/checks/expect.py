@@ -14,13 +14,20 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Collection, Iterator, Mapping, Optional, Tuple
 
-from ..knobs.qos import parse as qos_parse
 from ..model import schema
 from ..model.errors import DeclarationError
 from ..model.record import dataclass, field, regex
 from ..topology.model import RdmaDevice
 from . import pcie_values
 from . import rdma_values as values
+
+
+def _qos(where: str, raw: Any) -> Any:
+    # Python compiles it on the node at each call, and few declare it.
+    from ..knobs.qos import parse
+
+    return parse.expected(where, raw)
+
 
 #: Key of one port or device → how it is read. What each means: docs/checks/rdma_check.md
 PORT_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
@@ -42,7 +49,7 @@ PORT_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "rdma_cm_tos": values.tos,
     "counters": values.counters,
     "ber": values.ber,
-    "qos": qos_parse.expected,
+    "qos": _qos,
     **pcie_values.DEVICE_KEYS,
 }
 

@@ -13,7 +13,7 @@ from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.schema import Option
-from . import kinds, rdma
+from . import kinds
 from .kind import Device, Part, Slot
 
 #: How long a result waits to be collected, in seconds, before it is removed
@@ -74,8 +74,12 @@ def parse(raw: Mapping[str, Any]) -> Part:
 
 
 def _devices(raw: Sequence[Any], rails: int) -> tuple[Device, ...]:
-    if raw and len(raw) != rails:
+    if not raw:
+        return ()
+    if len(raw) != rails:
         raise DeclarationError(f"devices: there are {len(raw)}, and {rails} addresses")
+    from . import rdma  # which brings the checks of RDMA along
+
     found = [rdma.device(one) for one in raw]
     for text, one in zip(raw, found):
         if one is None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's side of a campaign: it is started, runs its rounds by itself, and is collected."""
+"""The node's side of a campaign: it is started, and runs its rounds by itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOUNTS = facts.MOUNTS
 _WATCHED = 1.0
 _IDLE = 0.05
 
-#: How often it is looked whether a campaign is over, or was collected, in seconds
+#: How often it is looked whether a campaign was collected, in seconds
 _PAUSE = 0.5
 
 #: A work that goes on when this process has ended
@@ -41,14 +41,6 @@ class Started(NamedTuple):
 
     ends: float
     interfaces: tuple[str, ...]
-
-
-class Collected(NamedTuple):
-    """done: all rounds were over. answer: empty where there is none, and problem then has why."""
-
-    done: bool
-    answer: dict[str, Any]
-    problem: str = ""
 
 
 def start(
@@ -190,24 +182,3 @@ def _is_wanted(host: Host, part: Part) -> bool:
     except MlnodeError:
         return False
     return state is not None and state.id == part.id
-
-
-# -- the end -----------------------------------------------------------------------------------------
-
-
-def collect(host: Host, name: str, seconds: float, clock: Clock = Clock()) -> Collected:  # noqa: B008  # no state
-    """The result of a campaign, which is gone from the node then, and ends if it is not over in so many
-    seconds.
-    Raises HostError, StoreError."""
-    end = clock.now() + seconds
-    while True:
-        state = store.read(host)
-        if state is None:
-            return Collected(False, {}, "no campaign was started here, or its result has gone")
-        if state.id != name:
-            return Collected(False, {}, f"the campaign {state.id} is here, and not {name}")
-        if state.done or clock.now() >= end:
-            break
-        clock.sleep(_PAUSE)
-    store.remove(host)
-    return Collected(state.done, state.answer, "" if state.done else "it was not over, and was ended")

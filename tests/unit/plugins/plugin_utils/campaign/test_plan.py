@@ -116,6 +116,17 @@ def test_slots_of_a_plan_name_own_address_first_and_the_rails_that_both_have() -
     }
 
 
+@pytest.mark.parametrize("kind", ["tcp", "rdma_bw", "rdma_lat"])
+def test_eight_rounds_of_232_nodes_with_eight_rails_take_less_than_three_minutes(kind: str) -> None:
+    addresses = {f"gpu{at}": [f"10.{rail}.0.{at}" for rail in range(8)] for at in range(1, 233)}
+
+    made = schedule.document(schedule.nodes(addresses, {}, kind=kind), kind, schedule.ROUNDS, 0, 4)
+
+    assert {len(slots) for slots in made["slots"].values()} == {8}
+    assert {len(slot["rails"]) for slots in made["slots"].values() for slot in slots} == {8}
+    assert made["rounds"] * made["round_seconds"] <= 180
+
+
 @pytest.mark.parametrize(
     ("addresses", "said"),
     [

@@ -15,9 +15,8 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import compa
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results.campaigns import campaign
 from mlnode.model.errors import MlnodeError
 
-SCHEMA = json.loads(
-    (pathlib.Path(__file__).parents[5] / "docs/schema/comparison.schema.json").read_text("utf-8")
-)
+SCHEMAS = pathlib.Path(__file__).parents[5] / "docs/schema"
+SCHEMA = json.loads((SCHEMAS / "comparison.schema.json").read_text("utf-8"))
 
 
 def compared(a: dict[str, Any], b: dict[str, Any]) -> compare.Comparison:
@@ -295,6 +294,12 @@ def test_a_file_without_end_is_not_read(tmp_path: pathlib.Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(path: str) -> None:
     with pytest.raises(MlnodeError, match=f"cannot read {path}: "):
         result.load(pathlib.Path(path))
+
+
+def test_what_these_tests_read_is_what_a_campaign_writes() -> None:
+    written = campaign(16, 1, slow={"gpu002": 0.8}, silent=("gpu005",), leaves=4)
+
+    jsonschema.validate(written, json.loads((SCHEMAS / "campaign.schema.json").read_text("utf-8")))
 
 
 def test_a_second_look_counts_where_the_first_has_nothing() -> None:

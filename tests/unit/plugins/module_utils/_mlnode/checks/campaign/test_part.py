@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import ASKED, SLOT
-from mlnode.checks.campaign import part
+from mlnode.checks.campaign import kinds, part
 from mlnode.model.errors import DeclarationError
 
 
@@ -18,10 +18,9 @@ def test_rounds_begin_and_end_by_arithmetic() -> None:
     assert made.end == 1000 + 3 * made.round_seconds
 
 
-def test_eight_rounds_of_eight_rails_take_less_than_three_minutes_whatever_the_number_of_nodes() -> None:
-    made = part.parse({**ASKED, "rounds": 8, "duration": 4})
-
-    assert made.end - made.start <= 180
+@pytest.mark.parametrize("name", kinds.NAMES)
+def test_a_kind_has_the_name_by_which_it_is_found(name: str) -> None:
+    assert name == kinds.of(name).NAME
 
 
 @pytest.mark.parametrize(

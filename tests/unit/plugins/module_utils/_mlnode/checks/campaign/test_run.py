@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import (
     served,
 )
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import job
-from mlnode.checks.campaign import part, run, scope, store
+from mlnode.checks.campaign import collect, part, run, scope, store
 from mlnode.checks.campaign.kind import Part
 from mlnode.checks.campaign.part import KEEP
 from mlnode.host.system import Finished
@@ -304,7 +304,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing(node: CampaignMachine, 
 
 
 def test_nothing_to_collect(node: CampaignMachine, time: Time) -> None:
-    found = run.collect(node, "spring-1", 5, time.clock)
+    found = collect.collect(node, "spring-1", 5, time.clock)
 
     assert (found.done, found.answer) == (False, {})
     assert found.problem == "no campaign was started here, or its result has gone"
@@ -313,14 +313,17 @@ def test_nothing_to_collect(node: CampaignMachine, time: Time) -> None:
 def test_another_campaign_is_not_collected(node: CampaignMachine, time: Time) -> None:
     run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: None)
 
-    assert "the campaign spring-1 is here, and not other" in run.collect(node, "other", 0, time.clock).problem
+    assert (
+        "the campaign spring-1 is here, and not other"
+        in collect.collect(node, "other", 0, time.clock).problem
+    )
     assert node.exists(FILE)
 
 
 def test_one_that_is_not_over_is_ended(node: CampaignMachine, time: Time) -> None:
     run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: None)
 
-    found = run.collect(node, "spring-1", 5, time.clock)
+    found = collect.collect(node, "spring-1", 5, time.clock)
 
     assert (found.done, found.problem) == (False, "it was not over, and was ended")
     assert found.answer["slots"] == []
@@ -334,7 +337,7 @@ def test_a_damaged_file_is_named(node: CampaignMachine, time: Time, text: str) -
     node.put(FILE, text)
 
     with pytest.raises(StoreError, match=FILE):
-        run.collect(node, "spring-1", 0, time.clock)
+        collect.collect(node, "spring-1", 0, time.clock)
 
 
 # -- a scope of systemd ---------------------------------------------------------------------------

@@ -119,9 +119,12 @@ def test_a_peer_that_does_not_come_is_unknown(
     assert found["tcp_connect"] is Verdict.UNKNOWN
 
 
-def test_a_peer_without_an_address_or_a_route_is_unknown_twice(tmp_path: pathlib.Path, port: int) -> None:
+@pytest.mark.parametrize("kind", ["unreachable", "local"])
+def test_a_peer_without_an_address_or_a_route_to_another_node_is_unknown_twice(
+    tmp_path: pathlib.Path, port: int, kind: str
+) -> None:
     machine = Node(str(tmp_path))
-    machine.kinds[B] = "unreachable"
+    machine.kinds[B] = kind
     checks = look(machine, port, "gpu9.invalid", B)
     lost = [(check.name, check.target, check.verdict) for check in checks if check.target != "node"]
     assert lost == [

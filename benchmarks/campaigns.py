@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Costs of measuring a fleet: a preflight beside a ping, a campaign beside the time of its own plan, and the
+memory of a controller with the results of many nodes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..plugins.filter.campaign_plan import campaign_plan
+from ..plugins.module_utils._mlnode.checks.campaign import tcp
+from ..plugins.module_utils._mlnode.checks.campaign.kind import End, Part, Rail
+from ..plugins.module_utils._mlnode.linux.iperf3 import Measured
+from . import measure, simulated
+from .fleet import PLAYS, ROOT, Fleet, podman
+from .measure import BenchError
+
+CAMPAIGN = str(ROOT / "playbooks/campaign.yml")
+PREFLIGHT = str(ROOT / "playbooks/preflight.yml")
+
+_ROUNDS = 8
+
+#: Mb/s that leave a container: so little that two cores carry it for all of them at once
+_MBIT = 40
+
+#: Nodes of which a controller has the results, and how many rails they have: those of eight GPUs, and one
+MANY = 1024
+RAILS = (1, 8)
+
+
+def of_nodes(made: Fleet, folder: pathlib.Path, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """Play → figures: a ping and a preflight of all nodes by turns, and one campaign."""
+    count = len(made.names)
+    found = podman("inspect", "--format={{.NetworkSettings.IPAddress}}", *made.names).split()
+    addresses = {name: [one] for name, one in zip(made.names, found)}
+    made.variables = {name: {"campaign_addresses": own} for name, own in addresses.items()}
+    measured = {
+        "ping": functools.partial(made.sample, count, PLAYS["ping"]),
+        # What a container lacks is unknown, and no failure.
+        "preflight": functools.partial(made.sample, count, (PREFLIGHT,)),
+    }
+    made.sample(count, PLAYS["ping"])  # the first one opens the connections
+    figures = measure.document(measure.interleaved(rounds, measured, say))
+    plan = campaign_plan(addresses, rounds=_ROUNDS)
+    return {**figures, "campaign": {**_campaign(made, folder / "campaigns"), "planned": planned(plan)}}
+
+
+def _campaign(made: Fleet, results: pathlib.Path) -> dict[str, float]:
+    for name in made.names:
+        shape = f"dev eth0 root tbf rate {_MBIT}mbit burst 32k latency 50ms"
+        podman("exec", name, "tc", "qdisc", "replace", *shape.split())
+    options = {"campaign_rounds": _ROUNDS, "campaign_second_look": False, "campaign_results": str(results)}
+    # On a busy machine a pair may be slow, or have no result, which the number of them says.
+    arguments = (CAMPAIGN, f"--extra-vars={json.dumps(options)}")
+    sample = made.sample(len(made.names), arguments, fine=(0, 2))
+    seen = _document(results)["coverage"]
+    pairs = {"pairs": seen["pairs_planned"], "pairs_measured": seen["pairs_measured"]}
+    return {**sample.document(), "rounds": _ROUNDS, **pairs}
+
+
+def planned(plan: Mapping[str, Any]) -> float:
+    """Seconds from the first round to the end of the last one."""
+    return float(plan["rounds"] * plan["round_seconds"])
+
+
+def _document(results: pathlib.Path) -> dict[str, Any]:
+    [path] = results.glob("*.json")
+    content: dict[str, Any] = json.loads(path.read_bytes())
+    return {**content, "path": path}
+
+
+# -- results of many nodes ------------------------------------------------------------------------------
+
+
+def results(
+    folder: pathlib.Path, count: int, programs: pathlib.Path, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Number of rails → play or command → figures of one run over so many simulated nodes."""
+    found: dict[str, Any] = {}
+    for rails in RAILS:
+        found[str(rails)] = _results(folder, count, rails, programs)
+        peaks = {name: one["peak"] for name, one in found[str(rails)].items()}
+        say(f"results of {count} nodes, {rails} rails: {peaks} MiB")
+    return found
+
+
+def _results(folder: pathlib.Path, count: int, rails: int, programs: pathlib.Path) -> dict[str, Any]:
+    kept = folder / f"campaigns-{rails}"
+    # These nodes answer at once. A round lasts a second at least, whatever it is planned for.
+    options = {"campaign_rounds": _ROUNDS, "campaign_lead": 0, "campaign_duration": 2}
+    command = [str(programs / "ansible-playbook"), f"--inventory={inventory(folder, count, rails)}", CAMPAIGN]
+    options["campaign_results"] = str(kept)  # type: ignore[assignment]
+    played = simulated.play([*command, f"--extra-vars={json.dumps(options)}"])
+    document = _document(kept)
+    if document["verdict"] != "pass":
+        raise BenchError(f"a campaign of simulated nodes ends with {document['verdict']}")
+    path = document["path"]
+    compared = measure.run([str(ROOT / "scripts/mlnode-results"), "compare", str(path), str(path)], {})
+    return {
+        "campaign.yml": {**played, "bytes": path.stat().st_size},
+        "mlnode-results compare": compared.document(),
+    }
+
+
+def inventory(folder: pathlib.Path, count: int, rails: int) -> pathlib.Path:
+    """The path of one with so many simulated nodes, whose answers are in the same folder."""
+    addresses = {
+        f"gpu{number:05d}": [f"10.{rail}.{number // 250}.{number % 250 + 1}" for rail in range(rails)]
+        for number in range(count)
+    }
+    plan = campaign_plan(addresses, rounds=_ROUNDS)
+    for name, slots in plan["slots"].items():
+        answer = {
+            "kernel": "6.12.0", "declarations": {"node": "0123456789abcdef"}, "rails": [_RAIL] * rails,
+            "slots": [one for slot in slots if not slot["serves"] for one in _measured(slot)], "served": [],
+            "contained": f"mlnode-campaign-{name}.scope",
+        }  # fmt: skip
+        _write(folder / f"started-{name}.json", {"ends": 1.0, "interfaces": ["eth0"] * rails})
+        _write(folder / f"collected-{name}.json", {"done": True, "problem": "", "answer": answer})
+    reach = {
+        "ansible_connection": "simulated",
+        "simulated_answers": str(folder),
+        "ansible_python_interpreter": "/usr/bin/python3",
+    }
+    hosts = {name: {"campaign_addresses": own} for name, own in addresses.items()}
+    path = folder / f"measured-{count}-{rails}.json"
+    _write(path, {"training": {"hosts": hosts, "vars": reach}})
+    return path
+
+
+_RAIL = {
+    "interface": "eth0", "device": "", "speed_mbit": 100_000, "mtu": 9000, "driver": "mlx5_core",
+    "firmware": "28.39.1002", "pcie": [{"address": "0000:17:00.0", "gigatransfers": 16.0, "lanes": 16}],
+}  # fmt: skip
+
+#: One of four streams that fill a port of 100 Gb/s for four seconds
+_STREAM = Measured(bits=98e9, seconds=4.0, rates=(24.5e9,) * 4, cpu=41.3, peer_cpu=52.7, retransmits=12)
+
+
+def _measured(slot: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Its rails, as a node answers them that measures."""
+    part = Part("bench", tcp, 0.0, _ROUNDS, 4, 4, 18600, (), ())
+    found = []
+    for number, (here, there) in enumerate(slot["rails"]):
+        client = tcp.flows(part, Rail(here, there, number, End("eth0")), 1)[0].client
+        answer = tcp.answer([[_STREAM] * 4] * tcp.STEPS, 64)
+        evidence = {"command": " ".join(client), "interface": "eth0", **answer["evidence"]}
+        place = {"round": slot["round"], "rail": number, "reason": ""}
+        found.append({**place, **answer, "evidence": evidence})
+    return found
+
+
+def _write(path: pathlib.Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")

@@ -1,0 +1,75 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A first campaign as its page has it, in the project that the README has made, and its result."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import jsonschema
+import pytest
+
+ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
+SSH = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ssh_config")
+SCRIPT = "collections/ansible_collections/mlnode/tuning/scripts/mlnode-results"
+PAIR = ["gpu001.example", "gpu002.example"]
+#: A link that a busy machine fills evenly, too
+LINK = "rate 100mbit burst 32k latency 50ms"
+
+
+@pytest.fixture(scope="session")
+def walk(walked, project, readme):
+    """In the project of the README, once the collection is there."""
+    walked(readme.partition("## First run\n")[0])
+    text = (ROOT / "docs/checks/campaign.md").read_text(encoding="utf-8")
+    section = text.partition("## A first campaign\n")[2].partition("\n## ")[0]
+    (variables,) = re.findall(r"`host_vars/gpu001\.example\.yml`.*?:\n\n```yaml\n(.*?)```", section, re.S)
+    nodes = re.findall(r"^Host (gpu\S+)\n +HostName (\S+)$", SSH.read_text(encoding="utf-8"), re.M)
+    assert len(nodes) == 3
+    (project / "host_vars").mkdir()
+    for name, address in nodes:
+        own = variables.replace("10.0.0.1", address)
+        (project / f"host_vars/{name}.yml").write_text(own, encoding="utf-8")
+        shape = ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *LINK.split()]
+        subprocess.run(["podman", "exec", name, *shape], check=True)
+    return walked(section)
+
+
+def test_every_node_is_looked_at_and_reached(walk):
+    assert [walk.of("name=iperf3").status, walk.of("preflight").status] == [0, 0]
+    assert not re.search(r"(fail|unknown) +path_mtu", walk.of("preflight").output)
+
+
+def test_a_pair_is_measured_and_not_proven(walk):
+    campaign = walk.of("tuning.campaign")
+
+    assert campaign.status == 2
+    assert "coverage: 1 of 1 planned pairs measured, of 1 that there are" in campaign.output, campaign.output
+    assert "unknown: 2 nodes: 2 unknown" in campaign.output
+
+
+def test_the_result_is_of_its_schema_and_is_read_back(walk):
+    (path,) = (walk.folder / "campaigns").glob("*.json")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    schema = (ROOT / "docs/schema/campaign.schema.json").read_text(encoding="utf-8")
+    jsonschema.validate(content, json.loads(schema))
+    (pair,) = content["pairs"]
+    assert 0.05 < pair["gbits"] < 0.1
+    assert [node["name"] for node in content["nodes"]] == PAIR
+
+    compared = walk.run(f"{SCRIPT} compare --json {path} {path}")
+
+    # Of one pair the noise is not known, so that nothing is said to be the same.
+    assert compared.status == 3, compared.output
+    found = json.loads(compared.output)
+    assert [node["name"] for node in found["nodes"]] == PAIR
+
+
+def test_nothing_is_left_on_a_node(walk, host):
+    del walk
+    assert host.run("ls /run/mlnode/campaign* 2>/dev/null").stdout == ""
+    assert host.run("pgrep -x iperf3").stdout == ""

@@ -20,7 +20,6 @@ import yaml
 from ansible_collections.mlnode.tuning.tests.system import packages
 from ansible_collections.mlnode.tuning.tests.system.prometheus import Exporter, Server, wait_for
 from ansible_collections.mlnode.tuning.tests.unit import nodes
-from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from mlnode.agent import declare, history, metrics
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
@@ -38,6 +37,8 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"{node_exporter.DEBIAN}/{node_exporter.FILE}"
 #: Seconds between two checks in the test of the whole way
 PERIOD = 4.0
+#: Of nodes, made at random, the same in each run
+STATES = 1000
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +129,7 @@ def _survey(random_: random.Random) -> Survey:
 
     def text() -> str:
         alphabet = 'a"\\\n{}=,#é\x00\x7f\u2028\udcff\U0001f600 '
-        return "".join(random_.choice(alphabet) for _ in range(random_.randrange(30)))
+        return "".join(random_.choices(alphabet, k=random_.randrange(30)))
 
     rows = []
     for number in range(random_.randrange(120)):
@@ -143,16 +144,31 @@ def _survey(random_: random.Random) -> Survey:
     return Survey(tuple(rows), tuple(errors))
 
 
-def test_promtool_takes_any_state_of_a_node(
+def test_promtool_and_node_exporter_take_any_state_of_a_node(
     programs: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = watched(tmp_path / "node")
-    for seed in range(50 * EFFORT):
+    """All of them in one start of each program, with the number of the state in each name: one text may have
+    a metric once."""
+    node, folder = watched(tmp_path / "node"), tmp_path / "states"
+    folder.mkdir()
+    texts = []
+    for seed in range(STATES):
         survey = _survey(random.Random(seed))
         monkeypatch.setattr(metrics, "survey", lambda _host, survey=survey: survey)
         text = metrics.look(node).text
         assert len(series_of(text)) <= metrics.SERIES + metrics.LISTED
-        promtool(programs, "check", "metrics", given=text)
+        texts.append(re.sub(r"^((?:# (?:HELP|TYPE) )?mlnode_)", rf"\g<1>state{seed}_", text, flags=re.M))
+        (folder / f"{seed}.prom").write_text(texts[-1], encoding="utf-8")
+    promtool(programs, "check", "metrics", given="".join(texts))
+    exporter = Exporter(programs, str(folder))
+    exporter.start()
+    try:
+        found = exporter.metrics()
+    finally:
+        exporter.stop()
+    assert "\nnode_textfile_scrape_error 0\n" in found
+    taken = [line for line in series_of(found) if line.startswith("mlnode_state")]
+    assert len(taken) == sum(len(series_of(text)) for text in texts)
 
 
 def series_of(text: str) -> list[str]:

@@ -19,8 +19,8 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.system import packages
 from ansible_collections.mlnode.tuning.tests.system.prometheus import Exporter, Server, wait_for
-from ansible_collections.mlnode.tuning.tests.unit import nodes
-from mlnode.agent import declare, history, metrics
+from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
+from mlnode.agent import declare, history, metrics, pull
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared
@@ -37,6 +37,7 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"{node_exporter.DEBIAN}/{node_exporter.FILE}"
 #: Seconds between two checks in the test of the whole way
 PERIOD = 4.0
+AREAS = {"sysctl": {"settings": {"vm.swappiness": 10}}, "metrics": {"textfile_directory": "auto"}}
 #: Of nodes, made at random, the same in each run
 STATES = 1000
 
@@ -182,10 +183,14 @@ def watched(folder: pathlib.Path) -> nodes.Node:
     """A node with a declaration and the timer."""
     node = nodes.made(nodes.CASES["metrics"], folder)
     nodes.install(node)
-    areas = {"sysctl": {"settings": {"vm.swappiness": 10}}, "metrics": {"textfile_directory": "auto"}}
+    declared_as(node, AREAS)
+    return node
+
+
+def declared_as(node: nodes.Node, areas: dict[str, Any]) -> None:
     order = declare.Order("node", KINDS, areas, tuple(KINDS), whole=True, after=history.record)
     assert not declare.run(node, order).failed
-    return node
+    node.forget()
 
 
 class Watch:
@@ -305,15 +310,51 @@ def test_a_part_of_a_node_that_cannot_be_checked(watch: Watch) -> None:
     watch.wait("MlnodeCheckFailed", fires=False)
 
 
+def test_a_node_whose_pull_is_refused(watch: Watch, tmp_path: pathlib.Path) -> None:
+    def turn() -> None:
+        watch.node.forget()
+        pull.pull(watch.node)
+
+    def fires() -> bool:
+        turn()
+        watch.check()
+        return bool(watch.server.alerts().get("MlnodePullStale"))
+
+    public = pull_site.key(tmp_path / "right")
+    pull_site.key(tmp_path / "wrong")
+    with pull_site.serving() as site:
+        spec = {"url": site.url, "node": pull_site.NODE, "signers": [public]}
+        document = pull_site.document(1, pull_site.declaration({**AREAS, "pull": spec}))
+        path = f"/mlnode/{pull_site.NODE}.signed"
+        declared_as(watch.node, {**AREAS, "pull": spec})
+        site.files[path] = pull_site.signed(document, tmp_path / "right")
+        turn()
+        site.files[path] = pull_site.signed(document, tmp_path / "wrong")
+        wait_for(fires)
+        [alert] = watch.server.alerts()["MlnodePullStale"]
+        assert alert["verdict"] == "refused"
+        [panel] = [panel for panel in dashboard()["panels"] if panel["title"] == "Pulls"]
+        [row] = watch.server.query(panel["targets"][0]["expr"].replace("$job", ".+"))
+        assert row["metric"]["verdict"] == "refused"
+        site.files[path] = pull_site.signed(document, tmp_path / "right")
+        wait_for(lambda: not fires())
+    declared_as(watch.node, AREAS)
+
+
+def dashboard() -> dict[str, Any]:
+    path = OBSERVABILITY / "dashboards" / "mlnode.json"
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
 def test_each_query_of_the_dashboard(watch: Watch) -> None:
-    """Each is one, and those that a node without RDMA has an answer to have one."""
+    """Each is one, and those that a node without RDMA and pulls has an answer to have one."""
     watch.node.put(SWAPPINESS, "60\n")
     watch.wait("MlnodeDrift")
     records = "job_area_setting_cause_status:mlnode_drift:count"
     wait_for(lambda: bool(watch.server.query(records)))
-    dashboard = json.loads((OBSERVABILITY / "dashboards" / "mlnode.json").read_text(encoding="utf-8"))
-    empty = {"Pause frames", "Imbalance of RDMA ports"}
-    for panel in dashboard["panels"]:
+    empty = {"Pause frames", "Imbalance of RDMA ports", "Pulls"}
+    for panel in dashboard()["panels"]:
         assert panel["description"]
         for target in panel["targets"]:
             answer = watch.server.query(target["expr"].replace("$job", ".+"))

@@ -128,38 +128,44 @@ def panels() -> Sequence[Panel]:
         rows(
             "Drift by cause",
             "One row for one cause, and on how many nodes it is.",
-            (0, 4, 16, 10),
+            (0, 4, 16, 12),
             f"sort_desc(job_area_setting_cause_status:mlnode_drift:count{{{OF_JOB}}})",
         ),
         rows(
             "Declarations",
             "Digests of what nodes declare: nodes of one group have the same.",
-            (16, 4, 8, 5),
+            (16, 4, 8, 4),
             f"sort_desc(count by (job, digest, author) (mlnode_declaration_info{{{OF_JOB}}}))",
         ),
         rows(
             "Versions",
             "Versions of the agent.",
-            (16, 9, 8, 5),
+            (16, 8, 8, 4),
             f"sort_desc(count by (job, version) (mlnode_build_info{{{OF_JOB}}}))",
+        ),
+        rows(
+            "Pulls",
+            "What the last pull came to on nodes that fetch their declaration from a web server.",
+            (16, 12, 8, 4),
+            f"sort_desc(count by (job, verdict) (mlnode_pull_success_timestamp_seconds{{{OF_JOB}}}))",
         ),
         lines(
             "Drifted settings",
             "By area.",
-            (0, 14, 12, 8),
+            (0, 16, 12, 8),
             {"{{area}}": f'sum by (area) (job_area_state:mlnode_settings:sum{{{OF_JOB},state="drifted"}})'},
             stacked=True,
         ),
         lines(
             "Corrections per day",
             "Settings that runs have put back.",
-            (12, 14, 12, 8),
+            (12, 16, 12, 8),
             {"{{job}}": f"sum by (job) (increase(mlnode_corrections_total{{{OF_JOB}}}[1d]))"},
         ),
         lines(
             "Pause frames",
             "Of the NIC of each node with the most.",
-            (0, 22, 8, 8),
+            (0, 24, 8, 8),
             {
                 "{{instance}} {{device}}": f"topk(10, mlnode_nic_pause_frames_per_second{{{OF_JOB}}})",
                 "limit": "mlnode:config_pause_frames:rate",
@@ -168,7 +174,7 @@ def panels() -> Sequence[Panel]:
         lines(
             "Imbalance of RDMA ports",
             "Difference of what the ports of a node send, as a share of the busiest.",
-            (8, 22, 8, 8),
+            (8, 24, 8, 8),
             {
                 "{{instance}}": f"topk(10, instance:mlnode_port_imbalance:ratio{{{OF_JOB}}})",
                 "limit": "mlnode:config_port_imbalance:ratio",
@@ -178,7 +184,7 @@ def panels() -> Sequence[Panel]:
         lines(
             "Duration of a check",
             "The slowest nodes.",
-            (16, 22, 8, 8),
+            (16, 24, 8, 8),
             {"{{instance}}": f"topk(10, mlnode_check_duration_seconds{{{OF_JOB}}})"},
             unit="s",
         ),

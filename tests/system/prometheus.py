@@ -45,6 +45,8 @@ def fast(period: float) -> dict[str, Any]:
                     rule["for"] = "1s"
                 if rule.get("record") == "mlnode:config_period:seconds":
                     rule["expr"] = f"vector({period})"
+                if rule.get("record") == "instance:mlnode_pull_stale:group":
+                    rule["expr"] = rule["expr"].replace("offset 35m", f"offset {2.5 * period:.0f}s")
         files[path.name] = document
     return files
 

@@ -19,9 +19,8 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.system import packages
 from ansible_collections.mlnode.tuning.tests.system.prometheus import Exporter, Server, wait_for
-from ansible_collections.mlnode.tuning.tests.unit import nodes
-from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
-from mlnode.agent import declare, history, metrics
+from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
+from mlnode.agent import declare, history, metrics, pull
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared
@@ -38,6 +37,9 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"{node_exporter.DEBIAN}/{node_exporter.FILE}"
 #: Seconds between two checks in the test of the whole way
 PERIOD = 4.0
+AREAS = {"sysctl": {"settings": {"vm.swappiness": 10}}, "metrics": {"textfile_directory": "auto"}}
+#: Of nodes, made at random, the same in each run
+STATES = 1000
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +130,7 @@ def _survey(random_: random.Random) -> Survey:
 
     def text() -> str:
         alphabet = 'a"\\\n{}=,#é\x00\x7f\u2028\udcff\U0001f600 '
-        return "".join(random_.choice(alphabet) for _ in range(random_.randrange(30)))
+        return "".join(random_.choices(alphabet, k=random_.randrange(30)))
 
     rows = []
     for number in range(random_.randrange(120)):
@@ -143,16 +145,31 @@ def _survey(random_: random.Random) -> Survey:
     return Survey(tuple(rows), tuple(errors))
 
 
-def test_promtool_takes_any_state_of_a_node(
+def test_promtool_and_node_exporter_take_any_state_of_a_node(
     programs: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node = watched(tmp_path / "node")
-    for seed in range(50 * EFFORT):
+    """All of them in one start of each program, with the number of the state in each name: one text may have
+    a metric once."""
+    node, folder = watched(tmp_path / "node"), tmp_path / "states"
+    folder.mkdir()
+    texts = []
+    for seed in range(STATES):
         survey = _survey(random.Random(seed))
         monkeypatch.setattr(metrics, "survey", lambda _host, survey=survey: survey)
         text = metrics.look(node).text
         assert len(series_of(text)) <= metrics.SERIES + metrics.LISTED
-        promtool(programs, "check", "metrics", given=text)
+        texts.append(re.sub(r"^((?:# (?:HELP|TYPE) )?mlnode_)", rf"\g<1>state{seed}_", text, flags=re.M))
+        (folder / f"{seed}.prom").write_text(texts[-1], encoding="utf-8")
+    promtool(programs, "check", "metrics", given="".join(texts))
+    exporter = Exporter(programs, str(folder))
+    exporter.start()
+    try:
+        found = exporter.metrics()
+    finally:
+        exporter.stop()
+    assert "\nnode_textfile_scrape_error 0\n" in found
+    taken = [line for line in series_of(found) if line.startswith("mlnode_state")]
+    assert len(taken) == sum(len(series_of(text)) for text in texts)
 
 
 def series_of(text: str) -> list[str]:
@@ -166,10 +183,14 @@ def watched(folder: pathlib.Path) -> nodes.Node:
     """A node with a declaration and the timer."""
     node = nodes.made(nodes.CASES["metrics"], folder)
     nodes.install(node)
-    areas = {"sysctl": {"settings": {"vm.swappiness": 10}}, "metrics": {"textfile_directory": "auto"}}
+    declared_as(node, AREAS)
+    return node
+
+
+def declared_as(node: nodes.Node, areas: dict[str, Any]) -> None:
     order = declare.Order("node", KINDS, areas, tuple(KINDS), whole=True, after=history.record)
     assert not declare.run(node, order).failed
-    return node
+    node.forget()
 
 
 class Watch:
@@ -289,15 +310,51 @@ def test_a_part_of_a_node_that_cannot_be_checked(watch: Watch) -> None:
     watch.wait("MlnodeCheckFailed", fires=False)
 
 
+def test_a_node_whose_pull_is_refused(watch: Watch, tmp_path: pathlib.Path) -> None:
+    def turn() -> None:
+        watch.node.forget()
+        pull.pull(watch.node)
+
+    def fires() -> bool:
+        turn()
+        watch.check()
+        return bool(watch.server.alerts().get("MlnodePullStale"))
+
+    public = pull_site.key(tmp_path / "right")
+    pull_site.key(tmp_path / "wrong")
+    with pull_site.serving() as site:
+        spec = {"url": site.url, "node": pull_site.NODE, "signers": [public]}
+        document = pull_site.document(1, pull_site.declaration({**AREAS, "pull": spec}))
+        path = f"/mlnode/{pull_site.NODE}.signed"
+        declared_as(watch.node, {**AREAS, "pull": spec})
+        site.files[path] = pull_site.signed(document, tmp_path / "right")
+        turn()
+        site.files[path] = pull_site.signed(document, tmp_path / "wrong")
+        wait_for(fires)
+        [alert] = watch.server.alerts()["MlnodePullStale"]
+        assert alert["verdict"] == "refused"
+        [panel] = [panel for panel in dashboard()["panels"] if panel["title"] == "Pulls"]
+        [row] = watch.server.query(panel["targets"][0]["expr"].replace("$job", ".+"))
+        assert row["metric"]["verdict"] == "refused"
+        site.files[path] = pull_site.signed(document, tmp_path / "right")
+        wait_for(lambda: not fires())
+    declared_as(watch.node, AREAS)
+
+
+def dashboard() -> dict[str, Any]:
+    path = OBSERVABILITY / "dashboards" / "mlnode.json"
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
 def test_each_query_of_the_dashboard(watch: Watch) -> None:
-    """Each is one, and those that a node without RDMA has an answer to have one."""
+    """Each is one, and those that a node without RDMA and pulls has an answer to have one."""
     watch.node.put(SWAPPINESS, "60\n")
     watch.wait("MlnodeDrift")
     records = "job_area_setting_cause_status:mlnode_drift:count"
     wait_for(lambda: bool(watch.server.query(records)))
-    dashboard = json.loads((OBSERVABILITY / "dashboards" / "mlnode.json").read_text(encoding="utf-8"))
-    empty = {"Pause frames", "Imbalance of RDMA ports"}
-    for panel in dashboard["panels"]:
+    empty = {"Pause frames", "Imbalance of RDMA ports", "Pulls"}
+    for panel in dashboard()["panels"]:
         assert panel["description"]
         for target in panel["targets"]:
             answer = watch.server.query(target["expr"].replace("$job", ".+"))

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.benchmarks.others import mitogen
-from ansible_collections.mlnode.tuning.tests.unit import repository
+from ansible_collections.mlnode.tuning.tests.unit import pull_site, repository
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(sys.executable).parent
@@ -180,12 +180,11 @@ def test_every_way_of_a_controller_brings_the_node_to_the_same_state(
 ) -> None:
     """The guide to fleets has them. A job slice of AWX is a run of ansible-runner with some of the hosts."""
     inventory = tmp_path / "hosts.yml"
-    # Of all hosts, another one is in the other slice, and nothing listens at TCP port 1, tcpmux (IANA).
-    hosts = {"a": {"ansible_host": "127.0.0.1", "ansible_port": 1}, "localhost": LOCAL}
-    inventory.write_text(json.dumps({"training": {"hosts": hosts}, "inference": {}, "fabric": {}}))
+    public = pull_site.key(tmp_path / "key")
     place = tmp_path / "ansible_collections/mlnode/tuning"
     url = repository.made(tmp_path / "repository")
-    site = str(ROOT / "playbooks/site.yml")
+    site, publish = (str(ROOT / "playbooks" / name) for name in ("site.yml", "publish.yml"))
+    play = ["ansible-playbook", f"--inventory={inventory}", "--limit=localhost"]
     ways = {
         "ansible-pull": [
             "ansible-pull", f"--url={url}", f"--directory={place}", f"--inventory={inventory}",
@@ -195,13 +194,11 @@ def test_every_way_of_a_controller_brings_the_node_to_the_same_state(
             "ansible-runner", "run", str(tmp_path), f"--inventory={inventory}", f"--playbook={site}",
             "--limit=all[1:1]",
         ],
-        "mitogen": ["ansible-playbook", f"--inventory={inventory}", "--limit=localhost", site],
+        "mitogen": [*play, site],
+        "pull": [MLNODE, "pull"],
     }  # fmt: skip
-    expected = mlnode("status", "--json").stdout
-    assert '"compliant": true' in expected
-    for way, words in ways.items():
-        sysctl("vm.swappiness", "60")
-        more = mitogen() if way == "mitogen" else {}
+
+    def run(*words: str, **more: str) -> None:
         environment = {
             **os.environ,
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
@@ -209,8 +206,22 @@ def test_every_way_of_a_controller_brings_the_node_to_the_same_state(
             **more,
         }
         done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{way}: {done.stdout}{done.stderr}"
-        assert mlnode("status", "--json").stdout == expected, way
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+
+    with pull_site.serving() as server:
+        here = {**LOCAL, "node_pull": {"url": server.url, "node": "localhost", "signers": [public]}}
+        # Of all hosts, another one is in the other slice, and nothing listens at TCP port 1, tcpmux (IANA).
+        hosts = {"a": {"ansible_host": "127.0.0.1", "ansible_port": 1}, "localhost": here}
+        inventory.write_text(json.dumps({"training": {"hosts": hosts}, "inference": {}, "fabric": {}}))
+        run(*play, site)
+        expected = mlnode("status", "--json").stdout
+        assert '"compliant": true' in expected
+        run(*play, publish, "-e", f"publish_folder={tmp_path}", "-e", f"publish_key={tmp_path}/key")
+        server.files["/mlnode/localhost.signed"] = (tmp_path / "localhost.signed").read_bytes()
+        for way, words in ways.items():
+            sysctl("vm.swappiness", "60")
+            run(*words, **(mitogen() if way == "mitogen" else {}))
+            assert mlnode("status", "--json").stdout == expected, way
 
 
 def test_a_later_drop_in_is_reported_as_override_with_file_and_line(born: Born) -> None:

@@ -21,7 +21,7 @@ EPHEMERAL = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 FILE = re.compile(r"`([\w/]+\.(?:yml|cfg))`(?:, [^`\n]+)?:\n\n```\w+\n(.*?)```", re.DOTALL)
 COMMANDS = re.compile(r"^```console\n(.*?)```", re.DOTALL | re.MULTILINE)
 #: These set values of the kernel that all nodes have, so that they take one node after the other.
-TUNES = re.compile(r"mlnode\.tuning\.(site|revert)")
+TUNES = re.compile(r"mlnode\.tuning\.(site|revert)|start mlnode-pull")
 
 
 @dataclass(frozen=True)
@@ -96,3 +96,23 @@ def project(readme: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Pa
 @pytest.fixture(scope="session")
 def walked(project: pathlib.Path) -> Callable[..., Walk]:
     return functools.partial(Walk, project)
+
+
+@pytest.fixture(scope="session")
+def installed(walked: Callable[..., Walk], readme: str) -> Walk:
+    """The project once the collection is there."""
+    return walked(readme.partition("## First run\n")[0])
+
+
+@pytest.fixture(scope="session")
+def named() -> Callable[[str], None]:
+    """Has a container find the others by their names, as with a name server."""
+    config = (EPHEMERAL / "ssh_config").read_text(encoding="utf-8")
+    pairs = re.findall(r"^Host (\S+\.example)\n +HostName (\S+)$", config, re.MULTILINE)
+    lines = "".join(f"{address} {name}\n" for name, address in pairs)
+
+    def add(host: str) -> None:
+        command = ["podman", "exec", "--interactive", host, "sh", "-c", "cat >> /etc/hosts"]
+        subprocess.run(command, input=lines, text=True, check=True)
+
+    return add

@@ -13,7 +13,6 @@ import time
 import pytest
 
 GUIDE = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"], "docs/guide/watching.md")
-SSH = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ssh_config")
 ASK = "amtool alert"
 KEY = "net.core.somaxconn"
 CONFIG = "/etc/prometheus/prometheus.yml"
@@ -33,15 +32,10 @@ def answers(walk, found: bool):
 
 
 @pytest.fixture(scope="session")
-def walk(walked, project, readme):
+def walk(walked, project, installed, named):
     """In the project of the README, once the collection is there."""
-    walked(readme.partition("## First run\n")[0])
-    # As a name server has them
-    names = re.findall(r"^Host (\S+\.example)\n +HostName (\S+)$", SSH.read_text(encoding="utf-8"), re.M)
-    lines = "".join(f"{address} {name}\n" for name, address in names)
-    command = ["podman", "exec", "--interactive", "watch.example", "sh", "-c", "cat >> /etc/hosts"]
-    subprocess.run(command, input=lines, text=True, check=True)
-
+    del installed
+    named("watch.example")
     text = GUIDE.read_text(encoding="utf-8")
     section = text.partition("## From nothing to an alert\n")[2].partition("\n## ")[0]
     (group,) = re.findall(r"`hosts\.yml`.*?:\n\n```yaml\n(.*?)```", section, re.S)

@@ -298,8 +298,12 @@ def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
         at = pull.load(host, pull.enrolment(host)["node"]).at
     except MlnodeError:
         at = 0.0
-    text = "When this node was last seen to have its newest published declaration in force, as Unix time."
-    return (_one("mlnode_pull_success_timestamp_seconds", GAUGE, text, at),)
+    text = (
+        "When this node last had its newest published declaration, in force or for its window, as Unix time; "
+        "verdict: of the last pull."
+    )
+    name = "mlnode_pull_success_timestamp_seconds"
+    return (_one(name, GAUGE, text, at, verdict=pull.last_verdict(host)),)
 
 
 def _governor(host: Host, before: Checked, rows: Sequence[Row]) -> Family:

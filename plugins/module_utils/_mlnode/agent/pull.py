@@ -33,6 +33,7 @@ FORMAT = 1
 #: force; nothing was changed, as it is not for this node or not by a signer; no whole answer came
 UNCHANGED, APPLIED, WAITING, HELD = "unchanged", "applied", "waiting", "held"
 FAILED, REFUSED, UNREACHABLE = "failed", "refused", "unreachable"
+_VERDICTS = (UNCHANGED, APPLIED, WAITING, HELD, FAILED, REFUSED, UNREACHABLE)
 
 #: Characters of a reason, and with them fewer than 5,000 bytes of a report
 _MOST_REASON = 3000
@@ -44,8 +45,8 @@ Spec = Mapping[str, Any]
 
 class State(NamedTuple):
     """serial, digest: of the newest document that was accepted. etag: of the one that needs no second look.
-    window: for which it waits. at: when this node was last seen to have the newest, as Unix time. unsent: a
-    report did not arrive."""
+    window: for which it waits. at: when this node last had the newest, in force or for its window, as Unix
+    time. unsent: a report did not arrive."""
 
     node: str
     serial: int = 0
@@ -124,7 +125,7 @@ def _pull(host: Host, spec: Spec, before: State, dry_run: bool) -> tuple[Result,
         return Result(UNREACHABLE, str(error)), before
     if answer.status == 304 and etag:
         if waits:
-            return Result(WAITING, _waiting(before.window), fresh=False), before
+            return Result(WAITING, _waiting(before.window), fresh=False), before._replace(at=now)
         return Result(UNCHANGED, fresh=False), before._replace(at=now)
     try:
         document, digest = _verified(host, spec, before, answer)
@@ -137,7 +138,7 @@ def _pull(host: Host, spec: Spec, before: State, dry_run: bool) -> tuple[Result,
     if result.verdict == APPLIED:
         after = after._replace(etag=answer.etag, at=now)
     elif result.verdict == WAITING:
-        after = after._replace(etag=answer.etag, window=document.window)
+        after = after._replace(etag=answer.etag, window=document.window, at=now)
     return result, after
 
 
@@ -230,6 +231,17 @@ def load(host: Host, node: str) -> State:
     except (ValueError, TypeError) as error:
         raise StoreError(f"{PATH} is damaged ({error}): {advice}") from error
     return state if state.node == node else State(node)
+
+
+def last_verdict(host: Host) -> str:
+    """Of the last pull since the boot: `none` before the first, `unknown` where its report is none."""
+    try:
+        verdict = json.loads(trust.read(host, places.PULL_REPORT))["verdict"]
+    except HostError as error:
+        return "none" if error.absent else "unknown"
+    except (ValueError, KeyError, TypeError, MlnodeError):
+        return "unknown"
+    return str(verdict) if verdict in _VERDICTS else "unknown"
 
 
 def _save(host: Host, state: State) -> None:

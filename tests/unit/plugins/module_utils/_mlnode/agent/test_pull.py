@@ -8,6 +8,7 @@ import calendar
 import functools
 import json
 import pathlib
+import re
 import shutil
 import ssl
 import subprocess
@@ -460,18 +461,39 @@ def test_exit_status(
     assert "is older than 7" in capsys.readouterr().err
 
 
-def test_the_last_success_is_exported(fleet: Fleet) -> None:
+def exported(fleet: Fleet) -> tuple[str, float]:
+    """Verdict of the last pull, and time of the last good one."""
+    fleet.node.forget()
+    text = metrics.look(fleet.node).text
+    assert 'area="pull"' not in text
     name = "mlnode_pull_success_timestamp_seconds"
-    assert f"\n{name} 0\n" in metrics.look(fleet.node).text
+    [found] = re.findall(rf'^{name}\{{verdict="(\w+)"\}} (\S+)$', text, re.MULTILINE)
+    return found[0], float(found[1])
+
+
+def test_the_last_pull_and_the_last_success_are_exported(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert exported(fleet) == ("none", 0)
     fleet.publish(7)
     fleet.pull()
-    at_first = json.loads(fleet.node.text(pull.PATH))["at"]
-    assert abs(at_first - time.time()) < 60
-    assert f"\n{name} {at_first}\n" in metrics.look(fleet.node).text
+    verdict, at_first = exported(fleet)
+    assert (verdict, abs(at_first - time.time()) < 60) == ("applied", True)
     _other_key(fleet)
     fleet.pull()
-    assert f"\n{name} {at_first}\n" in metrics.look(fleet.node).text
-    assert 'area="pull"' not in metrics.look(fleet.node).text
+    assert exported(fleet) == ("refused", at_first)
+    window = {**fleet.areas["pull"], "window": ["Sat 02:00-04:00"]}
+    fleet.publish(8, pull=window, sysctl=swappiness(10))
+    for clock in ("2031-11-28 12:00", "2031-11-28 12:15"):
+        at(monkeypatch, clock)
+        fleet.pull()
+        assert exported(fleet) == ("waiting", time.time()), "it is there, and waits as declared"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"verdict": 1}', '{"verdict": "a\\nb"}'])
+def test_a_report_that_is_none_is_no_verdict(fleet: Fleet, content: str) -> None:
+    fleet.node.put(places.PULL_REPORT, content)
+    assert exported(fleet)[0] == "unknown"
 
 
 # -- TLS -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Sequence
 
 from ..host.host import Host
+from ..linux import systemd_show
 from ..model.errors import MlnodeError, counted, is_denial, printable, shown
 from ..model.version import VERSION
 from . import mounts, output, registry
@@ -80,6 +81,7 @@ def _terminated(_signal: int, _frame: object) -> NoReturn:
 
 
 def _status(host: Host, options: argparse.Namespace) -> int:
+    systemd_show.ask(host)  # before the imports, which take as long as the answer
     from . import node_report
     from .node import survey
 
@@ -88,6 +90,7 @@ def _status(host: Host, options: argparse.Namespace) -> int:
 
 
 def _check(host: Host, options: argparse.Namespace) -> int:
+    systemd_show.ask(host)  # before the imports, which take as long as the answer
     from . import node_report
     from .node import survey
 

@@ -75,8 +75,9 @@ CHECK_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode-NAME.conf"
 #: The same for what pulls declarations. No name with which a pattern of the one finds the other
 PULL_SERVICE, PULL_TIMER = "mlnode-pull.service", "mlnode-pull.timer"
 PULL_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode.pull-NAME.conf"
-#: All of both
-TIMED_UNITS = (CHECK_TIMER, CHECK_SERVICE, PULL_TIMER, PULL_SERVICE)
+#: What a declaration starts them with → the units
+TIMED = {CHECK_DROP_IN: (CHECK_TIMER, CHECK_SERVICE), PULL_DROP_IN: (PULL_TIMER, PULL_SERVICE)}
+TIMED_UNITS = tuple(unit for units in TIMED.values() for unit in units)
 #: What the last pull has come to, and its folder, which holds nothing else but for moments
 PULL_FOLDER = "/run/mlnode/pull"
 PULL_REPORT = f"{PULL_FOLDER}/report.json"

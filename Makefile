@@ -279,7 +279,7 @@ unit-node: env-node
 pytest: env-test
 	$(call step,unit and system tests with coverage)
 	@# A file stays with one process, so the system tests run one after the other; only they touch the machine.
-	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
+	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations=10 \
 	    --cov --cov-report=term $(ARGS)
 
 -include tests/lab/lab.mk

@@ -42,9 +42,9 @@ FAULTS = {
         "a value that did not take went unnoticed",
     ),
     "override detection: later files are not read": Fault(
-        f"{LIBRARY}/linux/sysctl_d.py",
-        "for name in sorted(files):",
-        'for name in sorted(name for name in files if name < "zz-mlnode-u"):',
+        f"{LIBRARY}/linux/drop_ins.py",
+        "for name in sorted(files)]",
+        'for name in sorted(files) if name < "zz-mlnode-u"]',
         claims.a_later_file_is_reported,
         "an override went unnoticed",
     ),

@@ -192,13 +192,13 @@ def test_the_slowest_tests_are_the_last_that_make_prints(checkout: pathlib.Path)
     code, lines = run(checkout, "make", "test")
     assert code == 0, lines
     assert "--- the slowest tests of pytest:" in lines
-    listed = [f"    {11 - at}.00s call     2.py::test_{at}[a = b]" for at in range(1, 11)]
+    listed = [f"    {11 - at}.00s call     3.py::test_{at}[a = b]" for at in range(1, 11)]
     assert lines[-11:] == ["    ==== slowest 10 durations ====", *listed]
 
 
 def test_ci_ends_with_the_slowest_tests_of_both_parts(checkout: pathlib.Path) -> None:
     put(checkout / ".venv-test/bin/pytest", SLOW)
-    parts = ["2.py", "tests/lab.py"]
+    parts = ["3.py", "tests/lab.py"]
     blocks = [
         [
             "==== slowest 10 durations ====",

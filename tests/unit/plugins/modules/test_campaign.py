@@ -26,7 +26,7 @@ def node(tmp_path: pathlib.Path) -> CampaignMachine:
 
 @pytest.fixture
 def run(running: Make, node: CampaignMachine, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(campaign, "Host", lambda mounts: node)
+    monkeypatch.setattr(campaign, "Host", lambda **_mounts: node)
     return running(campaign)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.modules import node_drift, sysctl_ml, thp
+from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml, thp
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make
 from mlnode.agent import call
@@ -249,7 +249,3 @@ def test_what_is_wrong_with_the_agent_there_is_an_error_of_the_node(drift: Drift
     assert done["failed"]
     assert done["errors"] == ["the agent is another"]
     assert done["compliant"] is False
-
-
-def test_without_its_action_plugin_it_does_nothing(running: Make) -> None:
-    assert "this needs its action plugin" in running(node_drift).msg()

@@ -182,27 +182,3 @@ def test_a_pattern_of_bytes_and_one_that_is_wrong() -> None:
     assert not hasattr(record.regex("a"), "unknown")
     with pytest.raises(re.error):
         record.regex("(").match("a")
-
-
-def test_methods_are_made_at_the_first_object_and_not_over_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Place(record.NamedTuple):
-        path: str
-
-    @record.dataclass
-    class Found:
-        path: str
-
-    seen: list[str] = []
-    for cls, name in ((Place, "__new__"), (Found, "__init__")):
-        made = getattr(cls, name)
-
-        def watched(self: Any, path: str, made: Any = made) -> Any:
-            seen.append(path)
-            return made(self, path)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(cls, name, watched)
-            assert (cls("a").path, cls("b").path) == ("a", "b")
-        assert cls("c").path == "c"
-        assert getattr(cls, name) is not made, "the one that was made, from now on"
-    assert seen == ["a", "b", "a", "b"]

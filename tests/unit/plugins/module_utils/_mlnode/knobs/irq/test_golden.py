@@ -34,7 +34,7 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def plan(machine: str, declaration: str) -> Plan:
     request = Request(declaration, irq, DECLARATIONS[declaration], (Layer.RUNTIME,))
     return engine.evaluate(captured(tree(machine), irq.MOUNTS), request)

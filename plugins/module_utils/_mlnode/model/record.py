@@ -41,7 +41,7 @@ else:
             elif default is _MISSING:
                 raise TypeError(f"{one} is missing")
             else:
-                values.append(default.make() if type(default) is _Made else default)
+                values.append(default.make() if isinstance(default, _Made) else default)
         if named or len(values) > len(fields):
             raise TypeError(f"{', '.join(fields)} are expected, not {[*given]!r} and {named!r}")
         return values

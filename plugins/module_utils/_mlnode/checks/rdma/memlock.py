@@ -129,23 +129,25 @@ def _default(host: Host, want: Bytes, declared: bool, all_served: bool) -> Check
     try:
         if not host.systemd_runs():
             return skip(NAME_DEFAULT, target, "systemd does not run here", "/run/systemd/system")
-        limit = limits_units.effective(_LIMIT, systemd_conf.manager(host, _KEY))
+        lines = systemd_conf.manager(host, _KEY)
     except HostError as error:
         return Check(NAME_DEFAULT, target, Verdict.UNKNOWN, str(want), str(error), error.path)
+    limit = limits_units.effective(_LIMIT, lines)
     advice = (
         f"{_KEY}=infinity in a file of /etc/systemd/system.conf.d, systemctl daemon-reexec, restart daemons"
     )
     bad = Verdict.FAIL if declared else Verdict.WARN
-    if limit.amount is not None and _is_enough(limit.amount, want):
-        return Check(
-            NAME_DEFAULT, target, Verdict.PASS, str(want), f"{_KEY}={limit.amount.in_systemd()}", limit.where
-        )
-    found = (
-        f"{_KEY}={limit.amount.in_systemd()}"
-        if limit.amount
-        else f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
-    )
+    source = limit.where or source
+    if limit.amount is not None:
+        found = f"{_KEY}={limit.amount.in_systemd()}"
+        if _is_enough(limit.amount, want):
+            return Check(NAME_DEFAULT, target, Verdict.PASS, str(want), found, source)
+    elif lines:
+        found = f"{lines[-1].text[:80]}, which systemd does not take"
+        source = lines[-1].where
+    else:
+        found = f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
     if all_served:
         found += "; the daemons that start jobs have enough of their own"
-        return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), found, limit.where or source)
-    return Check(NAME_DEFAULT, target, bad, str(want), found, limit.where or source, advice)
+        return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), found, source)
+    return Check(NAME_DEFAULT, target, bad, str(want), found, source, advice)

@@ -186,6 +186,17 @@ def test_what_systemd_takes(fabric: Tree, value: str, verdict: str) -> None:
     assert check.verdict == verdict
     assert ("DefaultLimitMEMLOCK=infinity" in check.advice) == (verdict != "pass")
     assert len(check.found) < 200
+    taken = value in ("infinity", "infinity:infinity", "64M", "8M:infinity")
+    assert ("does not take" in check.found) != taken
+    assert check.source == f"{DROP_IN}:2"
+
+
+def test_a_line_that_systemd_does_not_take_leaves_the_one_before(fabric: Tree) -> None:
+    """src/core/load-fragment.c: config_parse_rlimit, which has no empty value that takes one back."""
+    low(fabric)
+    lines = "".join(f"DefaultLimitMEMLOCK={value}\n" for value in ("infinity", "", "lots"))
+    fabric.put(DROP_IN, f"[Manager]\n{lines}")
+    assert (default(fabric).verdict, default(fabric).source) == ("pass", f"{DROP_IN}:2")
 
 
 @pytest.mark.parametrize(

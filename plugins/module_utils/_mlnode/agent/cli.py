@@ -55,6 +55,8 @@ def _on_host(host: Host, options: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _terminated)
+    if command in _LOOKING:
+        systemd_show.ask(host)  # before their imports, which take as long as the answer
     try:
         return _COMMANDS[command](host, options)
     except MlnodeError as error:
@@ -64,6 +66,9 @@ def _on_host(host: Host, options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return _fail(_INTERRUPTED.get(command, "interrupted"), ERROR)
 
+
+#: All that is declared, without a change
+_LOOKING = ("status", "check")
 
 #: For what no other user may do. A preview has to read the origin, or it would show writes that are none.
 _CHANGING = ("apply", "revert", "pull", "confirm", "undo")
@@ -81,7 +86,6 @@ def _terminated(_signal: int, _frame: object) -> NoReturn:
 
 
 def _status(host: Host, options: argparse.Namespace) -> int:
-    systemd_show.ask(host)  # before the imports, which take as long as the answer
     from . import node_report
     from .node import survey
 
@@ -90,7 +94,6 @@ def _status(host: Host, options: argparse.Namespace) -> int:
 
 
 def _check(host: Host, options: argparse.Namespace) -> int:
-    systemd_show.ask(host)  # before the imports, which take as long as the answer
     from . import node_report
     from .node import survey
 

@@ -50,7 +50,7 @@ def _units(host: Host) -> None:
 
 
 def _is_declared(host: Host, timer: str, drop_in: str) -> bool:
-    return host.exists(timer) and bool(host.matching(drop_in.replace("NAME", "*")))
+    return host.exists(timer) and bool(host.matching(places.pattern(drop_in)))
 
 
 def _stop_timer(host: Host, timer: str) -> bool:

@@ -86,6 +86,11 @@ PULL_REPORT = f"{PULL_FOLDER}/report.json"
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
 
+def pattern(path: str) -> str:
+    """Of the files of all declarations, for Host.matching()."""
+    return path.replace("NAME", "*")
+
+
 class Own(NamedTuple):
     """Files that are mlnode's by name alone, where NAME is that of a declaration and * a service.
 
@@ -99,8 +104,7 @@ class Own(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        """For names(7)."""
-        return self.path.replace("NAME", "*")
+        return pattern(self.path)
 
     @property
     def exact(self) -> str:

@@ -14,6 +14,7 @@ from ..engine import boot_service
 from ..engine.handlers import UNITS
 from ..engine.kind import AGENT_ROW, Context, Row
 from ..engine.units import UNIT_FOLDER
+from ..host import places
 from ..host.host import Host
 from ..linux import systemd_show
 from ..model.record import NamedTuple
@@ -84,4 +85,4 @@ def boot_files(timer: Timer, name: str, rows: Sequence[Row], context: Context) -
 
 def starts(timer: Timer, host: Host) -> list[str]:
     """A message for each file that starts the timer."""
-    return [f"{path} starts it" for path in host.matching(drop_in(timer, "*"))]
+    return [f"{path} starts it" for path in host.matching(places.pattern(timer.drop_in))]

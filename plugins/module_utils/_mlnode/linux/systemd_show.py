@@ -5,10 +5,11 @@ as long as to look at a dozen settings."""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Mapping, Tuple
 
 from ..host.host import Host
-from ..host.places import AGENT_UNITS, TIMED
+from ..host.places import AGENT_UNITS, TIMED, pattern
 from ..model.errors import HostError
 
 SYSCTL_UNIT = "systemd-sysctl.service"
@@ -48,8 +49,8 @@ def _ask(host: Host) -> Mapping[str, Properties]:
             return {}
         own = [path.split("/")[-2][: -len(".d")] for path in host.matching(_DROP_INS)]
         # It takes systemd three milliseconds to show one.
-        timed = [unit for drop_in, units in TIMED.items() if host.matching(_any(drop_in)) for unit in units]
-        asked = [*dict.fromkeys((*_UNITS, *own, *timed, ROOT_MOUNT))]
+        timed = [units for drop_in, units in TIMED.items() if host.matching(pattern(drop_in))]
+        asked = [*dict.fromkeys((*_UNITS, *own, *chain(*timed), ROOT_MOUNT))]
         limits = [f"{name}{kind}" for name in _LIMITS for kind in ("", "Soft")]
         properties = [f"--property={name}" for name in (*_PROPERTIES, *limits)]
         done = host.run(["systemctl", "show", *properties, "--", *asked])
@@ -58,10 +59,6 @@ def _ask(host: Host) -> Mapping[str, Properties]:
     # In the order in which they are asked for: the Id of an alias is another name.
     blocks = done.out.split("\n\n") if done.rc == 0 else []
     return {unit: _fields(block) for unit, block in zip(asked, blocks)}
-
-
-def _any(drop_in: str) -> str:
-    return drop_in.replace("NAME", "*")
 
 
 def _fields(block: str) -> Properties:

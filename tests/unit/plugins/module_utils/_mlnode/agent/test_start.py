@@ -17,7 +17,9 @@ from mlnode.agent import install as agent
 from mlnode.agent import node
 from mlnode.engine import declared
 from mlnode.engine.declared import Declaration
+from mlnode.host import places
 from mlnode.host.system import Finished
+from mlnode.linux import systemd_show
 
 #: Runs a command of the agent in an archive, and prints all that is imported then on the last line
 IMPORTED = """
@@ -152,3 +154,15 @@ def test_a_look_asks_systemd_once_for_all_units(tmp_path: pathlib.Path) -> None:
 
     [asked] = machine.asked
     assert {"mlnode-apply.service", "slurmd.service", "tuned.service", "-.mount"} <= {*asked}
+    assert not {*places.TIMED_UNITS} & {*asked}
+
+
+def test_timers_are_asked_about_where_a_declaration_starts_them(tmp_path: pathlib.Path) -> None:
+    machine = Counting.debian(str(tmp_path / "node"))
+    machine.put("/run/systemd/system/.keep", "")
+    machine.put(places.CHECK_DROP_IN.replace("NAME", "node"), "")
+
+    systemd_show.units(machine)
+
+    [asked] = machine.asked
+    assert {*places.TIMED_UNITS} & {*asked} == {places.CHECK_TIMER, places.CHECK_SERVICE}

@@ -6,6 +6,7 @@ import errno
 import os
 import pathlib
 import stat
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -540,3 +541,34 @@ def test_a_missing_program_is_named() -> None:
 def test_a_program_that_hangs_is_given_up() -> None:
     with pytest.raises(HostError, match="cannot run sleep: no answer in 0 s"):
         Host().run(["sleep", "30"], seconds=0.2)
+
+
+# -- what waits for a program --------------------------------------------------------------
+
+
+def test_what_is_made_ahead_is_made_once_and_beside_others(host: Host) -> None:
+    begun, made = threading.Event(), []
+
+    def make() -> str:
+        begun.set()
+        made.append("value")
+        return made[0]
+
+    host.ahead("key", make)
+    assert begun.wait(10), "before it is asked for"
+    host.ahead("key", make)
+    assert [host.once("key", make), host.once("key", make)] == ["value", "value"]
+    assert made == ["value"]
+    host.forget()
+    host.once("key", make)
+    assert made == ["value", "value"]
+
+
+def test_an_error_ahead_is_raised_where_the_value_is_asked_for(host: Host) -> None:
+    def fail() -> str:
+        raise HostError("run", "systemctl", errno.ENOENT)
+
+    host.ahead("key", fail)
+    for _time in range(2):
+        with pytest.raises(HostError, match="systemctl"):
+            host.once("key", fail)

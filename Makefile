@@ -278,7 +278,7 @@ unit-node: env-node
 .PHONY: pytest
 pytest: env-test
 	$(call step,unit and system tests with coverage)
-	@# A file stays with one process, so the system tests run one after the other; only they touch the machine.
+	@# A file stays with one process, and only tests/system/test_this_machine.py changes the machine.
 	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations=10 \
 	    --cov --cov-report=term $(ARGS)
 

@@ -74,7 +74,7 @@ _NO_ASYNC = (
 
 # Ansible imports this before it forks for a host. A collection of garbage in a fork would write to all
 # objects that it shares with the controller's process, the answers of other nodes among them, and so copy
-# them. Python's manual has this use of gc.freeze.
+# them (Python's manual, gc.freeze).
 os.register_at_fork(after_in_child=gc.freeze)
 
 

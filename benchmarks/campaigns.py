@@ -92,9 +92,13 @@ def results(
 def _results(folder: pathlib.Path, count: int, rails: int, programs: pathlib.Path) -> dict[str, Any]:
     kept = folder / f"campaigns-{rails}"
     # These nodes answer at once. A round lasts a second at least, whatever it is planned for.
-    options = {"campaign_rounds": _ROUNDS, "campaign_lead": 0, "campaign_duration": 2}
+    options = {
+        "campaign_rounds": _ROUNDS,
+        "campaign_lead": 0,
+        "campaign_duration": 2,
+        "campaign_results": str(kept),
+    }
     command = [str(programs / "ansible-playbook"), f"--inventory={inventory(folder, count, rails)}", CAMPAIGN]
-    options["campaign_results"] = str(kept)  # type: ignore[assignment]
     played = simulated.play([*command, f"--extra-vars={json.dumps(options)}"])
     document = _document(kept)
     if document["verdict"] != "pass":

@@ -105,11 +105,16 @@ def installed(walked: Callable[..., Walk], readme: str) -> Walk:
 
 
 @pytest.fixture(scope="session")
-def named() -> Callable[[str], None]:
-    """Has a container find the others by their names, as with a name server."""
+def addresses() -> dict[str, str]:
+    """Name of a container → its address."""
     config = (EPHEMERAL / "ssh_config").read_text(encoding="utf-8")
-    pairs = re.findall(r"^Host (\S+\.example)\n +HostName (\S+)$", config, re.MULTILINE)
-    lines = "".join(f"{address} {name}\n" for name, address in pairs)
+    return dict(re.findall(r"^Host (\S+\.example)\n +HostName (\S+)$", config, re.MULTILINE))
+
+
+@pytest.fixture(scope="session")
+def named(addresses: dict[str, str]) -> Callable[[str], None]:
+    """Has a container find the others by their names, as with a name server."""
+    lines = "".join(f"{address} {name}\n" for name, address in addresses.items())
 
     def add(host: str) -> None:
         command = ["podman", "exec", "--interactive", host, "sh", "-c", "cat >> /etc/hosts"]

@@ -14,25 +14,23 @@ import jsonschema
 import pytest
 
 ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
-SSH = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"], "ssh_config")
 SCRIPT = "collections/ansible_collections/mlnode/tuning/scripts/mlnode-results"
-PAIR = ["gpu001.example", "gpu002.example"]
+NODES = ["gpu001.example", "gpu002.example", "gpu003.example"]
+PAIR = NODES[:2]
 #: A link that a busy machine fills evenly, too
 LINK = "rate 100mbit burst 32k latency 50ms"
 
 
 @pytest.fixture(scope="session")
-def walk(walked, project, readme):
+def walk(walked, project, installed, addresses):
     """In the project of the README, once the collection is there."""
-    walked(readme.partition("## First run\n")[0])
+    del installed
     text = (ROOT / "docs/checks/campaign.md").read_text(encoding="utf-8")
     section = text.partition("## A first campaign\n")[2].partition("\n## ")[0]
     (variables,) = re.findall(r"`host_vars/gpu001\.example\.yml`.*?:\n\n```yaml\n(.*?)```", section, re.S)
-    nodes = re.findall(r"^Host (gpu\S+)\n +HostName (\S+)$", SSH.read_text(encoding="utf-8"), re.M)
-    assert len(nodes) == 3
     (project / "host_vars").mkdir()
-    for name, address in nodes:
-        own = variables.replace("10.0.0.1", address)
+    for name in NODES:
+        own = variables.replace("10.0.0.1", addresses[name])
         (project / f"host_vars/{name}.yml").write_text(own, encoding="utf-8")
         shape = ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *LINK.split()]
         subprocess.run(["podman", "exec", name, *shape], check=True)

@@ -56,7 +56,7 @@ class Fleet:
                 "path": run.path, "stdout": nccl_machine.table(run), "stderr": "", "json": text,
                 "logs": {name: nccl_machine.log(run, name) for name in run.there}}  # fmt: skip
 
-    def play(self, faults: Faults = Faults(), **change: Any) -> dict[str, Any]:  # noqa: B008
+    def play(self, faults: Faults = Faults(), **change: Any) -> dict[str, Any]:  # noqa: B008  # it is frozen
         """All runs. change: fields of the first one."""
         groups = [nccl_nodes.nccl_nodes(self.asked)["nodes"]]
         while groups:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import read
@@ -20,8 +21,8 @@ def captured(name: str) -> str:
     return (CAPTURED / name).read_text("utf-8")
 
 
-def run(**faults: object) -> Run:
-    return Run(["a", "b"], gpus=2, least=MIB, most=8 * MIB, path=PATH, faults=Faults(**faults))  # type: ignore[arg-type]
+def run(**faults: Any) -> Run:
+    return Run(["a", "b"], gpus=2, least=MIB, most=8 * MIB, path=PATH, faults=Faults(**faults))
 
 
 def both(run: Run) -> read.Reading:

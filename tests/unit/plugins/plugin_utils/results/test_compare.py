@@ -321,9 +321,9 @@ def test_where_the_cores_were_the_limit_that_of_the_hardware_does_not_count() ->
     document = campaign(16, 1)
     pair = document["pairs"][0]
     by = {limit["name"]: limit["gbits"] for limit in pair["limits"]}
-    ends = tuple(sorted((end["node"], end["rail"]) for end in pair["ends"]))
+    one, other = sorted((end["node"], end["rail"]) for end in pair["ends"])
     pair["limits"][0]["gbits"] = by["fleet"] + 1
 
-    assert result.read(document, "x").pairs[ends].limit == by["fleet"] + 1  # type: ignore[index]
+    assert result.read(document, "x").pairs[one, other].limit == by["fleet"] + 1
     pair["cpu_bound"] = True
-    assert result.read(document, "x").pairs[ends].limit == by["fleet"]  # type: ignore[index]
+    assert result.read(document, "x").pairs[one, other].limit == by["fleet"]

@@ -23,6 +23,8 @@ def play(path: pathlib.Path, nodes: dict[str, dict[str, Any]], *words: str) -> t
         "ansible_become": False,
         "ansible_host": "127.0.0.1",
         "ansible_python_interpreter": "{{ ansible_playbook_python }}",
+        # Not the home folder of the user, for which Ansible does not always ask $HOME
+        "ansible_async_dir": str(path / "async"),
         "rdma_bandwidth_devices": [DEVICE],
     }
     inventory = path / "hosts.yml"

@@ -1,58 +1,40 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one end of every module that checks: its result, and whether that is a failure."""
+"""Everything a module that looks at a node has in common with the others."""
 
 from __future__ import annotations
 
-from types import MappingProxyType
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Protocol
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ._mlnode.checks.model import FAIL_ON, Check, bad, summary
-from ._mlnode.model.errors import MlnodeError, paragraphs, printable
-from ._mlnode.model.record import NamedTuple
-
-#: As many as fit on a screen with their advice; the result has all of them
-NAMED = 8
+from ._mlnode.host.host import Host, Mounts
+from ._mlnode.model import schema
+from ._mlnode.model.errors import MlnodeError, paragraphs
+from ._mlnode.model.schema import Table
 
 
-class Checked(NamedTuple):
-    """more: what the result has besides."""
+class Look(Protocol):
+    """A file of the library that such a module runs, and the agent in its place."""
 
-    checks: Sequence[Check]
-    more: Mapping[str, Any] = MappingProxyType({})
+    OPTIONS: Table
+    MOUNTS: Mounts
+
+    def answer(self, host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+        """The module's result. given: each option, None where it was left out. dry: nothing is written.
+        Raises MlnodeError."""
 
 
-def fail_on(default: str) -> dict[str, dict[str, Any]]:
-    """The option, as the fragment `fail_on` documents it."""
-    return {"fail_on": {"type": "str", "choices": [*FAIL_ON], "default": default}}
-
-
-def run(module: AnsibleModule, name: str, look: Callable[[AnsibleModule], Checked]) -> None:
-    """Check, and end the module."""
+def run(name: str, look: Look) -> None:
+    """Be the module of that name."""
+    module = AnsibleModule(argument_spec=schema.argument_spec(look.OPTIONS), supports_check_mode=True)
     try:
-        checks, more = look(module)
+        result = look.answer(Host(mounts=look.MOUNTS), module.params, module.check_mode)
     except MlnodeError as error:
         module.fail_json(msg=paragraphs(f"{name}: {error}"))
         return
-    fatal = FAIL_ON[module.params["fail_on"]]
-    failing = [check for check in bad(checks) if check.verdict in fatal]
-    result = {
-        "changed": False,
-        "checks": [check.document() for check in checks],
-        "failures": [str(check) for check in bad(checks)],
-        "summary": summary(checks),
-        **more,
-    }
-    if failing:
-        title = f"{name}: {len(failing)} of {len(checks)} checks are not as expected:"
-        module.fail_json(msg=paragraphs("\n".join([title, *_named(failing)])), **result)
-    for line in _named(bad(checks)) if fatal else ():
-        module.warn(printable(line))
+    for line in result.pop("warnings", ()):
+        module.warn(line)
+    if result.pop("failed", False):
+        module.fail_json(**result)
     module.exit_json(**result)
-
-
-def _named(checks: Sequence[Check]) -> list[str]:
-    lines = [str(check) for check in checks[:NAMED]]
-    return lines if len(checks) <= NAMED else [*lines, f"and {len(checks) - NAMED} more"]

@@ -103,7 +103,7 @@ options:
       rails:
         description: Own address and that of the peer, for each rail that both have.
         type: list
-        elements: list
+        elements: raw
         required: true
   allow:
     description: V(busy) measures although something runs.
@@ -168,77 +168,12 @@ answer:
   type: dict
 """
 
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import (
-    collect,
-    kinds,
-    part,
-    store,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    MlnodeError,
-    paragraphs,
-)
-
-SLOT = {
-    "round": {"type": "int", "required": True},
-    "peer": {"type": "str", "required": True},
-    "serves": {"type": "bool", "required": True},
-    "rails": {"type": "list", "elements": "list", "required": True},
-}
-
-
-def start(given: dict[str, Any], dry: bool) -> dict[str, Any]:
-    # Python compiles it on the node at each call, and a result is collected without it.
-    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import run
-
-    started = run.start(Host(mounts=run.MOUNTS), part.parse(given), given["sent"], dry=dry)
-    return {"ends": started.ends, "interfaces": [*started.interfaces]}
-
-
-def look(module: AnsibleModule) -> dict[str, Any]:
-    given = module.params
-    if given["state"] == "started":
-        return start(given, dry=module.check_mode)
-    host = Host()
-    if module.check_mode:
-        there = store.read(host)
-        done = there is not None and there.id == given["id"] and there.done
-        return {"done": done, "answer": {}, "problem": "nothing is collected in check mode"}
-    collected = collect.collect(host, given["id"], given["timeout"])
-    return {"done": collected.done, "answer": collected.answer, "problem": collected.problem}
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import look
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["started", "collected"], "required": True},
-            "id": {"type": "str", "required": True},
-            "kind": {"type": "str", "choices": [*kinds.NAMES], "default": "tcp"},
-            "start": {"type": "float"},
-            "sent": {"type": "float"},
-            "rounds": {"type": "int"},
-            "duration": {"type": "int", "default": 4},
-            "streams": {"type": "int", "default": 4},
-            "tcp_port": {"type": "int", "default": 18600},
-            "addresses": {"type": "list", "elements": "str"},
-            "devices": {"type": "list", "elements": "str"},
-            "slots": {"type": "list", "elements": "dict", "options": SLOT},
-            "allow": {"type": "list", "elements": "str", "choices": [*part.GUARDS], "default": []},
-            "timeout": {"type": "int", "default": 10},
-        },
-        required_if=[("state", "started", ["start", "sent", "rounds", "addresses", "slots"])],
-        supports_check_mode=True,
-    )
-    try:
-        result = look(module)
-    except MlnodeError as error:
-        module.fail_json(msg=paragraphs(f"campaign: {error}"))
-        return
-    module.exit_json(changed=False, **result)
+    check_module.run("campaign", look)
 
 
 if __name__ == "__main__":

@@ -101,33 +101,12 @@ subnet:
   sample: {switches: 4, hcas: 4, routers: 0}
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet import check as subnet_check
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
-
-
-def look(module: AnsibleModule) -> Checked:
-    given, host = module.params, Host()
-    subnet_check.parse(given["port"], given["timeout"])
-    writable = host.is_superuser() and not module.check_mode
-    request = subnet_check.Request(given["port"], given["baseline"] == "reset", writable, given["timeout"])
-    result = subnet_check.look(host, request)
-    return Checked(result.checks, {"subnet": result.counts})
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.subnet import check
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "port": {"type": "str", "default": ""},
-            "baseline": {"type": "str", "choices": ["keep", "reset"], "default": "keep"},
-            "timeout": {"type": "int", "default": subnet_check.SECONDS},
-            **check_module.fail_on("unknown"),
-        },
-        supports_check_mode=True,
-    )
-    check_module.run(module, "ib_subnet", look)
+    check_module.run("ib_subnet", check)
 
 
 if __name__ == "__main__":

@@ -81,28 +81,12 @@ nodes:
       contains: *speed
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import memory
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    MlnodeError,
-    paragraphs,
-)
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "allow": {"type": "list", "elements": "str", "choices": [*memory.GUARDS], "default": []}
-        },
-        supports_check_mode=True,
-    )
-    try:
-        nodes = memory.measure(Host(mounts=memory.MOUNTS), module.params["allow"], dry=module.check_mode)
-    except MlnodeError as error:
-        module.fail_json(msg=paragraphs(f"memory_bandwidth: {error}"))
-        return
-    module.exit_json(changed=False, nodes=nodes)
+    check_module.run("memory_bandwidth", memory)
 
 
 if __name__ == "__main__":

@@ -85,29 +85,12 @@ summary:
   sample: {fail: 1, pass: 17, skip: 6}
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.audit import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
-
-
-def look(module: AnsibleModule) -> Checked:
-    skipped = module.params["skip"]
-    schema.refuse_others("skip", skipped, "check", run.NAMES)
-    return Checked(run.all_checks(Host(mounts=run.MOUNTS), skipped))
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "skip": {"type": "list", "elements": "str", "default": []},
-            **check_module.fail_on("never"),
-        },
-        supports_check_mode=True,
-    )
-    check_module.run(module, "node_audit", look)
+    check_module.run("node_audit", run)
 
 
 if __name__ == "__main__":

@@ -107,37 +107,12 @@ seconds:
   sample: 0.9
 """
 
-import time
-
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.preflight import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
-
-
-def look(module: AnsibleModule) -> Checked:
-    start = time.monotonic()
-    given, host = module.params, Host(mounts=run.MOUNTS)
-    request = run.parse(given["peers"], given["mtu"], given["tcp_port"], given["sent"], given["expect"])
-    writable = host.is_superuser() and not module.check_mode
-    checks = run.all_checks(host, request, writable)
-    return Checked(checks, {"seconds": round(time.monotonic() - start, 2)})
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "peers": {"type": "list", "elements": "raw", "default": []},
-            "mtu": {"type": "int"},
-            "tcp_port": {"type": "int", "default": 18590},
-            "sent": {"type": "float"},
-            "expect": {"type": "dict", "default": {}},
-            **check_module.fail_on("fail"),
-        },
-        supports_check_mode=True,
-    )
-    check_module.run(module, "node_preflight", look)
+    check_module.run("node_preflight", run)
 
 
 if __name__ == "__main__":

@@ -173,15 +173,12 @@ topology:
       sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.topology import document
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.topology import read
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import topology
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    module.exit_json(changed=False, topology=document(read.of(Host(mounts=read.MOUNTS))))
+    check_module.run("node_topology", topology)
 
 
 if __name__ == "__main__":

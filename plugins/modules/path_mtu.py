@@ -97,31 +97,12 @@ summary:
   sample: {pass: 510, fail: 1}
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import path_mtu
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
-
-
-def look(module: AnsibleModule) -> Checked:
-    given = module.params
-    request = path_mtu.parse(given["peers"], given["size"], given["tries"], given["timeout"])
-    return Checked(path_mtu.measure(Host(), request))
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "peers": {"type": "list", "elements": "raw", "required": True},
-            "size": {"type": "int"},
-            "tries": {"type": "int", "default": 3},
-            "timeout": {"type": "float", "default": 1.0},
-            **check_module.fail_on("unknown"),
-        },
-        supports_check_mode=True,
-    )
-    check_module.run(module, "path_mtu", look)
+    check_module.run("path_mtu", path_mtu)
 
 
 if __name__ == "__main__":

@@ -139,40 +139,12 @@ summary:
   sample: {fail: 1}
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import bandwidth
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux import perftest
-from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
-
-
-def look(module: AnsibleModule) -> Checked:
-    host = Host(mounts=bandwidth.MOUNTS)
-    measured = bandwidth.measure(host, bandwidth.parse(module.params), dry=module.check_mode)
-    return Checked([measured.check], {} if measured.gbits is None else {"gbits": measured.gbits})
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "device": {"type": "str", "required": True},
-            "port": {"type": "int", "default": 1},
-            "serve": {"type": "bool", "default": False},
-            "peer": {"type": "str"},
-            "gid_index": {"type": "int"},
-            "size": {"type": "int", "default": 65536},
-            "duration": {"type": "int", "default": perftest.LEAST_SECONDS},
-            "tcp_port": {"type": "int", "default": perftest.TCP_PORT},
-            "timeout": {"type": "int", "default": 60},
-            "fraction": {"type": "float", "default": 0.9},
-            "least": {"type": "float"},
-            "allow": {"type": "list", "elements": "str", "choices": [*bandwidth.GUARDS], "default": []},
-            **check_module.fail_on("unknown"),
-        },
-        supports_check_mode=True,
-    )
-    check_module.run(module, "rdma_bandwidth", look)
+    check_module.run("rdma_bandwidth", bandwidth)
 
 
 if __name__ == "__main__":

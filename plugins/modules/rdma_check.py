@@ -149,34 +149,12 @@ summary:
   sample: {fail: 1, pass: 194, skip: 35}
 """
 
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks import expect
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.rdma import run
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
-from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
-
-
-def look(module: AnsibleModule) -> Checked:
-    given, host = module.params, Host(mounts=run.MOUNTS)
-    wanted = expect.parse(given["expect"])
-    schema.refuse_others("skip", given["skip"], "check", run.NAMES)
-    writable = host.is_superuser() and not module.check_mode
-    return Checked(run.all_checks(host, wanted, given["skip"], given["baseline"] == "reset", writable))
 
 
 def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "expect": {"type": "dict", "default": {}},
-            "baseline": {"type": "str", "choices": ["keep", "reset"], "default": "keep"},
-            "skip": {"type": "list", "elements": "str", "default": []},
-            **check_module.fail_on("fail"),
-        },
-        supports_check_mode=True,
-    )
-    check_module.run(module, "rdma_check", look)
+    check_module.run("rdma_check", run)
 
 
 if __name__ == "__main__":

@@ -181,6 +181,26 @@ _PAIR: Table = {
     **dict.fromkeys(("before", "after"), _contents),
 }
 
+
+def _tree(where: str, value: Any) -> Any:
+    """Whatever JSON has, in which each text is one line."""
+    if isinstance(value, dict):
+        return {
+            _line(f"a name in {where}", name): _tree(f"{where}.{name}", one) for name, one in value.items()
+        }
+    if isinstance(value, list):
+        return [_tree(where, one) for one in value]
+    return _line(where, value) if isinstance(value, str) else value
+
+
+_CHECK: Table = {
+    **dict.fromkeys(("name", "target", "expected", "found", "source", "advice"), _line),
+    "verdict": _status,
+    # Of an audit
+    "severity": Maybe(_status),
+    **dict.fromkeys(("reason", "reference"), Maybe(_line)),
+}
+
 _EXCEPTION: Table = {**dict.fromkeys(("key", "reason", "until"), _line), "state": _status}
 
 #: Of every answer
@@ -216,5 +236,16 @@ ANSWERS: Mapping[str, Table] = {
         "digests": Maybe(_names(_word("[a-z0-9][a-z0-9_-]{0,62}"), _names(_line, _word("[0-9a-f]{16}")))),
         "summary": Maybe(_names(_status, _count)),
         "settings": Maybe(_settings),
+    },
+    # Of all modules that look at a node
+    "look": {
+        **_END,
+        "checks": Maybe(_list(_fields(_CHECK))),
+        **dict.fromkeys(("failures", "warnings", "interfaces"), Maybe(_lines)),
+        "summary": Maybe(_names(_status, _count)),
+        **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(_seconds)),
+        "done": Maybe(_flag),
+        "problem": Maybe(_line),
+        **dict.fromkeys(("answer", "nodes", "subnet", "topology"), Maybe(_tree)),
     },
 }

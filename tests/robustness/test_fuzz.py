@@ -379,6 +379,7 @@ OPTIONS = st.dictionaries(
 ASKED: dict[str, dict[str, Any]] = {
     "confirm": {"id": "", "padding": 0},
     "drift": {"ignore": [], "declarations": {}, "fail_at": "low"},
+    "look": {"module": "node_audit", "given": {}, "check": True},
     "declare": {
         "name": "node",
         "on_unsupported": "warn",

@@ -101,18 +101,7 @@ sys.exit(main())
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
-ELSEWHERE = (
-    *("agent.everything", "checks", "linux.iperf3", "linux.kernel_clock", "linux.lldp", "linux.perftest"),
-    *("linux.ping", "linux.timeout", "report.fleet", "report.reverted", "topology.pci_config"),
-)
-#: What `mlnode audit` needs of the former all the same
-AUDIT = (
-    *("checks", "checks.audit", "checks.pcie"),
-    *(f"checks.audit.{part}" for part in ("cpu", "devices", "facts", "gpus", "kernel", "memory", "model")),
-    *(f"checks.audit.{part}" for part in ("network", "run", "services", "xid")),
-    *(f"checks.{name}" for name in ("expect", "model", "pcie_values", "rdma_limits", "rdma_values")),
-    *(f"checks.pcie.{part}" for part in ("link", "subjects")),
-)
+ELSEWHERE = ("agent.everything", "report.fleet", "report.reverted")
 
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -222,7 +211,7 @@ def is_mine(output: str) -> bool:
 
 def is_elsewhere(name: str) -> bool:
     """True if a module of this package is not the agent's."""
-    return name not in AUDIT and (name in ELSEWHERE or name.partition(".")[0] in ELSEWHERE)
+    return name in ELSEWHERE
 
 
 def _packed(

@@ -20,7 +20,7 @@ from ..model.record import asdict
 from ..model.schema import refuse_unknown
 from ..model.setting import Layer, Status
 from ..topology import read as topology
-from . import declare, drift, install, missed, mounts, own_archive, registry, waivers
+from . import declare, drift, install, looks, missed, mounts, own_archive, registry, waivers
 from .registry import KINDS
 
 #: Before each line for a controller, which may see a greeting as well
@@ -208,9 +208,17 @@ def _confirm(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _look(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a module that looks at the node. Options: its name, what it was `given`, and `check`
+    for a run in check mode. Raises ValueError for others."""
+    module, given, check = strict_json.typed(options, {"module": str, "given": dict, "check": bool})
+    return looks.answer(host, module, given, check)
+
+
 #: What a controller may ask for \N{RIGHTWARDS ARROW} its answer
 CALLS: Mapping[str, Callable[[Host, Mapping[str, Any]], dict[str, Any]]] = {
     "confirm": _confirm,
     "declare": _declare,
     "drift": drift.answer,
+    "look": _look,
 }

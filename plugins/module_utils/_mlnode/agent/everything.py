@@ -5,7 +5,6 @@ and the agent is built from what is imported."""
 
 from __future__ import annotations
 
-from ..checks.audit import run as audit
 from ..engine import confirm, origin, partial, revert
 from ..report import audit as audit_report
 from ..report import document, paint, table, topology, topology_table
@@ -16,6 +15,7 @@ from . import (
     completion,
     drift,
     explain,
+    looks,
     manual,
     metrics,
     mounts,
@@ -34,7 +34,7 @@ PARTS = (
     call.answer,
     cli.main,
     drift.answer,
-    audit.all_checks,
+    *looks.imported(),
     audit_report.report,
     *registry.imported(),
     *mounts.imported(),

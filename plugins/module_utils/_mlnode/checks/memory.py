@@ -14,7 +14,7 @@ import mmap
 import re
 import statistics
 import time
-from typing import Any, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..host.host import Host
 from ..linux import jobs
@@ -22,6 +22,7 @@ from ..linux.perftest import running_on
 from ..model import schema
 from ..model.errors import HostError, RefusedError, listed
 from ..model.record import NamedTuple, regex
+from ..model.schema import Option, Table
 from ..topology import read
 from ..topology.model import Node
 from ..topology.numa import NODES
@@ -30,6 +31,8 @@ MOUNTS = read.MOUNTS
 
 #: What `allow` may switch off
 GUARDS = ("busy",)
+
+OPTIONS: Table = {"allow": Option("list", elements="str", choices=GUARDS, default=[])}
 
 #: Each array is so many times the cache (rule of STREAM, stream.c), and this where the size of the cache is
 #: not known: four times the largest that one core reaches at present, 96 MiB
@@ -64,6 +67,11 @@ class Speed(NamedTuple):
     value: float | None
     tool: str = ""
     reason: str = ""
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module memory_bandwidth. Raises RefusedError, HostError."""
+    return {"changed": False, "nodes": measure(host, given["allow"], dry=dry)}
 
 
 def measure(host: Host, allow: Sequence[str], dry: bool = False) -> list[dict[str, Any]]:

@@ -13,15 +13,26 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Mapping, Sequence
 
-from ..host.host import Host
+from ..host.host import Host, Mounts
 from ..host.system import USUAL_SECONDS
 from ..linux.ping import PROGRAM, Reply, Way, ask
 from ..model.errors import DeclarationError, HostError
 from ..model.record import NamedTuple
-from ..model.schema import refuse_unknown
+from ..model.schema import Option, Table, refuse_unknown
+from . import end
 from .model import Check, Verdict
 
 NAME = "path_mtu"
+
+MOUNTS: Mounts = {}
+
+OPTIONS: Table = {
+    "peers": Option("list", elements="raw", required=True),
+    "size": Option("int"),
+    "tries": Option("int", default=3),
+    "timeout": Option("float", default=1.0),
+    **end.fail_on("unknown"),
+}
 
 #: What every IPv4 host has to take (RFC 791); a path that carries less has another problem than its MTU
 SMALLEST = 576
@@ -85,6 +96,13 @@ class Request(NamedTuple):
 
 
 # -- what is asked for ---------------------------------------------------------------------
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module path_mtu. Nothing is written in any case. Raises DeclarationError."""
+    del dry
+    request = parse(given["peers"], given["size"], given["tries"], given["timeout"])
+    return end.result(NAME, measure(host, request), given["fail_on"])
 
 
 def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float) -> Request:

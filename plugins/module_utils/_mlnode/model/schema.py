@@ -10,6 +10,7 @@ area's own parser.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import abc
 from types import MappingProxyType
@@ -311,6 +312,16 @@ def _integer(where: str, option: Option, raw: Any) -> int:
     return int(raw)
 
 
+def _decimal(where: str, _option: Option, raw: Any) -> float:
+    try:
+        found = math.nan if isinstance(raw, bool) else float(raw)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not math.isfinite(found):
+        raise _wrong(where, "a number", raw)
+    return found
+
+
 def _boolean(where: str, _option: Option, raw: Any) -> bool:
     word = str(raw).lower() if isinstance(raw, (bool, int, str)) else ""
     if word not in (*_TRUE, *_FALSE):
@@ -412,6 +423,7 @@ def _number_or(text: str) -> str | int:
 _READERS = {
     "str": _text,
     "int": _integer,
+    "float": _decimal,
     "bool": _boolean,
     "list": _list,
     "dict": _dictionary,

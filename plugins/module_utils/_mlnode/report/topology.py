@@ -4,14 +4,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
+from ..host.host import Host
 from ..model import cpulist
+from ..model.schema import Table
 from ..model.version import VERSION
+from ..topology import read
 from ..topology.model import Cpus, Gpu, Link, PciDevice, RdmaDevice, Topology
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
+
+MOUNTS = read.MOUNTS
+
+OPTIONS: Table = {}
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module node_topology."""
+    del given, dry
+    return {"changed": False, "topology": document(read.of(host))}
 
 
 def document(topology: Topology) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ansible.module_utils import _internal as ansible_internal
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.common import warnings as ansible_warnings
 from ansible.module_utils.testing import patch_module_args
-from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module, tuning_module
 from ansible_collections.mlnode.tuning.plugins.modules import (
     agent,
     campaign,
@@ -142,19 +142,7 @@ def _mounted(machine: Machine, mounts: Mounts = MappingProxyType({})) -> Machine
 
 def put_in_place(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every module work on this machine."""
-    for user in (
-        tuning_module,
-        agent,
-        campaign,
-        ib_subnet,
-        memory_bandwidth,
-        node_audit,
-        node_preflight,
-        node_revert,
-        path_mtu,
-        rdma_check,
-        rdma_bandwidth,
-    ):
+    for user in (tuning_module, check_module, agent, node_revert):
         monkeypatch.setattr(user, "Host", partial(_mounted, machine))
     # Tests of action plugins make a controller of this process, where a warning is no part of the answer.
     monkeypatch.setattr(ansible_internal, "is_controller", False)

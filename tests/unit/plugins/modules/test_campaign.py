@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import campaign
 from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import CampaignMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
@@ -26,7 +27,7 @@ def node(tmp_path: pathlib.Path) -> CampaignMachine:
 
 @pytest.fixture
 def run(running: Make, node: CampaignMachine, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(campaign, "Host", lambda **_mounts: node)
+    monkeypatch.setattr(check_module, "Host", lambda **_mounts: node)
     return running(campaign)
 
 
@@ -74,7 +75,7 @@ def test_bad_input(run: Runner, wrong: dict[str, Any], said: str) -> None:
 
 def test_a_start_needs_a_plan(run: Runner) -> None:
     said = run.msg(state="started", id="spring")
-    assert "state is started but all of the following are missing: start, " in said
+    assert said == "campaign: state is started, which needs start, sent, rounds, addresses, slots as well"
 
 
 def test_the_defaults_are_those_that_are_documented(run: Runner) -> None:

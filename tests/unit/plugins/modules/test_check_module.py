@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
-from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.fail_on import ModuleDocFragment
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
-from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import Checked
 from ansible_collections.mlnode.tuning.plugins.modules import (
     ib_subnet,
     node_audit,
@@ -21,6 +19,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     rdma_check,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Finished, Make
+from mlnode.checks import end
 from mlnode.checks.model import Check, Verdict
 from mlnode.model.errors import DeclarationError
 
@@ -33,15 +32,16 @@ def check(verdict: Verdict, target: str = "node") -> Check:
 
 
 def ended(running: Make, checks: Sequence[Check], fail_on: str, **more: Any) -> Finished:
-    return running(some_check(lambda _module: Checked(checks, more)))(fail_on=fail_on)
+    module = some_check(lambda given: end.result("some_check", checks, given["fail_on"], **more))
+    return running(module)(fail_on=fail_on)
 
 
-def some_check(look: Callable[[AnsibleModule], Checked]) -> ModuleType:
+def some_check(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> ModuleType:
     module = ModuleType("some_check")
-    arguments = check_module.fail_on("never")
-    vars(module)["main"] = lambda: check_module.run(
-        AnsibleModule(argument_spec=arguments), "some_check", look
+    look: Any = SimpleNamespace(
+        OPTIONS=end.fail_on("never"), MOUNTS={}, answer=lambda _host, given, _dry: answer(given)
     )
+    vars(module)["main"] = lambda: check_module.run("some_check", look)
     return module
 
 
@@ -90,7 +90,7 @@ def test_of_many_eight_are_named(running: Make, number: int, more: list[str]) ->
 
 
 def test_what_is_wrong_with_the_options_is_said(running: Make) -> None:
-    def refuse(_module: AnsibleModule) -> Checked:
+    def refuse(_given: dict[str, Any]) -> dict[str, Any]:
         raise DeclarationError("port: no such port")
 
     module = some_check(refuse)
@@ -109,7 +109,7 @@ def test_a_module_takes_the_option_that_it_documents(monkeypatch: pytest.MonkeyP
         specs.append(argument_spec)
         raise StopIteration
 
-    monkeypatch.setattr(module, "AnsibleModule", made)
+    monkeypatch.setattr(check_module, "AnsibleModule", made)
     with pytest.raises(StopIteration):
         module.main()
     [fragment] = re.findall(r"mlnode\.tuning\.fail_on\.(\w+)\n", module.DOCUMENTATION)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import ModuleDocFragment
-from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import declare, node_drift, node_revert, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING, MODULES, Make
 from mlnode.agent import call, registry
+from mlnode.checks import end
 from mlnode.model import schema
 from mlnode.model.setting import Layer, Severity, Status
 
@@ -117,7 +117,7 @@ def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType
         if fragment == "mlnode.tuning.declaration":
             options |= {*schema.DECLARATION}
         if fragment.startswith("mlnode.tuning.fail_on."):
-            options |= {*check_module.fail_on("never")}
+            options |= {*end.fail_on("never")}
         if fragment.startswith("mlnode.tuning.area."):
             area = fragment.rpartition(".")[2]
             options |= {*registry.MODULES} if area == "all" else {*registry.options(area)}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import ib_subnet
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import SubnetMachine
@@ -22,7 +23,7 @@ CHECKS = ("manager", "topology", "links", "errors", "baseline")
 @pytest.fixture
 def node(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> SubnetMachine:
     made = SubnetMachine(str(tmp_path / "subnet"))
-    monkeypatch.setattr(ib_subnet, "Host", lambda: made)
+    monkeypatch.setattr(check_module, "Host", lambda mounts: made)
     return made
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import memory_bandwidth
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
@@ -58,7 +59,7 @@ def node(tmp_path: pathlib.Path) -> MemoryMachine:
 
 @pytest.fixture
 def run(running: Make, node: MemoryMachine, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(memory_bandwidth, "Host", lambda mounts: node)
+    monkeypatch.setattr(check_module, "Host", lambda mounts: node)
     return running(memory_bandwidth)
 
 

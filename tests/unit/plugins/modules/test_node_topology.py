@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import node_topology
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     Tree,
@@ -28,7 +29,7 @@ def tree(tmp_path: pathlib.Path) -> Tree:
 
 @pytest.fixture
 def topology(tree: Tree, running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(node_topology, "Host", lambda mounts: Host(str(tree.root), mounts))
+    monkeypatch.setattr(check_module, "Host", lambda mounts: Host(str(tree.root), mounts))
     return running(node_topology)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_bandwidth
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
@@ -27,7 +28,7 @@ def roce(tmp_path: pathlib.Path) -> Running:
 
 @pytest.fixture
 def measure(running: Make, roce: Running, monkeypatch: pytest.MonkeyPatch) -> Runner:
-    monkeypatch.setattr(rdma_bandwidth, "Host", lambda mounts: roce)
+    monkeypatch.setattr(check_module, "Host", lambda mounts: roce)
     return running(rdma_bandwidth)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_check
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build, tree
@@ -27,7 +28,7 @@ BASELINE = "/var/lib/mlnode/rdma-baseline.json"
 @pytest.fixture
 def check(running: Make, monkeypatch: pytest.MonkeyPatch) -> Runner:
     """On the sick node, whose tree is shared and only to be read."""
-    monkeypatch.setattr(rdma_check, "Host", lambda mounts: ReadOnly(tree("sick"), mounts))
+    monkeypatch.setattr(check_module, "Host", lambda mounts: ReadOnly(tree("sick"), mounts))
     return running(rdma_check)
 
 
@@ -72,7 +73,7 @@ def test_what_cannot_be_read_warns_or_fails(check: Runner, monkeypatch: pytest.M
         def read_bytes(self, path: str) -> bytes:
             return b"" if path.endswith("/phys_state") else super().read_bytes(path)
 
-    monkeypatch.setattr(rdma_check, "Host", lambda mounts: Blind(tree("ndr-ib"), mounts))
+    monkeypatch.setattr(check_module, "Host", lambda mounts: Blind(tree("ndr-ib"), mounts))
     only = [name for name in run.NAMES if name != "phys_state"]
     done = check.ok(expect=fabric.EXPECT["ndr-ib"], skip=only)
     assert done.result["summary"] == {"unknown": 8}
@@ -81,7 +82,7 @@ def test_what_cannot_be_read_warns_or_fails(check: Runner, monkeypatch: pytest.M
 
 
 def test_a_healthy_node(check: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rdma_check, "Host", lambda mounts: ReadOnly(tree("roce8"), mounts))
+    monkeypatch.setattr(check_module, "Host", lambda mounts: ReadOnly(tree("roce8"), mounts))
     done = check.ok(expect=fabric.EXPECT["roce8"], fail_on="warn")
     assert done.result["failures"] == done.warnings == []
     assert {*done.result["summary"]} == {"pass", "skip"}
@@ -92,7 +93,7 @@ def test_the_baseline_is_kept_by_root_and_not_in_check_mode(
 ) -> None:
     machine = Machine(build(fabric.roce8(), str(tmp_path / "fabric")))
     machine.remove(BASELINE)
-    monkeypatch.setattr(rdma_check, "Host", lambda mounts: machine)
+    monkeypatch.setattr(check_module, "Host", lambda mounts: machine)
     before = machine.tree()
 
     def verdict(**options: Any) -> str:

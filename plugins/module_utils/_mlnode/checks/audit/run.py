@@ -4,17 +4,22 @@
 
 from __future__ import annotations
 
-from typing import Callable, Collection, Iterable, Tuple
+from typing import Any, Callable, Collection, Iterable, Mapping, Tuple
 
 from ...host.host import Host
+from ...model import schema
+from ...model.schema import Option, Table
 from ...model.setting import Severity
 from ...topology import read
 from ...topology.model import Topology
+from .. import end
 from ..model import Verdict
 from . import cpu, devices, facts, kernel, memory, network, services
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
+
+OPTIONS: Table = {"skip": Option("list", elements="str", default=[]), **end.fail_on("never")}
 
 Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[AuditCheck]]]
 
@@ -31,6 +36,13 @@ NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in name
 
 _VERDICTS = (*DEVIATIONS, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
 _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module node_audit. Nothing is written in any case. Raises DeclarationError."""
+    del dry
+    schema.refuse_others("skip", given["skip"], "check", NAMES)
+    return end.result("node_audit", all_checks(host, given["skip"]), given["fail_on"])
 
 
 def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[AuditCheck]:

@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...drivers import dcb, ethtool
-from ...host.host import Host
+from ...host.host import Host, Mounts
 from ...model.errors import DeclarationError, HostError, MlnodeError
 from ...model.record import NamedTuple, replace
+from ...model.schema import Option, Table
 from ...topology import read
 from ...topology.model import Topology
-from .. import expect, path_mtu
+from .. import end, expect, path_mtu
 from ..expect import Expectations
 from ..model import Check, Verdict, skip
 from ..path_mtu import Peer, Route
@@ -23,7 +24,16 @@ from . import buffers, clock, connect, losses, node, sockets
 from .connect import Meeting
 
 #: As checks/rdma/run.py has them
-MOUNTS = {**read.MOUNTS, dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
+MOUNTS: Mounts = {**read.MOUNTS, dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
+
+OPTIONS: Table = {
+    "peers": Option("list", elements="raw", default=[]),
+    "mtu": Option("int"),
+    "tcp_port": Option("int", default=18590),
+    "sent": Option("float"),
+    "expect": Option("dict", default={}),
+    **end.fail_on("fail"),
+}
 
 #: For all of it, in seconds. Ansible starts the module, and Python compiles it, in another one.
 LIMIT = 4.0
@@ -60,6 +70,15 @@ def parse(peers: Sequence[Any], mtu: int | None, tcp_port: int, sent: float | No
     if tcp_port not in _PORTS:
         raise DeclarationError(f"tcp_port: {tcp_port} is not between {_PORTS[0]} and {_PORTS[-1]}")
     return Request(path_mtu.parse_peers(peers), mtu, tcp_port, sent, expect.parse(raw))
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module node_preflight. Raises DeclarationError."""
+    start = time.monotonic()
+    request = parse(given["peers"], given["mtu"], given["tcp_port"], given["sent"], given["expect"])
+    checks = all_checks(host, request, host.is_superuser() and not dry)
+    seconds = round(time.monotonic() - start, 2)
+    return end.result("node_preflight", checks, given["fail_on"], seconds=seconds)
 
 
 def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:

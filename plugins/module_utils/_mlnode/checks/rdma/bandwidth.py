@@ -15,8 +15,9 @@ from ...linux import jobs, perftest
 from ...model import cpulist, schema
 from ...model.errors import DeclarationError, RefusedError
 from ...model.record import dataclass, regex
-from ...model.schema import Option
+from ...model.schema import Option, Table
 from ...topology import read
+from .. import end
 from ..model import Check, Verdict
 from . import usable
 from .ports import Port
@@ -28,7 +29,23 @@ NAME = "bandwidth"
 
 #: What `allow` may switch off
 GUARDS = ("busy",)
-_ALLOW = Option("list", elements="str", choices=GUARDS)
+_ALLOW = Option("list", elements="str", choices=GUARDS, default=[])
+
+OPTIONS: Table = {
+    "device": Option("str", required=True),
+    "port": Option("int", default=1),
+    "serve": Option("bool", default=False),
+    "peer": Option("str"),
+    "gid_index": Option("int"),
+    "size": Option("int", default=65536),
+    "duration": Option("int", default=perftest.LEAST_SECONDS),
+    "tcp_port": Option("int", default=perftest.TCP_PORT),
+    "timeout": Option("int", default=60),
+    "fraction": Option("float", default=0.9),
+    "least": Option("float"),
+    "allow": _ALLOW,
+    **end.fail_on("unknown"),
+}
 
 #: As many as a message bears; there may be hundreds
 _LISTED = 4
@@ -72,6 +89,13 @@ class Measured:
 
     check: Check
     gbits: float | None = None
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module rdma_bandwidth. Raises DeclarationError, RefusedError."""
+    measured = measure(host, parse(given), dry=dry)
+    more = {} if measured.gbits is None else {"gbits": measured.gbits}
+    return end.result("rdma_bandwidth", [measured.check], given["fail_on"], **more)
 
 
 def parse(raw: Mapping[str, Any]) -> Wanted:

@@ -4,15 +4,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Sequence, Tuple
+from typing import Any, Callable, Collection, Mapping, Sequence, Tuple
 
 from ...drivers import dcb, ethtool
 from ...host.host import Host, Mounts
 from ...linux import link_counters
 from ...linux.link_counters import Book
+from ...model import schema
 from ...model.errors import HostError
+from ...model.schema import Option, Table
 from ...topology import read
 from ...topology.model import Topology
+from .. import end
+from .. import expect as expectations
 from ..expect import Expectations
 from ..model import Check, Verdict
 from ..pcie import checks as pcie
@@ -20,6 +24,13 @@ from . import counters as rdma_counters
 from . import gid, gpudirect, inventory, link, memlock, mlxlink, neighbour, node, qos, replies, rules, subnet
 
 MOUNTS: Mounts = {dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
+
+OPTIONS: Table = {
+    "expect": Option("dict", default={}),
+    "baseline": Option("str", choices=("keep", "reset"), default="keep"),
+    "skip": Option("list", elements="str", default=[]),
+    **end.fail_on("fail"),
+}
 
 #: One subject: the names of its checks, and what makes them
 Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]
@@ -50,6 +61,15 @@ NAMES: tuple[str, ...] = (
     *rdma_counters.NAMES,
     BASELINE,
 )
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module rdma_check. Raises DeclarationError."""
+    wanted, skipped = expectations.parse(given["expect"]), given["skip"]
+    schema.refuse_others("skip", skipped, "check", NAMES)
+    writable = host.is_superuser() and not dry
+    checks = all_checks(host, wanted, skipped, given["baseline"] == "reset", writable)
+    return end.result("rdma_check", checks, given["fail_on"])
 
 
 def all_checks(

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import re
 import tempfile
-from typing import Callable, Sequence, TypeVar
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from ...host import system
-from ...host.host import Host
+from ...host.host import Host, Mounts
 from ...model.errors import DeclarationError, HostError
 from ...model.record import dataclass, field, regex
+from ...model.schema import Option, Table
+from .. import end
 from ..model import Check, Verdict, skip
 from . import fabric, reports
 from .reports import SUBNET, SubnetError
@@ -26,6 +28,15 @@ T = TypeVar("T")
 #: ibnetdiscover and ibqueryerrors ask each port: a subnet of 10000 takes minutes where one of them is slow
 SECONDS = 300
 MAX_SECONDS = 3600
+
+MOUNTS: Mounts = {}
+
+OPTIONS: Table = {
+    "port": Option("str", default=""),
+    "baseline": Option("str", choices=("keep", "reset"), default="keep"),
+    "timeout": Option("int", default=SECONDS),
+    **end.fail_on("unknown"),
+}
 
 _PORT = regex(r"([A-Za-z0-9_.-]{1,64})(?:/([0-9]{1,3}))?\Z", re.ASCII)
 
@@ -54,6 +65,14 @@ class Result:
 
     checks: list[Check] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module ib_subnet. Raises DeclarationError, HostError."""
+    parse(given["port"], given["timeout"])
+    writable = host.is_superuser() and not dry
+    seen = look(host, Request(given["port"], given["baseline"] == "reset", writable, given["timeout"]))
+    return end.result("ib_subnet", seen.checks, given["fail_on"], subnet=seen.counts)
 
 
 def parse(port: str, seconds: int) -> None:

@@ -113,8 +113,8 @@ def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
     assert built.startswith(f"#!/usr/bin/env -S {agent_zip._PATH} python3 -IS\n".encode())
-    # It is written to the disk of each node, and read at each start.
-    assert len(built) < 3_850_000
+    # It is written to the disk of each node, and read at each start: 4.65 MB, of which 1.9 are sources.
+    assert len(built) < 4_750_000
 
 
 def collections(tmp_path: pathlib.Path) -> str:

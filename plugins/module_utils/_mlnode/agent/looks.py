@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What modules that look at a node do, done by its agent: Python compiles what a module brings along at each
+call, and that of the agent was compiled once."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Mapping
+
+from ..host.host import Host
+from ..model import schema
+from ..model.errors import MlnodeError, paragraphs
+from ..model.schema import Option
+
+#: Module \N{RIGHTWARDS ARROW} the file of the library that does what it does, imported when it is asked
+MODULES: Mapping[str, str] = {
+    "node_preflight": "checks.preflight.run",
+    "path_mtu": "checks.path_mtu",
+    "rdma_check": "checks.rdma.run",
+    "rdma_bandwidth": "checks.rdma.bandwidth",
+    "ib_subnet": "checks.subnet.check",
+    "campaign": "checks.campaign.look",
+    "memory_bandwidth": "checks.memory",
+    "node_audit": "checks.audit.run",
+    "node_topology": "report.topology",
+}
+
+
+def answer(host: Host, module: str, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of a module. given: its options. dry: nothing is written. Raises ValueError for another one."""
+    if module not in MODULES:
+        raise ValueError(f"module is {module!r}")
+    look: Any = importlib.import_module(f"{__name__.rpartition('.agent.')[0]}.{MODULES[module]}")
+    left_out = schema.argument_spec(look.OPTIONS)
+    try:
+        options = schema.value(module, Option("dict", suboptions=look.OPTIONS), given)
+        every = {name: options.get(name, about.get("default")) for name, about in left_out.items()}
+        result: dict[str, Any] = look.answer(host, every, dry)
+    except MlnodeError as error:
+        return {"changed": False, "failed": True, "msg": paragraphs(f"{module}: {error}")}
+    return result
+
+
+def imported() -> tuple[Any, ...]:
+    """All of them. Ansible sends along what it finds in an import statement, and no other."""
+    from ..checks import memory, path_mtu
+    from ..checks.audit import run as audit
+    from ..checks.campaign import gpudirect, look, rdma_bw, rdma_lat, run, tcp
+    from ..checks.preflight import run as preflight
+    from ..checks.rdma import bandwidth
+    from ..checks.rdma import run as rdma
+    from ..checks.subnet import check as subnet
+    from ..report import topology
+
+    kinds = (tcp, rdma_bw, rdma_lat, gpudirect)
+    return (preflight, path_mtu, rdma, bandwidth, subnet, look, run, *kinds, memory, audit, topology)

@@ -1,0 +1,41 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one end of every module that checks: its result, and whether that is a failure."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ..model.errors import paragraphs, printable
+from ..model.schema import Option, Table
+from .model import FAIL_ON, Check, bad, summary
+
+#: As many as fit on a screen with their advice; the result has all of them
+NAMED = 8
+
+
+def fail_on(default: str) -> Table:
+    """The option, as the fragment `fail_on` documents it."""
+    return {"fail_on": Option("str", choices=tuple(FAIL_ON), default=default)}
+
+
+def result(name: str, checks: Sequence[Check], failing_on: str, **more: Any) -> dict[str, Any]:
+    """Result of the module of that name. more: what it has besides."""
+    fatal, worse = FAIL_ON[failing_on], bad(checks)
+    failing = [check for check in worse if check.verdict in fatal]
+    fields = {
+        "changed": False,
+        "checks": [check.document() for check in checks],
+        "failures": [str(check) for check in worse],
+        "summary": summary(checks),
+        **more,
+    }
+    if failing:
+        title = f"{name}: {len(failing)} of {len(checks)} checks are not as expected:"
+        return {**fields, "failed": True, "msg": paragraphs("\n".join([title, *_named(failing)]))}
+    return {**fields, "warnings": [printable(line) for line in _named(worse)] if fatal else []}
+
+
+def _named(checks: Sequence[Check]) -> list[str]:
+    lines = [str(check) for check in checks[:NAMED]]
+    return lines if len(checks) <= NAMED else [*lines, f"and {len(checks) - NAMED} more"]

@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Modules that look at a node, where the agent is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.action import node_preflight
+from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
+    MISSING,
+    NO_PYTHON,
+    OTHER,
+    Done,
+    Node,
+    answer,
+    done,
+)
+
+CHECK = {
+    "name": "rate", "target": "mlx5_0/1", "verdict": "pass", "expected": "400", "found": "400",
+    "source": "/sys", "advice": "",
+}  # fmt: skip
+
+
+def node(monkeypatch: pytest.MonkeyPatch, module: str, *answers: Done, **arguments: Any) -> Node:
+    made = Node(monkeypatch, node_preflight, *answers, **arguments)
+    made.task.action = f"mlnode.tuning.{module}"
+    return made
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What modules were run with."""
+    calls: list[dict[str, Any]] = []
+
+    def execute(_self: Any, **words: Any) -> dict[str, Any]:
+        calls.append(words)
+        return {"changed": False, "checks": ["of the module"]}
+
+    monkeypatch.setattr(node_preflight.ActionModule, "_execute_module", execute)
+    return calls
+
+
+def test_the_agent_looks_in_the_place_of_the_module(
+    monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]]
+) -> None:
+    reply = answer(
+        checks=[{**CHECK, "found": "\x1b[2J"}], failures=[], summary={"pass": 1}, ansible_facts={"a": 1}
+    )
+    asked = node(monkeypatch, "rdma_check", reply, skip="mtu,state", fail_on="never")
+    asked.task.check_mode = True
+
+    checks = [{**CHECK, "found": "\\x1b[2J"}]
+    assert asked.run() == {"changed": False, "checks": checks, "failures": [], "summary": {"pass": 1}}
+    assert ran == []
+    [question] = asked.questions
+    given = {"skip": ["mtu", "state"], "fail_on": "never", "baseline": "keep", "expect": {}}
+    assert (question["call"], question["options"]) == (
+        "look",
+        {"module": "rdma_check", "given": given, "check": True},
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "fields"),
+    [
+        ("node_preflight", {"seconds": 0.9, "failures": ["a line"], "warnings": ["a line"]}),
+        ("rdma_bandwidth", {"gbits": 391.5}),
+        ("ib_subnet", {"subnet": {"switches": 4}}),
+        ("campaign", {"ends": 1.5e9, "interfaces": ["eth0"]}),
+        ("campaign", {"done": True, "answer": {"slots": [{"gbits": 1.5}]}, "problem": ""}),
+        ("memory_bandwidth", {"nodes": [{"node": 0, "copied": 9.5}]}),
+        ("node_topology", {"topology": {"nics": [{"name": "eth0", "node": None}]}}),
+        (
+            "node_audit",
+            {"checks": [{**CHECK, "severity": "low", "reason": "it costs", "reference": "a page"}]},
+        ),
+    ],
+)
+def test_nothing_that_a_module_returns_is_lost(
+    monkeypatch: pytest.MonkeyPatch, module: str, fields: dict[str, Any]
+) -> None:
+    required = {"campaign": {"state": "collected", "id": "spring"}, "rdma_bandwidth": {"device": "mlx5_0"}}
+    asked = node(monkeypatch, module, answer(**fields), **required.get(module, {}))
+
+    assert asked.run() == {"changed": False, **fields}
+
+
+@pytest.mark.parametrize("first", [MISSING, OTHER, NO_PYTHON, done("mlnode: begun\n", 137)])
+def test_without_an_answer_the_module_is_run(
+    monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]], first: Done
+) -> None:
+    asked = node(monkeypatch, "node_topology", first)
+
+    assert asked.run(inventory_hostname="n1")["checks"] == ["of the module"]
+    assert ran == [{"task_vars": {"inventory_hostname": "n1"}, "wrap_async": False}]
+    assert asked.ways == ["installed"], "none is sent for a module that has its own files"
+
+
+@pytest.mark.parametrize("wrong", [{"mtu": "large"}, {"no_such_option": 1}, {"peers": {"a": 1}}])
+def test_what_is_wrong_is_said_by_the_module(
+    monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]], wrong: dict[str, Any]
+) -> None:
+    node(monkeypatch, "node_preflight", **wrong).run()
+
+    assert len(ran) == 1
+
+
+def test_a_module_may_run_on_its_own_time(monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]]) -> None:
+    asked = node(monkeypatch, "rdma_bandwidth", device="mlx5_0", serve=True)
+    asked.task.async_val = 60
+    asked.run()
+
+    assert ran == [{"task_vars": {}, "wrap_async": True}]
+
+
+def test_an_answer_of_another_form_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = node(monkeypatch, "node_audit", answer(checks=[{"name": "rate"}]))
+
+    result = asked.run()
+    assert result["failed"]
+    assert result["msg"] == "node_audit: the agent's answer is not understood: checks[0].target is missing"

@@ -124,8 +124,13 @@ def inventory(folder: pathlib.Path, count: int, rails: int) -> pathlib.Path:
             "slots": [one for slot in slots if not slot["serves"] for one in _measured(slot)], "served": [],
             "contained": f"mlnode-campaign-{name}.scope",
         }  # fmt: skip
-        _write(folder / f"started-{name}.json", {"ends": 1.0, "interfaces": ["eth0"] * rails})
-        _write(folder / f"collected-{name}.json", {"done": True, "problem": "", "answer": answer})
+        _write(
+            folder / f"started-{name}.json", {"changed": False, "ends": 1.0, "interfaces": ["eth0"] * rails}
+        )
+        _write(
+            folder / f"collected-{name}.json",
+            {"changed": False, "done": True, "problem": "", "answer": json.dumps(answer)},
+        )
     reach = {
         "ansible_connection": "simulated",
         "simulated_answers": str(folder),

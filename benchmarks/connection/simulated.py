@@ -9,7 +9,7 @@ name: simulated
 short_description: Answer as the agent of a node does
 description:
   - Stands in for a node and its agent. Each question gets the answer that an agent has given to one like it,
-    and the module C(campaign) one that was written for this node.
+    and one about a campaign that which was written for this node.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
@@ -57,15 +57,17 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # ansible has no types
             return 0, b'{"ping": "pong"}\n', b""
         name = str(self.get_option("host"))
         folder = pathlib.Path(self.get_option("answers"))
-        for state in ("started", "collected"):
-            if in_data is not None and f'"state": "{state}"'.encode() in in_data:
-                return 0, (folder / f"{state}-{name}.json").read_bytes(), b""
         if in_data is None or "mlnode call" not in cmd:
             raise AnsibleConnectionFailure(
-                f"this node is simulated, and knows questions to its agent and campaigns only: {cmd}"
+                f"this node is simulated, and knows questions to its agent only: {cmd}"
             )
+        question = json.loads(in_data)
+        call = question["call"]
+        if call == "look":
+            state = question["options"]["given"]["state"]
+            content = (folder / f"{state}-{name}.json").read_bytes()
+            return 0, b'mlnode: begun\nmlnode: {"answer": ' + content + b"}\n", b""
         differs = (folder / "differing").read_text(encoding="utf-8").split()
-        call = json.loads(in_data)["call"]
         answer = (folder / f"{call}{'.differs' if name in differs else ''}.json").read_bytes()
         return 0, b"mlnode: begun\nmlnode: " + answer.replace(NAME, name.encode()) + b"\n", b""
 

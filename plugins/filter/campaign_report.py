@@ -62,8 +62,8 @@ _value:
   type: dict
   contains:
     document:
-      description: All of it, as docs/schema/campaign.schema.json describes it.
-      type: dict
+      description: All of it as JSON, as docs/schema/campaign.schema.json describes it.
+      type: str
     table:
       description: Lines for people. The last one is the verdict on the fleet.
       type: list
@@ -77,6 +77,7 @@ _value:
 """
 
 import datetime as dt
+import json
 from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
@@ -108,7 +109,8 @@ def campaign_report(
         "streams": 1 if judged.kind.RDMA else int(about["streams"]),
     })  # fmt: skip
     return {
-        "document": whole,
+        # As a text, as a controller keeps it until the end of a play.
+        "document": json.dumps(whole, indent=1) + "\n",
         "table": table.lines(whole),
         "success": document.is_success(whole),
         "again": schedule.second(plan, judged),

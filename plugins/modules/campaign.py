@@ -163,9 +163,9 @@ problem:
   returned: success, with O(state=collected)
   type: str
 answer:
-  description: What the filter P(mlnode.tuning.campaign_report#filter) takes. Empty if there is no result.
+  description: JSON, which the filter P(mlnode.tuning.campaign_report#filter) takes. Empty if there is no result.
   returned: success, with O(state=collected)
-  type: dict
+  type: str
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module

@@ -246,6 +246,7 @@ ANSWERS: Mapping[str, Table] = {
         **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(_seconds)),
         "done": Maybe(_flag),
         "problem": Maybe(_line),
-        **dict.fromkeys(("answer", "nodes", "subnet", "topology"), Maybe(_tree)),
+        "answer": Maybe(_text(MOST)),
+        **dict.fromkeys(("nodes", "subnet", "topology"), Maybe(_tree)),
     },
 }

@@ -10,6 +10,7 @@ node takes 10 to 15 % from all its pairs, a bad path 10 to 50 % from one.
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any, NamedTuple
 
@@ -40,16 +41,18 @@ class Fleet(NamedTuple):
         path = self.bad.get(frozenset((one, other)), 0.0)
         return GBITS * (1 - loss) * (1 - self.slow.get(one, 0)) * (1 - self.slow.get(other, 0)) * (1 - path)
 
-    def answers(self, slots: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    def answers(self, slots: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
         """What the nodes would answer."""
         return {
-            name: {
-                "kernel": "6.12.0",
-                "declarations": {"node": "0123456789abcdef"},
-                "rails": [{"interface": "eth0", "speed_mbit": 400_000, "mtu": 9000, "pcie": []}],
-                "served": [],
-                "slots": [self._slot(name, slot) for slot in mine if not slot["serves"]],
-            }
+            name: json.dumps(
+                {
+                    "kernel": "6.12.0",
+                    "declarations": {"node": "0123456789abcdef"},
+                    "rails": [{"interface": "eth0", "speed_mbit": 400_000, "mtu": 9000, "pcie": []}],
+                    "served": [],
+                    "slots": [self._slot(name, slot) for slot in mine if not slot["serves"]],
+                }
+            )
             for name, mine in slots.items()
         }
 

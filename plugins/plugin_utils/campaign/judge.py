@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
-from ...module_utils._mlnode.model.errors import printable
+from ...module_utils._mlnode.model import strict_json
+from ...module_utils._mlnode.model.errors import StoreError, printable
 from ..fleet_report.names import natural
 from . import limits, model
 from .blame import Blame, Certainty, Pair, State, blame
@@ -28,11 +29,11 @@ _SILENT = "no answer was collected"
 
 
 class Stage(NamedTuple):
-    """Part of a campaign. slots: node → its slots, as the node has them. answers: node → what it answered.
-    reasons: node → why it did not, or not to the end."""
+    """Part of a campaign. slots: node → its slots, as the node has them. answers: node → the JSON that it
+    answered. reasons: node → why it did not, or not to the end."""
 
     slots: Mapping[str, Sequence[Mapping[str, Any]]]
-    answers: Mapping[str, Any]
+    answers: Mapping[str, str]
     reasons: Mapping[str, str] = {}
 
 
@@ -183,14 +184,15 @@ def _collected(
     taken: dict[str, Mapping[tuple[int, int], Reading]] = {}
     refused: dict[str, Mapping[tuple[int, int], str]] = {}
     for name in stage.slots:
-        answer = stage.answers.get(name)
-        if name in stage.reasons or not answer:
+        text = stage.answers.get(name)
+        if name in stage.reasons or not text:
             problems[name] = stage.reasons.get(name, _SILENT)
-        if not answer:
+        if not text:
             continue
         try:
+            answer = strict_json.loads(text, "it", kernel_bytes=True)
             node, mine, theirs = model.node(answer), model.readings(kind, answer), model.refusals(answer)
-        except ValueError as error:
+        except (StoreError, ValueError) as error:
             problems[name] = printable(f"its answer is not one: {error}")
             continue
         nodes[name], taken[name], refused[name] = node, mine, theirs

@@ -70,7 +70,7 @@ def test_the_agent_looks_in_the_place_of_the_module(
         ("rdma_bandwidth", {"gbits": 391.5}),
         ("ib_subnet", {"subnet": {"switches": 4}}),
         ("campaign", {"ends": 1.5e9, "interfaces": ["eth0"]}),
-        ("campaign", {"done": True, "answer": {"slots": [{"gbits": 1.5}]}, "problem": ""}),
+        ("campaign", {"done": True, "answer": '{"slots":[{"gbits":1.5}]}', "problem": ""}),
         ("memory_bandwidth", {"nodes": [{"node": 0, "copied": 9.5}]}),
         ("node_topology", {"topology": {"nics": [{"name": "eth0", "node": None}]}}),
         (

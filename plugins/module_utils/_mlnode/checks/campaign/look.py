@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Mapping
 
 from ...host.host import Host
@@ -62,6 +63,9 @@ def _collect(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     if dry:
         there = store.read(host)
         done = there is not None and there.id == given["id"] and there.done
-        return {"done": done, "answer": {}, "problem": "nothing is collected in check mode"}
+        return {"done": done, "answer": "", "problem": "nothing is collected in check mode"}
     collected = collect.collect(host, given["id"], given["timeout"])
-    return {"done": collected.done, "answer": collected.answer, "problem": collected.problem}
+    # A controller keeps the results of all nodes several times until the end of a play: a text costs it its
+    # length once, and a dictionary twenty times as much for each of them.
+    text = json.dumps(collected.answer, separators=(",", ":")) if collected.answer else ""
+    return {"done": collected.done, "answer": text, "problem": collected.problem}

@@ -89,12 +89,18 @@ class Fleet:
                 change(self.slot(name, other, rail))
 
     def report(self, second: dict[str, Any] | None = None) -> dict[str, Any]:
-        collected = {name: {"answer": self.answers.get(name, {}), "problem": self.problems.get(name, "")}
+        collected = {name: {"answer": text(self.answers.get(name)), "problem": self.problems.get(name, "")}
                      for name in self.plan["nodes"]}  # fmt: skip
         found = campaign_report.campaign_report(self.plan, self.started, collected, ABOUT, second)
+        found["document"] = json.loads(found["document"])
         jsonschema.validate(found["document"], SCHEMA)
         assert found["success"] == (found["document"]["verdict"] in ("pass", "warn"))
         return found
+
+
+def text(answer: dict[str, Any] | None) -> str:
+    """As a node gives it."""
+    return json.dumps(answer) if answer else ""
 
 
 def verdict(report: dict[str, Any], name: str) -> str:
@@ -367,7 +373,7 @@ def second(fleet: Fleet, again: dict[str, Any], gbits: float) -> dict[str, Any]:
             for slot in mine
             if not slot["serves"]
         ]
-    collected = {name: {"answer": answer} for name, answer in answers.items()}
+    collected = {name: {"answer": text(answer)} for name, answer in answers.items()}
     return {"plan": again, "started": {name: {"ends": 1} for name in slots}, "collected": collected}
 
 

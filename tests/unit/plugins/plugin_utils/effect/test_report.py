@@ -36,7 +36,7 @@ def tcp(state: str, **changes: dict[str, Any]) -> dict[str, Any]:
         mine = [
             {"round": 0, "rail": 0, **way, **changes.get(name, {})} for slot in slots if not slot["serves"]
         ]
-        answers[name] = {"answer": {"rails": [], "served": [], "slots": mine}, "problem": ""}
+        answers[name] = {"answer": json.dumps({"rails": [], "served": [], "slots": mine}), "problem": ""}
     return {"started": {name: {"ends": 1.0} for name in answers}, "collected": answers}
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -56,10 +57,10 @@ def campaign(
 
     collected = {
         name: {
-            "answer": {
+            "answer": json.dumps({
                 "kernel": kernel, "declarations": {"node": "0123456789abcdef"}, "rails": [rail], "served": [],
                 "slots": [slot(name, one) for one in slots if not one["serves"]],
-            },
+            }),
             "problem": "",
         }
         for name, slots in plan["slots"].items() if name not in silent
@@ -67,7 +68,8 @@ def campaign(
     begin = dt.datetime(2026, 11, day, 3, 0, tzinfo=dt.timezone.utc)
     about = {"id": begin.strftime("%Y%m%d-%H%M%S"), "begin": begin.timestamp(), "duration": 4, "streams": 4}
     started = {name: {"ends": 1.0} for name in names}
-    found: dict[str, Any] = campaign_report.campaign_report(plan, started, collected, about)["document"]
+    report = campaign_report.campaign_report(plan, started, collected, about)
+    found: dict[str, Any] = json.loads(report["document"])
     # A real one was judged a little later, and not today.
     found["campaign"]["ended"] = (begin + dt.timedelta(minutes=2)).isoformat()
     return found

@@ -193,7 +193,7 @@ class CallbackModule(CallbackBase):
         """The result of a campaign, as a column and as a map of pairs."""
         fleet, result = (importlib.import_module(f"{_READERS}.{name}") for name in ("fleet", "result"))
         try:
-            run = result.read(result.load(pathlib.Path(path)), path)
+            run = result.of(pathlib.Path(path))
         except MlnodeError as error:
             self._display.warning(f"fleet_report: {error}")
             return

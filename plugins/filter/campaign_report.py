@@ -110,7 +110,7 @@ def campaign_report(
     })  # fmt: skip
     return {
         # As a text, as a controller keeps it until the end of a play.
-        "document": json.dumps(whole, indent=1) + "\n",
+        "document": json.dumps(whole, separators=(",", ":")),
         "table": table.lines(whole),
         "success": document.is_success(whole),
         "again": schedule.second(plan, judged),

@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _compare(asked: argparse.Namespace) -> int:
-    before, after = (result.read(result.load(path), str(path)) for path in (asked.a, asked.b))
+    before, after = map(result.of, (asked.a, asked.b))
     found = compare.compare(before, after)
     _print(asked, compare.document(found), compare.lines(found, output.width()))
     return OK if found.success else NOT_OK
@@ -97,7 +97,7 @@ def _trend(asked: argparse.Namespace) -> int:
     unread = []
     for path in paths:
         try:
-            run = result.read(result.load(path), str(path))
+            run = result.of(path)
         except MlnodeError as error:
             unread.append(str(error))
         else:

@@ -11,7 +11,8 @@ import json
 import math
 import re
 from collections import abc
-from typing import Any, Mapping, NoReturn, Sequence, Tuple
+from functools import partial
+from typing import Any, Collection, Mapping, NoReturn, Sequence, Tuple
 
 from .errors import DamagedError, StoreError
 from .record import regex
@@ -43,20 +44,28 @@ _Part = Tuple[str, Any, int]
 
 
 def loads(
-    data: bytes | str, where: str, *, advice: str = "", most: int = MOST, kernel_bytes: bool = False
+    data: bytes | str,
+    where: str,
+    *,
+    advice: str = "",
+    most: int = MOST,
+    kernel_bytes: bool = False,
+    without: Collection[str] = (),
 ) -> Any:
     """The value. Raises StoreError that names `where` (a path, or what else is read) and the place in it.
 
     advice: what to do about a damaged file. most: characters. kernel_bytes: texts may hold bytes that are
-    not UTF-8, as Host.read() returns them.
+    not UTF-8, as Host.read() returns them. without: names of fields that no dictionary has then, so that a
+    large document takes no memory for what its reader does not need.
     """
     try:
-        text = data if isinstance(data, str) else data.decode("utf-8")
-        if len(text) > most:
-            raise ValueError(f"{len(text)} characters, of which {most} are allowed")
+        # In its own place: of a large document both would be in memory as long as it is read.
+        data = data if isinstance(data, str) else data.decode("utf-8")
+        if len(data) > most:
+            raise ValueError(f"{len(data)} characters, of which {most} are allowed")
         value = json.loads(
-            text,
-            object_pairs_hook=_unique,
+            data,
+            object_pairs_hook=partial(_unique, without),
             parse_int=_integer,
             parse_float=_finite,
             parse_constant=_no_constant,
@@ -167,13 +176,15 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(without: Collection[str], pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """One name twice means two things to two readers."""
     entries = dict(pairs)
     if len(entries) != len(pairs):
         names = [name for name, _value in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {_short(ascii(twice))} is there twice")
+    for name in without:
+        entries.pop(name, None)
     return entries
 
 

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the profile training would set on each machine of the fixtures, as tests/fixtures/golden keeps it.
+"""What the profiles would set on each machine of the fixtures, as tests/fixtures/golden keeps it: training,
+inference and, where there are rails, fabric beside training, with a preset for priorities as well.
 
 By hand, and then to be read line by line: PYTHONPATH=.ansible/collections python -m
 ansible_collections.mlnode.tuning.tests.unit.plans
@@ -13,23 +14,34 @@ import pathlib
 import re
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
-from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMachine
-from ansible_collections.mlnode.tuning.tests.unit.roles import declaration, name_of
+from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import VERSION
+from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.boot.test_golden import (
+    LOADERS,
+)
+from ansible_collections.mlnode.tuning.tests.unit.roles import name_of
 from mlnode.agent.registry import KINDS
-from mlnode.engine import engine
+from mlnode.drivers import nvidia
+from mlnode.engine import declared, engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
+from mlnode.engine.plan import Kept
 from mlnode.model.setting import BOTH_LAYERS, Layer
-from mlnode.topology import read
+from mlnode.topology import management, read
 
 FOLDER = pathlib.Path(__file__).parents[1] / "fixtures" / "golden"
-PROFILE = "training"
 
-#: Those that depend on the machine; boot and nccl have goldens with declarations for their own traps
-AREAS = ("thp", "sysctl", "limits", "storage", "nic", "cpu")
+#: What an operator names beside the profile fabric
+PRESETS = {"hgx": "roce_nvidia", "epyc256": "roce_nvidia", "oci-gpu": "roce_oci"}
+
+#: Areas whose boot layer is a part of the plan; of the others a drop-in or the agent brings the same
+_AT_BOOT = ("limits", "irq", "nccl", "boot")
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 #: What the trees of hardware do not have: a distribution with Linux 6.12 as it is installed, with what
@@ -45,6 +57,11 @@ STOCK = {
     "/proc/sys/vm/dirty_background_bytes": "0",
     "/proc/sys/vm/zone_reclaim_mode": "0",
     "/proc/sys/vm/max_map_count": "65530",
+    "/proc/sys/vm/compaction_proactiveness": "20",
+    "/proc/sys/vm/watermark_scale_factor": "10",
+    "/proc/sys/vm/stat_interval": "1",
+    "/proc/sys/kernel/nmi_watchdog": "1",
+    "/proc/sys/kernel/timer_migration": "1",
     "/proc/sys/kernel/sched_autogroup_enabled": "1",
     "/proc/sys/kernel/pid_max": "4194304",
     "/proc/sys/fs/aio-max-nr": "65536",
@@ -56,6 +73,9 @@ STOCK = {
     "/proc/sys/net/core/wmem_max": "212992",
     "/proc/sys/net/core/netdev_max_backlog": "1000",
     "/proc/sys/net/core/somaxconn": "4096",
+    "/proc/sys/net/core/busy_read": "0",
+    "/proc/sys/net/core/busy_poll": "0",
+    "/proc/sys/net/core/rps_sock_flow_entries": "0",
     "/proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456",
     "/proc/sys/net/ipv4/tcp_wmem": "4096\t16384\t4194304",
     "/proc/sys/net/ipv4/tcp_window_scaling": "1",
@@ -70,40 +90,89 @@ STOCK = {
     "/proc/sys/net/ipv4/tcp_keepalive_probes": "9",
     "/proc/sys/net/ipv4/tcp_slow_start_after_idle": "1",
     "/proc/sys/net/ipv4/tcp_notsent_lowat": "4294967295",
+    "/proc/sys/net/ipv4/tcp_mtu_probing": "0",
+    **{
+        f"/proc/sys/net/ipv{version}/neigh/default/gc_thresh{number}": entries
+        for version in (4, 6)
+        for number, entries in enumerate(("128", "512", "1024"), 1)
+    },
     "/etc/pam.d/common-session": "session required pam_limits.so\nsession required pam_unix.so\n",
     "/etc/security/limits.conf": "# <domain> <type> <item> <value>\n",
     "/etc/systemd/system.conf": "[Manager]\n",
     "/run/systemd/system/.keep": "",
     "/usr/lib/systemd/system/slurmd.service": "[Service]\nExecStart=/usr/sbin/slurmd\n",
     "/usr/lib/systemd/system/containerd.service": "[Service]\nExecStart=/usr/bin/containerd\n",
+    "/etc/default/irqbalance": "",
+    "/usr/sbin/dcb": "",
+    "/usr/lib/systemd/system/irqbalance.service": (
+        "[Service]\nEnvironmentFile=-/etc/default/irqbalance\n"
+        "ExecStart=/usr/sbin/irqbalance $IRQBALANCE_ARGS\n"
+    ),
     "/usr/lib/systemd/system/ssh.service": "[Service]\nExecStart=/usr/sbin/sshd\n",
 }
+#: Modules that a distribution has beside its kernel, of which drivers of RDMA devices load the first
+_MODULES = ("ib_uverbs", "rdma_ucm", "ib_umad")
 READ_AHEAD = "/queue/read_ahead_kb"
-_INSTALLED = ("/proc/sys/", "/etc", "/run", "/usr", "/var", THP)
+_INSTALLED = (
+    "/gpu/", "/proc/driver/", "/proc/sys/", "/sys/module/", THP,
+    "/boot", "/etc", "/lib", "/run", "/usr", "/var",
+)  # fmt: skip
 
 
-class Installed(NicMachine):
-    """Hardware of a fixture under a distribution that nothing has tuned. Its NICs have short rings, and one
-    queue for each CPU, up to 63, as drivers start them."""
+class Installed(DcbMachine):
+    """Hardware of a fixture under a distribution that nothing has tuned, with its boot loader and drivers.
+    NICs have short rings, and all their queues, as drivers start them."""
 
     def __init__(self, name: str, system: pathlib.Path) -> None:
         super().__init__(tree(name))
         self._system = system
-        for path, text in {**STOCK, READ_AHEAD: "128"}.items():
+        self.topology = read.read(self)
+        self.nics = {}
+        for path, text in {**STOCK, **LOADERS[name], READ_AHEAD: "128"}.items():
             self._lay(path, text)
         # mm/page_alloc.c: calculate_min_free_kbytes
         memory = re.search(r"^MemTotal: +(\d+) kB", self.text("/proc/meminfo"), re.MULTILINE)
         assert memory
         self._lay("/proc/sys/vm/min_free_kbytes", str(min(262144, math.isqrt(int(memory.group(1)) * 16))))
-        topology = read.read(self)
         # init/Kconfig: NUMA_BALANCING_DEFAULT_ENABLED, where there is more than one node
-        self._lay("/proc/sys/kernel/numa_balancing", str(int(len(topology.nodes) > 1)))
-        queues = {"combined": min(63, len(topology.cpus.online))}
+        self._lay("/proc/sys/kernel/numa_balancing", str(int(len(self.topology.nodes) > 1)))
+        self._install_drivers()
+
+    def _install_drivers(self) -> None:
+        known = self.topology
+        hardware = [nic for nic in known.nics if nic.address]
+        queues = {nic.name: {"combined": nic.rx_queues} for nic in hardware}
         self.nics = {
-            nic.name: Nic(nic.driver, channels=queues, channels_max=queues)
-            for nic in topology.nics
-            if nic.address
+            nic.name: Nic(nic.driver, channels=queues[nic.name], channels_max=queues[nic.name])
+            for nic in hardware
         }
+        self.bridges = {nic.name: Bridge(single=nic.driver == "ice") for nic in hardware if nic.rdma}
+        for name in ("all", *(nic.name for nic in known.nics)):
+            # systemd's 50-default.conf leaves `all` out.
+            loose = "0" if name == "all" else "2"
+            for knob, value in (("arp_ignore", "0"), ("arp_announce", "0"), ("rp_filter", loose)):
+                self._lay(f"/proc/sys/net/ipv4/conf/{name}/{knob}", value)
+        release = self.text("/proc/sys/kernel/osrelease").strip()
+        self._lay(f"/lib/modules/{release}/modules.dep", "".join(f"{module}.ko:\n" for module in _MODULES))
+        if known.rdma:
+            self._lay(f"/sys/module/{_MODULES[0]}/initstate", "live")
+        gpus = [gpu.address for gpu in known.gpus if gpu.driver == "nvidia"]
+        if gpus:
+            self._lay(nvidia.DRIVER, VERSION)
+            rows = [f"{number}, 0000{address}, Disabled" for number, address in enumerate(gpus)]
+            self._lay(nvidia.CAPTURED, "\n".join(rows))
+
+    def blocked(self, path: str) -> str:
+        """By the mounts of a container, which mountinfo.blocked() cannot follow into another folder."""
+        points = re.findall(r"^\S+ (/\S+) \S+ ro,", self.text("/proc/1/mounts"), re.MULTILINE)
+        return "read-only in this container" if path.startswith(tuple(points)) else super().blocked(path)
+
+    def declare(self, name: str, areas: dict[str, Any]) -> Kept:
+        """As an earlier run has left it on the node, which has the agent."""
+        declaration = declared.Declaration(name, areas)
+        self._lay(declaration.path, declared.render(declaration).decode())
+        self.forget()
+        return Kept(tuple(declared.load_all(self)), {}, "", "", True)
 
     def _lay(self, path: str, text: str) -> None:
         file = self._system / path[1:]
@@ -118,23 +187,74 @@ class Installed(NicMachine):
 
 
 def text(name: str, system: pathlib.Path) -> str:
-    """One line for each setting of the profile: what it would be, and why where it is not as declared."""
+    """A section for each profile, and one for what training and inference share: a line for each setting,
+    with what it would be, and why where it is not as declared."""
     host = Installed(name, system)
-    return "\n".join(line for area in AREAS for line in _area(host, area)) + "\n"
+    inference, training = _lines(host, "inference"), _lines(host, "training")
+    sections = {
+        "training and inference": _without(training, _without(training, inference)),
+        "training": _without(training, inference),
+        "inference": _without(inference, training),
+    }
+    if any(device.rail is not None for device in host.topology.rdma):
+        fabric = _lines(host, "fabric")
+        sections["fabric, beside training"] = _without(fabric, training)
+        if name in PRESETS:
+            sections[PRESETS[name]] = _without(_lines(host, "fabric", PRESETS[name]), fabric)
+    lines = [line for title, found in sections.items() for line in (f"# {title}", *_folded(found))]
+    whole, head = "\n".join(lines), ""
+    for names, group in _groups(host).items():
+        head += f"{group}: {names}\n" if names in whole else ""
+        whole = whole.replace(names, group)
+    return f"{head}{whole}\n"
 
 
-def _area(host: Installed, area: str) -> Iterator[str]:
-    layers = BOTH_LAYERS if area == "limits" else (Layer.RUNTIME,)
-    request = Request(name_of(PROFILE), KINDS[area], declaration(PROFILE)[area], layers)
-    for row in engine.evaluate(host, request).rows:
-        yield _line(row)
+def _groups(host: Installed) -> dict[str, str]:
+    """Long lists of devices, and what stands for each, the longest first."""
+    known, here = host.topology, management.interfaces(host)
+    ports = [nic for nic in known.nics if nic.kind == "physical"]
+    groups = {
+        "NICs": [nic.name for nic in ports],
+        "others than management": [nic.name for nic in ports if nic.name not in here],
+        "rails": [nic.name for nic in ports if nic.rail is not None],
+        "RDMA devices": [device.name for device in known.rdma if device.rail is not None],
+    }
+    return {", ".join(names): f"{len(names)} {group}" for group, names in groups.items() if len(names) > 2}
 
 
-def _line(row: Row) -> str:
+def _lines(host: Installed, *profiles: str) -> dict[str, str]:
+    """Key of each setting and words about it."""
+    name, areas = name_of(profiles[0]), profile.areas(profiles, {})
+    known = host.declare(name, areas)
+    lines: dict[str, str] = {}
+    for area, kind in KINDS.items():
+        if area in areas:
+            layers = BOTH_LAYERS if area in _AT_BOOT else (Layer.RUNTIME,)
+            plan = engine.evaluate(host, Request(name, kind, areas[area], layers), known)
+            lines.update((row.setting.key, _words(row)) for row in plan.rows)
+    return lines
+
+
+def _words(row: Row) -> str:
     claim, want = str(row.setting.claim), row.reading.want or "as it is"
-    declared = "" if claim == want else f"  ({claim})"
-    reason = row.reason or row.reading.note
-    return f"{row.setting.key} = {want}{declared}: {row.status}{f', {reason}' if reason else ''}"
+    declared_as = "" if claim == want else f"  ({claim})"
+    reason = (row.reason or row.reading.note).replace(f"{row.setting.key.partition('.')[2]}.service", "it")
+    if reason.startswith("runtime is ") and ": " in want:
+        reason = ""  # of each device, what Installed says
+    return f"{want}{declared_as}: {row.status}{f', {reason}' if reason else ''}"
+
+
+def _without(lines: dict[str, str], others: dict[str, str]) -> dict[str, str]:
+    return {key: words for key, words in lines.items() if others.get(key) != words}
+
+
+def _folded(lines: dict[str, str]) -> Iterator[str]:
+    """Settings of which the same is said, together."""
+    keys: dict[str, list[str]] = {}
+    for key, words in lines.items():
+        keys.setdefault(words, []).append(key)
+    for words, alike in keys.items():
+        yield f"{', '.join(alike)} = {words}"
 
 
 if __name__ == "__main__":

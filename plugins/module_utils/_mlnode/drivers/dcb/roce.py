@@ -118,7 +118,7 @@ def _class(host: Host, path: str, device: str, port: str) -> str:
     _must_exist(host, "look at", path, device)
     file = f"{_DEVICES}/{device}/tc/{port}/traffic_class"
     if not host.exists(file):
-        lack = f"the driver of {device} has no traffic class for all (only the vendor's mlx5 driver has one)"
+        lack = "its driver has no traffic class for all (only the vendor's mlx5 driver has one)"
         raise MissingError("look at", path, f"{lack}: let the programs set theirs")
     return file
 

@@ -33,10 +33,8 @@ _RDMA = "/sys/class/infiniband"
 #: debugfs (drivers/infiniband/hw/mlx5/cong.c). Setting np_cnp_prio there sets np_cnp_prio_mode as well.
 _CNP = {"cnp_dscp": ("cnp_dscp", "np_cnp_dscp"), "cnp_priority": ("cnp_802p_prio", "np_cnp_prio")}
 
-_NO_ECN = (
-    "its driver has no switch for ECN per priority (only the vendor's mlx5 driver has one); with the "
-    "kernel's own it is in the firmware: ROCE_CC_PRIO_MASK_P1 of mlxconfig"
-)
+_NO_ECN = "its driver has no switch for ECN per priority (only the vendor's mlx5 driver has one)"
+_ECN_IN_FIRMWARE = "; with the kernel's own it is in the firmware: ROCE_CC_PRIO_MASK_P1 of mlxconfig"
 
 
 def of(host: Host, setting: QosSetting, target: Target) -> Files:
@@ -168,7 +166,7 @@ def _ecn(host: Host, setting: QosSetting, files: Files) -> None:
     """At both ends: the one that notes congestion (np), and the one that reacts to it (rp)."""
     folder = f"{_NETS}/{files.target.name}/ecn"
     if not host.exists(folder):
-        files.lacking = _NO_ECN
+        files.lacking = _NO_ECN + (_ECN_IN_FIRMWARE if files.target.driver == "mlx5_core" else "")
         return
     for end in ("roce_np", "roce_rp"):
         for priority in setting.value:

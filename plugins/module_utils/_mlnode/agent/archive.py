@@ -109,7 +109,7 @@ ELSEWHERE = (
 AUDIT = (
     *("checks", "checks.audit", "checks.pcie"),
     *(f"checks.audit.{part}" for part in ("cpu", "devices", "facts", "gpus", "kernel", "memory", "model")),
-    *(f"checks.audit.{part}" for part in ("network", "run", "services", "xid")),
+    *(f"checks.audit.{part}" for part in ("network", "run", "services", "storage", "xid")),
     *(f"checks.{name}" for name in ("expect", "model", "pcie_values", "rdma_limits", "rdma_values")),
     *(f"checks.pcie.{part}" for part in ("link", "subjects")),
 )

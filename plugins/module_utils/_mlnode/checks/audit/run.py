@@ -11,7 +11,7 @@ from ...model.setting import Severity
 from ...topology import read
 from ...topology.model import Topology
 from ..model import Verdict
-from . import cpu, devices, facts, kernel, memory, network, services
+from . import cpu, devices, facts, kernel, memory, network, services, storage
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -25,6 +25,7 @@ AREAS: tuple[Area, ...] = (
     (memory.NAMES, memory.checks),
     (devices.NAMES, devices.checks),
     (network.NAMES, network.checks),
+    (storage.NAMES, storage.checks),
     (services.NAMES, services.checks),
 )
 NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in names)

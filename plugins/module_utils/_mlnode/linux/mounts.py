@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is mounted: a row of proc_pid_mountinfo(5) for each mount. host/mountinfo.py has what is mounted over
+"""Mounted file systems: a row of proc_pid_mountinfo(5) for each mount. host/mountinfo.py has what is mounted over
 files of the kernel."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Mount(NamedTuple):
         return path == self.point or path.startswith(f"{self.point.rstrip('/')}/")
 
     def option(self, name: str) -> str:
-        """What stands behind `name=`; empty where nothing does."""
+        """Text behind `name=`; empty where there is none."""
         return next((one[len(name) + 1 :] for one in self.options if one.startswith(f"{name}=")), "")
 
 

@@ -73,6 +73,13 @@ def test_what_is_told_of_one_file(
     assert check.reference
 
 
+def test_reclaiming_the_local_node_is_low_and_says_who_wants_it(node: GpuMachine) -> None:
+    node.put("/proc/sys/vm/zone_reclaim_mode", "1\n")
+    check = one(node, "zone_reclaim")
+    assert (check.verdict, check.severity) == (Verdict.WARN, Severity.LOW)
+    assert "hpc-compute" in f"{check.reason} {check.reference}"
+
+
 @pytest.mark.parametrize(
     ("defrag", "verdict", "severity"),
     [

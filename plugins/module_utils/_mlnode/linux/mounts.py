@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mounted file systems: a row of proc_pid_mountinfo(5) for each mount. host/mountinfo.py has what is mounted over
+"""Mounted file systems: a row of proc_pid_mountinfo(5) for each mount. host/mountinfo.py is about those over
 files of the kernel."""
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ NVME = Topic(
 NFS = Topic(
     "nfs_mounts",
     Severity.LOW,
-    "each request carries less than the server would give, and more round trips are needed for a file",
+    "each request carries little, so that more round trips are needed for a file",
     "nfs(5); AWS, EFS, recommended mount settings; Google Cloud NetApp Volumes, Linux NFS mount options",
     "mount it with rsize=1048576,wsize=1048576,proto=tcp: the server may offer less",
 )
@@ -47,7 +47,7 @@ _TOPICS = (DISKS, NVME, NFS, SPACE)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _DISKS = storage.Devices(types=TYPES)
-#: The least that a vendor advises (Google, for databases). 1 MiB is what AWS does, and the most of Linux.
+#: The least that a vendor advises (Google, for databases). 1 MiB is what AWS does, and the most by nfs(5).
 _LEAST_NFS = 256 << 10
 #: That of node_exporter's alerts
 _LEAST_LEFT = 0.05

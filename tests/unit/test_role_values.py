@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -17,12 +18,13 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     WITHOUT_RDMA,
     NicNode,
 )
-from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, declaration, name_of
+from ansible_collections.mlnode.tuning.tests.unit.roles import NODES, PROFILES, ROOT, declaration, name_of
 from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Plan, Request
 from mlnode.host.host import Host
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
+from mlnode.model.values import number_ranges
 
 INFERENCE = "inference"
 
@@ -219,3 +221,18 @@ def test_interrupts_of_a_serving_node_stay_on_its_housekeeping_cores(tmp_path: p
     assert (node.affinity("eth2"), node.affinity("eth3")) == (["0", "1"] * 2, ["4", "5"] * 3)
     assert node.now("/proc/sys/net/core/rps_sock_flow_entries") == "32768"
     assert node.now("/sys/class/net/eth2/queues/rx-0/rps_flow_cnt") == "8192"
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_the_reserved_ports_are_those_of_the_table_with_their_sources(name: str) -> None:
+    page = (ROOT / "docs/knobs/sysctl.md").read_text(encoding="utf-8")
+    table = page.partition("## Reserved ports\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| ([0-9][0-9 ,to]*) \| [^|]+ \| [^|]+ \|$", table, re.MULTILINE)
+    assert len(cells) == len(re.findall(r"^\| [0-9]", table, re.MULTILINE)) > 5
+    settings = declaration(name)["sysctl"]["settings"]
+    reserved = settings["net.ipv4.ip_local_reserved_ports"]["at_least"]
+    ports = number_ranges(",".join(cells).replace(" to ", "-").replace(" ", ""))
+    assert ports == number_ranges(reserved)
+    first, last = settings["net.ipv4.ip_local_port_range"].split()
+    assert f"`net.ipv4.ip_local_port_range` at {first} " in table
+    assert all(int(first) <= low <= high <= int(last) for low, high in ports or ())

@@ -14,12 +14,14 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, 
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk
+from mlnode.agent import node, node_report
 from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.model.errors import MlnodeError
 from mlnode.model.setting import Status
+from mlnode.report import table
 
 
 def request(kind: str, spec: dict[str, Any]) -> Request:
@@ -96,13 +98,34 @@ def test_an_argument_of_the_kernel_that_is_there_twice(tmp_path: pathlib.Path) -
     assert f"{late}:1" in row.reason
 
 
-def test_every_argument_twice_with_one_value_is_only_long(tmp_path: pathlib.Path) -> None:
+def test_every_argument_twice_with_one_value_is_right_and_said(tmp_path: pathlib.Path) -> None:
     machine = GrubMachine.debian_with_grub(str(tmp_path))
     spec = {"parameters": {"numa_balancing": "disable"}}
+    assert applied(machine, "boot", spec)["boot.numa_balancing"].status is Status.PENDING_REBOOT
+    machine.reboot()
+    row = look(machine, "boot", spec)["boot.numa_balancing"]
+    assert (row.status, row.reason) == (Status.OK, "")
+    machine.put("/proc/cmdline", f"{machine.now('/proc/cmdline')} numa_balancing=disable\n")
+    reason = "given 2 times in /proc/cmdline"
+    row = look(machine, "boot", spec)["boot.numa_balancing"]
+    assert (row.status, row.reason) == (Status.OK, reason)
+    # As `mlnode check --json` and `mlnode status` have it
+    settings = node_report.settings(node.survey(machine))
+    assert [(one["key"], one["status"], one["reason"]) for one in settings] == [
+        ("boot.numa_balancing", "ok", reason)
+    ]
+    assert f"  ok      {reason}" in table.render(settings, None)
+
+
+def test_parameters_that_are_declared_with_several_words_are_not_said_to_repeat(
+    tmp_path: pathlib.Path,
+) -> None:
+    machine = GrubMachine.debian_with_grub(str(tmp_path))
+    spec = {"parameters": {"console": ["tty0", "ttyS0"]}}
     applied(machine, "boot", spec)
     machine.reboot()
-    machine.put("/proc/cmdline", f"{machine.now('/proc/cmdline')} numa_balancing=disable\n")
-    assert look(machine, "boot", spec)["boot.numa_balancing"].status is Status.OK
+    row = look(machine, "boot", spec)["boot.console"]
+    assert (row.status, row.reason) == (Status.OK, "")
 
 
 def test_a_file_of_a_cloud_image_that_wins_at_boot(tmp_path: pathlib.Path) -> None:

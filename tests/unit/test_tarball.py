@@ -27,8 +27,8 @@ TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
     *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles", "scripts"),
 }
-#: A test or a picture that slips in shows here: 875,000 bytes are packed now.
-MOST_BYTES = 1_000_000
+#: A test or a picture that slips in shows here: 1,000,000 bytes are packed now.
+MOST_BYTES = 1_100_000
 
 CONFIG = """\
 [defaults]

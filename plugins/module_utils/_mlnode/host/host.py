@@ -211,6 +211,16 @@ class Host:
         status = self._stat(path, follow=True)
         return None if status is None else stat.S_IMODE(status.st_mode)
 
+    def space(self, path: str) -> os.statvfs_result:
+        """Blocks and inodes of the file system that a path is on, by statvfs(3), which waits for ever for a
+        server that is gone. Raises HostError, always for a captured tree."""
+        if not self.live:
+            raise HostError("look at", path, None, f"the space left was not captured in {self.root}")
+        try:
+            return os.statvfs(self.real(path))
+        except OSError as error:
+            raise HostError("look at", path, error.errno) from error
+
     def blocked(self, path: str) -> str:
         """Reason why this kernel file is not this node's to set, as in a container, or nothing: mountinfo."""
         if driver := self._driver(path):

@@ -14,7 +14,7 @@ from ...topology import read
 from ...topology.model import Topology
 from .. import end
 from ..model import Verdict
-from . import cpu, devices, facts, kernel, memory, network, services
+from . import cpu, devices, facts, kernel, memory, network, services, storage
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -30,6 +30,7 @@ AREAS: tuple[Area, ...] = (
     (memory.NAMES, memory.checks),
     (devices.NAMES, devices.checks),
     (network.NAMES, network.checks),
+    (storage.NAMES, storage.checks),
     (services.NAMES, services.checks),
 )
 NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in names)

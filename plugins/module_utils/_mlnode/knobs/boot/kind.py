@@ -152,7 +152,7 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
         runtime=runtime,
         boot=_boot(setting, want, runtime, node),
         invalid=_invalid(setting, want, node) or reading.invalid,
-        note=_note(setting, node),
+        note=_note(setting, want, node),
     )
 
 
@@ -228,10 +228,17 @@ def _invalid(setting: Setting, want: str, node: _Node) -> str:
     return isolation.missing(cpus, node.topology.cpus) if cpus else ""
 
 
-def _note(setting: Setting, node: _Node) -> str:
-    if not _taken(setting):
-        return ""
-    return isolation.split_cores(node.isolated, node.topology.cpus)
+def _note(setting: Setting, want: str, node: _Node) -> str:
+    split = isolation.split_cores(node.isolated, node.topology.cpus) if _taken(setting) else ""
+    return "; ".join(filter(None, (_repeated(setting, want, node), split)))
+
+
+def _repeated(setting: Setting, want: str, node: _Node) -> str:
+    """Words for what is there more often than it is wanted. The kernel takes it, but what is written in two
+    places may come to differ, and the line has an end."""
+    wanted = len(cmdline.wanted(want))
+    times = len(cmdline.of(node.line.text or "", boot_parse.name_of(setting))) // wanted if wanted else 0
+    return f"given {times} times in {cmdline.COMMAND_LINE}" if times > 1 else ""
 
 
 def _blocked(node: _Node) -> str:

@@ -15,7 +15,11 @@ from .parse import LOGIN, taken_apart
 _FEW_FILES = 65536
 _SOURCE = "getrlimit(2)"
 _REASONS: dict[str, tuple[Severity, str, str]] = {
-    "nofile": (Severity.MEDIUM, "data loaders and connections of all ranks run out of files", _SOURCE),
+    "nofile": (
+        Severity.MEDIUM,
+        "data loaders and connections of all ranks run out of files; a soft one of a million breaks some",
+        "systemd.exec(5), LimitNOFILE; moby pull request 45534, containerd pull request 8924",
+    ),
     "memlock": (Severity.HIGH, "RDMA locks the memory it registers, and fails without", "user_verbs.rst"),
     "stack": (Severity.LOW, "programs with large arrays on the stack crash", _SOURCE),
     "core": (Severity.LOW, "a crash leaves no file to look at, or one as large as memory", "core(5)"),

@@ -289,6 +289,7 @@ _GROUPS = {
     names.SYSTEM: "one of the variables by which NCCL follows the system",
     names.DEBUGGING: "for experiments and as a workaround: NCCL's guide advises against keeping it",
     names.UNDOCUMENTED: "NCCL reads it, and does not document it",
+    names.GONE: "NCCL 2.30 reads it, and 2.32 does not",
 }
 
 

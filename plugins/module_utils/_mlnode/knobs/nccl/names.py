@@ -3,7 +3,8 @@
 """The variables that NCCL reads, as NAME@SINCE=CHECK without NCCL_, where SINCE is a version of NCCL.
 
 The first two tables are those of NCCL's user guide (Environment Variables) as of NCCL 2.32, the third holds
-the others that the library of 2.32.3 looks up. For the checks see values.py; the default is `..`.
+the others that the library of 2.32.3 looks up, and the last those of 2.30.7 beyond that. For the checks see
+values.py; the default is `..`.
 
 A limit is the guide's, or that of the field to which NCCL copies the number: 8 bits of a GID index and a
 traffic class (struct ibv_global_route), 16 of a partition key and its index, 5 of a timeout and 3 of retries
@@ -16,7 +17,7 @@ from typing import Iterator, Mapping
 
 from ...model.record import NamedTuple
 
-SYSTEM, DEBUGGING, UNDOCUMENTED = "system", "debugging", "undocumented"
+SYSTEM, DEBUGGING, UNDOCUMENTED, GONE = "system", "debugging", "undocumented", "gone"
 
 #: Needed to follow the system, and meant to stay: the first part of the guide
 _SYSTEM = """
@@ -91,6 +92,13 @@ GRAPH_FILE=text GRAPH_DUMP_FILE=text IBVERBS_LIB=text NET_FORCE_MERGE=text NET_M
 PROXY_CPUSET=text SYM_KERNEL=text THREAD_THRESHOLDS=text
 """
 
+#: Looked up by the library of 2.30.7, and no more by that of 2.32.3
+_GONE = """
+ELASTIC_BUFFER_REGISTER GDAKI_USE_RELIABLE_DB GIN_GDAKI_NIC_HANDLER GIN_GDAKI_QP_DEPTH GIN_PLUGIN_REF_COUNT
+GROUP_CUDA_STREAM IB_RECEIVER_SIDE_MATCHING_SCHEME MLOPART_RDMA_ENABLE MULTI_SEGMENT_REGISTER NET_GDR_MLOPART
+NET_PLUGIN_REF_COUNT RMA_PLUGIN_REF_COUNT
+"""
+
 #: What must not be in a file that all jobs of a node read, or does nothing there → why, and what to do
 UNFIT: Mapping[str, str] = {
     "NCCL_CONF_FILE": "NCCL asks for it before it reads this file",
@@ -127,6 +135,7 @@ KNOWN: Mapping[str, Variable] = {
     **dict(_variables(SYSTEM, _SYSTEM)),
     **dict(_variables(DEBUGGING, _DEBUGGING)),
     **dict(_variables(UNDOCUMENTED, _UNDOCUMENTED)),
+    **dict(_variables(GONE, _GONE)),
     # libsharp's own, which it reads in the process of NCCL: 0 fatal to 5 trace
     "SHARP_COLL_LOG_LEVEL": Variable("0..5", UNDOCUMENTED),
 }

@@ -9,15 +9,14 @@ file of the system carries it: the agent does.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Callable, Mapping, Sequence
 
 from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
-from ...host import mountinfo
 from ...host.host import Host, Mounts
+from ...linux import mounts as mount_tables
 from ...model import schema, values
 from ...model.errors import DeclarationError, HostError
-from ...model.record import NamedTuple, dataclass, regex
+from ...model.record import NamedTuple, dataclass
 from ...model.schema import Option
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import machine
@@ -30,12 +29,8 @@ OPTIONS = own.OPTIONS
 KIND = "storage"
 MOUNTS: Mounts = {}
 
-_BLOCK, _BDI = "/sys/block", "/sys/class/bdi"
-#: The system's: the boot service does not see what is mounted below /home
-_MOUNTS = "/proc/1/mountinfo"
-_NFS = ("nfs", "nfs4")
+BLOCK, BDI = "/sys/block", "/sys/class/bdi"
 _CONTAINER = "block devices and mounts are those of the container's host: declare them there"
-_NUMBER = regex(r"[0-9]{1,10}:[0-9]{1,10}\Z", re.ASCII)
 
 
 class Devices(NamedTuple):
@@ -96,13 +91,13 @@ def _settings(given: Mapping[str, Any]) -> list[Setting]:
     where, rule = f"{KIND}.{given['name']}", _rule(given)
     settings: list[Setting] = []
     if "read_ahead_kb" in given:
-        folder = f"{_BLOCK}/*/queue" if rule.nfs is None else f"{_BDI}/*"
+        folder = f"{BLOCK}/*/queue" if rule.nfs is None else f"{BDI}/*"
         at_least, number = _read_ahead(f"{where}.read_ahead_kb", given["read_ahead_kb"])
         settings.append(_setting(rule, f"{folder}/read_ahead_kb", str(number), at_least))
     if "scheduler" in given:
         if rule.nfs is not None:
             raise DeclarationError(f"{where}.scheduler: an NFS mount has none; declare it for devices")
-        settings.append(_setting(rule, f"{_BLOCK}/*/queue/scheduler", given["scheduler"]))
+        settings.append(_setting(rule, f"{BLOCK}/*/queue/scheduler", given["scheduler"]))
     return settings
 
 
@@ -158,18 +153,18 @@ def _devices(host: Host, rule: Rule) -> tuple[list[_Device], Value, str]:
     """Those that a rule means, else why there is none, and what it names in vain. Raises HostError."""
     if rule.nfs is not None:
         return _mounts(host, rule.nfs)
-    here = host.names(_BLOCK)
-    names = [name for name in here if _is_meant(host, name, rule.devices)]
+    here = host.names(BLOCK)
+    names = [name for name in here if is_meant(host, name, rule.devices)]
     lacking = [name for name in rule.devices.names if name not in here]
     if not names:
-        known = ", ".join(f"{name} ({_type(host, name)})" for name in here if _type(host, name))
+        known = ", ".join(f"{name} ({bus(host, name)})" for name in here if bus(host, name))
         return [], Value(absent=f"no block device here matches {rule}; here are: {known or 'none'}"), ""
-    note = f"no {', '.join(lacking)} in {_BLOCK}" if lacking else ""
+    note = f"no {', '.join(lacking)} in {BLOCK}" if lacking else ""
     return [_device(host, name) for name in names], Value(), note
 
 
 def _device(host: Host, name: str) -> _Device:
-    home = f"{_BLOCK}/{name}"
+    home = f"{BLOCK}/{name}"
     # Those of its partitions, too: a RAID or volume group is often made of one beside that of the firmware.
     paths = host.matching(f"{home}/{name}*/holders/*")
     holders = dict.fromkeys([*host.names(f"{home}/holders"), *(path.rpartition("/")[2] for path in paths)])
@@ -178,56 +173,43 @@ def _device(host: Host, name: str) -> _Device:
     return _Device(name, f"{home}/queue", home, ", ".join(holders) or ("a namespace" if hidden else ""))
 
 
-def _is_meant(host: Host, name: str, devices: Devices) -> bool:
+def is_meant(host: Host, name: str, devices: Devices) -> bool:
+    """True for a block device of this choice, which has to name one that is removable."""
     if devices.names and name not in devices.names:
         return False
-    kind = _type(host, name)
+    kind = bus(host, name)
     if devices.types and kind not in devices.types:
         return False
     if not (devices.names or devices.types) and kind not in own.DISKS:
         return False
-    if not devices.names and host.value(f"{_BLOCK}/{name}/removable").text == "1":
+    if not devices.names and host.value(f"{BLOCK}/{name}/removable").text == "1":
         return False
     if devices.rotational is None:
         return True
-    turns = host.value(f"{_BLOCK}/{name}/queue/rotational").text
+    turns = host.value(f"{BLOCK}/{name}/queue/rotational").text
     return turns == ("1" if devices.rotational else "0")
 
 
-def _type(host: Host, name: str) -> str:
+def bus(host: Host, name: str) -> str:
     """The bus of its hardware as own.DISKS has it, what has made it, or nothing."""
-    made = next((kind for kind in ("dm", "md") if host.exists(f"{_BLOCK}/{name}/{kind}")), "")
-    bus = host.link_target(f"{_BLOCK}/{name}/device/subsystem").rpartition("/")[2]
+    made = next((kind for kind in ("dm", "md") if host.exists(f"{BLOCK}/{name}/{kind}")), "")
+    hardware = host.link_target(f"{BLOCK}/{name}/device/subsystem").rpartition("/")[2]
     # nvme-subsystem is that of a namespace with several ways to it.
-    return made or ("nvme" if bus == "nvme-subsystem" else bus)
+    return made or ("nvme" if hardware == "nvme-subsystem" else hardware)
 
 
 def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, str]:
     """NFS mounts: several of one export share a device, and so the value."""
-    mounts: dict[str, list[str]] = {}
-    for line in _mount_table(host).split("\n"):
-        mounted, _dash, source = line.partition(" - ")
-        fields = mounted.split(" ")
-        if source.split(" ")[0] not in _NFS or len(fields) < 5 or not _NUMBER.match(fields[2]):
-            continue
-        mounts.setdefault(fields[2], []).append(mountinfo.plain(fields[4]))
+    found = mount_tables.nfs(mount_tables.table(host))
+    mounts = {number: [mount.point for mount in alike] for number, alike in found.items()}
     lacking = [point for point in points if not any(point in seen for seen in mounts.values())]
     devices = [
-        _Device(", ".join(seen), f"{_BDI}/{number}", f"{_BDI}/{number}")
+        _Device(", ".join(seen), f"{BDI}/{number}", f"{BDI}/{number}")
         for number, seen in mounts.items()
         if not points or not {*points}.isdisjoint(seen)
     ]
     note = f"no NFS is mounted on {', '.join(lacking)}" if lacking else ""
     return devices, Value(absent=note or "no NFS is mounted") if not devices else Value(), note
-
-
-def _mount_table(host: Host) -> str:
-    """The system's, or the reader's own where that is hidden from all but root (hidepid) or not captured."""
-    try:
-        text = host.text(_MOUNTS)
-    except HostError:
-        text = ""
-    return text or host.text(mountinfo.TABLE)
 
 
 # -- the files of a device -----------------------------------------------------------------

@@ -34,6 +34,7 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     reported = {"swappiness", "time_sync", "smt", "mitigations", "pcie_link", "gpu_nodes", "free_memory"}
     # Of kernels and interfaces that this machine does not have
     reported |= {"napi_settings", "scheduler_names", "socket_buffers", "nic_drops", "kexec_handover", "imex"}
+    reported |= {"disks", "nvme_scheduler", "nfs_mounts", "file_systems"}
     assert {*audit.NAMES} - passed == reported
 
 
@@ -70,6 +71,13 @@ def test_what_is_told_of_one_file(
     assert bool(check.advice) is (verdict in ("fail", "warn"))
     assert check.reason
     assert check.reference
+
+
+def test_reclaiming_the_local_node_is_low_and_says_who_wants_it(node: GpuMachine) -> None:
+    node.put("/proc/sys/vm/zone_reclaim_mode", "1\n")
+    check = one(node, "zone_reclaim")
+    assert (check.verdict, check.severity) == (Verdict.WARN, Severity.LOW)
+    assert "hpc-compute" in f"{check.reason} {check.reference}"
 
 
 @pytest.mark.parametrize(

@@ -593,3 +593,9 @@ def test_mentions(machine: LimitsMachine) -> None:
 def test_info(key: str, now: str | None, severity: Severity) -> None:
     assert limits.info(key, Value(text=now)).severity is severity
     assert not limits.conflicts(key, "limits.systemd.core")
+
+
+def test_why_the_soft_limit_of_files_is_low_has_its_source() -> None:
+    found = limits.info("limits.services.nofile", Value())
+    assert "a soft one" in found.reason
+    assert [word for word in ("systemd.exec(5)", "45534", "8924") if word not in found.source] == []

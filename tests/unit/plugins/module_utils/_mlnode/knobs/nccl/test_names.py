@@ -14,7 +14,7 @@ from mlnode.knobs.nccl import auto as nccl_auto
 from mlnode.knobs.nccl import names as nccl_names
 from mlnode.knobs.nccl import parse as nccl_parse
 from mlnode.knobs.nccl import values as nccl_values
-from mlnode.knobs.nccl.names import DEBUGGING, KNOWN, SYSTEM, UNDOCUMENTED, UNFIT
+from mlnode.knobs.nccl.names import DEBUGGING, GONE, KNOWN, SYSTEM, UNDOCUMENTED, UNFIT
 from mlnode.model.errors import DeclarationError
 
 #: The headings of NCCL's user guide, Environment Variables, as of 2.32
@@ -41,6 +41,34 @@ RAS_ADDR RAS_TIMEOUT_FACTOR LAUNCH_ORDER_IMPLICIT LAUNCH_RACE_FATAL IPC_USE_ABST
 SYM_GIN_KERNELS_ENABLE
 """
 
+#: The same as of 2.30.7: docs/userguide/source/env.rst of its tag
+GUIDE_2_30 = """
+ALGO ALLOC_P2P_NET_LL_BUFFERS BUFFSIZE CGA_CLUSTER_SIZE CHECKS_DISABLE CHECK_MODE CHECK_POINTERS
+COLLNET_ENABLE COLLNET_NODE_THRESHOLD COMM_BLOCKING CONF_FILE CROSS_NIC CTA_POLICY CUMEM_ENABLE
+CUMEM_HOST_ENABLE DEBUG DEBUG_FILE DEBUG_SUBSYS DEBUG_TIMESTAMP_FORMAT DEBUG_TIMESTAMP_LEVELS DMABUF_ENABLE
+ENV_PLUGIN GRAPH_MIXING_SUPPORT GRAPH_REGISTER GRAPH_STREAM_ORDERING IB_ADAPTIVE_ROUTING IB_ADDR_FAMILY
+IB_ADDR_RANGE IB_AR_THRESHOLD IB_CUDA_SUPPORT IB_DISABLE IB_ECE_ENABLE IB_FIFO_TC IB_GID_INDEX IB_HCA
+IB_MERGE_NICS IB_OOO_RQ IB_PCI_RELAXED_ORDERING IB_QPS_PER_CONNECTION IB_RETRY_CNT IB_RETURN_ASYNC_EVENTS
+IB_ROCE_VERSION_NUM IB_SL IB_SPLIT_DATA_ON_QPS IB_TC IB_TIMEOUT IGNORE_COLLNET_MISMATCH IGNORE_CPU_AFFINITY
+IGNORE_NET_MISMATCH IPC_USE_ABSTRACT_SOCKET LAUNCH_MODE LAUNCH_ORDER_IMPLICIT LAUNCH_RACE_FATAL
+LEGACY_CUDA_REGISTER LL_THRESHOLD LOCAL_REGISTER MAX_CTAS MAX_NCHANNELS MEM_SYNC_DOMAIN MIN_CTAS
+MIN_NCHANNELS MNNVL_CLIQUE_ID MNNVL_ENABLE MNNVL_UUID MULTI_RANK_GPU_ENABLE NET NETDEVS_POLICY NET_GDR_C2C
+NET_GDR_LEVEL NET_GDR_READ NET_MERGE_POLICY NET_PLUGIN NET_SHARED_BUFFERS NET_SHARED_COMMS NSOCKS_PERTHREAD
+NTHREADS NVB_DISABLE NVLS_ENABLE OOB_NET_ENABLE OOB_NET_IFNAME P2P_DIRECT_DISABLE P2P_DISABLE P2P_LEVEL
+P2P_LL_THRESHOLD P2P_NET_CHUNKSIZE P2P_PXN_LEVEL PROFILER_PLUGIN PROTO PXN_C2C PXN_DISABLE RAS_ADDR
+RAS_ENABLE RAS_TIMEOUT_FACTOR RUNTIME_CONNECT SET_STACK_SIZE SET_THREAD_NAME SHM_DISABLE
+SINGLE_RING_THRESHOLD SOCKET_FAMILY SOCKET_IFNAME SOCKET_MAGIC SOCKET_NTHREADS SOCKET_POLL_TIMEOUT_MSEC
+SOCKET_RETRY_CNT SOCKET_RETRY_SLEEP_MSEC SYM_GIN_KERNELS_ENABLE TOPO_DUMP_FILE TOPO_FILE TREE_THRESHOLD
+TUNER_PLUGIN UID_STAGGER_RATE UID_STAGGER_THRESHOLD WIN_ENABLE
+"""
+
+#: What the library of 2.30.7 looks up (NCCL_PARAM in its source) and that of 2.32.3 does not
+LIBRARY_2_30 = """
+ELASTIC_BUFFER_REGISTER GDAKI_USE_RELIABLE_DB GIN_GDAKI_NIC_HANDLER GIN_GDAKI_QP_DEPTH GIN_PLUGIN_REF_COUNT
+GROUP_CUDA_STREAM IB_RECEIVER_SIDE_MATCHING_SCHEME MLOPART_RDMA_ENABLE MULTI_SEGMENT_REGISTER NET_GDR_MLOPART
+NET_PLUGIN_REF_COUNT RMA_PLUGIN_REF_COUNT
+"""
+
 
 def spelled(check: str, text: str) -> str | None:
     try:
@@ -51,14 +79,25 @@ def spelled(check: str, text: str) -> str | None:
 
 def test_every_documented_variable_is_known_or_refused_with_a_reason() -> None:
     guide = {f"NCCL_{word}" for word in GUIDE.split()}
-    documented = {name for name, known in KNOWN.items() if known.group != UNDOCUMENTED}
+    documented = {name for name, known in KNOWN.items() if known.group in (SYSTEM, DEBUGGING)}
 
     assert guide - {*UNFIT} == documented
     assert not {*KNOWN} & {*UNFIT}
 
 
+def test_a_node_with_nccl_2_30_has_every_variable_that_it_reads() -> None:
+    guide = {f"NCCL_{word}" for word in GUIDE_2_30.split()} - {*UNFIT}
+    assert len(guide) > 100
+    assert guide - {*KNOWN} == set()
+    later = {name for name in guide if tuple(map(int, (KNOWN[name].since or "0").split("."))) > (2, 30, 7)}
+    assert later == set()
+    assert {name for name, known in KNOWN.items() if known.group == GONE} == {
+        f"NCCL_{word}" for word in LIBRARY_2_30.split()
+    }
+
+
 def test_no_variable_is_listed_twice() -> None:
-    tables = (nccl_names._SYSTEM, nccl_names._DEBUGGING, nccl_names._UNDOCUMENTED)
+    tables = (nccl_names._SYSTEM, nccl_names._DEBUGGING, nccl_names._UNDOCUMENTED, nccl_names._GONE)
     names = [re.split("[@=]", entry)[0] for table in tables for entry in table.split()]
 
     assert len({*names}) == len(names) == len(KNOWN) - 1

@@ -55,6 +55,17 @@ def test_swappiness_is_the_worse_the_higher(value: Value, severity: Severity) ->
     assert sysctl_info.info("vm.swappiness", value).severity is severity
 
 
+def test_reclaiming_the_local_node_is_a_choice_that_others_make() -> None:
+    found = sysctl_info.info("vm.zone_reclaim_mode", Value("1"))
+    assert found.severity is Severity.LOW
+    assert all(name in f"{found.reason} {found.source}" for name in ("a choice", "hpc-compute", "Azure"))
+
+
+def test_no_pool_is_said_to_be_wrong() -> None:
+    """Training leaves it alone: DPDK, SPDK, WEKA and libfabric reserve theirs."""
+    assert "0 unless" not in sysctl_info.info("vm.nr_hugepages", Value()).reason
+
+
 def test_a_share_of_a_node_is_about_the_pool() -> None:
     pool = sysctl_info.info("vm.nr_hugepages", Value())
     assert sysctl_info.info("vm.nr_hugepages@node1/1048576kB", Value()) == pool

@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The path of a data set: disks, NFS mounts, and what local file systems have left. Only read-ahead and the
+scheduler can be declared; the rest is in fstab and with the server."""
+
+from __future__ import annotations
+
+from typing import Iterator, Sequence
+
+from ...host import mountinfo
+from ...host.host import Host
+from ...knobs.storage import kind as storage
+from ...knobs.storage.schema import TYPES
+from ...knobs.summary import grouped
+from ...linux import mounts
+from ...linux.mounts import Mount
+from ...model import values
+from ...model.errors import HostError, listed
+from ...model.setting import Severity, Value
+from ...topology.model import Topology
+from ..model import Verdict
+from . import model
+from .model import AuditCheck, Topic
+
+DISKS = Topic("disks", *storage.info("read_ahead_kb", Value()))
+NVME = Topic(
+    "nvme_scheduler",
+    *storage.info("scheduler", Value()),
+    "set it to none, and look for what has changed it (udev, tuned): the module storage_queue",
+)
+NFS = Topic(
+    "nfs_mounts",
+    Severity.LOW,
+    "each request carries little, so that more round trips are needed for a file",
+    "nfs(5); AWS, EFS, recommended mount settings; Google Cloud NetApp Volumes, Linux NFS mount options",
+    "mount it with rsize=1048576,wsize=1048576,proto=tcp: the server may offer less",
+)
+SPACE = Topic(
+    "file_systems",
+    Severity.MEDIUM,
+    "what does not fit is lost, such as a checkpoint or a log, and kubelet evicts pods before that",
+    "node_exporter, docs/node-mixin (NodeFilesystemAlmostOutOfSpace); Kubernetes, Node-pressure Eviction",
+    "make room, or move what grows to another file system",
+)
+
+_TOPICS = (DISKS, NVME, NFS, SPACE)
+NAMES = tuple(topic.name for topic in _TOPICS)
+
+_DISKS = storage.Devices(types=TYPES)
+#: The least that a vendor advises (Google, for databases). 1 MiB is what AWS does, and the most by nfs(5).
+_LEAST_NFS = 256 << 10
+#: That of node_exporter's alerts
+_LEAST_LEFT = 0.05
+_LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs")
+#: What a path may lead through as well
+_PASSED = (*_LOCAL, "rootfs", "ramfs", "tmpfs", "devtmpfs")
+_MOST = 5
+
+
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+    del topology
+    yield from _disks(host)
+    yield from _nfs(host)
+    yield from _file_systems(host)
+
+
+# -- disks ---------------------------------------------------------------------------------
+
+
+def _disks(host: Host) -> Iterator[AuditCheck]:
+    source = f"{storage.BLOCK}/*/queue"
+    try:
+        names = [name for name in host.names(storage.BLOCK) if storage.is_meant(host, name, _DISKS)]
+        disks = {name: storage.bus(host, name) for name in names}
+        texts = [(_disk(host, name, bus), name) for name, bus in disks.items()]
+        nvme = [(_scheduler(host, name), name) for name, bus in disks.items() if bus == "nvme"]
+    except HostError as error:
+        yield model.unknown(DISKS, str(error), source)
+        yield model.unknown(NVME, str(error), source)
+        return
+    yield model.told(DISKS, "; ".join(grouped(texts)) or "no disk is here", source)
+    schedulers = [pair for pair in nvme if pair[0]]
+    if not schedulers:
+        yield model.told(NVME, "no NVMe drive with a scheduler is here", source)
+    else:
+        good = all(scheduler == "none" for scheduler, _name in schedulers)
+        yield model.judged(NVME, good, "; ".join(grouped(schedulers)), f"{source}/scheduler", "none")
+
+
+def _disk(host: Host, name: str, bus: str) -> str:
+    scheduler, ahead = _scheduler(host, name), _queue(host, name, "read_ahead_kb")
+    parts = [
+        bus,
+        "rotational" if _queue(host, name, "rotational") == "1" else "",
+        f"scheduler {scheduler}" if scheduler else "",
+        f"read-ahead {ahead} KiB" if ahead else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _scheduler(host: Host, name: str) -> str:
+    """Empty for what hands its requests on."""
+    return values.chosen(_queue(host, name, "scheduler"))
+
+
+def _queue(host: Host, name: str, file: str) -> str:
+    return host.text(f"{storage.BLOCK}/{name}/queue/{file}").strip()
+
+
+# -- NFS -----------------------------------------------------------------------------------
+
+
+def _nfs(host: Host) -> Iterator[AuditCheck]:
+    """Of the kernel's own tables: none of them asks the server, which may be gone."""
+    try:
+        table = mounts.table(host)
+    except HostError as error:
+        yield model.unknown(NFS, str(error), error.path)
+        return
+    exports = mounts.nfs(table)
+    for number, found in exports.items():
+        yield _export(host, number, found)
+    if not exports:
+        text = "no NFS is mounted" if table else f"{mounts.SYSTEM} does not exist"
+        yield model.told(NFS, text, mounts.SYSTEM)
+
+
+def _export(host: Host, number: str, found: Sequence[Mount]) -> AuditCheck:
+    first, target = found[0], listed([mount.point for mount in found], _MOST)
+    path = f"{storage.BDI}/{number}/read_ahead_kb"
+    ahead, protocol = host.value(path), first.option("proto")
+    sizes = [values.number(first.option(name)) for name in ("rsize", "wsize")]
+    known = [size for size in sizes if size is not None]
+    if ahead.unreadable is not None:
+        return model.unknown(NFS, ahead.unreadable, path, target)
+    if len(known) < len(sizes) or not protocol:
+        return model.unknown(NFS, "its row has no rsize, wsize or proto", mounts.SYSTEM, target)
+    text = (
+        f"vers {first.option('vers') or '?'}, proto {protocol}, nconnect {first.option('nconnect') or 1}, "
+        f"rsize {known[0] >> 10} KiB, wsize {known[1] >> 10} KiB, "
+        f"read-ahead {f'{ahead.text} KiB' if ahead.text else ahead}"
+    )
+    good = min(known) >= _LEAST_NFS and not protocol.startswith("udp")
+    expected = f"rsize and wsize of at least {_LEAST_NFS >> 10} KiB, not over UDP"
+    return model.judged(NFS, good, text, f"{mounts.SYSTEM}; {path}", expected, target)
+
+
+# -- what is left --------------------------------------------------------------------------
+
+
+def _file_systems(host: Host) -> Iterator[AuditCheck]:
+    value = host.value(mountinfo.TABLE)
+    if value.text is None:
+        yield model.missing(SPACE, value, mountinfo.TABLE)
+        return
+    rows = [*mounts.parse(value.text)]
+    # What is mounted in several places is one file system, shown where it was mounted first.
+    points = {row.number: row.point for row in reversed(rows) if _is_asked(row, rows)}
+    seen = [check for point in sorted(points.values()) for check in _file_system(host, point)]
+    good = [check for check in seen if check.verdict is Verdict.PASS]
+    if not seen:
+        yield model.told(SPACE, "no local file system that can be written is mounted", mountinfo.TABLE)
+    elif len(good) < len(seen):
+        yield from (check for check in seen if check not in good)
+    else:
+        texts = "; ".join(f"{check.target}: {check.found}" for check in seen)
+        yield model.made(SPACE, Verdict.PASS, texts, seen[0].source, seen[0].expected)
+
+
+def _is_asked(mount: Mount, rows: Sequence[Mount]) -> bool:
+    """Only what is local, as is all that its path leads through: statvfs(3) does not return from a mount
+    whose server is gone, nor does any walk through one (node_exporter, issue 868)."""
+    way = (row.kind for row in rows if row.covers(mount.point))
+    return mount.kind in _LOCAL and "ro" not in mount.options and {*way} <= {*_PASSED}
+
+
+def _file_system(host: Host, point: str) -> Iterator[AuditCheck]:
+    try:
+        space = host.space(point)
+    except HostError as error:
+        if not error.absent:  # or it was unmounted meanwhile
+            yield model.unknown(SPACE, str(error), mountinfo.TABLE, point)
+        return
+    # Of what users have, which is less by what is reserved for root. btrfs has no number of inodes.
+    space_left = space.f_bavail / space.f_blocks if space.f_blocks else 1
+    inodes_left = space.f_favail / space.f_files if space.f_files else 1
+    size = space.f_blocks * space.f_frsize / (1 << 30)
+    found = f"{100 * space_left:.3g} % of {size:.4g} GiB left, {100 * inodes_left:.3g} % of inodes"
+    good = min(space_left, inodes_left) >= _LEAST_LEFT
+    expected = f"at least {100 * _LEAST_LEFT:.0f} % of each left"
+    yield model.judged(SPACE, good, found, "statvfs(3)", expected, point)

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
 
 def made(folder: pathlib.Path) -> str:
-    """Its URL. It has what git knows or would add of this checkout, as it lies there, in one commit, the release."""
+    """Its URL. It has what git knows or would add of this checkout, as it lies there, with one commit, a release."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -21,9 +21,9 @@ def made(folder: pathlib.Path) -> str:
         if (ROOT / name).is_file() and not name.startswith("tests/"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    commit = ["-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", "a"]
     # As tools/release.sh names it
     tag = ["tag", f"v{load('galaxy.yml')['version']}"]
-    for words in (["init", "--quiet"], ["add", "--all"], [*author, "commit", "--quiet", "--message", "a"], tag):
+    for words in (["init", "--quiet"], ["add", "--all"], commit, tag):
         subprocess.run(["git", *words], cwd=folder, check=True)
     return f"file://{folder}"

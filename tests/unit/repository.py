@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
 
 def made(folder: pathlib.Path) -> str:
-    """Its URL. It has what git knows or would add of this checkout, as it lies there, with one commit, a release."""
+    """Its URL. It has what git knows or would add of this checkout, as it is now, in a commit with a tag."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT, capture_output=True, text=True, check=True,

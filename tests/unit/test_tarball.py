@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import 
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, load
-from ansible_collections.mlnode.tuning.tests.unit.test_links import CODE, LINK, tracked
+from ansible_collections.mlnode.tuning.tests.unit.test_links import CODE, LINK, PACKED, tracked
 
 #: Made by the build
 OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
@@ -110,6 +110,10 @@ def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> 
     kept = {name for name in tracked() if name.startswith(f"{folder}/") and (ROOT / name).is_file()}
     assert kept
     assert kept - packed == set()
+
+
+def test_its_pages_are_those_that_are_looked_at_for_commands_of_a_checkout(packed: set[str]) -> None:
+    assert {name for name in packed if name.endswith(".md")} == {*PACKED}
 
 
 def test_every_path_in_its_pages_is_in_it_too(packed: set[str]) -> None:

@@ -53,6 +53,12 @@ def packed(path: str) -> bool:
 PACKED = sorted(path for path in tracked() if path.endswith(".md") and packed(path))
 
 
+#: What the archive has nothing of
+FOLDERS = tuple(
+    f"{path}/" for path in tracked() if (ROOT / path).is_dir() and path != "." and not packed(path)
+)
+
+
 def anchors(text: str) -> frozenset[str]:
     """The names that GitHub gives to the headings: no punctuation, and a number for the second of a kind."""
     found: set[str] = set()
@@ -105,6 +111,24 @@ def for_a_checkout_only(text: str) -> Iterator[str]:
                 yield command
         if "checkout" not in section:
             yield from TARGET.findall(CODE.sub("", section))
+
+
+def left_out(text: str) -> Iterator[str]:
+    """The paths in the text of a page that are no links, and of files that the archive does not have."""
+    words = re.findall(r"[\w./-]+", re.sub(r"\]\([^)]*\)", "]", text))
+    for word in words:
+        if "/" in word and (word.startswith(FOLDERS) or (word in tracked() and not packed(word))):
+            yield word
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_page_of_the_archive_names_no_file_that_it_lacks(name: str) -> None:
+    assert [*left_out((ROOT / name).read_text(encoding="utf-8"))] == []
+
+
+def test_a_file_that_is_not_packed_is_found() -> None:
+    text = "`tests/unit/*.py`, docs/guide/lab.md, [a](../tests/unit/work.py), `plugins/modules/thp.py`, a/b\n"
+    assert [*left_out(text)] == ["tests/unit/", "docs/guide/lab.md"]
 
 
 @pytest.mark.parametrize("name", PACKED)

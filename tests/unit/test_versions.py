@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+import yaml
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
 
@@ -33,6 +34,16 @@ def test_an_image_has_the_newest_version_and_this_collection() -> None:
 
     assert image["dependencies"]["ansible_core"]["package_pip"] == f"ansible-core{wanted('runtime')[-1]}"
     assert image["additional_build_files"] == [{"src": artifact, "dest": "collections"}]
+
+
+def test_an_image_of_ones_own_has_the_lines_of_the_readme() -> None:
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide/operations.md")]
+    section = pages[1].partition("\n## An execution environment\n")[2].partition("\n## ")[0]
+    (project,) = re.findall(r"^```yaml\n(collections:.*?)^```", pages[0], re.MULTILINE | re.DOTALL)
+    (image,) = re.findall(r"^```yaml\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+    assert yaml.safe_load(image)["dependencies"]["galaxy"] == yaml.safe_load(project)
+    assert "#an-execution-environment" in pages[0]
 
 
 def test_every_supported_version_is_named() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, debian, load
 
 
 def wanted(lock: str) -> list[str]:
@@ -53,3 +53,13 @@ def test_every_supported_version_is_named() -> None:
 
     assert rows == [f"2.{minor}" for minor in range(newest, oldest - 1, -1)]
     assert f"ansible-core 2.{oldest} to 2.{newest}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_scenarios_are_named_with_the_versions_of_debian_that_they_run() -> None:
+    page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
+    table = page.partition("| scenarios | Debian |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    found = {name: text.split(" and ") for names, text in rows for name in re.findall(r"`(\w+)`", names)}
+
+    scenarios = [path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")]
+    assert found == {name: debian(name) for name in scenarios}

@@ -55,6 +55,18 @@ def test_every_supported_version_is_named() -> None:
     assert f"ansible-core 2.{oldest} to 2.{newest}" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_collection_has_its_row_with_what_it_supports() -> None:
+    page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
+    table = page.partition("\n## Versions of the collection\n")[2].partition("\n\nOnly")[0]
+    *_head, newest = [line.strip("| ").split(" | ") for line in table.strip().splitlines()]
+    major, minor, *_fixes = load("galaxy.yml")["version"].split(".")
+    last = wanted("runtime")[-1].removeprefix("~=").rpartition(".")[0]
+    least = load("meta/runtime.yml")["requires_ansible"].removeprefix(">=")
+    (node,) = re.findall(r"vermin --target=([\d.]+)- ", (ROOT / "Makefile").read_text(encoding="utf-8"))
+
+    assert newest == [f"{major}.{minor}", f"{least} to {last}", f"{node} and newer", "yes, as the newest"]
+
+
 def test_the_scenarios_are_named_with_the_versions_of_debian_that_they_run() -> None:
     page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
     table = page.partition("| scenarios | Debian |\n|---|---|\n")[2].partition("\n\n")[0]

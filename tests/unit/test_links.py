@@ -52,7 +52,6 @@ def packed(path: str) -> bool:
 #: The pages in the archive
 PACKED = sorted(path for path in tracked() if path.endswith(".md") and packed(path))
 
-
 #: What the archive has nothing of
 FOLDERS = tuple(
     f"{path}/" for path in tracked() if (ROOT / path).is_dir() and path != "." and not packed(path)
@@ -99,18 +98,16 @@ def for_a_checkout_only(text: str) -> Iterator[str]:
 
     A section may name a target if it says that this is for a checkout, and ansible-pull plays one.
     """
-    for section in re.split(r"^(?=#+ )", text, flags=re.MULTILINE):
-        # Without comments, and a command of several lines as one
-        lines = [
-            line for block in CONSOLE.findall(section.replace("\\\n", " ")) for line in block.splitlines()
-        ]
-        commands = [line[2:].partition("  # ")[0].strip() for line in lines if line.startswith(("$ ", "# "))]
-        yield from (command for command in commands if command.startswith("make "))
-        for command in [*commands, *re.findall(r"`(ansible-playbook [^`\n]+)`", CODE.sub("", section))]:
-            if "playbooks/" in command and not command.startswith("ansible-pull "):
-                yield command
+    # A command of several lines as one, and without its comment
+    blocks = CONSOLE.findall(text.replace("\\\n", " "))
+    prompts = re.findall(r"^[$#] (.*?)(?:  +# .*)?$", "".join(blocks), re.MULTILINE)
+    prose = CODE.sub("", text)
+    for command in [*prompts, *re.findall(r"`(ansible-playbook [^`\n]+)`", prose)]:
+        if re.match(r"make |(?!ansible-pull ).*\bplaybooks/", command):
+            yield command
+    for section in re.split(r"^(?=#+ )", prose, flags=re.MULTILINE):
         if "checkout" not in section:
-            yield from TARGET.findall(CODE.sub("", section))
+            yield from TARGET.findall(section)
 
 
 def left_out(text: str) -> Iterator[str]:
@@ -140,6 +137,7 @@ def test_a_page_of_the_archive_has_commands_of_an_installed_collection(name: str
     ("text", "found"),
     [
         ("```console\n$ make site INVENTORY=x\n```\n", ["make site INVENTORY=x"]),
+        ("```console\n# ansible-playbook playbooks/a.yml\n```\n", ["ansible-playbook playbooks/a.yml"]),
         (
             "```console\n$ ansible-playbook \\\n    playbooks/a.yml   # why\n```\n",
             ["ansible-playbook      playbooks/a.yml"],

@@ -3,7 +3,7 @@
 #
 # An Amazon machine image whose machines are tuned nodes from their first boot on. For Packer 1.8 or newer:
 #   packer init packer && packer build -var 'roles=["training", "fabric"]' packer
-# ml-node.json is the same for Packer 1.6, which Debian has. See docs/guide/image.md.
+# ml-node.json is the same for Packer 1.6, which Debian 12 has. See docs/guide/image.md.
 
 packer {
   required_version = ">= 1.8.0"

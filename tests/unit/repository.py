@@ -8,11 +8,11 @@ import pathlib
 import shutil
 import subprocess
 
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
 
 def made(folder: pathlib.Path) -> str:
-    """Its URL. It has what git knows or would add of this checkout, as it lies there, with one commit."""
+    """Its URL. It has what git knows or would add of this checkout, as it is now, in a commit with a tag."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -21,7 +21,9 @@ def made(folder: pathlib.Path) -> str:
         if (ROOT / name).is_file() and not name.startswith("tests/"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
-    for words in (["init", "--quiet"], ["add", "--all"], [*author, "commit", "--quiet", "--message", "a"]):
+    commit = ["-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "--quiet", "--message", "a"]
+    # As tools/release.sh names it
+    tag = ["tag", f"v{load('galaxy.yml')['version']}"]
+    for words in (["init", "--quiet"], ["add", "--all"], commit, tag):
         subprocess.run(["git", *words], cwd=folder, check=True)
     return f"file://{folder}"

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from typing import Any
 
 import yaml
@@ -42,6 +43,15 @@ def defaults(role: str) -> dict[str, Any]:
 def options(role: str) -> dict[str, Any]:
     found: dict[str, Any] = load(f"roles/{role}/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
     return found
+
+
+def debian(scenario: str) -> list[str]:
+    """The versions in the containers of a molecule scenario, oldest first."""
+    inventories = [*ROOT.glob(f"molecule/{scenario}/inventory/*.yml")]
+    assert inventories, scenario
+    text = "".join(path.read_text(encoding="utf-8") for path in inventories)
+    suites = {"bookworm": "12", "trixie": "13"}
+    return sorted({suites[name] for name in re.findall(r"lab_suite: (\w+)", text)})
 
 
 def name_of(profile_name: str) -> str:

@@ -117,7 +117,7 @@ def test_a_mistaken_variable_is_named_before_a_node_is_asked(site: Site, name: s
 
 
 def test_a_host_that_has_left_all_groups_fails_the_drift_check_with_what_to_do(site: Site) -> None:
-    remedy = "declared on the node as node, and the inventory declares nothing: ansible-playbook revert.yml"
+    remedy = "declared on the node, and the inventory declares nothing: ansible-playbook mlnode.tuning.revert"
     left = {"failed": True, "msg": remedy, "verdict": "not as declared", "failures": [remedy]}
     site.host("here", {"drift": FINE})
     site.host("gone", {"drift": left}, "others")

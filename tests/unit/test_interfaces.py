@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -52,6 +53,12 @@ def test_groups_may_have_names_of_their_own(site: Site, as_extra: bool) -> None:
     }
     [site_asked] = [asked for asked in site.asked("serves") if asked["call"] == "declare"]
     assert declared["serves"]["node"] == site_asked["areas"], "one profile, declared and compared"
+
+    if not as_extra:  # those of -e are in test_playbooks.py
+        code, output = site.play("--check", playbook="playbooks/revert.yml")
+        assert code == 0, output
+        reverted = output.partition("TASK [mlnode.tuning.node : Put back")[2].partition("PLAY RECAP")[0]
+        assert sorted(re.findall(r"^ok: \[(\w+)\]", reverted, re.MULTILINE)) == ["serves", "trains"]
 
 
 def test_drift_needs_no_group(site: Site) -> None:

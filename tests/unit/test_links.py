@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The links of every Markdown file, as a forge follows them: to a file of the repository, to a heading.
 
-An absolute link into the repository's own site is one as well.
+An absolute link into the repository's own site is one as well. What the pages of the archive name has to be
+there where the collection is installed.
 
 `make docs` checks those between the guides once more, as the site has them.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import os.path
 import pathlib
@@ -24,6 +26,9 @@ CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: Path and anchor of what is not a URL
 LINK = re.compile(r"\]\((?![a-z]+:)([^()#\s]*)(?:#([^()\s]+))?\)")
 REPOSITORY: str = load("galaxy.yml")["repository"]
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+#: A target of the Makefile, as a command in the text has it
+TARGET = re.compile(r"`make [a-z]")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 
 
@@ -35,6 +40,22 @@ def tracked() -> frozenset[str]:
     files = {path for path in done.stdout.split("\0") if path and (ROOT / path).exists()}
     folders = {str(folder) for path in files for folder in pathlib.PurePath(path).parents}
     return frozenset(files | folders)
+
+
+def packed(path: str) -> bool:
+    """Is this file in the archive, by the patterns of galaxy.yml?"""
+    names = [path, *(str(folder) for folder in pathlib.PurePath(path).parents)]
+    patterns = load("galaxy.yml")["build_ignore"]
+    return not any(fnmatch.fnmatch(name, pattern) for name in names[:-1] for pattern in patterns)
+
+
+#: The pages in the archive
+PACKED = sorted(path for path in tracked() if path.endswith(".md") and packed(path))
+
+#: What the archive has nothing of
+FOLDERS = tuple(
+    f"{path}/" for path in tracked() if (ROOT / path).is_dir() and path != "." and not packed(path)
+)
 
 
 def anchors(text: str) -> frozenset[str]:
@@ -70,6 +91,67 @@ def test_what_galaxy_shows_has_absolute_links(name: str) -> None:
     # Galaxy shows it beside no other file: a path would be looked for on its own server.
     text = (ROOT / name / "README.md").read_text(encoding="utf-8")
     assert [link for link, _anchor in LINK.findall(CODE.sub("", text)) if link] == []
+
+
+def for_a_checkout_only(text: str) -> Iterator[str]:
+    """Commands of a page that an installed collection does not have: paths of playbooks, targets of make.
+
+    A section may name a target if it says that this is for a checkout, and ansible-pull plays one.
+    """
+    # A command of several lines as one, and without its comment
+    blocks = CONSOLE.findall(text.replace("\\\n", " "))
+    prompts = re.findall(r"^[$#] (.*?)(?:  +# .*)?$", "".join(blocks), re.MULTILINE)
+    prose = CODE.sub("", text)
+    for command in [*prompts, *re.findall(r"`(ansible-playbook [^`\n]+)`", prose)]:
+        if re.match(r"make |(?!ansible-pull ).*\bplaybooks/", command):
+            yield command
+    for section in re.split(r"^(?=#+ )", prose, flags=re.MULTILINE):
+        if "checkout" not in section:
+            yield from TARGET.findall(section)
+
+
+def left_out(text: str) -> Iterator[str]:
+    """The paths in the text of a page that are no links, and of files that the archive does not have."""
+    words = re.findall(r"[\w./-]+", re.sub(r"\]\([^)]*\)", "]", text))
+    for word in words:
+        if "/" in word and (word.startswith(FOLDERS) or (word in tracked() and not packed(word))):
+            yield word
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_page_of_the_archive_names_no_file_that_it_lacks(name: str) -> None:
+    assert [*left_out((ROOT / name).read_text(encoding="utf-8"))] == []
+
+
+def test_a_file_that_is_not_packed_is_found() -> None:
+    text = "`tests/unit/*.py`, docs/guide/lab.md, [a](../tests/unit/work.py), `plugins/modules/thp.py`, a/b\n"
+    assert [*left_out(text)] == ["tests/unit/", "docs/guide/lab.md"]
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_page_of_the_archive_has_commands_of_an_installed_collection(name: str) -> None:
+    assert [*for_a_checkout_only((ROOT / name).read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("```console\n$ make site INVENTORY=x\n```\n", ["make site INVENTORY=x"]),
+        ("```console\n# ansible-playbook playbooks/a.yml\n```\n", ["ansible-playbook playbooks/a.yml"]),
+        (
+            "```console\n$ ansible-playbook \\\n    playbooks/a.yml   # why\n```\n",
+            ["ansible-playbook      playbooks/a.yml"],
+        ),
+        (
+            "```console\n# ansible-pull --checkout v1 playbooks/a.yml\n$ ansible-playbook a.b.c\n```\n",
+            [],
+        ),
+        ("Run `ansible-playbook playbooks/a.yml`.\n", ["ansible-playbook playbooks/a.yml"]),
+        ("In a checkout, `make a`.\n\n## Other\n\n`make b` does it.\n", ["`make b"]),
+    ],
+)
+def test_a_command_of_a_checkout_is_found(text: str, found: list[str]) -> None:
+    assert [*for_a_checkout_only(text)] == found
 
 
 PAGE = """# One `thing`, and another

@@ -220,3 +220,19 @@ def test_ci_ends_with_the_slowest_tests_of_both_parts(checkout: pathlib.Path) ->
     assert code == 2
     assert lines[-13:-2] == blocks[0]
     assert last(lines, 2) == ["==> make test: failed: pytest", "==== 1 failed, 6 passed in 1.23s ===="]
+
+
+def test_the_first_commands_of_the_readme_are_those_of_make() -> None:
+    """In their order: a reader sees what would change before anything is changed."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    pattern = r"^\$ ansible-playbook mlnode\.tuning\.(\w+)(.*?) +# make ([a-z]+)"
+    commands = re.findall(pattern, readme, re.MULTILINE)
+
+    assert [target for _name, _options, target in commands] == ["preview", "site", "drift", "revert"]
+    for name, options, target in commands:
+        recipe = f"\t@$(play) playbooks/{name}.yml{options} $(ARGS)\n"
+        assert re.search(rf"^{target}: env ## [^\n]+\n{re.escape(recipe)}", makefile, re.MULTILINE), target
+    # And in the text
+    named = {*re.findall(r"(?:`|# )make ([a-z-]+)", readme)}
+    assert named - {*re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE)} == set()

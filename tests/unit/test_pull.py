@@ -13,10 +13,17 @@ import sys
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.unit.repository import made
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current, load
 
 PROGRAMS = pathlib.Path(sys.executable).parent
 GUIDE = (ROOT / "docs/guide/fleets.md").read_text(encoding="utf-8")
+
+
+def test_the_readme_leads_to_both() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (line,) = (line for line in readme.splitlines() if "ansible-runner" in line)
+    assert "ansible-pull" in line
+    assert f"]({load('galaxy.yml')['repository']}/blob/main/docs/guide/fleets.md)" in line
 
 
 @pytest.fixture
@@ -50,15 +57,16 @@ def run(folder: pathlib.Path, variables: dict[str, str], *words: str) -> str:
 
 
 def test_a_node_pulls(tmp_path: pathlib.Path, variables: dict[str, str], repository: str) -> None:
-    match = re.search(r"--directory (\S+) --inventory (\S+) ", GUIDE)
+    match = re.search(r"--checkout (\S+) \\\n +--directory (\S+) --inventory ", GUIDE)
     assert match
-    place = tmp_path / match[1].lstrip("/")
+    tag, folder = match.groups()
+    place = tmp_path / folder.lstrip("/")
     hosts = inventory(tmp_path / "hosts.yml")
     # Any Python can run the module git.
     own = {**variables, "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
 
     said = run(
-        tmp_path, own, "ansible-pull", "--url", repository, "--directory", str(place),
+        tmp_path, own, "ansible-pull", "--url", repository, "--checkout", tag, "--directory", str(place),
         "--inventory", str(hosts), "playbooks/drift.yml",
     )  # fmt: skip
 

@@ -21,9 +21,11 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     PROFILES,
     ROLES,
     ROOT,
+    debian,
     declaration,
     defaults,
     load,
+    name_of,
     options,
     overrides,
     profile_of,
@@ -68,6 +70,20 @@ OWN = {
 SAME_AS_THE_NODE = {"interpreter"}
 
 
+#: What the README of each role answers, in this order
+ANSWERS = (
+    *("requirements", "installation", "changes", "never changes", "undo", "limits"),
+    *("tested", "not tested"),
+)
+
+#: Role → the name under which it declares
+DECLARED = {
+    **{role: name_of(name) for name, role in PROFILES.items()},
+    "node": "node",
+    "monitoring": "monitoring",
+}
+
+
 def declare_task(role: str) -> dict[str, Any]:
     found: dict[str, Any] = load(f"roles/{role}/tasks/main.yml")[0]["mlnode.tuning.declare"]
     return found
@@ -75,8 +91,25 @@ def declare_task(role: str) -> dict[str, Any]:
 
 def test_there_are_roles_and_profiles_to_look_at() -> None:
     assert {path.name for path in ROOT.glob("roles/*")} == {*ROLES, *PROFILES.values(), "monitoring"}
+    assert {*DECLARED} == {path.name for path in ROOT.glob("roles/*")}
     assert {*profile.known()} == {*PROFILES}
     assert all(declaration(name) for name in PROFILES)
+
+
+@pytest.mark.parametrize(("role", "name"), DECLARED.items())
+def test_a_readme_has_what_a_role_needs_changes_and_was_tested_on(role: str, name: str) -> None:
+    readme = (ROOT / f"roles/{role}/README.md").read_text(encoding="utf-8")
+    table = readme.partition("## In short\n\n| | |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+
+    assert [first for first, _text in rows] == [*ANSWERS]
+    found = dict(rows)
+    least = load(f"roles/{role}/meta/main.yml")["galaxy_info"]["min_ansible_version"]
+    assert f"ansible-core {least} or newer" in found["requirements"]
+    assert "`ansible-galaxy collection install`" in found["installation"]
+    assert f"`ansible NODES --become -m mlnode.tuning.declare -a name={name}`" in found["undo"]
+    played = [debian(scenario) for scenario in re.findall(r"/molecule/(\w+)\)", found["tested"])]
+    assert {*re.findall(r"\b1[23]\b", found["tested"])} == {number for one in played for number in one}
 
 
 @pytest.mark.parametrize("name", NODES)

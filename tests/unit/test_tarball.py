@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import 
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, load
-from ansible_collections.mlnode.tuning.tests.unit.test_links import CODE, LINK, tracked
+from ansible_collections.mlnode.tuning.tests.unit.test_links import CODE, LINK, PACKED, tracked
 
 #: Made by the build
 OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
@@ -27,7 +27,7 @@ TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
     *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles", "scripts"),
 }
-#: A test or a picture that slips in shows here: 1,000,000 bytes are packed now.
+#: 1,000,000 bytes are packed now, and pages grow. Tests or pictures that slip in are more than this leaves.
 MOST_BYTES = 1_100_000
 
 CONFIG = """\
@@ -99,6 +99,7 @@ def test_it_has_what_a_user_needs_and_nothing_else(project: Project, packed: set
     top = {name.split("/")[0] for name in packed - OF_THE_BUILD}
     assert top - {"changelogs"} == TOP
     assert {name for name in packed if name.startswith("changelogs/")} <= {"changelogs/changelog.yaml"}
+    assert {name for name in packed if "tests" in pathlib.PurePath(name).parts} == set()
     assert project.artifact.stat().st_size < MOST_BYTES
 
 
@@ -109,6 +110,10 @@ def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> 
     kept = {name for name in tracked() if name.startswith(f"{folder}/") and (ROOT / name).is_file()}
     assert kept
     assert kept - packed == set()
+
+
+def test_its_pages_are_those_that_are_looked_at_for_commands_of_a_checkout(packed: set[str]) -> None:
+    assert {name for name in packed if name.endswith(".md")} == {*PACKED}
 
 
 def test_every_path_in_its_pages_is_in_it_too(packed: set[str]) -> None:
@@ -257,7 +262,16 @@ def test_the_example_inventory_is_one(project: Project) -> None:
 
 
 def test_a_rollout_in_steps(project: Project) -> None:
-    steps = f"@{project.collection}/inventory/rollout.yml"
+    """By the path that the README and the guides have: of a project with an installed collection."""
+    pages = ("README.md", "docs/guide/fleets.md", "docs/guide/operations.md")
+    named = [
+        path
+        for page in pages
+        for path in re.findall(r"-e (@\S*rollout\.yml)", (ROOT / page).read_text(encoding="utf-8"))
+    ]
+    assert len(named) == len(pages)
+    (steps,) = {*named}
+
     done = project.play("mlnode.tuning.site", "--list-hosts", "-e", steps)
 
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, debian, load
 
 
 def wanted(lock: str) -> list[str]:
@@ -35,6 +36,16 @@ def test_an_image_has_the_newest_version_and_this_collection() -> None:
     assert image["additional_build_files"] == [{"src": artifact, "dest": "collections"}]
 
 
+def test_an_image_of_ones_own_has_the_lines_of_the_readme() -> None:
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/guide/operations.md")]
+    section = pages[1].partition("\n## An execution environment\n")[2].partition("\n## ")[0]
+    (project,) = re.findall(r"^```yaml\n(collections:.*?)^```", pages[0], re.MULTILINE | re.DOTALL)
+    (image,) = re.findall(r"^```yaml\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+    assert yaml.safe_load(image)["dependencies"]["galaxy"] == yaml.safe_load(project)
+    assert "#an-execution-environment" in pages[0]
+
+
 def test_every_supported_version_is_named() -> None:
     page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (2\.\d+) \|", page, re.MULTILINE)
@@ -42,3 +53,25 @@ def test_every_supported_version_is_named() -> None:
 
     assert rows == [f"2.{minor}" for minor in range(newest, oldest - 1, -1)]
     assert f"ansible-core 2.{oldest} to 2.{newest}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_collection_has_its_row_with_what_it_supports() -> None:
+    page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
+    table = page.partition("\n## Versions of the collection\n")[2].partition("\n\nOnly")[0]
+    *_head, newest = [line.strip("| ").split(" | ") for line in table.strip().splitlines()]
+    major, minor, *_fixes = load("galaxy.yml")["version"].split(".")
+    last = wanted("runtime")[-1].removeprefix("~=").rpartition(".")[0]
+    least = load("meta/runtime.yml")["requires_ansible"].removeprefix(">=")
+    (node,) = re.findall(r"vermin --target=([\d.]+)- ", (ROOT / "Makefile").read_text(encoding="utf-8"))
+
+    assert newest == [f"{major}.{minor}", f"{least} to {last}", f"{node} and newer", "yes, as the newest"]
+
+
+def test_the_scenarios_are_named_with_the_versions_of_debian_that_they_run() -> None:
+    page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
+    table = page.partition("| scenarios | Debian |\n|---|---|\n")[2].partition("\n\n")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    found = {name: text.split(" and ") for names, text in rows for name in re.findall(r"`(\w+)`", names)}
+
+    scenarios = [path.parent.name for path in ROOT.glob("molecule/*/molecule.yml")]
+    assert found == {name: debian(name) for name in scenarios}

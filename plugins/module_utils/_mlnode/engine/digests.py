@@ -65,7 +65,7 @@ def _remedy(expected: Digests, name: str, host: str) -> str:
     """The other declarations, if any, and how the rest goes back to its origin."""
     others = [other for other, wanted in expected.items() if wanted]
     if not others:
-        return f"nothing: ansible-playbook playbooks/revert.yml --limit {host or 'HOST'}"
+        return f"nothing: ansible-playbook mlnode.tuning.revert --limit {host or 'HOST'}"
     return (
         f"only {', '.join(others)}: ansible {host or 'HOST'} --become -m mlnode.tuning.declare -a name={name}"
     )

@@ -209,7 +209,7 @@ def test_a_declaration_that_the_inventory_no_longer_has_is_an_error(drift: Drift
 
     assert error == (
         "declared on the node as training, and the inventory declares nothing: "
-        "ansible-playbook playbooks/revert.yml --limit gpu001"
+        "ansible-playbook mlnode.tuning.revert --limit gpu001"
     )
 
 

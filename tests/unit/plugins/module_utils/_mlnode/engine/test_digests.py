@@ -121,7 +121,7 @@ OLD = digests({"sysctl": SPEC})
 @pytest.mark.parametrize(
     ("expected", "words"),
     [
-        ({"node": {}, "training_node": {}}, "nothing: ansible-playbook playbooks/revert.yml --limit gpu001"),
+        ({"node": {}, "training_node": {}}, "nothing: ansible-playbook mlnode.tuning.revert --limit gpu001"),
         (
             {"node": OLD, "training_node": {}},
             "only node: ansible gpu001 --become -m mlnode.tuning.declare -a name=training_node",

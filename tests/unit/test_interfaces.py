@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 from typing import Any
 
 import pytest
@@ -85,11 +86,13 @@ def test_the_variables_of_another_team_fail_no_play(site: Site) -> None:
 GROUPS = load("meta/runtime.yml")["action_groups"]
 
 
-def play(site: Site, tasks: list[dict[str, Any]], **defaults: Any) -> tuple[int, str]:
+def play(
+    site: Site, tasks: list[dict[str, Any]], words: tuple[str, ...] = ("--check",), **defaults: Any
+) -> tuple[int, str]:
     playbook = site.folder / "play.yml"
     one = {"hosts": "training", "gather_facts": False, "module_defaults": defaults, "tasks": tasks}
     playbook.write_text(yaml.safe_dump([one]), encoding="utf-8")
-    return site.play("--check", playbook=str(playbook))
+    return site.play(*words, playbook=str(playbook))
 
 
 def test_every_module_with_an_option_of_a_group_is_in_the_group() -> None:
@@ -135,6 +138,22 @@ def test_a_default_of_a_group_reaches_the_roles(site: Site) -> None:
         ("fail", ["boot"])
     ] * 2
     assert "skipping: [one]" in output, "without the layer runtime the ports are not verified"
+
+
+@pytest.mark.parametrize(("words", "refused"), [((), True), (("--check",), False)], ids=["run", "check mode"])
+def test_a_default_of_the_checks_reaches_the_role_fabric(
+    site: Site, words: tuple[str, ...], refused: bool
+) -> None:
+    """It is refused before anything is looked at; in check mode the role has a value of its own."""
+    site.host("one", {}, fabric_layers=["runtime"])
+    own = {"fabric_fail_on": "warn", "fabric_expect": {"all": {"moon": 1}}}
+    site.host("another", {}, fabric_layers=["runtime"], **own)
+    role = {"ansible.builtin.include_role": {"name": "mlnode.tuning.fabric"}}
+
+    _code, output = play(site, [role], words, **{"group/mlnode.tuning.checks": {"fail_on": "sideways"}})
+
+    refusals = re.findall(r"^fatal: \[(\w+)\].*(fail_on|moon)", output, re.MULTILINE)
+    assert {*refusals} == ({("one", "fail_on")} if refused else set()) | {("another", "moon")}, output
 
 
 def test_the_variable_of_a_role_counts_more_than_a_default(site: Site) -> None:

@@ -171,7 +171,9 @@ def test_without_python_3_8_the_library_is_not_run_on_it(checkout: pathlib.Path)
 
 
 @pytest.mark.parametrize(("machine", "called"), [("x86_64", True), ("aarch64", False)])
-def test_biome_is_run_where_there_is_a_wheel_of_it(checkout: pathlib.Path, machine: str, called: bool) -> None:
+def test_biome_is_run_where_there_is_a_wheel_of_it(
+    checkout: pathlib.Path, machine: str, called: bool
+) -> None:
     put(checkout / ".venv-test/bin/uname", f"#!/bin/sh\necho Linux {machine}\n")
     code, lines = run(checkout, "make", "biome")
 

@@ -19,6 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_rep
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, load
 from ansible_collections.mlnode.tuning.tests.unit.test_links import CODE, LINK, tracked
+from ansible_collections.mlnode.tuning.tests.unit.test_packer import JSON, program, validated
 
 #: Made by the build
 OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
@@ -262,3 +263,8 @@ def test_a_rollout_in_steps(project: Project) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "node1" in done.stdout
+
+
+def test_packer_takes_its_template(project: Project, tmp_path: pathlib.Path) -> None:
+    """With all that it names, and with Ansible itself."""
+    assert validated(program(tmp_path), project.collection / "packer" / JSON.name) == (0, "")

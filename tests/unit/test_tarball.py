@@ -112,6 +112,24 @@ def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> 
     assert kept - packed == set()
 
 
+def test_the_requirements_file_of_the_readme_installs_it(project: Project, tmp_path: pathlib.Path) -> None:
+    """With what the comment in it says of an archive."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```yaml\n(collections:\n.*?)```", readme, re.MULTILINE | re.DOTALL)
+    assert "the path of the archive, with `type: file`" in block
+    [wanted] = yaml.safe_load(block)["collections"]
+    assert wanted["name"] == "mlnode.tuning"
+    wanted |= {"name": str(project.artifact), "type": "file"}
+    (tmp_path / "requirements.yml").write_text(yaml.safe_dump({"collections": [wanted]}), encoding="utf-8")
+    another = Project(tmp_path, project.artifact)
+
+    words = ("-r", "requirements.yml", "-p", "collections", "--offline")
+    done = another.run("ansible-galaxy", "collection", "install", *words)
+
+    assert done.returncode == 0, done.stderr
+    assert (another.collection / "MANIFEST.json").is_file()
+
+
 def test_every_path_in_its_pages_is_in_it_too(packed: set[str]) -> None:
     there = packed | {str(folder) for name in packed for folder in pathlib.PurePath(name).parents}
     links = {

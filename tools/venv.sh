@@ -84,6 +84,7 @@ rm -rf "$dir"
 log=$dir/pip.log
 start=$SECONDS
 total=$(grep -c '^[a-z0-9].*==' "$lock")
+# The lock has all that is needed, without what pyproject.toml leaves out on purpose (--no-deps).
 # A line per package is noise, a minute of silence is worse: every twentieth is printed.
 if ! "$dir/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \
     --require-hashes --no-deps -r "$lock" </dev/null 2>&1 | tee "$log" |

@@ -70,7 +70,7 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
-LINT := ruff mypy vermin yamllint words codespell markdown ansible-lint ee-lint reuse docs-lint docs changelog-lint
+LINT := ruff mypy vermin yamllint words codespell markdown biome ansible-lint ee-lint reuse docs-lint docs changelog-lint
 SCENARIOS ?= default inference fabric mixed drift bake revert project
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
@@ -231,6 +231,13 @@ codespell: env-test
 markdown: env-test
 	$(call step,rumdl: form of the Markdown files)
 	$(in_test) rumdl check --no-cache --quiet .
+
+.PHONY: biome
+biome: env-test
+	$(call step,biome: JavaScript and CSS)
+	@# A wheel of it is there for this kind of machine alone.
+	$(in_test) if [ "$$(uname -sm)" != "Linux x86_64" ]; then echo "skipped: there is no Biome for this machine"; exit 0; fi; \
+	biome lint --error-on-warnings
 
 .PHONY: ansible-lint
 ansible-lint: env-test

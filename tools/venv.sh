@@ -84,9 +84,10 @@ rm -rf "$dir"
 log=$dir/pip.log
 start=$SECONDS
 total=$(grep -c '^[a-z0-9].*==' "$lock")
+# The lock has all that is needed, without what pyproject.toml leaves out on purpose (--no-deps).
 # A line per package is noise, a minute of silence is worse: every twentieth is printed.
 if ! "$dir/bin/python" -m pip install --disable-pip-version-check --no-input --progress-bar off \
-    --require-hashes -r "$lock" </dev/null 2>&1 | tee "$log" |
+    --require-hashes --no-deps -r "$lock" </dev/null 2>&1 | tee "$log" |
     awk -v total="$total" '
         /^Collecting / && ++n % 20 == 0 { print "venv: fetched " n " of at most " total; fflush() }
         /^Installing collected/ { print "venv: installing"; fflush() }'; then

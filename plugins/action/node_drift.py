@@ -69,5 +69,7 @@ def _wrong(
         () if wrong else {str((declared or {}).get("variables") or "") for declared in declarations.values()}
     )
     return wrong or [
-        line for prefix in sorted(prefixes) for line in inventory.misnamed(prefix, variables, template)
+        line
+        for prefix in sorted(prefixes)
+        for line in inventory.misnamed(prefix, variables, template, inventory.around(prefix))
     ]

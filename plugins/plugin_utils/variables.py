@@ -63,6 +63,11 @@ def misnamed(
     ]
 
 
+def around(role: str) -> list[str]:
+    """The roles of this collection that import it, of whose names its own is the end."""
+    return sorted(name for name in _roles() if name.endswith(f"_{role}"))
+
+
 def refused(role: Any, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
     """Errors in the types and choices of the role's variables; none for a role of another
     collection. Ansible would start a process for each host to look at the same."""

@@ -5,6 +5,7 @@ all modules that share an option."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import pathlib
 import re
@@ -92,11 +93,13 @@ def test_the_variables_of_another_team_fail_no_play(site: Site) -> None:
 GROUPS = load("meta/runtime.yml")["action_groups"]
 
 
-def play(site: Site, tasks: list[dict[str, Any]], **defaults: Any) -> tuple[int, str]:
+def play(
+    site: Site, tasks: list[dict[str, Any]], words: tuple[str, ...] = ("--check",), **defaults: Any
+) -> tuple[int, str]:
     playbook = site.folder / "play.yml"
     one = {"hosts": "training", "gather_facts": False, "module_defaults": defaults, "tasks": tasks}
     playbook.write_text(yaml.safe_dump([one]), encoding="utf-8")
-    return site.play("--check", playbook=str(playbook))
+    return site.play(*words, playbook=str(playbook))
 
 
 def test_every_module_with_an_option_of_a_group_is_in_the_group() -> None:
@@ -144,6 +147,22 @@ def test_a_default_of_a_group_reaches_the_roles(site: Site) -> None:
     assert "skipping: [one]" in output, "without the layer runtime the ports are not verified"
 
 
+@pytest.mark.parametrize(("words", "refused"), [((), True), (("--check",), False)], ids=["run", "check mode"])
+def test_a_default_of_the_checks_reaches_the_role_fabric(
+    site: Site, words: tuple[str, ...], refused: bool
+) -> None:
+    """It is refused before anything is looked at; in check mode the role has a value of its own."""
+    site.host("one", {}, fabric_layers=["runtime"])
+    own = {"fabric_fail_on": "warn", "fabric_expect": {"all": {"moon": 1}}}
+    site.host("another", {}, fabric_layers=["runtime"], **own)
+    role = {"ansible.builtin.include_role": {"name": "mlnode.tuning.fabric"}}
+
+    _code, output = play(site, [role], words, **{"group/mlnode.tuning.checks": {"fail_on": "sideways"}})
+
+    refusals = re.findall(r"^fatal: \[(\w+)\].*(fail_on|moon)", output, re.MULTILINE)
+    assert {*refusals} == ({("one", "fail_on")} if refused else set()) | {("another", "moon")}, output
+
+
 def test_the_variable_of_a_role_counts_more_than_a_default(site: Site) -> None:
     site.host("one", {}, node_on_unsupported="ignore", node_layers="{{ ['runtime', 'boot'] }}")
     role = {"ansible.builtin.include_role": {"name": "mlnode.tuning.training_node"}}
@@ -179,34 +198,47 @@ def vaulted(folder: pathlib.Path, text: str) -> str:
     return "!vault " + json.dumps(cipher)
 
 
+#: Numbers of every form that an area has, in a list, a rule, or as a value of its own
+NUMBERS = {
+    "node_confirm_seconds": 100,
+    "node_sysctl": {"vm.swappiness": 10, "vm.max_map_count": {"at_least": 2097152}},
+    "node_limits": {"nofile": 1048576, "memlock": {"login": 65536}},
+    "node_cpu": {"min_perf_pct": 50, "energy_perf_bias": 6, "max_latency_us": 100},
+    "node_storage": {"rules": {"disks": {"read_ahead_kb": {"at_least": 4096}}}},
+    "node_nic": {"rules": {"rails": {"mtu": 9000, "rings": {"rx": 4096}, "coalesce": {"rx-usecs": 50}}}},
+    "node_irq": {"rules": {"rails": {"nics": {"nodes": [0, 1]}, "rps": 32}}},
+    "node_rail": {"rules": {"rails": {"arp_ignore": 1, "arp_announce": 2}}},
+    "node_qos": {"rules": {"rails": {"pfc": [3], "dscp": {"26": 3}, "traffic_class": 104}}},
+    "node_nccl": {"variables": {"NCCL_IB_TC": 106}},
+    "node_boot": {"parameters": {"audit": 0}},
+}
+
+
 def test_a_vaulted_or_templated_number_is_the_number(site: Site) -> None:
     """Up to the digest, which decides whether a node is as the inventory says."""
-    site.host("plain", {})
-    site.host("other", {})
-    secret = vaulted(site.folder, "10")
-    texts = {
-        "plain": "{vm.swappiness: 10, vm.dirty_ratio: 10, vm.page-cluster: 10, "
-        "vm.max_map_count: {at_least: 10}}",
-        "other": f"{{vm.swappiness: {secret}, vm.dirty_ratio: '{{{{ 10 }}}}', "
-        "vm.page-cluster: \"{{ '10' }}\", vm.max_map_count: {at_least: \"{{ '10' }}\"}}",
-    }
-    seconds = {"plain": "100", "other": vaulted(site.folder, "100")}
+    for name in ("plain", "other"):
+        site.host(name, {})
+    plain = json.dumps(NUMBERS)
+    forms = itertools.cycle(
+        (lambda n: vaulted(site.folder, n), '"{{{{ {} }}}}"'.format, "\"{{{{ '{}' }}}}\"".format)
+    )
+    other = re.sub(r"(?<=[\[ ])\d+(?=[,\]}])", lambda number: next(forms)(number[0]), plain)
     folder = site.folder / "host_vars"
     folder.mkdir()
-    for name, text in texts.items():
-        lines = f"node_sysctl: {text}\nnode_confirm_seconds: {seconds[name]}\n"
-        (folder / f"{name}.yml").write_text(lines, encoding="utf-8")
+    for name, text in (("plain", plain), ("other", other)):
+        (folder / f"{name}.yml").write_text(text, encoding="utf-8")
 
     code, output = site.play("--check", "--vault-password-file", str(site.folder / "password"))
 
     assert code == 0, output
     [plain], [other] = site.asked("plain"), site.asked("other")
     assert plain["confirm_seconds"] == other["confirm_seconds"] == 100
-    found = {
-        name: digests({"sysctl": schema.checked("sysctl", asked["areas"]["sysctl"], options("sysctl"))})
-        for name, asked in (("plain", plain), ("other", other))
-    }
-    assert found["plain"] == found["other"]
+    found = [
+        digests({area: schema.checked(area, spec, options(area)) for area, spec in asked["areas"].items()})
+        for asked in (plain, other)
+    ]
+    assert {name.removeprefix("node_") for name in NUMBERS} - {"confirm_seconds"} <= {*found[0]}
+    assert found[0] == found[1]
 
 
 def test_what_acts_on_the_answer_refuses_async_with_the_reason(tmp_path: pathlib.Path) -> None:

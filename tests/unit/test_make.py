@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
 #: Says what it was called with, and fails where one of the words of FAILING is in it.
 PROGRAM = """#!/bin/bash
@@ -27,7 +27,8 @@ done
 """
 PROGRAMS = (
     *(".venv-test/bin/" + name for name in ("ruff", "mypy", "vermin", "yamllint", "ansible-lint", "reuse")),
-    *(".venv-test/bin/" + name for name in ("antsibull-changelog", "codespell", "pytest", "python", "rumdl")),
+    *(".venv-test/bin/" + name for name in ("antsibull-changelog", "biome", "codespell", "pytest", "python")),
+    ".venv-test/bin/rumdl",
     ".venv-test/bin/ansible-playbook",
     *(".venv-docs/bin/" + name for name in ("antsibull-docs", "python", "sphinx-build")),
     *(".venv-oldest/bin/" + name for name in ("pytest", "ansible-playbook")),
@@ -167,6 +168,26 @@ def test_without_python_3_8_the_library_is_not_run_on_it(checkout: pathlib.Path)
     assert code == 0, lines
     assert len([line for line in lines if line.startswith("skipped: ")]) == 1
     assert not any(call.startswith("pytest") for call in calls(lines))
+
+
+@pytest.mark.parametrize(("machine", "called"), [("x86_64", True), ("aarch64", False)])
+def test_biome_is_run_where_there_is_a_wheel_of_it(
+    checkout: pathlib.Path, machine: str, called: bool
+) -> None:
+    put(checkout / ".venv-test/bin/uname", f"#!/bin/sh\necho Linux {machine}\n")
+    code, lines = run(checkout, "make", "biome")
+
+    assert code == 0, lines
+    assert ("biome lint --error-on-warnings" in calls(lines)) == called
+    assert any(line.startswith("skipped: ") for line in lines) != called
+
+
+def test_what_pre_commit_runs_is_a_part_of_lint() -> None:
+    [hooks] = [one["hooks"] for one in load(".pre-commit-config.yaml")["repos"]]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    lint = next(line for line in makefile.splitlines() if line.startswith("LINT := ")).split()
+
+    assert {hook["entry"].removeprefix("make ") for hook in hooks} <= {*lint}
 
 
 def test_without_an_environment_nothing_is_tried(checkout: pathlib.Path) -> None:

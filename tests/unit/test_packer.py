@@ -51,16 +51,23 @@ def older() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def packer(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The program: that of the system, or of its package archive."""
-    found = shutil.which("packer")
-    if found:
-        return found
+    return program(tmp_path_factory.mktemp("packer"))
+
+
+def program(work: pathlib.Path) -> str:
+    """Packer 1.6: that of the system, or of its package archive."""
+    found = shutil.which("packer") or _fetched(work)
+    if version_of(found) >= (1, 7):
+        pytest.skip("plugins are no part of this packer")
+    return found
+
+
+def _fetched(work: pathlib.Path) -> str:
     folder = pathlib.Path(os.environ.get("MLNODE_CACHE") or pathlib.Path.home() / ".cache/mlnode") / "packer"
-    program = folder / "usr/bin/packer"
-    if not program.exists():
+    found = folder / "usr/bin/packer"
+    if not found.exists():
         if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
             pytest.skip("there is no packer here, and no apt-get that could fetch it")
-        work = tmp_path_factory.mktemp("packer")
         fetched = subprocess.run(
             ["apt-get", "--quiet", "download", "packer"],
             cwd=work,
@@ -75,13 +82,13 @@ def packer(tmp_path_factory: pytest.TempPathFactory) -> str:
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(work / "out", folder)
-    return str(program)
+    return str(found)
 
 
 def validated(packer: str, template: pathlib.Path, *words: str) -> tuple[int, str]:
     environment = {
         # It asks ansible-playbook for its version, and its maker for a newer one of itself.
-        "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": f"{template.parents[1]}/bin:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
         "HOME": os.environ.get("HOME", "/"),
         "CHECKPOINT_DISABLE": "1",
         "PACKER_CACHE_DIR": str(template.parent / "cache"),
@@ -97,10 +104,19 @@ def validated(packer: str, template: pathlib.Path, *words: str) -> tuple[int, st
 
 
 def copied(tmp_path: pathlib.Path) -> pathlib.Path:
-    """A tree in which a template may be changed, and finds what it names."""
+    """A tree in which a template may be changed, and finds what it names, without what Packer 1.6 does not
+    know yet. ansible-playbook says its version at once, for which the real one takes longer than Packer."""
     shutil.copytree(FOLDER, tmp_path / "packer")
-    (tmp_path / "playbooks").mkdir()
+    for folder in ("playbooks", "bin"):
+        (tmp_path / folder).mkdir()
     shutil.copy(ROOT / "playbooks/bake.yml", tmp_path / "playbooks")
+    ansible = tmp_path / "bin/ansible-playbook"
+    ansible.write_text("#!/bin/sh\necho 'ansible-playbook [core 2.19.4]'\n", encoding="utf-8")
+    ansible.chmod(0o755)
+    path = tmp_path / "packer" / HCL.name
+    text, count = _NEWER.subn("", path.read_text(encoding="utf-8"))
+    assert count == 4
+    path.write_text(text, encoding="utf-8")
     return tmp_path / "packer"
 
 
@@ -111,20 +127,14 @@ def version_of(packer: str) -> tuple[int, ...]:
     return tuple(map(int, match.groups()))
 
 
-def test_packer_takes_the_older_form(packer: str, tmp_path: pathlib.Path) -> None:
-    if version_of(packer) >= (1, 7):
-        pytest.skip("plugins are no part of this packer")
-    assert validated(packer, copied(tmp_path) / JSON.name) == (0, "")
+@pytest.mark.parametrize("name", [JSON.name, HCL.name])
+def test_packer_takes_both_forms(packer: str, tmp_path: pathlib.Path, name: str) -> None:
+    assert validated(packer, copied(tmp_path) / name) == (0, "")
 
 
-def test_packer_takes_the_present_form_but_for_what_is_newer(packer: str, tmp_path: pathlib.Path) -> None:
-    if version_of(packer) >= (1, 7):
-        pytest.skip("plugins are no part of this packer")
-    path = copied(tmp_path) / HCL.name
-    text, count = _NEWER.subn("", path.read_text(encoding="utf-8"))
-    assert count == 4
-    path.write_text(text, encoding="utf-8")
-    assert validated(packer, path) == (0, "")
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.pkrvars.hcl")), ids=lambda path: path.name)
+def test_packer_takes_a_file_of_variables(packer: str, tmp_path: pathlib.Path, path: pathlib.Path) -> None:
+    assert validated(packer, copied(tmp_path) / HCL.name, f"-var-file={path}") == (0, "")
 
 
 def test_packer_says_what_is_wrong_in_it(packer: str, tmp_path: pathlib.Path) -> None:
@@ -228,11 +238,18 @@ def test_a_file_of_variables_has_known_ones_of_one_architecture(
     ],
     ids=str,
 )
-def test_packer_takes_other_values(packer: str, tmp_path: pathlib.Path, chosen: dict[str, str]) -> None:
-    if version_of(packer) >= (1, 7):
-        pytest.skip("plugins are no part of this packer")
-    words = [word for name, value in chosen.items() for word in ("-var", f"{name}={value}")]
-    assert validated(packer, copied(tmp_path) / JSON.name, *words) == (0, "")
+def test_packer_takes_other_values(
+    packer: str, tmp_path: pathlib.Path, template: dict[str, Any], chosen: dict[str, str]
+) -> None:
+    folder = copied(tmp_path)
+    known = {name: body["default"] for name, body in variables(template).items()}
+    for path in (folder / JSON.name, folder / HCL.name):
+        words = []
+        for name, value in chosen.items():
+            # A list of HCL has brackets and quotes, where JSON has commas.
+            listed = path.name == HCL.name and isinstance(known[name], list)
+            words += ["-var", f"{name}={json.dumps(value.split(',')) if listed else value}"]
+        assert validated(packer, path, *words) == (0, "")
 
 
 # -- what they run -------------------------------------------------------------------------

@@ -36,7 +36,11 @@ ALWAYS = {
     "Declare the RDMA fabric": 1,
     "Stop where what was declared is not in force": 1,
 }
-TAGGED = {"Verify the fabric": "verify", "Reboot if required": "boot"}
+TAGGED = {
+    "Verify the fabric": "verify",
+    "Verify the fabric as fabric_fail_on says": "verify",
+    "Reboot if required": "boot",
+}
 
 
 def ansible(program: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -225,3 +225,23 @@ def test_a_release_is_a_commit_a_tag_and_a_signed_archive(
         verify = ["gpg", "--batch", "--verify", f"{archive}.asc", str(tmp_path / "MANIFEST.json")]
         done = subprocess.run(verify, env=repository.environment, capture_output=True, check=False)
         assert (done.returncode == 0) is expected
+    published_by_the_forge(repository)
+
+
+def published_by_the_forge(repository: Repository) -> None:
+    """What the workflow looks at before it builds: the tag, and the change log that antsibull has written."""
+    [job] = load(".github/workflows/release.yml")["jobs"].values()
+    [script] = [step["run"] for step in job["steps"] if "GITHUB_REF_NAME" in step.get("run", "")]
+    # The build itself is the one that has just been made.
+    (repository.folder / ".venv-test/bin").mkdir(parents=True)
+    (repository.folder / ".venv-test/bin/ansible-galaxy").symlink_to("/bin/true")
+
+    def status(tag: str) -> int:
+        environment = {**repository.environment, "GITHUB_REF_NAME": tag}
+        command = ["bash", "-e", "-c", script]
+        return subprocess.run(command, cwd=repository.folder, env=environment, check=False).returncode
+
+    assert status(f"v{VERSION}") == 0
+    assert status(VERSION) != 0
+    repository.replace("changelogs/changelog.yaml", f"  {VERSION}:", f"  {NEXT}:")
+    assert status(f"v{VERSION}") != 0

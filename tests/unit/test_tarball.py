@@ -19,6 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_rep
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, ROOT, load
 from ansible_collections.mlnode.tuning.tests.unit.test_links import CODE, LINK, PACKED, tracked
+from ansible_collections.mlnode.tuning.tests.unit.test_packer import JSON, program, validated
 
 #: Made by the build
 OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
@@ -114,6 +115,24 @@ def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> 
 
 def test_its_pages_are_those_that_are_looked_at_for_commands_of_a_checkout(packed: set[str]) -> None:
     assert {name for name in packed if name.endswith(".md")} == {*PACKED}
+
+
+def test_the_requirements_file_of_the_readme_installs_it(project: Project, tmp_path: pathlib.Path) -> None:
+    """With what the comment in it says of an archive."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```yaml\n(collections:\n.*?)```", readme, re.MULTILINE | re.DOTALL)
+    assert "the path of the archive, with `type: file`" in block
+    [wanted] = yaml.safe_load(block)["collections"]
+    assert wanted["name"] == "mlnode.tuning"
+    wanted |= {"name": str(project.artifact), "type": "file"}
+    (tmp_path / "requirements.yml").write_text(yaml.safe_dump({"collections": [wanted]}), encoding="utf-8")
+    another = Project(tmp_path, project.artifact)
+
+    words = ("-r", "requirements.yml", "-p", "collections", "--offline")
+    done = another.run("ansible-galaxy", "collection", "install", *words)
+
+    assert done.returncode == 0, done.stderr
+    assert (another.collection / "MANIFEST.json").is_file()
 
 
 def test_every_path_in_its_pages_is_in_it_too(packed: set[str]) -> None:
@@ -276,3 +295,8 @@ def test_a_rollout_in_steps(project: Project) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "node1" in done.stdout
+
+
+def test_packer_takes_its_template(project: Project, tmp_path: pathlib.Path) -> None:
+    """With all that it names, and with Ansible itself."""
+    assert validated(program(tmp_path), project.collection / "packer" / JSON.name) == (0, "")

@@ -29,6 +29,8 @@ class Done:
     command: str
     status: int
     output: str
+    #: The page of the fleet report as it was then; each run writes it again
+    page: str
 
     def recap(self) -> dict[str, dict[str, int]]:
         """Of each host, at the end of a play."""
@@ -64,7 +66,8 @@ class Walk:
             text=True,
             check=False,
         )
-        return Done(command, done.returncode, done.stdout)
+        page = self.folder / "reports/fleet.html"
+        return Done(command, done.returncode, done.stdout, page.read_text("utf-8") if page.exists() else "")
 
     def of(self, part: str) -> Done:
         (found,) = (one for one in self.done if part in one.command)

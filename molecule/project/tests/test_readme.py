@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.system import browser
 
 NODES = ("gpu001.example", "gpu002.example", "gpu003.example")
 KEY = "net.core.somaxconn"
@@ -55,10 +56,20 @@ def test_drift_names_the_one_value_on_the_one_node(walk):
     assert f"{KEY} (medium, drifted): gpu002.example" in drift.output
 
 
-def test_the_report_is_a_page(walk):
-    page = (walk.folder / "reports/fleet.html").read_text(encoding="utf-8")
-
-    assert all(node in page for node in NODES)
+def test_a_browser_shows_the_report_of_drift(walk, tmp_path):
+    (tmp_path / "fleet.html").write_text(walk.of("tuning.drift").page, "utf-8")
+    program = browser.find()
+    assert program, f"no Chromium here, and none could be installed (apt-get install {browser.PACKAGE})"
+    with browser.browser(program) as tab:
+        tab.size(1440, 900)
+        tab.open(tmp_path / "fleet.html")
+        assert tab.complaints() == []
+        assert tab.ask("document.getElementById('states').innerText.split('\\n')") == ["1 differs", "2 ok"]
+        assert tab.ask("document.querySelector('#rows .name').textContent") == "gpu002.example"
+        tab.click("#view-list")
+        rows = tab.ask("[...document.querySelectorAll('#list tbody tr')].map((one) => one.innerText)")
+    (row,) = (row for row in rows if KEY in row)
+    assert all(word in row for word in ("drifted", "medium", "1: gpu002.example")), row
 
 
 def test_everything_is_as_before(walk, before):

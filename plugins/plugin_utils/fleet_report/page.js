@@ -781,7 +781,7 @@
   byId("view-pairs").addEventListener("click", () => view("pairs"));
   byId("view-pairs").hidden = !data.campaigns.length;
   byId("campaign").hidden = data.campaigns.length < 2;
-  data.campaigns.forEach((campaign, at) => option("campaign", at, shown(campaign.title)));
+  for (const [at, campaign] of data.campaigns.entries()) option("campaign", at, shown(campaign.title));
   byId("campaign").addEventListener("change", drawPairs);
   byId("pairs-all").addEventListener("click", () => { inside = null; drawPairs(); });
   pairs.addEventListener("click", (event) => { const cell = event.target.closest("td[data-key]"); if (cell) { cell.focus(); detailPair(cell); } });

@@ -60,3 +60,12 @@ def wrapped(text: str, width: int | None) -> list[str]:
             lines.append("")
         lines[-1] += piece
     return [line.rstrip() for line in lines]
+
+
+def hanging(text: str, width: int | None) -> list[str]:
+    """wrapped(), with the lines that follow under the first one and its own indent."""
+    first, *rest = wrapped(text, width)
+    if width is None or not rest:
+        return [first]
+    indent = " " * (len(text) - len(text.lstrip())) + _INDENT
+    return [first, *(indent + line for line in wrapped(" ".join(rest), width - len(indent)))]

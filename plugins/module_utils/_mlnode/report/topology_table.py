@@ -11,7 +11,7 @@ from ..model.errors import listed, printable
 from ..topology import pci
 from ..topology.model import Cpus, Link, Machine, Nic, PciDevice, RdmaDevice, Topology, giga_transfers
 from ..topology.nics import HARDWARE
-from .grid import grid, wrapped
+from .grid import grid, hanging, wrapped
 
 _NONE = "-"
 _LEGEND = (
@@ -39,7 +39,7 @@ def table(topology: Topology, width: int | None) -> str:
         _gpus(topology, width),
         _matrix(topology, labels, width),
         _bindings(topology, labels, width),
-        _tree(topology, labels),
+        _tree(topology, labels, width),
         _notes("WARNING", topology.warnings, width),
         _notes("NOT KNOWN", [problem.what for problem in topology.problems], width),
     ]
@@ -256,7 +256,7 @@ def _bindings(topology: Topology, labels: Mapping[str, str], width: int | None) 
     return lines + (wrapped(_MEMBIND, width) if bound else [])
 
 
-def _tree(topology: Topology, labels: Mapping[str, str]) -> list[str]:
+def _tree(topology: Topology, labels: Mapping[str, str], width: int | None) -> list[str]:
     """The way to each GPU and NIC."""
     names = _leaves(topology, labels)
     if not topology.gpus or not names:
@@ -267,7 +267,7 @@ def _tree(topology: Topology, labels: Mapping[str, str]) -> list[str]:
         lines.append(printable(root))
         paths = [devices[address].path for address in names if devices[address].root == root]
         paths.sort(key=lambda path: [pci.order(address) for address in path])
-        lines += _branch(paths, 0, "  ", names, devices)
+        lines += _branch(paths, 0, "  ", names, devices, width)
     return lines
 
 
@@ -290,6 +290,7 @@ def _branch(
     indent: str,
     names: Mapping[str, str],
     devices: Mapping[str, PciDevice],
+    width: int | None,
 ) -> list[str]:
     """One line for what has no fork, and a deeper level after each fork."""
     lines = []
@@ -304,9 +305,9 @@ def _branch(
         columns = [" > ".join(chain)]
         if last in names:
             columns += [names[last], _link(on.link if on else None)]
-        lines.append(printable(indent + "  ".join(columns)))
+        lines += hanging(indent + "  ".join(columns), width)
         deeper = [path for path in here if len(path) > end]
-        lines += _branch(deeper, end, indent + "  ", names, devices) if deeper else []
+        lines += _branch(deeper, end, indent + "  ", names, devices, width) if deeper else []
     return lines
 
 

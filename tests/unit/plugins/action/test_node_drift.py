@@ -103,15 +103,16 @@ def test_wrong_options_fail_without_a_remote_call(
     assert words in found["msg"]
 
 
+@pytest.mark.parametrize("name", ["node_sysctll", "training_node_sysctl"])
 @pytest.mark.parametrize("prefix", ["node", "../node", ""])
 def test_a_misspelt_variable_of_a_role_is_named_as_by_the_role_itself(
-    monkeypatch: pytest.MonkeyPatch, prefix: str
+    monkeypatch: pytest.MonkeyPatch, prefix: str, name: str
 ) -> None:
     given = {"node": {"profile": "training", "variables": prefix}, "fabric": {}}
     answers = [] if prefix == "node" else [FINE]
-    found = Node(monkeypatch, node_drift, *answers, declarations=given).run(node_sysctll={}, node_exporter={})
+    found = Node(monkeypatch, node_drift, *answers, declarations=given).run(**{name: {}}, node_exporter={})
 
-    words = "node_drift: node_sysctll: unknown variable; did you mean node_sysctl?"
+    words = f"node_drift: {name}: unknown variable; did you mean node_sysctl?"
     assert found.get("msg") == (words if prefix == "node" else None)
 
 

@@ -120,6 +120,15 @@ def test_a_variable_with_the_name_of_a_role_around_it_is_one_of_this_role(name: 
     assert mistaken("node", given) == []
 
 
+def test_the_roles_around_one_are_those_that_import_it() -> None:
+    imports = [
+        path for path in ROOT.glob("roles/*/tasks/*.yml") if "name: mlnode.tuning.node\n" in path.read_text()
+    ]
+
+    assert variables.around("node") == sorted(path.parents[1].name for path in imports)
+    assert variables.around("fabric") == []
+
+
 def test_another_role_has_variables_of_its_own() -> None:
     given = {"node_sysctll": {}}
     assert variables.mistaken(None, given, same, ()) == []

@@ -13,6 +13,7 @@ import sys
 from typing import Any, Sequence
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli
 from mlnode.engine import engine, origin
@@ -242,7 +243,14 @@ def test_an_error_on_a_terminal_keeps_to_its_width(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["status"], ["check", "--all"], ["explain", "vm.swappiness"], ["audit"], ["topology"]],
+    [
+        ["status"],
+        ["check", "--all"],
+        ["explain", "vm.swappiness"],
+        ["apply", "--dry-run"],
+        ["audit"],
+        ["topology"],
+    ],
     ids=" ".join,
 )
 def test_80_columns_are_enough(
@@ -255,6 +263,18 @@ def test_80_columns_are_enough(
     out = run(*arguments, "--root", tuned.root)[1]
 
     assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("arguments", [["audit"], ["topology"], ["nccl"]], ids=" ".join)
+@pytest.mark.parametrize("name", ["hgx", "grace"])
+def test_80_columns_are_enough_for_a_node_with_rails(
+    run: Run, monkeypatch: pytest.MonkeyPatch, name: str, arguments: Sequence[str]
+) -> None:
+    terminal(monkeypatch, COLUMNS="80", NO_COLOR="1")
+
+    out = run(*arguments, "--root", build.tree(name))[1]
+
+    assert 0 < max(map(len, out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("revert", ()), ("apply", ()), ("undo", ("1",))])

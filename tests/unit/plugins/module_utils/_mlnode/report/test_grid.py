@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.model.errors import printable
-from mlnode.report.grid import grid, wrapped
+from mlnode.report.grid import grid, hanging, wrapped
 
 HEAD = ("NODE", "MEMORY", "CPUS")
 ROWS = [("0", "8 GiB", "0-7"), ("10", "1024 GiB", "8,10,12,14,16,18,20,22,24,26")]
@@ -72,6 +72,19 @@ def test_wrapping_loses_nothing_but_blanks(text: str, width: int) -> None:
     # Only what cannot be broken is longer.
     assert all(len(line) <= width or not re.search(r"[, ].", line) for line in lines)
     assert wrapped(text, None) == [text]
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (None, ["  one > two > three  eth0  Gen5"]),
+        (32, ["  one > two > three  eth0  Gen5"]),
+        (20, ["  one > two > three", "      eth0  Gen5"]),
+        (14, ["  one > two >", "      three", "      eth0", "      Gen5"]),
+    ],
+)
+def test_what_hangs_is_under_its_first_line(width: int | None, lines: list[str]) -> None:
+    assert hanging("  one > two > three  eth0  Gen5", width) == lines
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,70 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The workflows and issue forms of the forge, which only a push and a reader of its pages would try. What
+release.yml does with a tag is tried in test_release.py."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
+
+FORGE = ROOT / ".github"
+WORKFLOWS = sorted(path.name for path in FORGE.glob("workflows/*"))
+FORMS = sorted(path.name for path in FORGE.glob("ISSUE_TEMPLATE/*") if path.name != "config.yml")
+
+#: Of an element by its type, the first of which it must have:
+#: https://docs.github.com/communities/using-templates-to-encourage-useful-issues-and-pull-requests
+ATTRIBUTES = {
+    "markdown": ("value",),
+    "input": ("label", "description", "placeholder", "value"),
+    "textarea": ("label", "description", "placeholder", "value", "render"),
+    "dropdown": ("options", "label", "description", "multiple", "default"),
+    "checkboxes": ("options", "label", "description"),
+}
+
+
+def steps(workflow: str) -> list[dict[str, Any]]:
+    jobs = load(f".github/workflows/{workflow}")["jobs"]
+    return [step for job in jobs.values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_what_a_workflow_makes_is_a_target(workflow: str) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    made = [name for step in steps(workflow) for name in re.findall(r"\bmake +(\S+)", step.get("run", ""))]
+
+    assert made
+    assert {*made} <= {*targets}
+
+
+def test_the_site_is_published_from_where_it_is_built() -> None:
+    [path] = [step["with"]["path"] for step in steps("docs.yml") if "upload-pages" in step.get("uses", "")]
+
+    assert f"SITE := {path.removesuffix('/html')}\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_issue_form_has_the_shape_that_the_forge_takes(name: str) -> None:
+    form = load(f".github/ISSUE_TEMPLATE/{name}")
+
+    assert {*form} == {"name", "description", "labels", "body"}
+    for element in form["body"]:
+        kind, given = element["type"], element["attributes"]
+        assert {*element} <= {"type", "id", "attributes", "validations"}, element
+        assert {ATTRIBUTES[kind][0]} <= {*given} <= {*ATTRIBUTES[kind]}, element
+        assert {*element.get("validations", {})} <= {"required"}, element
+    asked = [element["id"] for element in form["body"] if element["type"] != "markdown"]
+    assert sorted({*asked}) == sorted(asked)
+    assert asked
+
+
+def test_a_vulnerability_is_reported_in_private() -> None:
+    config = load(".github/ISSUE_TEMPLATE/config.yml")
+    [link] = config["contact_links"]
+
+    assert {*config} == {"blank_issues_enabled", "contact_links"}
+    assert {*link} == {"name", "url", "about"}
+    assert link["url"] == f"{load('galaxy.yml')['repository']}/security/advisories/new"

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What modules that look at a node do, done by its agent: Python compiles what a module brings along at each
+"""Modules that look at a node, done by its agent: Python compiles what a module brings along at each
 call, and that of the agent was compiled once."""
 
 from __future__ import annotations

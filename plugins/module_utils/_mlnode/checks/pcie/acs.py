@@ -139,9 +139,7 @@ def _bridges(subjects: Subjects, direct: Sequence[Way], redirection: str) -> lis
             pairs.setdefault(bridge, []).append(f"{subjects.gpu(gpu)} and {card.label}")
     for way in direct:
         for bridge, needed in way.bits.items():
-            pairs.setdefault(bridge, []).append(
-                f"{subjects.gpu(way.gpu)} and {way.card.label} (Data Direct)"
-            )
+            pairs.setdefault(bridge, []).append(f"{subjects.gpu(way.gpu)} and {way.card.label} (Data Direct)")
             bits[bridge] = _ISOLATED if redirection == "on" else needed
     return [
         Bridge(address, subjects.devices.get(address), pairs[address], redirection, bits.get(address, ""))

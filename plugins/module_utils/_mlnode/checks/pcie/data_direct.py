@@ -30,7 +30,7 @@ _LARGE, _READ_ONLY, _IDENTIFIER = 0x80, 0x90, b"V3"
 
 @dataclass(frozen=True)
 class Way:
-    """What lies between a GPU and the Data Direct function of a card. bits: bridge → those it needs."""
+    """Way between a GPU and the Data Direct function of a card. bits: bridge → those it needs."""
 
     gpu: str
     card: Card

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What waits for a reboot: kernel parameters that the boot loader has and the running kernel does not."""
+"""Kernel parameters that wait for a reboot: the boot loader has them, and the running kernel does not."""
 
 from __future__ import annotations
 

@@ -29,6 +29,7 @@ OTHER = "0002:01:00.0"
 
 DIRECT_VPD, NIC_VPD = f"/sys/bus/pci/devices/{DIRECT}/vpd", f"/sys/bus/pci/devices/{NIC}/vpd"
 RIGHT = {ROOT: 0x1C, TO_DIRECT: 0x19, TO_GPU: 0x15}
+#: As rdma_topo of rdma-core at 691953d8d (August 2026) prints them for this tree
 WORDS = f"xx111x0@{ROOT};xx110x1@{TO_DIRECT};xx101x1@{TO_GPU}"
 
 

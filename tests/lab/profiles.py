@@ -48,6 +48,12 @@ def nic(number: int, model: str, bus: str) -> tuple[str, ...]:
     )
 
 
+def root_port(device: int) -> tuple[str, ...]:
+    """An empty PCIe root port, which has ACS, at a device number of the first bus."""
+    name = f"id=port{device},chassis={device},slot={device}"
+    return ("-device", f"pcie-root-port,{name},bus=pcie.0,addr={device:#x}")
+
+
 #: Two sockets, each a NUMA node with half of the memory; a PCIe bus that hangs on the second
 _TWO_NODES = (
     *("-object", "memory-backend-ram,id=memory0,size=1G", "-numa", "node,nodeid=0,cpus=0-1,memdev=memory0"),
@@ -75,7 +81,7 @@ _ALL = (
         cable=0,
     ),
     Profile("epp", cpu="EPYC-Rome-v1", table="cpc", command_line=f"amd_pstate=active {acpi.MEMMAP}"),
-    Profile("boot", grub=True),
+    Profile("boot", grub=True, devices=(*root_port(0x10), *root_port(0x11))),
     Profile("cloud"),
     # What the nodes under test are reached through: a jump host, and the switch of a network.
     Profile("peer", mebibytes=512, devices=nic(9, "virtio-net-pci", "pcie.0"), cable=1),

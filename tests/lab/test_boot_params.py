@@ -17,9 +17,13 @@ DROP_INS = "/etc/default/grub.d"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 ISOLATED = "/sys/devices/system/cpu/isolated"
 
+#: For the two root ports of the profile, whose bits the kernel leaves alone without an IOMMU. GRUB ends a
+#: command at a semicolon outside quotes: then the second one would stay as it is.
+ACS = "config_acs=xx111x1@0000:00:10.0;xx101x1@0000:00:11.0"
+
 #: One CPU of the two. The guard wants two left over, which this machine does not have.
 ISOLATE = {"isolate": {"cpus": "1"}, "absent": ["audit"]}
-ALLOWED = {**ISOLATE, "allow": ["housekeeping"]}
+ALLOWED = {**ISOLATE, "parameters": {"pci": [ACS], "iommu": "pt"}, "allow": ["housekeeping"]}
 
 #: Longer than any play
 JOB_SECONDS = 3600
@@ -29,6 +33,11 @@ _BORN: dict[str, Born] = {}
 
 def words(machine: Machine) -> set[str]:
     return set(machine.read("/proc/cmdline").split())
+
+
+def acs(machine: Machine) -> list[str]:
+    """The control registers of both ports."""
+    return machine.out("setpci -s 10.0 ECAP_ACS+6.w -s 11.0 ECAP_ACS+6.w").split()
 
 
 def declare(machine: Machine, collection: Collection, parameters: Mapping[str, Any]) -> Played:
@@ -43,6 +52,7 @@ def test_too_few_cpus_left_over_is_refused_before_anything_is_written(
     boot.reboot()
     assert "audit=0" in words(boot)
     _BORN["boot"] = Born.of(boot)
+    assert acs(boot) == ["0000", "0000"]
     played = declare(boot, collection, ISOLATE)
     assert played.status != 0
     assert "housekeeping" in played.output
@@ -58,7 +68,7 @@ def test_what_is_declared_waits_for_a_reboot(boot: Machine, collection: Collecti
     found = facts.wrong(boot)
     assert found, "nothing waits"
     assert {words.partition(":")[0] for words in found.values()} == {"pending_reboot"}
-    assert {"boot.isolcpus", "boot.transparent_hugepage", "boot.audit"} <= found.keys()
+    assert {"boot.isolcpus", "boot.transparent_hugepage", "boot.audit", "boot.pci"} <= found.keys()
     assert "isolcpus=managed_irq,domain,1" in boot.read("/boot/grub/grub.cfg")
     again = declare(boot, collection, ALLOWED)
     assert again.changed == 0
@@ -73,7 +83,10 @@ def test_after_the_reboot_it_is_there(boot: Machine, collection: Collection) -> 
         "nohz_full=1",
         "rcu_nocbs=1",
         "irqaffinity=0",
+        f"pci={ACS}",
+        "iommu=pt",
     } <= words(boot)
+    assert acs(boot) == ["001d", "0015"]
     assert not {word for word in words(boot) if word.startswith(("audit", "numa_balancing=enable"))}
     assert boot.read(ISOLATED) == "1"
     assert facts.wrong(boot) == {}
@@ -104,6 +117,7 @@ def test_after_a_revert_and_a_reboot_it_is_gone(boot: Machine, collection: Colle
     assert "isolcpus" not in boot.read("/boot/grub/grub.cfg")
     boot.reboot()
     assert boot.read(ISOLATED) == ""
+    assert acs(boot) == ["0000", "0000"]
     assert "audit=0" in words(boot)
     assert _BORN["boot"].left(boot) == []
 

@@ -86,6 +86,18 @@ def daemon(
     )
 
 
+def menu(tree: Tree, *words: str, running: str = "ro quiet") -> None:
+    """The running kernel has this command line; GRUB starts one kernel with each of the words."""
+    tree.put("/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=UUID=1 {running}\n")
+    entries = (
+        f"menuentry 'Debian' --class debian $menuentry_id_option 'gnulinux-{number}-advanced-1' {{\n"
+        f"\tlinux\t/boot/vmlinuz-6.{number}.0 root=UUID=1 ro {word}\n}}\n"
+        for number, word in enumerate(words)
+    )
+    tree.put("/boot/grub/grub.cfg", f"### BEGIN /etc/grub.d/10_linux ###\n{''.join(entries)}")
+    tree.put("/usr/sbin/update-grub", "")
+
+
 def virtual(tree: Tree) -> None:
     tree.put("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme hypervisor")
 

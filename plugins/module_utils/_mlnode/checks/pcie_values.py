@@ -15,8 +15,9 @@ Of a device (DEVICE_KEYS), and what is taken where nothing is declared:
 
 Of the node (NODE_KEYS):
 
-    acs               auto: no redirection between a GPU and its NIC on bare metal; in a virtual machine, and
-                      on a host that passes devices through to one, the platform decides. Or on, off.
+    acs               auto: no redirection between a GPU and its NIC on bare metal, and with Data Direct the
+                      bits that it needs; in a virtual machine, and on a host that passes devices through to
+                      one, the platform decides. Or on, off.
     iommu             auto: off or identity, as GPUDirect RDMA needs bus addresses to be physical ones; in a
                       virtual machine the platform decides. Or off, identity.
     gpudirect         auto: either way. Or peermem, dmabuf.

@@ -92,11 +92,11 @@ def _distance(
 def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
     """Kind of the path between two functions. one_node: the machine has a single NUMA node."""
     if one.root and one.root == other.root:
-        common = _common(one.path[:-1], other.path[:-1])
-        if common:
+        shared = common(one.path[:-1], other.path[:-1])
+        if shared:
             # Below the bridge both share there is the port of a switch that leads to each. More than that on
             # either side is another switch.
-            below = max(len(one.path), len(other.path)) - 1 - common
+            below = max(len(one.path), len(other.path)) - 1 - shared
             return "PIX" if below <= 1 else "PXB"
     apart = _nodes_apart(one, other, one_node)
     if one.root and one.root == other.root:
@@ -145,7 +145,7 @@ def one_socket(topology: Topology, gpu: str, nics: Iterable[str]) -> bool:
     return known and len(set().union(*sockets)) == 1
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def common(one: Sequence[str], other: Sequence[str]) -> int:
     """Number of bridges, root first, that two paths share."""
     count = 0
     for left, right in zip(one, other):

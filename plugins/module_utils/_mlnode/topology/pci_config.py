@@ -55,6 +55,15 @@ _ACS_WORDS = (
 REDIRECT = 0x04 | 0x08 | 0x20
 
 
+def with_bits(control: int, bits: str) -> int:
+    """A register after `bits`, the last of which is bit 0, have been set; x leaves one as it is. So they are
+    written in pci=config_acs= (Documentation/admin-guide/kernel-parameters.txt)."""
+    for place, bit in enumerate(reversed(bits)):
+        if bit in "01":
+            control = control & ~(1 << place) | int(bit) << place
+    return control
+
+
 class ConfigError(MlnodeError):
     """Configuration space that does not show what was asked for; says why, without the path."""
 

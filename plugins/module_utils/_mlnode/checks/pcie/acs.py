@@ -4,57 +4,105 @@
 
 from __future__ import annotations
 
+import re
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...model import values
-from ...model.record import replace
-from ...topology import links, pci, pci_config
+from ...model.errors import HostError
+from ...model.record import dataclass, regex, replace
+from ...topology import distance, links, pci, pci_config
 from ...topology.model import PciDevice
 from ...topology.pci_config import ConfigError
 from .. import pcie_values
 from ..model import Check, Verdict, skip
-from .subjects import NODE, Subjects
+from . import data_direct, next_boot
+from .data_direct import UnpairedError, Way
+from .subjects import NODE, Subjects, severity
 
 NAME = "acs"
 
 
 _RELEASE = "/proc/sys/kernel/osrelease"
 #: "PCI: Extend ACS configurability" of 6.11, with which disable_acs_redir no longer clears what the firmware
-#: has set and config_acs takes one bridge only, until "PCI/ACS: Fix 'pci=config_acs=' parameter" of 6.15
-_BROKEN_SINCE, _CONFIG_SINCE = (6, 11), (6, 15)
-#: Bits 6 to 0 of the control register, x for as they are: what setpci(8) clears below, with upstream
-#: forwarding and source validation, which `rdma_topo write-grub-acs` of rdma-core clears too
-_PEER_TO_PEER = "x0000x0"
-#: The function through which a ConnectX-8 reaches a GPU past the CPU's root port
-_DATA_DIRECT = (0x15B3, 0x2100)
-_TOPO = "run `rdma_topo write-grub-acs` (rdma-core)"
+#: has set and config_acs takes one bridge only, until "PCI/ACS: Fix 'pci=config_acs=' parameter" of 6.15,
+#: which the longterm kernel has from 6.12.23 on
+_BROKEN_SINCE, _CONFIG_SINCE, _LONGTERM_SINCE = (6, 11), (6, 15), 23
+_LONGTERM = regex(r"6\.12\.([0-9]{1,4})", re.ASCII)
+_REDIR, _CONFIG = "disable_acs_redir", "config_acs"
+#: What disable_acs_redir does to a bridge: bits 6 to 0 of its control register, x for as the firmware has it
+_NO_REDIRECT = "x0x00xx"
+#: The same with upstream forwarding and source validation, as `rdma_topo write-grub-acs` of rdma-core writes
+#: it for a switch; and with egress control, which that leaves alone, for a bridge that redirects by it
+_PEER_TO_PEER, _WITH_EGRESS = "xx000x0", "x0000x0"
+#: What the kernel switches on beside an IOMMU (rdma_topo: kernel_acs_isolated)
+_ISOLATED = "xx111x1"
+#: Bridges by their identity, 0 for any (drivers/pci/pci.c: pci_dev_str_match)
+_BY_IDENTITY = regex(r"pci:([0-9a-f]{1,4}):([0-9a-f]{1,4})\Z", re.ASCII | re.IGNORECASE)
 _ON = "switch ACS and the IOMMU on in the BIOS, and boot without pci=disable_acs_redir and pci=config_acs"
 
 
+@dataclass(frozen=True)
+class Bridge:
+    """A bridge between GPUs and NICs, and what it is to have: redirection off or on, with Data Direct these
+    bits of its control register. pairs: who sends through it."""
+
+    address: str
+    device: PciDevice | None
+    pairs: Sequence[str]
+    redirection: str
+    bits: str
+
+    @property
+    def expected(self) -> str:
+        return f"{self.bits or f'redirection {self.redirection}'} between {', '.join(self.pairs)}"
+
+    @property
+    def may_lack(self) -> bool:
+        """True of the end of a switch towards the CPU, which has nothing to redirect."""
+        return self.redirection == "on" and self.device is not None and links.faces_up(self.device)
+
+    def satisfied(self, control: int) -> bool:
+        if self.bits:
+            return pci_config.with_bits(control, self.bits) == control
+        return bool(control & pci_config.REDIRECT) == (self.redirection == "on")
+
+    def remedy(self, control: int) -> str:
+        """The bits to give to the kernel."""
+        bits = self.bits or _PEER_TO_PEER
+        return bits if self.satisfied(pci_config.with_bits(control, bits)) else _WITH_EGRESS
+
+
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
-    want, _declared = pcie_values.wanted(subjects.expect, "acs")
-    bridges = _bridges(subjects)
-    if not bridges:
-        yield skip(NAME, NODE, _why_none(subjects), "/sys/bus/pci/devices")
+    want, declared = pcie_values.wanted(subjects.expect, "acs")
     leave = _left_alone(subjects) if want == "auto" else ""
-    results = {}
-    for address, pairs in bridges.items():
-        device = subjects.devices.get(address)
-        may_lack = device is not None and links.faces_up(device)
-        results[address] = _bridge(host, address, pairs, "off" if want == "auto" else want, leave, may_lack)
-    failed = [address for address, check in results.items() if check.verdict is Verdict.FAIL]
-    for address, check in results.items():
-        if address in failed:
-            advice = _ON if want == "on" else _off(host, subjects, address, failed)
+    direct, unpaired = ([], []) if leave else _data_direct(host, subjects)
+    yield from unpaired
+    bridges = _bridges(subjects, direct, "off" if want == "auto" else want)
+    if not bridges and not unpaired:
+        yield skip(NAME, NODE, _why_none(subjects, leave), "/sys/bus/pci/devices")
+    bad = severity(declared)
+    results = [(bridge, _bridge(host, bridge, leave, bad)) for bridge in bridges]
+    # One parameter is for all bridges: it also keeps what it has done for some, or will do.
+    running = next_boot.running(host, ["pci"])
+    remedies = {
+        bridge.address: bridge.remedy(_control(host, bridge))
+        for bridge, check in results
+        if check.verdict in (bad, Verdict.PENDING)
+        or (check.verdict is Verdict.PASS and _given(running, bridge)[0])
+    }
+    for bridge, check in results:
+        if check.verdict is bad:
+            advice = _ON if bridge.redirection == "on" else _off(host, bridge, remedies, bool(direct))
             check = replace(check, advice=advice)
         yield check
 
 
-def _why_none(subjects: Subjects) -> str:
+def _why_none(subjects: Subjects, leave: str) -> str:
     if not subjects.topology.gpus or not subjects.cards:
         return f"no {'GPU' if subjects.cards else 'RDMA device on PCIe'}, so no path between a GPU and a NIC"
-    return "no GPU has a NIC below the same bridge, so that all of their traffic passes the CPU anyhow"
+    apart = "no GPU has a NIC below the same bridge, so that all of their traffic passes the CPU anyhow"
+    return leave or apart
 
 
 def _left_alone(subjects: Subjects) -> str:
@@ -67,29 +115,48 @@ def _left_alone(subjects: Subjects) -> str:
     return ""
 
 
-def _bridges(subjects: Subjects) -> Mapping[str, list[str]]:
-    """Every bridge on a way between a GPU and a NIC → the pairs that use it."""
+def _data_direct(host: Host, subjects: Subjects) -> tuple[list[Way], list[Check]]:
+    """The ways of Data Direct, and a check for each function of it that has none."""
+    found: list[Way] = []
+    unpaired: list[Check] = []
+    for address in data_direct.functions(host, subjects):
+        target, source = f"Data Direct {address}", data_direct.vpd(address)
+        try:
+            found += data_direct.ways(host, subjects, address)
+        except UnpairedError as error:
+            unpaired.append(skip(NAME, target, str(error), source))
+        except HostError as error:
+            unpaired.append(Check(NAME, target, Verdict.UNKNOWN, "", str(error), source))
+    return found, unpaired
+
+
+def _bridges(subjects: Subjects, direct: Sequence[Way], redirection: str) -> list[Bridge]:
+    """Every bridge on a way between a GPU and a NIC, with the pairs that use it."""
     pairs: dict[str, list[str]] = {}
+    bits: dict[str, str] = {}
     for gpu, card in subjects.pairs():
         for bridge in _between(subjects.devices[gpu], card.device):
             pairs.setdefault(bridge, []).append(f"{subjects.gpu(gpu)} and {card.label}")
-    return dict(sorted(pairs.items(), key=lambda item: pci.order(item[0])))
+    for way in direct:
+        for bridge, needed in way.bits.items():
+            pairs.setdefault(bridge, []).append(f"{subjects.gpu(way.gpu)} and {way.card.label} (Data Direct)")
+            bits[bridge] = _ISOLATED if redirection == "on" else needed
+    return [
+        Bridge(address, subjects.devices.get(address), pairs[address], redirection, bits.get(address, ""))
+        for address in sorted(pairs, key=pci.order)
+    ]
 
 
 def _between(one: PciDevice, other: PciDevice) -> list[str]:
     """The nearest bridge above both, and those below it on both sides, as p2pdma.c looks at them."""
-    common = 0
-    while common < min(len(one.path), len(other.path)) - 1 and one.path[common] == other.path[common]:
-        common += 1
-    start = max(common - 1, 0)
+    start = max(distance.common(one.path[:-1], other.path[:-1]) - 1, 0)
     return list(dict.fromkeys((*one.path[start:-1], *other.path[start:-1])))
 
 
-def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, may_lack: bool) -> Check:
-    """may_lack: the end of a switch towards the CPU, which has nothing to redirect."""
-    target, source = f"PCIe bridge {address}", pci_config.path(address)
+def _bridge(host: Host, bridge: Bridge, leave: str, bad: Verdict) -> Check:
+    target, source = f"PCIe bridge {bridge.address}", pci_config.path(bridge.address)
     try:
-        data = pci_config.read(host, address)
+        data = pci_config.read(host, bridge.address)
         if pci_config.express(data) is None:
             return skip(NAME, target, "no PCI Express function: it has no ACS", source)
         capability = pci_config.acs(data)
@@ -98,26 +165,79 @@ def _bridge(host: Host, address: str, pairs: list[str], want: str, leave: str, m
         found = text if source in text else f"{source}: {text}"
         return Check(NAME, target, Verdict.UNKNOWN, "", found, source)
     found = str(capability) if capability is not None else "no ACS: the bridge cannot redirect"
-    redirects = capability is not None and capability.redirects
     if leave:
         return skip(NAME, target, f"{found}; {leave}", source)
-    if capability is None and want == "on" and may_lack:
+    if capability is None and bridge.may_lack:
         return skip(NAME, target, found, source)
-    expected = f"redirection {want} between {', '.join(pairs)}"
-    if redirects == (want == "on"):
-        return Check(NAME, target, Verdict.PASS, expected, found, source)
-    return Check(NAME, target, Verdict.FAIL, expected, found, source)
+    control = _control(host, bridge)
+    if bridge.satisfied(control):
+        return Check(NAME, target, Verdict.PASS, bridge.expected, found, source)
+    waits = next_boot.brings(host, ["pci"], lambda words: _bringing(words, bridge, control))
+    if waits:
+        found = f"{found}; the next boot has {waits}"
+        return Check(NAME, target, Verdict.PENDING, bridge.expected, found, source, "reboot")
+    return Check(NAME, target, bad, bridge.expected, found, source)
 
 
-def _off(host: Host, subjects: Subjects, address: str, failed: Sequence[str]) -> str:
-    """How to switch redirection off now, and at every boot on all bridges at once: it is one parameter."""
+def _control(host: Host, bridge: Bridge) -> int:
+    """The control register; 0 without the capability. Raises ConfigError."""
+    capability = pci_config.acs(pci_config.read(host, bridge.address))
+    return capability.control if capability is not None else 0
+
+
+def _bringing(words: Sequence[str], bridge: Bridge, control: int) -> str:
+    """The option of these words of pci= by which a bridge becomes as expected; empty if it does not."""
+    option, bits = _given(words, bridge)
+    return f"pci={option}" if bridge.satisfied(pci_config.with_bits(control, bits)) else ""
+
+
+def _given(words: Sequence[str], bridge: Bridge) -> tuple[str, str]:
+    """The option of these words of pci= that sets a bridge's bits, and which; empty if none does.
+
+    Of an option the last one counts, and in it the first place where the bridge is named. config_acs starts
+    with what the firmware has set, whatever the other option did (drivers/pci/pci.c: __pci_config_acs).
+    """
+    options: dict[str, str] = {}
+    for word in words:
+        for option in word.partition("=")[2].split(","):
+            name, _equals, options[name] = option.partition("=")
+    for name in (_CONFIG, _REDIR):
+        for item in options.get(name, "").split(";"):
+            bits, _at, who = item.rpartition("@")
+            if _means(who, bridge):
+                return name, _NO_REDIRECT if name == _REDIR else bits
+    return "", ""
+
+
+def _means(name: str, bridge: Bridge) -> bool:
+    """True if a bridge of a boot parameter is this one; the domain may be left out."""
+    identity = _BY_IDENTITY.match(name)
+    if identity is None:
+        return bridge.address in (pci.normal(name), pci.normal(f"0000:{name}"))
+    is_ = (bridge.device.vendor, bridge.device.device) if bridge.device is not None else (-1, -1)
+    return all(int(wanted, 16) in (0, number) for wanted, number in zip(identity.groups(), is_))
+
+
+def _off(host: Host, bridge: Bridge, remedies: Mapping[str, str], direct: bool) -> str:
+    """How to have it at every boot, on all bridges at once; and now where that does no harm."""
+    release = host.value(_RELEASE).text or ""
+    if direct or (values.kernel_version(release) or (0, 0)) >= _BROKEN_SINCE:
+        kernel = "" if _takes_many(release) else " a kernel since 6.15"
+        word = f"pci={_CONFIG}={';'.join(f'{bits}@{address}' for address, bits in remedies.items())}"
+    else:
+        kernel, word = "", f"pci={_REDIR}={';'.join(remedies)}"
+    boot = f"boot{kernel} with {word} (module boot_params)"
+    if bridge.bits:
+        # After the boot the IOMMU's groups stay as they are (rdma_topo: setpci-acs).
+        return boot
     # setpci(8) changes the bits of the mask only: request and completion redirect, egress control
-    now = f"setpci -s {address} ECAP_ACS+6.w=0000:{pci_config.REDIRECT:04x}"
-    if any((one.vendor, one.device) == _DATA_DIRECT for one in subjects.devices.values()):
-        return f"{_TOPO}, as ConnectX-8 with Data Direct needs other bits than off; until then: {now}"
-    version = values.kernel_version(host.value(_RELEASE).text) or (0, 0)
-    word = f"pci=config_acs={';'.join(f'{_PEER_TO_PEER}@{one}' for one in failed)}"
-    if version < _BROKEN_SINCE:
-        word = f"pci=disable_acs_redir={';'.join(failed)}"
-    kernel = " a kernel since 6.15" if _BROKEN_SINCE <= version < _CONFIG_SINCE else ""
-    return f"switch ACS off in the BIOS, or boot{kernel} with {word} (module boot_params); until then: {now}"
+    now = f"setpci -s {bridge.address} ECAP_ACS+6.w=0000:{pci_config.REDIRECT:04x}"
+    return f"switch ACS off in the BIOS, or {boot}; until then: {now}"
+
+
+def _takes_many(release: str) -> bool:
+    """True if config_acs of this kernel is known to take more than one bridge."""
+    longterm = _LONGTERM.match(release)
+    if longterm is not None:
+        return int(longterm.group(1)) >= _LONGTERM_SINCE
+    return (values.kernel_version(release) or (0, 0)) >= _CONFIG_SINCE

@@ -8,11 +8,11 @@ import re
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
-from ...knobs.boot import cmdline, loaders
 from ...model.errors import HostError
 from ...model.record import regex
 from .. import pcie_values
 from ..model import Check, Verdict, skip
+from . import next_boot
 from .subjects import NODE, Card, Subjects
 
 NAME = "iommu"
@@ -92,8 +92,7 @@ def _judged(host: Host, card: Card, word: str, want: str, good: bool, source: st
     found = f"{word} (booted with {parameters})" if parameters else word
     if good:
         return Check(NAME, card.label, Verdict.PASS, expected, found, source)
-    # The loader has an answer for all cards.
-    waits = host.once(f"iommu.next_boot.{want}", lambda: _next_boot(host, want))
+    waits = _next_boot(host, want)
     if waits:
         found = f"{found}; the next boot has {waits}"
         return Check(NAME, card.label, Verdict.PENDING, expected, found, source, "reboot")
@@ -105,22 +104,10 @@ def _judged(host: Host, card: Card, word: str, want: str, good: bool, source: st
 
 
 def _next_boot(host: Host, want: str) -> str:
-    """The parameter by which the next boot brings it, and where it stands; empty if none does, or if the
-    running kernel was started with it, which did not help."""
-    line = host.value(cmdline.COMMAND_LINE).text or ""
-    if any(_brings(want, word) for name in _names(want) for word in cmdline.of(line, name)):
-        return ""
-    parameter = ""
-    for entry in loaders.find(host).entries:
-        words = [word for name in _names(want) for word in entry.of(name)[0] if _brings(want, word)]
-        if not words:
-            return ""
-        parameter = parameter or f"{words[-1]} ({entry.where})"
-    return parameter
-
-
-def _names(want: str) -> Iterator[str]:
-    yield from dict.fromkeys(name for table in _BRINGS[want] for name in table)
+    names = list(dict.fromkeys(name for table in _BRINGS[want] for name in table))
+    return next_boot.brings(
+        host, names, lambda words: next((word for word in reversed(words) if _brings(want, word)), "")
+    )
 
 
 def _brings(want: str, word: str) -> bool:

@@ -96,6 +96,22 @@ def test_which_bits_redirect(control: int, redirects: bool) -> None:
     assert found.redirects is redirects
 
 
+@pytest.mark.parametrize(
+    "control, bits, after",
+    [
+        (0x1D, "xx000x0", 0x00),
+        (0x7F, "xx000x0", 0x62),
+        (0x00, "xx110x1", 0x19),
+        (0x1D, "xx101x1", 0x15),
+        (0x1D, "0", 0x1C),
+        (0x1D, "xxxxxxx", 0x1D),
+        (0x1D, "", 0x1D),
+    ],
+)
+def test_bits_of_a_boot_parameter(control: int, bits: str, after: int) -> None:
+    assert pci_config.with_bits(control, bits) == after
+
+
 def test_acs_without_a_bit() -> None:
     assert str(pci_config.acs(config("downstream", acs=0))) == "0x0000"
 

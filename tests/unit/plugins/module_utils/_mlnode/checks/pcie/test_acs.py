@@ -12,6 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     TO_NIC,
     UPSTREAM,
     bad,
+    menu,
     named,
     put_config,
     run,
@@ -35,7 +36,7 @@ def test_which_bridges_are_asked(fabric: Tree) -> None:
 def test_redirection(fabric: Tree) -> None:
     put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
     found = run(fabric.host)
-    assert bad(found) == {("acs", TARGET): "fail"}
+    assert bad(found) == {("acs", TARGET): "warn"}, "jobs run with it, and no role sets it"
     check = named(found, "acs")[TARGET]
     assert check.expected == f"redirection off between GPU0 ({GPU}) and mlx5_0"
     assert check.found == "0x001d (SrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+)"
@@ -50,9 +51,16 @@ def test_one_parameter_is_for_all_bridges_and_is_that_of_rdma_topo_where_the_ker
         put_config(fabric, bridge, config("downstream", acs=ACS_BY_KERNEL))
     both = f"pci=disable_acs_redir={TO_GPU};{TO_NIC} "
     assert [check.advice for check in named(run(fabric.host), "acs").values() if both in check.advice] != []
-    word = f"pci=config_acs=x0000x0@{TO_GPU};x0000x0@{TO_NIC} (module boot_params)"
+    word = f"pci=config_acs=xx000x0@{TO_GPU};xx000x0@{TO_NIC} (module boot_params)"
     # Of the kernels between, one takes a single bridge only, and neither word does what it did.
-    for release, boot in (("6.11.0-26-generic", "boot a kernel since 6.15 with"), ("6.15.3", "boot with")):
+    newer = "boot a kernel since 6.15 with"
+    for release, boot in (
+        ("6.11.0-26-generic", newer),
+        ("6.12.22", newer),
+        ("6.14.0-37-generic", newer),
+        ("6.12.118+deb13-amd64", "boot with"),
+        ("6.15.3", "boot with"),
+    ):
         fabric.put("/proc/sys/kernel/osrelease", release)
         found = named(run(fabric.host), "acs")
         for bridge in (TO_GPU, TO_NIC):
@@ -61,16 +69,90 @@ def test_one_parameter_is_for_all_bridges_and_is_that_of_rdma_topo_where_the_ker
             assert f"setpci -s {bridge} " in advice
 
 
-def test_with_data_direct_rdma_topo_knows_the_bits(fabric: Tree) -> None:
+def test_one_parameter_keeps_what_it_did_for_others(fabric: Tree) -> None:
     put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
-    fabric.put(f"/sys/bus/pci/devices/{TO_GPU}/vendor", "0x15b3")
-    fabric.put(f"/sys/bus/pci/devices/{TO_GPU}/device", "0x2100")
+    fabric.put("/proc/sys/kernel/osrelease", "6.15.3")
+    fabric.put("/proc/cmdline", f"ro iommu=pt pci=config_acs=xx000x0@{TO_GPU}")
     advice = named(run(fabric.host), "acs")[TARGET].advice
-    assert advice.startswith("run `rdma_topo write-grub-acs` (rdma-core), as ConnectX-8 with Data Direct")
-    assert "pci=" not in advice
+    assert f"pci=config_acs=xx000x0@{TO_GPU};xx000x0@{TO_NIC} " in advice
 
 
-@pytest.mark.parametrize("control, verdict", [(0x11, "pass"), (0x04, "fail"), (0x08, "fail"), (0x20, "fail")])
+def test_egress_control_which_rdma_topo_leaves_alone_is_cleared_where_it_redirects(fabric: Tree) -> None:
+    put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL | 0x20))
+    fabric.put("/proc/sys/kernel/osrelease", "6.15.3")
+    assert f"pci=config_acs=x0000x0@{TO_NIC} " in named(run(fabric.host), "acs")[TARGET].advice
+
+
+BOTH = f"xx000x0@{TO_GPU};xx000x0@{TO_NIC}"
+
+
+@pytest.mark.parametrize(
+    "words, named_option",
+    [
+        (f'pci="nomsi,config_acs={BOTH}"', "config_acs"),
+        (f'pci=config_acs="{BOTH}"', "config_acs"),  # as rdma_topo quotes it
+        (f'pci=config_acs=1@{TO_NIC} pci="config_acs=xx000x0@{TO_NIC[5:]};1@{TO_NIC}"', "config_acs"),
+        (f"pci=disable_acs_redir={TO_NIC} quiet", "disable_acs_redir"),
+        ("pci=disable_acs_redir=pci:0:0", "disable_acs_redir"),
+        ("pci=disable_acs_redir=pci:8086:1", "disable_acs_redir"),
+    ],
+)
+def test_what_the_next_boot_brings_is_pending(fabric: Tree, words: str, named_option: str) -> None:
+    put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
+    menu(fabric, words, words)
+    check = named(run(fabric.host), "acs")[TARGET]
+    assert (check.verdict, check.advice) == ("pending", "reboot")
+    assert check.found == (
+        "0x001d (SrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+); "
+        f"the next boot has pci={named_option} (/boot/grub/grub.cfg:3)"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"pci=config_acs=xx000x0@{TO_GPU}",
+        f"pci=config_acs=xx0xxxx@{TO_NIC}",
+        f"pci=config_acs=xx000x0@{TO_NIC},config_acs=xx000x0@{TO_GPU}",
+        f'pci="disable_acs_redir={TO_NIC},config_acs=xx111x1@{TO_NIC}"',
+        f'pci="config_acs=xxxxxx0@{TO_NIC},disable_acs_redir={TO_NIC}"',
+        f"pci=config_acs=xx000x0@{TO_GPU};xx000x0@{TO_NIC}",  # which GRUB ends at the semicolon
+        "pci=disable_acs_redir=pci:10b5:0 pci=nomsi",
+        "pcie=config_acs",
+    ],
+)
+def test_what_leaves_the_bridge_as_it_is_does_not_count(fabric: Tree, words: str) -> None:
+    put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
+    menu(fabric, words, words)
+    assert named(run(fabric.host), "acs")[TARGET].verdict == "warn"
+
+
+def test_what_did_not_help_at_this_boot_is_not_pending(fabric: Tree) -> None:
+    put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
+    word = f"pci=disable_acs_redir={TO_NIC}"
+    menu(fabric, word, running=word)
+    assert named(run(fabric.host), "acs")[TARGET].verdict == "warn"
+
+
+@pytest.mark.parametrize("declared", ["off", "auto"])
+def test_it_fails_where_it_is_declared_and_nothing_brings_it(fabric: Tree, declared: str) -> None:
+    put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
+    menu(fabric, "quiet")
+    assert named(run(fabric.host, {"acs": declared}), "acs")[TARGET].verdict == "fail"
+    menu(fabric, f"pci=disable_acs_redir={TO_NIC}")
+    assert named(run(fabric.host, {"acs": declared}), "acs")[TARGET].verdict == "pending"
+
+
+def test_one_parameter_keeps_what_waits_for_the_next_boot(fabric: Tree) -> None:
+    for bridge in (TO_GPU, TO_NIC):
+        put_config(fabric, bridge, config("downstream", acs=ACS_BY_KERNEL))
+    menu(fabric, f"pci=disable_acs_redir={TO_NIC}")
+    found = named(run(fabric.host), "acs")
+    assert found[TARGET].verdict == "pending"
+    assert f"pci=disable_acs_redir={TO_GPU};{TO_NIC} " in found[f"PCIe bridge {TO_GPU}"].advice
+
+
+@pytest.mark.parametrize("control, verdict", [(0x11, "pass"), (0x04, "warn"), (0x08, "warn"), (0x20, "warn")])
 def test_only_redirection_counts(fabric: Tree, control: int, verdict: str) -> None:
     put_config(fabric, TO_GPU, config("downstream", acs=control))
     assert named(run(fabric.host), "acs")[f"PCIe bridge {TO_GPU}"].verdict == verdict

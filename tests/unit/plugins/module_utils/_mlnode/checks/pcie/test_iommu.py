@@ -7,6 +7,7 @@ import os
 import shutil
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import fabric_tree
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import GPU, NIC, bad, named, run, virtual
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 
@@ -42,16 +43,9 @@ def test_translated_fails_where_something_else_is_asked_for(fabric: Tree, gpus: 
 
 
 def menu(fabric: Tree, *words: str, running: str = "ro quiet") -> None:
-    """Translated, with this command line; GRUB starts two kernels, each with one of the words."""
+    """Translated, and GRUB starts kernels with these words."""
     fabric.put(GROUP, "DMA-FQ")
-    fabric.put("/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=UUID=1 {running}\n")
-    entries = (
-        f"menuentry 'Debian' --class debian $menuentry_id_option 'gnulinux-{number}-advanced-1' {{\n"
-        f"\tlinux\t/boot/vmlinuz-6.{number}.0 root=UUID=1 ro {word}\n}}\n"
-        for number, word in enumerate(words)
-    )
-    fabric.put("/boot/grub/grub.cfg", f"### BEGIN /etc/grub.d/10_linux ###\n{''.join(entries)}")
-    fabric.put("/usr/sbin/update-grub", "")
+    fabric_tree.menu(fabric, *words, running=running)
 
 
 @pytest.mark.parametrize("declared", [None, "identity", "auto"])

@@ -70,7 +70,7 @@ PLANTED = {
     ("degradation", "mlx5_5/1"): ("fail", "symbol_error +4000 to 4003 in 60.0 min", "cable"),
     ("numa", "mlx5_6"): ("fail", "0", "socket"),
     ("numa_locality", "mlx5_6"): ("fail", "NUMA node 0", "slot"),
-    ("acs", "PCIe bridge 0000:bf:00.0"): ("fail", "0x001d", "pci=disable_acs_redir"),
+    ("acs", "PCIe bridge 0000:bf:00.0"): ("warn", "0x001d", "pci=disable_acs_redir"),
     ("gid", "mlx5_11/1"): ("fail", "IB/RoCE v1", "RoCE v2"),
     ("memlock", "slurmd"): ("fail", "8388608", "LimitMEMLOCK=infinity"),
     ("memlock_default", "systemd"): ("warn", "8 MiB", "DefaultLimitMEMLOCK"),

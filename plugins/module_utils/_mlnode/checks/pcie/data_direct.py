@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Data Direct of a ConnectX-8: a second function of the NIC, below the root port of a GPU, which reads and
+writes the GPU's memory while the NIC itself is at another root port.
+
+As kernel-boot/rdma_topo of rdma-core has it (August 2026): both functions have one identifier in their vital
+product data, and three bridges need bits of their own.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping
+
+from ...host.host import Host
+from ...model.errors import HostError, MlnodeError
+from ...model.record import dataclass
+from ...topology import distance, pci
+from .subjects import Card, Subjects
+
+#: PCI identity of the function (drivers/infiniband/hw/mlx5/data_direct.c), whatever class it has
+_VENDOR, _DEVICE = 0x15B3, "0x2100"
+
+#: Towards the function requests are not redirected, towards the GPU completions are not. The root port does
+#: not validate sources, by which the kernel makes one IOMMU group of all that is below.
+_TO_FUNCTION, _TO_GPU, _ROOT = "xx110x1", "xx101x1", "xx111x0"
+
+#: Large resource of read-only fields, and the field (PCI Local Bus Specification 3.0, appendix I)
+_LARGE, _READ_ONLY, _IDENTIFIER = 0x80, 0x90, b"V3"
+
+
+@dataclass(frozen=True)
+class Way:
+    """Way between a GPU and the Data Direct function of a card. bits: bridge → those it needs."""
+
+    gpu: str
+    card: Card
+    bits: Mapping[str, str]
+
+
+class UnpairedError(MlnodeError):
+    """A function whose NIC or GPU is not among those that are judged; says why."""
+
+
+def functions(host: Host, subjects: Subjects) -> Iterator[str]:
+    """Addresses of all such functions. Raises HostError."""
+    if not any(card.device.vendor == _VENDOR for card in subjects.cards):
+        return
+    for address in host.names(pci.DEVICES):
+        device, vendor = (f"{pci.DEVICES}/{address}/{file}" for file in ("device", "vendor"))
+        if host.value(device).text == _DEVICE and host.value(vendor).text == f"0x{_VENDOR:04x}":
+            yield address
+
+
+def ways(host: Host, subjects: Subjects, address: str) -> list[Way]:
+    """From this function to each GPU below its root port. Raises UnpairedError, and HostError where it is
+    unknown."""
+    card = _card(host, subjects, address)
+    path = pci.upstream(host.link_target(f"{pci.DEVICES}/{address}"))[1]
+    found = []
+    for gpu in subjects.topology.gpus:
+        other = subjects.devices[gpu.address].path
+        shared = distance.common(path, other)
+        # Each is to be below a port of a switch of its own.
+        if shared and min(len(path), len(other)) > shared + 1:
+            bits = {path[0]: _ROOT, path[shared]: _TO_FUNCTION, other[shared]: _TO_GPU}
+            found.append(Way(gpu.address, card, bits))
+    if not found:
+        raise UnpairedError(f"no GPU is behind the switch of {address}")
+    return found
+
+
+def _card(host: Host, subjects: Subjects, address: str) -> Card:
+    own = _identifier(host, address)
+    if not own:
+        why = "no field V3 is in it, by which a NIC and its Data Direct are paired"
+        raise HostError("read", vpd(address), None, why)
+    for card in subjects.cards:
+        if card.address != address and _identifier(host, card.address) == own:
+            return card
+    raise UnpairedError(f"no NIC that is judged has its identifier, {own}")
+
+
+def vpd(address: str) -> str:
+    return f"{pci.DEVICES}/{address}/vpd"
+
+
+def _identifier(host: Host, address: str) -> str:
+    data = host.once(vpd(address), lambda: host.content(vpd(address))) or b""
+    return _field(_resource(data, _READ_ONLY), _IDENTIFIER).decode("ascii", "replace").strip("\0 ")
+
+
+def _resource(data: bytes, wanted: int) -> bytes:
+    """Content of a large resource; the first small one is the end."""
+    at = 0
+    while at + 3 <= len(data) and data[at] & _LARGE:
+        size = int.from_bytes(data[at + 1 : at + 3], "little")
+        if data[at] == wanted:
+            return data[at + 3 : at + 3 + size]
+        at += 3 + size
+    return b""
+
+
+def _field(data: bytes, wanted: bytes) -> bytes:
+    at = 0
+    while at + 3 <= len(data):
+        end = at + 3 + data[at + 2]
+        if data[at : at + 2] == wanted and end <= len(data):
+            return data[at + 3 : end]
+        at = end
+    return b""

@@ -16,6 +16,7 @@ from ..plugins.filter.campaign_plan import campaign_plan
 from ..plugins.module_utils._mlnode.checks.campaign import tcp
 from ..plugins.module_utils._mlnode.checks.campaign.kind import End, Part, Rail
 from ..plugins.module_utils._mlnode.linux.iperf3 import Measured
+from ..plugins.plugin_utils.campaign import model
 from . import measure, simulated
 from .fleet import PLAYS, ROOT, Fleet, podman
 from .measure import BenchError
@@ -118,7 +119,7 @@ def inventory(folder: pathlib.Path, count: int, rails: int) -> pathlib.Path:
         for number in range(count)
     }
     plan = campaign_plan(addresses, rounds=_ROUNDS)
-    for name, slots in plan["slots"].items():
+    for name, slots in model.slots_of(plan["slots"]).items():
         answer = {
             "kernel": "6.12.0", "declarations": {"node": "0123456789abcdef"}, "rails": [_RAIL] * rails,
             "slots": [one for slot in slots if not slot["serves"] for one in _measured(slot)], "served": [],

@@ -79,7 +79,7 @@ _value:
       description: How long one takes.
       type: float
     slots:
-      description: For each node its rounds, as O(mlnode.tuning.campaign#module:slots).
+      description: For each node its rounds, as O(mlnode.tuning.campaign#module:slots), as JSON.
       type: dict
     nodes:
       description: For each node its C(addresses) and its C(leaf), and C(devices) if they are given.
@@ -109,7 +109,7 @@ def campaign_plan(
 ) -> dict[str, Any]:
     try:
         nodes = schedule.nodes(addresses, leaves or {}, devices, kind)
-        return schedule.document(nodes, kind, rounds or None, seed, duration)
+        return schedule.as_texts(schedule.document(nodes, kind, rounds or None, seed, duration))
     except ValueError as error:
         raise AnsibleFilterError(f"campaign_plan: {error}") from error
 

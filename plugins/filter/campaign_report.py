@@ -92,9 +92,11 @@ def campaign_report(
     second: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     second = second or {}
-    first = judge.stage(plan["slots"], started, collected)
-    again = judge.stage(second["plan"]["slots"], second["started"], second["collected"]) if second else None
     try:
+        first = judge.stage(plan["slots"], started, collected)
+        again = (
+            judge.stage(second["plan"]["slots"], second["started"], second["collected"]) if second else None
+        )
         judged = judge.judge(plan["kind"], plan["nodes"], first, again)
     except (KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"campaign_report: the plan is not one of campaign_plan: {error}") from error
@@ -113,7 +115,7 @@ def campaign_report(
         "document": json.dumps(whole, separators=(",", ":")),
         "table": table.lines(whole),
         "success": document.is_success(whole),
-        "again": schedule.second(plan, judged),
+        "again": schedule.as_texts(schedule.second(plan, judged)),
     }
 
 

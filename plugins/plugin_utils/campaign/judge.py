@@ -37,8 +37,9 @@ class Stage(NamedTuple):
     reasons: Mapping[str, str] = {}
 
 
-def stage(slots: Mapping[str, Any], started: Mapping[str, Any], collected: Mapping[str, Any]) -> Stage:
-    """From the results of the module campaign on all nodes."""
+def stage(slots: Mapping[str, str], started: Mapping[str, Any], collected: Mapping[str, Any]) -> Stage:
+    """From the slots of a plan, which are JSON, and the results of the module campaign on all nodes. Raises
+    ValueError."""
     answers, reasons = {}, {}
     for name in slots:
         begin, end = (results.get(name) or {} for results in (started, collected))
@@ -48,7 +49,7 @@ def stage(slots: Mapping[str, Any], started: Mapping[str, Any], collected: Mappi
         reason = refused or end.get("problem") or end.get("msg")
         if reason:
             reasons[name] = printable(" ".join(str(reason).split()))
-    return Stage(slots, answers, reasons)
+    return Stage(model.slots_of(slots), answers, reasons)
 
 
 class Coverage(NamedTuple):

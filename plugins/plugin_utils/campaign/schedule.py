@@ -6,6 +6,7 @@ serves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
@@ -85,6 +86,12 @@ def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: i
             _meet(slots, nodes, number, names, (one, other), plan)
     about = {"kind": kind, "seed": seed, "round_seconds": round_seconds(kinds.of(kind), duration)}
     return {**about, "rounds": plan.rounds, "nodes": dict(nodes), "slots": slots}
+
+
+def as_texts(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """A plan as a controller keeps it until the end of a play: the slots of each node are JSON."""
+    slots = {name: json.dumps(own, separators=(",", ":")) for name, own in plan["slots"].items()}
+    return {**plan, "slots": slots}
 
 
 def second(first: Mapping[str, Any], judged: Judged) -> dict[str, Any]:

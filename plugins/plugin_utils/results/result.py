@@ -103,10 +103,16 @@ class Result(NamedTuple):
     of_node: Mapping[str, Sequence[Pair]]
 
 
+#: Of a pair, four fifths of the file
+_FOR_PEOPLE = (
+    *("evidence", "round", "broke", "source", "least_second_of_median"),
+    *("forward_gbits", "backward_gbits", "host_forward_gbits", "host_backward_gbits"),
+)
+
+
 def of(path: pathlib.Path) -> Result:
     """The result of a campaign in a file. Raises MlnodeError that names the file and the place."""
-    # Two thirds of the file, for people.
-    return read(load(path, without=("evidence",)), str(path))
+    return read(load(path, without=_FOR_PEOPLE), str(path))
 
 
 def load(path: pathlib.Path, without: Collection[str] = ()) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
 from ansible_collections.mlnode.tuning.plugins.filter.effect_report import effect_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import model
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schema/effect.schema.json").read_text("utf-8"))
 ABOUT = {
@@ -20,6 +21,7 @@ ABOUT = {
     "duration_seconds": 4,
 }  # fmt: skip
 PLAN = campaign_plan({name: [f"10.0.0.{number}"] for number, name in enumerate("abcd", 1)}, rounds=1)
+SLOTS = model.slots_of(PLAN["slots"])
 
 NAME = "bandwidth between two nodes, mean of both directions"
 
@@ -30,7 +32,7 @@ SPEEDS = {"A": 90.0, "B": 92.7}
 def tcp(state: str, **changes: dict[str, Any]) -> dict[str, Any]:
     """Answers of one phase. changes: of the node that measures."""
     answers = {}
-    for number, (name, slots) in enumerate(PLAN["slots"].items()):
+    for number, (name, slots) in enumerate(SLOTS.items()):
         speed = SPEEDS[state] * (1 + number / 1000)
         way = {"forward_gbits": speed * 1.01, "backward_gbits": speed / 1.01, "hole": 0.9}
         mine = [
@@ -76,7 +78,7 @@ def test_an_effect_on_all_pairs() -> None:
 
 
 def test_a_pair_without_a_result_is_named_and_no_success() -> None:
-    [measures] = [name for name, slots in PLAN["slots"].items() if not slots[0]["serves"] and name in "ad"]
+    [measures] = [name for name, slots in SLOTS.items() if not slots[0]["serves"] and name in "ad"]
     lost = {measures: {"reason": "no server listened"}}
 
     done = report(phases(tcp=[tcp("A"), tcp("B", **lost), tcp("B"), tcp("A")]))
@@ -84,13 +86,13 @@ def test_a_pair_without_a_result_is_named_and_no_success() -> None:
     assert not done["success"]
     assert done["table"][1:] == [
         "  measured in all phases of a block: 1 of 2",
-        f"  {measures} - {PLAN['slots'][measures][0]['peer']}: no server listened",
+        f"  {measures} - {SLOTS[measures][0]['peer']}: no server listened",
     ]
     assert done["document"]["results"][0]["outcome"] == "unknown"
 
 
 def test_where_the_cores_were_the_limit_it_is_said() -> None:
-    [first, *_others] = [name for name, slots in PLAN["slots"].items() if not slots[0]["serves"]]
+    [first, *_others] = [name for name, slots in SLOTS.items() if not slots[0]["serves"]]
 
     done = report(phases(tcp=[tcp(state, **{first: {"cpu_bound": True}}) for state in "ABBA"]))
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.filter import campaign_plan, campaign_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import model
 
 #: Of the payload of a port of 100 Gb/s
 GBITS = 98.0
@@ -63,7 +64,7 @@ def campaign(
             }),
             "problem": "",
         }
-        for name, slots in plan["slots"].items() if name not in silent
+        for name, slots in model.slots_of(plan["slots"]).items() if name not in silent
     }  # fmt: skip
     begin = dt.datetime(2026, 11, day, 3, 0, tzinfo=dt.timezone.utc)
     about = {"id": begin.strftime("%Y%m%d-%H%M%S"), "begin": begin.timestamp(), "duration": 4, "streams": 4}

@@ -183,7 +183,7 @@ def _unique(without: Collection[str], pairs: Sequence[tuple[str, Any]]) -> dict[
         names = [name for name, _value in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {_short(ascii(twice))} is there twice")
-    # Made anew, as a dictionary keeps the size that it had once.
+    # A new one, as a dictionary keeps the size that it had once.
     return {name: value for name, value in pairs if name not in without} if without else entries
 
 

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from . import campaigns, commands, effects, fleet, growth, others, report, simulated
+from . import campaigns, commands, effects, fleet, growth, others, report, shaped, simulated
 from .fleet import Fleet
 from .measure import BenchError
 
@@ -27,8 +27,8 @@ _MEASURED = 20
 PROGRAMS = pathlib.Path(sys.executable).parent
 
 PARTS = ("plays", "campaigns", "commands", "growth", "fleet")
-#: Only where it is named: it is about values, and takes ten minutes.
-EFFECTS = "effects"
+#: Only where they are named: they are about values and verdicts, and take ten minutes each.
+EFFECTS, SHAPED = "effects", "shaped"
 
 
 def say(words: str) -> None:
@@ -46,7 +46,7 @@ def main() -> int:
         default="100,500,1000,2000",
         help="how many simulated nodes a play of the part fleet has",
     )
-    parser.add_argument("--only", choices=[*PARTS, EFFECTS], action="append")
+    parser.add_argument("--only", choices=[*PARTS, EFFECTS, SHAPED], action="append")
     parser.add_argument("--output", type=pathlib.Path, default=fleet.ROOT / "tests/output/bench")
     options = parser.parse_args()
     try:
@@ -111,6 +111,11 @@ def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
             yield results
         if EFFECTS in wanted:
             results["effects"] = effects.effects(options.rounds, say)
+            yield results
+        if SHAPED in wanted:
+            names = [f"mlnode-bench-{number:03d}" for number in range(1, _MEASURED + 1)]
+            with fleet.started(Fleet(names, folder, PROGRAMS), say) as made:
+                results["shaped"] = shaped.campaigns(made, folder, options.rounds, say)
             yield results
 
 

@@ -74,6 +74,9 @@ def goals(results: Results) -> list[Goal]:
         ]
     if "campaigns" in results:
         found += _of_campaigns(results["campaigns"])
+    if "shaped" in results:
+        wrong = sum(not one["exact"] for one in results["shaped"])
+        found.append(Goal("shaped campaigns that name another node or path, or miss one", wrong, 0))
     return [*found, *_of_fleet(results.get("fleet", {}))]
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.benchmarks import campaigns, effects, measure, report
+from ansible_collections.mlnode.tuning.benchmarks import campaigns, effects, measure, report, shaped
 from ansible_collections.mlnode.tuning.benchmarks.effects import Experiment
 from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
 from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
 from ansible_collections.mlnode.tuning.plugins.filter.campaign_report import campaign_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import model
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -145,6 +146,25 @@ def test_simulated_nodes_answer_a_campaign_as_real_ones_do(tmp_path: pathlib.Pat
     document = json.loads(report["document"])
     jsonschema.validate(document, schema)
     assert (document["verdict"], len(document["pairs"])) == ("pass", 5 * 3 * 2)
+
+
+def test_bad_paths_are_measured_ones_of_nodes_that_are_well() -> None:
+    addresses = {f"n{number:02}": f"10.0.0.{number}" for number in range(1, 21)}
+
+    paths = shaped.bad_paths(addresses, ["n03", "n12"])
+
+    plan = campaign_plan({name: [own] for name, own in addresses.items()})
+    met = {name: {slot["peer"] for slot in own} for name, own in model.slots_of(plan["slots"]).items()}
+    assert all(other in met[one] for one, other in paths)
+    assert len({*sum(paths, ())} - {"n03", "n12"}) == 6
+
+
+@pytest.mark.parametrize(("exact", "met"), [(True, "| 0 | yes |"), (False, "| **no** |")])
+def test_a_shaped_campaign_has_to_be_exact(exact: bool, met: str) -> None:
+    text = report.markdown({**results(), "shaped": [{"exact": True}, {"exact": exact}]})
+
+    [line] = [one for one in text.splitlines() if one.startswith("| shaped campaigns")]
+    assert line.endswith(met)
 
 
 def test_an_effect_is_told_with_its_interval() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 
+from ..model import cpulist
 from ..model.record import regex
 from .model import Node
 from .reader import Reader
@@ -34,7 +35,7 @@ def read(reader: Reader, online: tuple[int, ...]) -> tuple[Node, ...]:
 
 def _node(reader: Reader, number: int, online: tuple[int, ...]) -> Node:
     folder = f"{NODES}/node{number}"
-    cpus, awake = reader.cpus(f"{folder}/cpulist"), {*online}
+    cpus, awake = _cpus(reader, folder), {*online}
     return Node(
         number,
         # Some kernels leave a CPU that was taken offline in the list of its node.
@@ -42,6 +43,19 @@ def _node(reader: Reader, number: int, online: tuple[int, ...]) -> Node:
         memory_kbytes=_memory(reader, f"{folder}/meminfo"),
         distances=_distances(reader, f"{folder}/distance"),
     )
+
+
+def _cpus(reader: Reader, folder: str) -> tuple[int, ...]:
+    """Of the list, or of the mask where a capture has that alone."""
+    path = f"{folder}/cpumap"
+    mask = reader.host.value(path).text if reader.host.value(f"{folder}/cpulist").absent is not None else None
+    if mask is None:
+        return reader.cpus(f"{folder}/cpulist")
+    try:
+        return cpulist.from_mask(mask.strip())
+    except ValueError as error:
+        reader.note(path, f"{path}: {error}")
+        return ()
 
 
 def _memory(reader: Reader, path: str) -> int | None:

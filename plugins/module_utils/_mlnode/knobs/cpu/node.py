@@ -17,6 +17,7 @@ from ...model import cpulist
 from ...model.errors import HostError, MlnodeError
 from ...model.record import NamedTuple, regex
 from ...model.setting import Value
+from ...topology.cpus import by_folder
 from .parse import CPU, CPUFREQ
 
 #: In the place of a policy's or CPU's number: a file of the whole machine
@@ -98,7 +99,9 @@ class Node:
     def _list(self, name: str) -> tuple[int, ...]:
         path = f"{CPU}/{name}"
         try:
-            return cpulist.parse(self.text(path))
+            return by_folder(self._host, name) or cpulist.parse(self.text(path))
+        except HostError as error:
+            raise NoReadingError(Value(unreadable=str(error))) from error
         except ValueError as error:
             raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error
 

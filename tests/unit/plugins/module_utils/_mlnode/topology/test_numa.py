@@ -40,6 +40,27 @@ def test_nodes_are_found_without_their_list_or_with_the_end_of_a_string(
     assert reader.problems == []
 
 
+@pytest.mark.parametrize(
+    "mask, cpus, problems",
+    [
+        ("00000000,000000f0", (4, 5, 6, 7), []),
+        ("rubbish", (), [f"{NODE}/node1/cpumap: 'rubbish' is not a mask of CPUs such as f,00000001"]),
+        (None, (), [f"{NODE}/node1/cpulist does not exist"]),
+    ],
+)
+def test_the_cpus_of_a_node_without_their_list_are_those_of_its_mask(
+    tree: Tree, mask: str | None, cpus: tuple[int, ...], problems: list[str]
+) -> None:
+    tree.nodes("0-3", "4-7")
+    (tree.root / f"{NODE}/node1/cpulist".lstrip("/")).unlink()
+    if mask is not None:
+        tree.put(f"{NODE}/node1/cpumap", mask)
+    reader = Reader(tree.host)
+
+    assert numa.read(reader, ())[1].cpus == cpus
+    assert [problem.what for problem in reader.problems] == problems
+
+
 def test_a_kernel_without_numa_is_one_node_and_that_is_told(tree: Tree) -> None:
     tree.put("/proc/meminfo", "MemTotal:        2048 kB\nMemFree:   1 kB")
     reader = Reader(tree.host)

@@ -81,7 +81,7 @@ def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, Pc
         *_nodes(topology.nodes),
         *_unplaced(topology.nodes, subjects, devices),
         *_far(topology, ports),
-        *_unbound(topology.bindings),
+        *(_unbound(topology.bindings) if topology.cpus.online else ()),
         *links.look(subjects, [gpu.address for gpu in topology.gpus], devices, topology.machine.virtual),
     ]
     if topology.machine.kind == "virtual machine" and topology.distances:

@@ -278,6 +278,10 @@ def test_a_gpu_with_nothing_to_bind_to() -> None:
     assert words.startswith("GPU0 (0000:01:00.0): all CPUs of its NUMA node are isolated")
 
 
+def test_where_the_cpus_are_not_known_nothing_is_said_of_what_may_use_them() -> None:
+    assert node(processors=Cpus()) == ()
+
+
 def test_a_container_is_told_what_is_its_own() -> None:
     container = Machine("container", container="docker")
 

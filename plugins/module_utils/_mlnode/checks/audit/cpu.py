@@ -9,6 +9,7 @@ from typing import Iterator, Sequence
 
 from ...host.host import Host
 from ...knobs.cpu import kind as cpu_knobs
+from ...knobs.cpu import node as cpu_node
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import replace
@@ -92,7 +93,7 @@ def _governor(host: Host) -> AuditCheck:
     except HostError as error:
         return model.unknown(GOVERNOR, str(error), _CPUFREQ)
     if not paths:
-        return model.told(GOVERNOR, "no CPU has a clock that this kernel can change", _CPUFREQ)
+        return _unclocked(host, GOVERNOR)
     now: dict[int, str] = {}
     for path in paths:
         match = re.search(r"/policy([0-9]{1,6})/", path, re.ASCII)
@@ -109,6 +110,17 @@ def _governor(host: Host) -> AuditCheck:
     return model.judged(GOVERNOR, good, values.grouped(now), source, "performance")
 
 
+def _unclocked(host: Host, topic: Topic) -> AuditCheck:
+    """What there is to say where no policy shows its clock."""
+    try:
+        bare = cpu_node.without_policies(host)
+    except HostError as error:
+        return model.unknown(topic, str(error), _CPUS)
+    if bare:
+        return model.unknown(topic, bare, _CPUS)
+    return model.told(topic, "no CPU has a clock that this kernel can change", _CPUFREQ)
+
+
 def _clock(host: Host) -> AuditCheck:
     """Now is one moment, and an idle core shows its lowest."""
     source = f"{_CPUFREQ}/policy*/scaling_{{cur,min,max}}_freq"
@@ -117,7 +129,7 @@ def _clock(host: Host) -> AuditCheck:
     except HostError as error:
         return model.unknown(CLOCK, str(error), _CPUFREQ)
     if not folders:
-        return model.told(CLOCK, "no CPU has a clock that this kernel can change", _CPUFREQ)
+        return _unclocked(host, CLOCK)
     read: dict[str, list[int | None]] = {"able": [_able(host, folder) for folder in folders]}
     for kind in ("cur", "min", "max"):
         limits = [host.value(f"{folder}/scaling_{kind}_freq") for folder in folders]

@@ -90,6 +90,13 @@ def test_without_a_driver_it_is_unsupported_with_the_reason(root: str) -> None:
         assert found.parts == ()
 
 
+def test_a_kernel_with_clocks_and_without_policies_is_unsupported_with_that_reason(root: str) -> None:
+    machine = CpuMachine.bare(root, "0-3")
+    machine.put(f"{CPU}/cpu0/cpufreq/scaling_governor", "powersave\n")
+    found = reading(machine, {"governor": "performance"})
+    assert (found.runtime.absent or "").startswith(f"this kernel has {CPU}/cpu0/cpufreq and no ")
+
+
 def test_a_cpu_without_a_policy_is_unsupported_too(intel: CpuMachine) -> None:
     for number in (1, 2):
         for name in os.listdir(intel.root + f"{CPUFREQ}/policy{number}"):

@@ -26,8 +26,8 @@ _SERIAL_INFINIBAND = 0x0C06
 BRIDGE = 0x06
 
 _INTEL = 0x8086
-#: X722 and X550EM: network functions on a bus inside the chipset or the processor. The PCIe link that they show
-#: is a default, 2.5 GT/s x1, and their drivers do not judge it either (i40e_devids.h and
+#: X722 and X550EM: network functions on a bus inside the chipset or the processor. The PCIe link that they
+#: show is a default, 2.5 GT/s x1, and their drivers do not judge it either (i40e_devids.h and
 #: I40E_HW_CAP_NO_PCI_LINK_CHECK of i40e_main.c; ixgbe_type.h and ixgbe_bus_type_internal of ixgbe_x550.c).
 _INTERNAL = {
     *(0x0DDA, *range(0x37CE, 0x37D4)),

@@ -272,6 +272,12 @@ def test_a_node_with_cpus_and_without_memory() -> None:
     assert node(nodes=(TWO[0], Node(1, TWO[1].cpus, None, (21, 10)))) == ()
 
 
+def test_a_cpu_of_two_nodes() -> None:
+    [words] = node(nodes=(TWO[0], Node(1, (3, *TWO[1].cpus), 1024, (21, 10))))
+
+    assert words.startswith("CPU 3: on more than one NUMA node")
+
+
 def test_a_gpu_with_nothing_to_bind_to() -> None:
     [words] = node(processors=cpus(8, 2, isolated=TWO[0].cpus))
 

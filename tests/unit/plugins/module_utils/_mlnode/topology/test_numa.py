@@ -92,6 +92,7 @@ def test_an_offline_cpu_that_a_kernel_leaves_in_the_list_of_its_node_is_not_one_
         ("meminfo", "Node 0 MemFree: 1 kB", "has no row MemTotal"),
         ("meminfo", "Node 0 MemTotal: lots kB", "has no row MemTotal"),
         ("distance", "10 far", "'10 far' is not a list of distances"),
+        ("distance", "10 20", "has 2 distances, more than there are NUMA nodes (1)"),
         ("distance", "10 ٣", "is not a list of distances"),
         ("cpulist", "0-", "is not a list of CPUs"),
     ],

@@ -170,7 +170,8 @@ def _span(kilohertz: Sequence[int | None]) -> str:
 
 
 def _smt(topology: Topology, control: str) -> AuditCheck:
-    threads = f"{topology.cpus.smt} threads per core" if topology.cpus.smt else "the kernel does not say"
+    count = topology.cpus.smt
+    threads = f"{count} thread{'s' if count > 1 else ''} per core" if count else "the kernel does not say"
     return model.told(SMT, f"{threads}, control {control}" if control else threads, _SMT)
 
 
@@ -202,9 +203,13 @@ def _memory(topology: Topology) -> Iterator[AuditCheck]:
     empty = [number for number, size in known.items() if size == 0]
     found = f"node {cpulist.render(empty)} has none" if empty else "each node has some"
     yield model.judged(NODE_MEMORY, not empty, found, source, "memory at each node with CPUs")
-    amounts = values.grouped({number: f"{size / (1 << 20):.1f} GiB" for number, size in known.items()})
+    amounts = values.grouped({number: _amount(size) for number, size in known.items()})
     even = min(known.values()) >= _SHARE * max(known.values())
     yield model.judged(EVEN, even, amounts, source, "the same at each node with CPUs")
+
+
+def _amount(kbytes: int) -> str:
+    return f"{kbytes / (1 << 20):.1f} GiB" if kbytes >= 1 << 20 else f"{kbytes / (1 << 10):.0f} MiB"
 
 
 def _errors(host: Host) -> AuditCheck:

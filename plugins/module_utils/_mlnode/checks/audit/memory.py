@@ -125,8 +125,8 @@ def _pool(host: Host, topology: Topology, name: str) -> Iterator[str]:
     nodes = f" (on node {', '.join(f'{node}: {pages}' for node, pages in per_node.items() if pages)})"
     size = int(match.group(1))
     yield (
-        f"{total} pages of {size} kB, {total * size / _GIB_IN_KB:.4g} GiB, {used} in use"
-        f"{nodes if any(per_node.values()) else ''}"
+        f"{total} page{'s' if total > 1 else ''} of {size} kB, {total * size / _GIB_IN_KB:.4g} GiB, "
+        f"{used} in use{nodes if any(per_node.values()) else ''}"
     )
 
 

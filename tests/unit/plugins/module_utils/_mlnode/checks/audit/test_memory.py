@@ -67,6 +67,11 @@ def test_a_pool_of_which_nothing_is_mapped_may_be_waited_for(node: GpuMachine) -
     assert "libfabric (this node has EFA devices)" in one(node, "hugepages").found
 
 
+def test_a_pool_of_one_page(node: GpuMachine) -> None:
+    node.put(f"{POOL}/nr_hugepages", "1\n")
+    assert one(node, "hugepages").found.startswith("1 page of 2048 kB, ")
+
+
 def test_a_pool_that_cannot_be_read(node: GpuMachine) -> None:
     pool(node, 1)
     node.unreadable[f"{POOL}/free_hugepages"] = errno.EIO

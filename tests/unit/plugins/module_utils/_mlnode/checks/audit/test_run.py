@@ -176,7 +176,7 @@ def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:
 
 def test_memory_of_the_nodes(node: GpuMachine) -> None:
     memory(node, 1, 1 << 19)
-    assert one(node, "memory_even").found == "1.0 GiB: 0; 0.5 GiB: 1"
+    assert one(node, "memory_even").found == "1.0 GiB: 0; 512 MiB: 1"
     assert one(node, "memory_even").verdict is Verdict.WARN
     memory(node, 1, 0)
     assert one(node, "node_memory").found == "node 1 has none"

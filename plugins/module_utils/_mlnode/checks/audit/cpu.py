@@ -111,7 +111,7 @@ def _governor(host: Host) -> AuditCheck:
 
 
 def _unclocked(host: Host, topic: Topic) -> AuditCheck:
-    """What there is to say where no policy shows its clock."""
+    """Check of a machine on which no policy shows its clock."""
     try:
         bare = cpu_node.without_policies(host)
     except HostError as error:

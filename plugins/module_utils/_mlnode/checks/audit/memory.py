@@ -105,7 +105,7 @@ def _hugepages(host: Host, topology: Topology) -> AuditCheck:
 
 
 def _elsewhere(host: Host) -> str:
-    """What else shows that a kernel has pools, as in a captured tree without their folder; "" for none."""
+    """Another sign that a kernel has pools, as in a captured tree without their folder; "" for none."""
     folders = host.matching(f"{numa.NODES}/node*/hugepages")
     if folders:
         return folders[0]

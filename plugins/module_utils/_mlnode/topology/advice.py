@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Mapping, Sequence
 
 from ..model import cpulist
@@ -81,7 +82,7 @@ def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, Pc
         *_nodes(topology.nodes),
         *_unplaced(topology.nodes, subjects, devices),
         *_far(topology, ports),
-        *_unbound(topology.bindings),
+        *(_unbound(topology.bindings) if topology.cpus.online else ()),
         *links.look(subjects, [gpu.address for gpu in topology.gpus], devices, topology.machine.virtual),
     ]
     if topology.machine.kind == "virtual machine" and topology.distances:
@@ -120,7 +121,13 @@ def _container(machine: Machine, cpus: Cpus) -> list[tuple[str, str]]:
 
 def _nodes(nodes: Sequence[Node]) -> list[tuple[str, str]]:
     text = "CPUs but no memory, so all of theirs is on another node: is every memory channel populated?"
-    return [(f"NUMA node {node.number}", text) for node in nodes if node.cpus and node.memory_kbytes == 0]
+    facts = [(f"NUMA node {node.number}", text) for node in nodes if node.cpus and node.memory_kbytes == 0]
+    every = Counter(cpu for node in nodes for cpu in node.cpus)
+    twice = [cpu for cpu, number in every.items() if number > 1]
+    if twice:
+        text = "on more than one NUMA node, so what is bound to these nodes may be bound to the wrong one"
+        facts.append((f"CPU {cpulist.readable(twice)}", text))
+    return facts
 
 
 def _unplaced(

@@ -4,7 +4,12 @@
 
 from __future__ import annotations
 
+import re
+
+from ..host.host import Host
 from ..model import cpulist
+from ..model.errors import HostError
+from ..model.record import regex
 from .model import Cpu, Cpus, Node
 from .reader import Reader, integer
 
@@ -20,15 +25,45 @@ _MARGIN = 1078
 #: The cgroup's own answer, version 2 and 1, which a container sees as the root of the tree
 _CPUSETS = ("/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuset.effective_cpus")
 
+_FOLDER = regex(r"cpu([0-9]{1,9})\Z", re.ASCII)
+
 
 def online(reader: Reader) -> tuple[int, ...]:
-    return reader.cpus(f"{CPU}/online")
+    return _listed(reader, "online")
+
+
+def _listed(reader: Reader, name: str) -> tuple[int, ...]:
+    try:
+        return by_folder(reader.host, name) or reader.cpus(f"{CPU}/{name}")
+    except HostError as error:
+        reader.note(error.path, str(error))
+        return ()
+
+
+def by_folder(host: Host, name: str) -> tuple[int, ...]:
+    """CPUs of the list `online` or `present` where a captured tree lacks it: those that have a folder. Empty
+    where the list is there. Raises HostError.
+
+    A CPU that cannot be taken offline has no file that says so, as CPU 0 of most machines
+    (core-api/cpu_hotplug.rst).
+    """
+    if host.value(f"{CPU}/{name}").absent is None:
+        return ()
+    found = sorted(int(match[1]) for match in map(_FOLDER.match, host.names(CPU)) if match)
+    return tuple(cpu for cpu in found if name == "present" or _awake(host, f"{CPU}/cpu{cpu}/online"))
+
+
+def _awake(host: Host, path: str) -> bool:
+    value = host.value(path)
+    if value.unreadable is not None:
+        raise HostError("read", path, None, value.unreadable)
+    return (value.text or "").strip() != "0"
 
 
 def read(reader: Reader, online: tuple[int, ...], nodes: tuple[Node, ...], in_container: bool) -> Cpus:
     """All CPUs. nodes: for the NUMA node of each."""
     possible = reader.cpus(f"{CPU}/possible")
-    present = reader.cpus(f"{CPU}/present") or online
+    present = _listed(reader, "present") or online
     awake = {*online}
     return Cpus(
         all=_all(reader, present, awake, nodes),

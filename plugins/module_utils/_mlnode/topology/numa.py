@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import re
+from typing import Sequence
 
+from ..model import cpulist
 from ..model.record import regex
 from .model import Node
 from .reader import Reader
@@ -25,23 +27,40 @@ def read(reader: Reader, online: tuple[int, ...]) -> tuple[Node, ...]:
     folders = sorted(int(match[1]) for match in map(_NODE.match, reader.names(NODES, needed=False)) if match)
     # A capture may have the nodes without the list of them.
     if folders and reader.host.value(f"{NODES}/online").absent is not None:
-        return tuple(_node(reader, number, online) for number in folders)
+        return _nodes(reader, folders, online)
     numbers = reader.cpus(f"{NODES}/online")
     if not numbers and online and not folders and not reader.exists(NODES):
         return (Node(0, online, _memory(reader, _MEMINFO), (_LOCAL,)),)
-    return tuple(_node(reader, number, online) for number in numbers)
+    return _nodes(reader, numbers, online)
 
 
-def _node(reader: Reader, number: int, online: tuple[int, ...]) -> Node:
+def _nodes(reader: Reader, numbers: Sequence[int], online: tuple[int, ...]) -> tuple[Node, ...]:
+    return tuple(_node(reader, number, online, len(numbers)) for number in numbers)
+
+
+def _node(reader: Reader, number: int, online: tuple[int, ...], nodes: int) -> Node:
     folder = f"{NODES}/node{number}"
-    cpus, awake = reader.cpus(f"{folder}/cpulist"), {*online}
+    cpus, awake = _cpus(reader, folder), {*online}
     return Node(
         number,
         # Some kernels leave a CPU that was taken offline in the list of its node.
         cpus=tuple(cpu for cpu in cpus if cpu in awake) if awake else cpus,
         memory_kbytes=_memory(reader, f"{folder}/meminfo"),
-        distances=_distances(reader, f"{folder}/distance"),
+        distances=_distances(reader, f"{folder}/distance", nodes),
     )
+
+
+def _cpus(reader: Reader, folder: str) -> tuple[int, ...]:
+    """Of the list, or of the mask where a capture has that alone."""
+    path = f"{folder}/cpumap"
+    mask = reader.host.value(path).text if reader.host.value(f"{folder}/cpulist").absent is not None else None
+    if mask is None:
+        return reader.cpus(f"{folder}/cpulist")
+    try:
+        return cpulist.from_mask(mask.strip())
+    except ValueError as error:
+        reader.note(path, f"{path}: {error}")
+        return ()
 
 
 def _memory(reader: Reader, path: str) -> int | None:
@@ -55,10 +74,14 @@ def _memory(reader: Reader, path: str) -> int | None:
     return int(match.group(1))
 
 
-def _distances(reader: Reader, path: str) -> tuple[int, ...]:
+def _distances(reader: Reader, path: str, nodes: int) -> tuple[int, ...]:
     fields = (reader.text(path) or "").split()
     if not all(re.match(r"[0-9]{1,9}\Z", field, re.ASCII) for field in fields):
         reader.note(path, f"{path}: {' '.join(fields)[:60]!r} is not a list of distances")
+        return ()
+    if len(fields) > nodes:
+        # Which of them are to those that are here is not known.
+        reader.note(path, f"{path} has {len(fields)} distances, more than there are NUMA nodes ({nodes})")
         return ()
     return tuple(int(field) for field in fields)
 

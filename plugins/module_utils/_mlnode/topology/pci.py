@@ -25,6 +25,16 @@ _ENDPOINTS = (0x01, 0x02, 0x03, 0x12)
 _SERIAL_INFINIBAND = 0x0C06
 BRIDGE = 0x06
 
+_INTEL = 0x8086
+#: X722 and X550EM: network functions on a bus inside the chipset or the processor. The PCIe link that they
+#: show is a default, 2.5 GT/s x1, and their drivers do not judge it either (i40e_devids.h and
+#: I40E_HW_CAP_NO_PCI_LINK_CHECK of i40e_main.c; ixgbe_type.h and ixgbe_bus_type_internal of ixgbe_x550.c).
+_INTERNAL = {
+    *(0x0DDA, *range(0x37CE, 0x37D4)),
+    *(*range(0x15AA, 0x15AF), 0x15B0),
+    *(0x15C2, 0x15C3, 0x15C4, 0x15C6, 0x15C7, 0x15C8, 0x15CE, 0x15E4, 0x15E5),
+}
+
 #: Lanes a link can have (PCI Express Base Specification). 0, 63 and 255 are a kernel's "Unknown".
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 
@@ -78,21 +88,27 @@ def by_address(devices: Iterable[PciDevice]) -> dict[str, PciDevice]:
     return {device.address: device for device in devices}
 
 
+def is_internal(vendor: int, device: int) -> bool:
+    """True for a network function on a bus inside the chipset, which has no PCIe link to judge."""
+    return vendor == _INTEL and device in _INTERNAL
+
+
 def _device(reader: Reader, name: str, folder: str, class_code: int) -> PciDevice:
     root, path = upstream(folder)
     physfn = reader.link(f"{folder}/physfn").rpartition("/")[2]
     node = reader.number(f"{folder}/numa_node", needed=False)
+    vendor, device = _hex(reader, f"{folder}/vendor"), _hex(reader, f"{folder}/device")
     return PciDevice(
         address=name,
-        vendor=_hex(reader, f"{folder}/vendor"),
-        device=_hex(reader, f"{folder}/device"),
+        vendor=vendor,
+        device=device,
         class_code=class_code,
         path=path,
         root=root,
         driver=reader.link(f"{folder}/driver").rpartition("/")[2] or None,
         # -1: the firmware says nothing. Never node 0.
         node=node if node is not None and node >= 0 else None,
-        link=None if physfn else _link(reader, folder),
+        link=None if physfn or is_internal(vendor, device) else _link(reader, folder),
         physfn=physfn or None,
     )
 

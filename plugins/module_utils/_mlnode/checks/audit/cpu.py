@@ -9,6 +9,7 @@ from typing import Iterator, Sequence
 
 from ...host.host import Host
 from ...knobs.cpu import kind as cpu_knobs
+from ...knobs.cpu import node as cpu_node
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import replace
@@ -92,7 +93,7 @@ def _governor(host: Host) -> AuditCheck:
     except HostError as error:
         return model.unknown(GOVERNOR, str(error), _CPUFREQ)
     if not paths:
-        return model.told(GOVERNOR, "no CPU has a clock that this kernel can change", _CPUFREQ)
+        return _unclocked(host, GOVERNOR)
     now: dict[int, str] = {}
     for path in paths:
         match = re.search(r"/policy([0-9]{1,6})/", path, re.ASCII)
@@ -109,6 +110,17 @@ def _governor(host: Host) -> AuditCheck:
     return model.judged(GOVERNOR, good, values.grouped(now), source, "performance")
 
 
+def _unclocked(host: Host, topic: Topic) -> AuditCheck:
+    """Check of a machine on which no policy shows its clock."""
+    try:
+        bare = cpu_node.without_policies(host)
+    except HostError as error:
+        return model.unknown(topic, str(error), _CPUS)
+    if bare:
+        return model.unknown(topic, bare, _CPUS)
+    return model.told(topic, "no CPU has a clock that this kernel can change", _CPUFREQ)
+
+
 def _clock(host: Host) -> AuditCheck:
     """Now is one moment, and an idle core shows its lowest."""
     source = f"{_CPUFREQ}/policy*/scaling_{{cur,min,max}}_freq"
@@ -117,7 +129,7 @@ def _clock(host: Host) -> AuditCheck:
     except HostError as error:
         return model.unknown(CLOCK, str(error), _CPUFREQ)
     if not folders:
-        return model.told(CLOCK, "no CPU has a clock that this kernel can change", _CPUFREQ)
+        return _unclocked(host, CLOCK)
     read: dict[str, list[int | None]] = {"able": [_able(host, folder) for folder in folders]}
     for kind in ("cur", "min", "max"):
         limits = [host.value(f"{folder}/scaling_{kind}_freq") for folder in folders]
@@ -158,7 +170,8 @@ def _span(kilohertz: Sequence[int | None]) -> str:
 
 
 def _smt(topology: Topology, control: str) -> AuditCheck:
-    threads = f"{topology.cpus.smt} threads per core" if topology.cpus.smt else "the kernel does not say"
+    count = topology.cpus.smt
+    threads = f"{count} thread{'s' if count > 1 else ''} per core" if count else "the kernel does not say"
     return model.told(SMT, f"{threads}, control {control}" if control else threads, _SMT)
 
 
@@ -190,9 +203,13 @@ def _memory(topology: Topology) -> Iterator[AuditCheck]:
     empty = [number for number, size in known.items() if size == 0]
     found = f"node {cpulist.render(empty)} has none" if empty else "each node has some"
     yield model.judged(NODE_MEMORY, not empty, found, source, "memory at each node with CPUs")
-    amounts = values.grouped({number: f"{size / (1 << 20):.1f} GiB" for number, size in known.items()})
+    amounts = values.grouped({number: _amount(size) for number, size in known.items()})
     even = min(known.values()) >= _SHARE * max(known.values())
     yield model.judged(EVEN, even, amounts, source, "the same at each node with CPUs")
+
+
+def _amount(kbytes: int) -> str:
+    return f"{kbytes / (1 << 20):.1f} GiB" if kbytes >= 1 << 20 else f"{kbytes / (1 << 10):.0f} MiB"
 
 
 def _errors(host: Host) -> AuditCheck:

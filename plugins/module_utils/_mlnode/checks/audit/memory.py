@@ -92,13 +92,24 @@ def _hugepages(host: Host, topology: Topology) -> AuditCheck:
         sizes = host.names(_POOLS)
         pools = [text for name in sizes for text in _pool(host, topology, name)]
         owners = _owners(host, topology) if pools else ""
+        elsewhere = "" if sizes else _elsewhere(host)
     except HostError as error:
         return model.unknown(HUGEPAGES, str(error), error.path)
+    if elsewhere:
+        return model.unknown(HUGEPAGES, f"{_POOLS} has no pool, but there is {elsewhere}", _POOLS)
     if not sizes:
         return model.told(HUGEPAGES, "this kernel has no pools of huge pages", _POOLS)
     if not pools:
         return model.made(HUGEPAGES, Verdict.PASS, "no pool is reserved", _POOLS, "none")
     return model.told(HUGEPAGES, f"{'; '.join(pools)}; {owners}", f"{_POOLS}; /proc/*/status; /proc/mounts")
+
+
+def _elsewhere(host: Host) -> str:
+    """Another sign that a kernel has pools, as in a captured tree without their folder; "" for none."""
+    folders = host.matching(f"{numa.NODES}/node*/hugepages")
+    if folders:
+        return folders[0]
+    return "Hugepagesize of /proc/meminfo" if Facts(host).hugepage_kbytes() else ""
 
 
 def _pool(host: Host, topology: Topology, name: str) -> Iterator[str]:
@@ -114,8 +125,8 @@ def _pool(host: Host, topology: Topology, name: str) -> Iterator[str]:
     nodes = f" (on node {', '.join(f'{node}: {pages}' for node, pages in per_node.items() if pages)})"
     size = int(match.group(1))
     yield (
-        f"{total} pages of {size} kB, {total * size / _GIB_IN_KB:.4g} GiB, {used} in use"
-        f"{nodes if any(per_node.values()) else ''}"
+        f"{total} page{'s' if total > 1 else ''} of {size} kB, {total * size / _GIB_IN_KB:.4g} GiB, "
+        f"{used} in use{nodes if any(per_node.values()) else ''}"
     )
 
 

@@ -21,6 +21,7 @@ NAME = "pcie_link"
 _FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
 #: What the kernel prints of a link it knows nothing about (drivers/pci/pci-sysfs.c, pci_speed_string)
 _NOTHING = regex(r"Unknown|0\Z|63\Z|255\Z")
+_INTERNAL = "on a bus inside the chipset: the link that it shows is a default and not a PCIe link"
 
 
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
@@ -107,6 +108,9 @@ def _as_declared(device: PciDevice, link: Link, label: str, want: LinkWanted) ->
 
 def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check:
     """Finding about an unknown link. That a hypervisor shows none is not a fault, unless one is declared."""
+    verdict = Verdict.UNKNOWN if declared else Verdict.SKIP
+    if pci.is_internal(device.vendor, device.device):
+        return Check(NAME, label, verdict, "", _INTERNAL, _source(device))
     values = {name: host.value(f"{_folder(device)}/{name}") for name in _FILES}
     unreadable = [_problem(_folder(device), name, value) for name, value in values.items()]
     reasons = [reason for reason in unreadable if reason]
@@ -115,7 +119,6 @@ def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check
     missing = [value.problem for value in values.values() if value.text is None]
     shown = ", ".join(f"{name} {value.text}" for name, value in values.items() if _nothing(value))
     found = missing[0] if missing else f"the kernel knows nothing of this link: {shown}"
-    verdict = Verdict.UNKNOWN if declared else Verdict.SKIP
     return Check(NAME, label, verdict, "", found, _source(device))
 
 

@@ -17,6 +17,7 @@ from ...model import cpulist
 from ...model.errors import HostError, MlnodeError
 from ...model.record import NamedTuple, regex
 from ...model.setting import Value
+from ...topology.cpus import by_folder
 from .parse import CPU, CPUFREQ
 
 #: In the place of a policy's or CPU's number: a file of the whole machine
@@ -35,6 +36,14 @@ class NoReadingError(MlnodeError):
 
 def absent(why: str) -> NoReadingError:
     return NoReadingError(Value(absent=why))
+
+
+def without_policies(host: Host) -> str:
+    """Why the clocks of a kernel without cpufreq/policyN are not looked at, as of RHEL 7's 3.10; "" where its
+    CPUs have none either. Raises HostError."""
+    folders = () if host.matching(f"{CPUFREQ}/policy*") else host.matching(f"{CPU}/cpu[0-9]*/cpufreq")
+    clocks = "clocks are read from policies alone"
+    return f"this kernel has {folders[0]} and no {CPUFREQ}/policyN: {clocks}" if folders else ""
 
 
 class Scope(NamedTuple):
@@ -98,7 +107,9 @@ class Node:
     def _list(self, name: str) -> tuple[int, ...]:
         path = f"{CPU}/{name}"
         try:
-            return cpulist.parse(self.text(path))
+            return by_folder(self._host, name) or cpulist.parse(self.text(path))
+        except HostError as error:
+            raise NoReadingError(Value(unreadable=str(error))) from error
         except ValueError as error:
             raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error
 
@@ -129,12 +140,14 @@ class Node:
         """All with online CPUs, in the order of their numbers."""
         try:
             names = self._host.names(CPUFREQ)
+            numbers = sorted(int(match.group(1)) for match in map(_POLICY.match, names) if match)
+            bare = "" if numbers else without_policies(self._host)
         except HostError as error:
             raise NoReadingError(Value(unreadable=str(error))) from error
-        numbers = sorted(int(match.group(1)) for match in map(_POLICY.match, names) if match)
         online_policies = [policy for policy in map(self._policy, numbers) if policy.cpus]
         if not online_policies:
-            raise absent(f"{CPUFREQ} has no policy: no cpufreq driver is loaded, as in most virtual machines")
+            none = f"{CPUFREQ} has no policy: no cpufreq driver is loaded, as in most virtual machines"
+            raise absent(bare or none)
         return tuple(online_policies)
 
     def _policy(self, number: int) -> Policy:

@@ -272,10 +272,20 @@ def test_a_node_with_cpus_and_without_memory() -> None:
     assert node(nodes=(TWO[0], Node(1, TWO[1].cpus, None, (21, 10)))) == ()
 
 
+def test_a_cpu_of_two_nodes() -> None:
+    [words] = node(nodes=(TWO[0], Node(1, (3, *TWO[1].cpus), 1024, (21, 10))))
+
+    assert words.startswith("CPU 3: on more than one NUMA node")
+
+
 def test_a_gpu_with_nothing_to_bind_to() -> None:
     [words] = node(processors=cpus(8, 2, isolated=TWO[0].cpus))
 
     assert words.startswith("GPU0 (0000:01:00.0): all CPUs of its NUMA node are isolated")
+
+
+def test_where_the_cpus_are_not_known_nothing_is_said_of_what_may_use_them() -> None:
+    assert node(processors=Cpus()) == ()
 
 
 def test_a_container_is_told_what_is_its_own() -> None:

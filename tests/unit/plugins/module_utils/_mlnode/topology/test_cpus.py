@@ -93,6 +93,33 @@ def test_a_kernel_that_says_nothing_of_cores_is_told_once(tree: Tree) -> None:
     ]
 
 
+def without_lists(tree: Tree) -> None:
+    for cpu in range(4):
+        tree.put(f"{CPU}/cpu{cpu}/topology/core_id", cpu)
+    for cpu, text in ((1, "1"), (3, "0")):
+        tree.put(f"{CPU}/cpu{cpu}/online", text)
+
+
+def test_without_their_lists_the_cpus_are_those_that_have_a_folder(tree: Tree) -> None:
+    """As in captures that lack the files."""
+    without_lists(tree)
+    tree.put(f"{CPU}/cpufreq/boost", "1")
+
+    found, _problems = read(tree.host)
+
+    assert (found.present, found.online, found.offline) == ((0, 1, 2, 3), (0, 1, 2), (3,))
+
+
+def test_a_folder_that_does_not_say_whether_its_cpu_is_online_leaves_all_unknown(tree: Tree) -> None:
+    without_lists(tree)
+    file = f"{CPU}/cpu3/online"
+
+    found, problems = read(tree.refusing({file: errno.EACCES}))
+
+    assert (found.present, found.online) == ((0, 1, 2, 3), ())
+    assert any(file in problem and "EACCES" in problem for problem in problems)
+
+
 @pytest.mark.parametrize("text", ["rubbish", "1", ""])
 def test_siblings_without_the_cpu_itself_are_no_answer(tree: Tree, text: str) -> None:
     tree.cpus("0 1")

@@ -40,6 +40,27 @@ def test_nodes_are_found_without_their_list_or_with_the_end_of_a_string(
     assert reader.problems == []
 
 
+@pytest.mark.parametrize(
+    "mask, cpus, problems",
+    [
+        ("00000000,000000f0", (4, 5, 6, 7), []),
+        ("rubbish", (), [f"{NODE}/node1/cpumap: 'rubbish' is not a mask of CPUs such as f,00000001"]),
+        (None, (), [f"{NODE}/node1/cpulist does not exist"]),
+    ],
+)
+def test_the_cpus_of_a_node_without_their_list_are_those_of_its_mask(
+    tree: Tree, mask: str | None, cpus: tuple[int, ...], problems: list[str]
+) -> None:
+    tree.nodes("0-3", "4-7")
+    (tree.root / f"{NODE}/node1/cpulist".lstrip("/")).unlink()
+    if mask is not None:
+        tree.put(f"{NODE}/node1/cpumap", mask)
+    reader = Reader(tree.host)
+
+    assert numa.read(reader, ())[1].cpus == cpus
+    assert [problem.what for problem in reader.problems] == problems
+
+
 def test_a_kernel_without_numa_is_one_node_and_that_is_told(tree: Tree) -> None:
     tree.put("/proc/meminfo", "MemTotal:        2048 kB\nMemFree:   1 kB")
     reader = Reader(tree.host)
@@ -71,6 +92,7 @@ def test_an_offline_cpu_that_a_kernel_leaves_in_the_list_of_its_node_is_not_one_
         ("meminfo", "Node 0 MemFree: 1 kB", "has no row MemTotal"),
         ("meminfo", "Node 0 MemTotal: lots kB", "has no row MemTotal"),
         ("distance", "10 far", "'10 far' is not a list of distances"),
+        ("distance", "10 20", "has 2 distances, more than there are NUMA nodes (1)"),
         ("distance", "10 ٣", "is not a list of distances"),
         ("cpulist", "0-", "is not a list of CPUs"),
     ],

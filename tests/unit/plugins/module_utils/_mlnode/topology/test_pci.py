@@ -139,6 +139,21 @@ def test_old_kernels_write_speeds_without_a_fraction(tree: Tree) -> None:
     assert (link.slow, link.narrow, link.degraded) == (True, True, True)
 
 
+@pytest.mark.parametrize(
+    "ids, expected",
+    [
+        ("8086:37d2", None),  # X722
+        ("8086:15ad", None),  # X552, of the X550EM
+        ("8086:1572", Link("2.5 GT/s", 1, "8 GT/s", 1)),  # X710, a card
+        ("15b3:37d2", Link("2.5 GT/s", 1, "8 GT/s", 1)),
+    ],
+)
+def test_what_is_inside_the_chipset_has_no_link(tree: Tree, ids: str, expected: Link | None) -> None:
+    tree.pci("pci0000:5d/0000:60:00.0", NET, ids, link=("2.5 GT/s", 1), most=("8 GT/s", 1))
+
+    assert read(tree.host)[0]["0000:60:00.0"].link == expected
+
+
 def test_a_virtual_function_names_its_physical_one_and_has_no_link(tree: Tree) -> None:
     tree.pci("pci0000:00/0000:00:03.0", NET, link=GEN4)
     tree.pci("pci0000:00/0000:00:03.1", NET, link=GEN4, physfn="0000:00:03.0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 
 import pytest
@@ -66,10 +67,30 @@ def test_a_pool_of_which_nothing_is_mapped_may_be_waited_for(node: GpuMachine) -
     assert "libfabric (this node has EFA devices)" in one(node, "hugepages").found
 
 
+def test_a_pool_of_one_page(node: GpuMachine) -> None:
+    node.put(f"{POOL}/nr_hugepages", "1\n")
+    assert one(node, "hugepages").found.startswith("1 page of 2048 kB, ")
+
+
 def test_a_pool_that_cannot_be_read(node: GpuMachine) -> None:
     pool(node, 1)
     node.unreadable[f"{POOL}/free_hugepages"] = errno.EIO
     assert one(node, "hugepages").verdict is Verdict.UNKNOWN
+
+
+def test_pools_without_their_folder_are_unknown(node: GpuMachine) -> None:
+    """As in captures that lack it."""
+    shutil.rmtree(node.root + os.path.dirname(POOL))
+    node.put("/proc/meminfo", "MemTotal: 1048576 kB\n")
+    assert one(node, "hugepages").verdict is Verdict.SKIP
+    node.put("/proc/meminfo", "MemTotal: 1048576 kB\nHugePages_Total: 4\nHugepagesize: 2048 kB\n")
+    check = one(node, "hugepages")
+    assert (check.verdict, check.found.partition("but there is ")[2]) == (
+        Verdict.UNKNOWN,
+        "Hugepagesize of /proc/meminfo",
+    )
+    node.put(f"{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages", "4\n")
+    assert one(node, "hugepages").found.endswith(f"but there is {NODES}/node1/hugepages")
 
 
 # -- what is left --------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import pathlib
+import shutil
 from typing import Any
 
 import pytest
@@ -71,6 +72,17 @@ def test_what_is_told_of_one_file(
     assert bool(check.advice) is (verdict in ("fail", "warn"))
     assert check.reason
     assert check.reference
+
+
+def test_clocks_of_a_kernel_without_policies_are_unknown(node: GpuMachine) -> None:
+    shutil.rmtree(node.root + FREQ)
+    for name in ("governor", "cpu_frequency"):
+        assert one(node, name).found == "no CPU has a clock that this kernel can change"
+    node.put(f"{CPU}/cpu0/cpufreq/scaling_governor", "powersave\n")
+    for name in ("governor", "cpu_frequency"):
+        check = one(node, name)
+        assert check.verdict is Verdict.UNKNOWN
+        assert check.found.startswith(f"this kernel has {CPU}/cpu0/cpufreq and no ")
 
 
 def test_reclaiming_the_local_node_is_low_and_says_who_wants_it(node: GpuMachine) -> None:
@@ -164,7 +176,7 @@ def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:
 
 def test_memory_of_the_nodes(node: GpuMachine) -> None:
     memory(node, 1, 1 << 19)
-    assert one(node, "memory_even").found == "1.0 GiB: 0; 0.5 GiB: 1"
+    assert one(node, "memory_even").found == "1.0 GiB: 0; 512 MiB: 1"
     assert one(node, "memory_even").verdict is Verdict.WARN
     memory(node, 1, 0)
     assert one(node, "node_memory").found == "node 1 has none"

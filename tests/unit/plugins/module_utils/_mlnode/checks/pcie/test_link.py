@@ -107,6 +107,19 @@ def test_a_link_nobody_knows_of(fabric: Tree) -> None:
     assert check.verdict == "unknown"
 
 
+@pytest.mark.parametrize("expect, verdict", [({}, "skip"), ({"pcie": {"width": 8}}, "unknown")])
+def test_the_default_of_an_internal_bus_is_not_judged(
+    fabric: Tree, expect: dict[str, Any], verdict: str
+) -> None:
+    for file, text in (("vendor", "0x8086"), ("device", "0x37d2")):
+        fabric.put(f"/sys/bus/pci/devices/{NIC}/{file}", text)
+    speed(fabric, NIC, "2.5")
+    width(fabric, NIC, 1)
+    check = named(run(fabric.host, expect), "pcie_link")["mlx5_0"]
+    assert (check.verdict, check.advice) == (verdict, "")
+    assert "inside the chipset" in check.found
+
+
 def test_absent_is_not_unreadable(fabric: Tree) -> None:
     file = f"/sys/bus/pci/devices/{NIC}/current_link_speed"
     real = fabric.host.real(file)

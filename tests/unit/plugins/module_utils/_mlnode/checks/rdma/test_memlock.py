@@ -9,7 +9,10 @@ import pathlib
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import DROP_IN, bad, daemon, named, run
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
+    Tree,
+    rail,
+)
 from mlnode.checks.model import Check
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -222,6 +225,17 @@ def test_not_needed_where_the_units_say_it(fabric: Tree) -> None:
     check = default(fabric)
     assert check.verdict == "skip"
     assert "have enough of their own" in check.found
+
+
+def test_not_needed_on_a_node_with_neither_rdma_nor_gpu(tmp_path: pathlib.Path) -> None:
+    tree = Tree(tmp_path / "bare")
+    tree.put("/run/systemd/system/.keep", "")
+    check = default(tree)
+    assert check.verdict == "skip"
+    assert check.found.endswith("neither an RDMA device nor a GPU is here")
+    assert default(tree, memlock="unlimited").verdict == "fail"
+    rail(tree, 0x10, 0, 0)
+    assert default(tree).verdict == "warn"
 
 
 @pytest.mark.parametrize(

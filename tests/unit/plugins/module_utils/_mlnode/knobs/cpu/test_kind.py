@@ -90,6 +90,13 @@ def test_without_a_driver_it_is_unsupported_with_the_reason(root: str) -> None:
         assert found.parts == ()
 
 
+def test_a_kernel_with_clocks_and_without_policies_is_unsupported_with_that_reason(root: str) -> None:
+    machine = CpuMachine.bare(root, "0-3")
+    machine.put(f"{CPU}/cpu0/cpufreq/scaling_governor", "powersave\n")
+    found = reading(machine, {"governor": "performance"})
+    assert (found.runtime.absent or "").startswith(f"this kernel has {CPU}/cpu0/cpufreq and no ")
+
+
 def test_a_cpu_without_a_policy_is_unsupported_too(intel: CpuMachine) -> None:
     for number in (1, 2):
         for name in os.listdir(intel.root + f"{CPUFREQ}/policy{number}"):
@@ -111,8 +118,18 @@ def test_unknown_cpus_are_unknown(intel: CpuMachine, file: str, knob: dict[str, 
     intel.unreadable[path] = errno.EIO
     assert "EIO" in (reading(intel, knob).runtime.unreadable or "")
     del intel.unreadable[path]
-    intel.remove(path)
-    assert reading(intel, knob).runtime.absent == f"{path} does not exist"
+
+
+@pytest.mark.parametrize("file", ["present", "online"])
+def test_without_their_list_the_cpus_are_those_that_have_a_folder(intel: CpuMachine, file: str) -> None:
+    intel.remove(f"{CPU}/{file}")
+    assert [part.number for part in reading(intel, {"governor": "performance"}).parts] == [0, 1, 2, 3]
+
+
+def test_a_folder_that_does_not_say_whether_its_cpu_is_online_leaves_all_unknown(intel: CpuMachine) -> None:
+    intel.remove(f"{CPU}/online")
+    intel.unreadable[f"{CPU}/cpu2/online"] = errno.EIO
+    assert "EIO" in (reading(intel, {"governor": "performance"}).runtime.unreadable or "")
 
 
 @pytest.mark.parametrize("file", ["scaling_governor", "affected_cpus"])

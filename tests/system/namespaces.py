@@ -84,7 +84,7 @@ class Net:
         seconds: float = 120,
     ) -> subprocess.CompletedProcess[str]:
         """A playbook, with namespaces as nodes. hosts: name → its variables."""
-        known = {name: {**self._host(folder, name), **own} for name, own in hosts.items()}
+        known = {name: {**self._host(name), **own} for name, own in hosts.items()}
         inventory = folder / "inventory.json"
         inventory.write_text(json.dumps({"all": {"children": {group: {"hosts": known}}}}))
         program = str(pathlib.Path(sys.executable).with_name("ansible-playbook"))
@@ -94,12 +94,11 @@ class Net:
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    def _host(self, folder: pathlib.Path, name: str) -> dict[str, Any]:
-        python = folder / f"python-{name}"
-        python.write_text(f'#!/bin/sh\nexec ip netns exec {self.prefix}{name} {sys.executable} "$@"\n')
-        python.chmod(0o755)
+    def _host(self, name: str) -> dict[str, Any]:
         return {
             "ansible_connection": "local",
-            "ansible_python_interpreter": str(python),
+            "ansible_python_interpreter": sys.executable,
+            # Of all that is run there, the installed agent as well
+            "ansible_shell_executable": f"ip netns exec {self.prefix}{name} /bin/sh",
             "ansible_become": False,
         }

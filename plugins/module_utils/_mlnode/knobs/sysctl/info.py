@@ -34,7 +34,11 @@ INFO: dict[str, Info] = {
     "vm.dirty_background_bytes": Info(_M, _DIRTY, "vm.rst"),
     "vm.dirty_bytes": Info(_M, _DIRTY, "vm.rst"),
     "vm.min_free_kbytes": Info(_M, "atomic allocations of a NIC's receive path fail when free memory is fragmented", "vm.rst"),
-    "vm.zone_reclaim_mode": Info(_L, "reclaiming the local node before using a remote one stalls data loaders; 1 is a choice for jobs laid out by node", "vm.rst; 1: tuned (hpc-compute), Azure/azhpc-images (hpc-tuning.sh)"),
+    "vm.zone_reclaim_mode": Info(
+        _L,
+        "reclaiming the local node before using a remote one stalls data loaders; 1 is a choice for jobs laid out by node",
+        "vm.rst; 1: tuned (hpc-compute), Azure/azhpc-images (hpc-tuning.sh)",
+    ),
     "vm.nr_hugepages": Info(_M, "pages in the pool are lost to everything else, and needed by who reserved them", "vm.rst, hugetlbpage.rst"),
     "vm.max_map_count": Info(_M, "CUDA and large sharded checkpoints map more than 65530 regions per process", "vm.rst"),
     "vm.compaction_proactiveness": Info(_L, "background compaction costs latency on serving nodes", "vm.rst"),

@@ -34,7 +34,7 @@ class ActionModule(AreaView):
     """The name ansible-core looks for. meta/runtime.yml has it run for the modules of one area, too."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        module = str(getattr(self._task, "resolved_action", None) or self._task.action).rpartition(".")[2]
+        module = self.module
         area = areas.VIEWS.get(module)
         # A change that is to be confirmed has to be made by the run that confirms it.
         self._supports_async = area is not None and module != "nic_ethtool"

@@ -25,23 +25,23 @@ class ActionModule(AgentAction):
     _supports_async = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        module = str(getattr(self._task, "resolved_action", None) or self._task.action).rpartition(".")[2]
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
         try:
-            answer = None if self._task.async_val else self._asked(module)
+            answer = None if self._task.async_val else self._asked()
         except NoAnswerError as error:
-            return {**result, "failed": True, "msg": f"{module}: {error}"}
+            return {**result, "failed": True, "msg": f"{self.module}: {error}"}
         if answer is None:
             answer = self._execute_module(task_vars=task_vars, wrap_async=bool(self._task.async_val))
         return {**result, **answer}
 
-    def _asked(self, module: str) -> dict[str, Any] | None:
+    def _asked(self) -> dict[str, Any] | None:
         """The agent's answer, or None where the module has to be run. An agent is neither sent nor installed
         for it."""
-        spec = {**options_of.module(module), **_FAIL_ON}
+        spec = {**options_of.module(self.module), **_FAIL_ON}
         checked = ArgumentSpecValidator(spec).validate(dict(self._task.args))
         if checked.error_messages:
             return None  # it reports what is wrong
         given = {name: value for name, value in checked.validated_parameters.items() if value is not None}
-        return self.ask("look", {"module": module, "given": given, "check": bool(self._task.check_mode)})
+        options = {"module": self.module, "given": given, "check": bool(self._task.check_mode)}
+        return self.ask("look", options)

@@ -104,10 +104,14 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
     TRANSFERS_FILES = False
     _supports_async = False
 
+    @property
+    def module(self) -> str:
+        """The module in whose place this is run, whatever name a task calls it by."""
+        return str(getattr(self._task, "resolved_action", None) or self._task.action).rpartition(".")[2]
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         if self._task.async_val and not self._supports_async:
-            module = str(self._task.action).rpartition(".")[2]
-            raise AnsibleActionFail(f"{module}: async is not supported: {_NO_ASYNC}")
+            raise AnsibleActionFail(f"{self.module}: async is not supported: {_NO_ASYNC}")
         result: dict[str, Any] = super().run(tmp, task_vars)
         return result
 

@@ -103,7 +103,7 @@ class Result(NamedTuple):
     of_node: Mapping[str, Sequence[Pair]]
 
 
-#: Of a pair, four fifths of the file
+#: Of a pair: two thirds of the text about it, which no report shows
 _FOR_PEOPLE = (
     *("evidence", "round", "broke", "source", "least_second_of_median"),
     *("forward_gbits", "backward_gbits", "host_forward_gbits", "host_backward_gbits"),

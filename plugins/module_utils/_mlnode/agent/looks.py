@@ -32,10 +32,10 @@ def answer(host: Host, module: str, given: Mapping[str, Any], dry: bool) -> dict
     if module not in MODULES:
         raise ValueError(f"module is {module!r}")
     look: Any = importlib.import_module(f"{__name__.rpartition('.agent.')[0]}.{MODULES[module]}")
-    left_out = schema.argument_spec(look.OPTIONS)
+    spec = schema.argument_spec(look.OPTIONS)
     try:
         options = schema.value(module, Option("dict", suboptions=look.OPTIONS), given)
-        every = {name: options.get(name, about.get("default")) for name, about in left_out.items()}
+        every = {name: options.get(name, about.get("default")) for name, about in spec.items()}
         result: dict[str, Any] = look.answer(host, every, dry)
     except MlnodeError as error:
         return {"changed": False, "failed": True, "msg": paragraphs(f"{module}: {error}")}

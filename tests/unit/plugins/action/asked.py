@@ -37,6 +37,19 @@ KEPT = done(f'{MARK}{{"kept": true}}\n')
 OLD_PYTHON = done("", 1, "mlnode needs Python 3.8 or newer, and /usr/bin/python3 is 3.6")
 
 
+def modules_run(monkeypatch: pytest.MonkeyPatch, action: Any) -> list[dict[str, Any]]:
+    """What modules are run with from now on, in the place of an agent."""
+    calls: list[dict[str, Any]] = []
+
+    def execute(self: Any, **words: Any) -> dict[str, Any]:
+        self._used_interpreter = None
+        calls.append(words)
+        return {"changed": True, "settings": ["of the module"]}
+
+    monkeypatch.setattr(action.ActionModule, "_execute_module", execute)
+    return calls
+
+
 class Node:
     """Answers each command with the next of `answers`.
 
@@ -50,6 +63,7 @@ class Node:
         action: Any,
         *answers: Done,
         piped: bool = True,
+        module: str = "",
         **arguments: Any,
     ) -> None:
         self.answers = [*answers]
@@ -64,7 +78,7 @@ class Node:
         shell = SimpleNamespace(join_path=lambda *parts: "/".join(parts), tmpdir=None)
         self.task = SimpleNamespace(
             args=arguments, async_val=0, check_mode=False, diff=False, tags=["always"], _role=None,
-            action="an action",
+            action=f"mlnode.tuning.{module}" if module else "an action",
         )  # fmt: skip
         self.connection = SimpleNamespace(_shell=shell, transport="ssh")
         self.plugin = action.ActionModule(

@@ -25,6 +25,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     Node,
     answer,
     done,
+    modules_run,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.full import FULL, made
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Runner, put_in_place
@@ -37,23 +38,12 @@ AREA = {"changed": True, "settings": [], "reboot_required": False}
 
 
 def node(monkeypatch: pytest.MonkeyPatch, module: str, *answers: Done, **arguments: Any) -> Node:
-    found = Node(monkeypatch, declare, *answers, **arguments)
-    found.task.action = f"mlnode.tuning.{module}"
-    return found
+    return Node(monkeypatch, declare, *answers, module=module, **arguments)
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What modules were run with."""
-    calls: list[dict[str, Any]] = []
-
-    def execute(self: Any, **words: Any) -> dict[str, Any]:
-        self._used_interpreter = None
-        calls.append(words)
-        return {"changed": True, "settings": ["of the module"]}
-
-    monkeypatch.setattr(declare.ActionModule, "_execute_module", execute)
-    return calls
+    return modules_run(monkeypatch, declare)
 
 
 def test_every_module_of_an_area_is_routed_and_no_other() -> None:

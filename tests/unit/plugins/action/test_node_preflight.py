@@ -16,6 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     Node,
     answer,
     done,
+    modules_run,
 )
 
 CHECK = {
@@ -25,22 +26,12 @@ CHECK = {
 
 
 def node(monkeypatch: pytest.MonkeyPatch, module: str, *answers: Done, **arguments: Any) -> Node:
-    made = Node(monkeypatch, node_preflight, *answers, **arguments)
-    made.task.action = f"mlnode.tuning.{module}"
-    return made
+    return Node(monkeypatch, node_preflight, *answers, module=module, **arguments)
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What modules were run with."""
-    calls: list[dict[str, Any]] = []
-
-    def execute(_self: Any, **words: Any) -> dict[str, Any]:
-        calls.append(words)
-        return {"changed": False, "checks": ["of the module"]}
-
-    monkeypatch.setattr(node_preflight.ActionModule, "_execute_module", execute)
-    return calls
+    return modules_run(monkeypatch, node_preflight)
 
 
 def test_the_agent_looks_in_the_place_of_the_module(
@@ -94,7 +85,7 @@ def test_without_an_answer_the_module_is_run(
 ) -> None:
     asked = node(monkeypatch, "node_topology", first)
 
-    assert asked.run(inventory_hostname="n1")["checks"] == ["of the module"]
+    assert asked.run(inventory_hostname="n1")["settings"] == ["of the module"]
     assert ran == [{"task_vars": {"inventory_hostname": "n1"}, "wrap_async": False}]
     assert asked.ways == ["installed"], "none is sent for a module that has its own files"
 

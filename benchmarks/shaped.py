@@ -15,6 +15,7 @@ from ..plugins.filter.campaign_plan import campaign_plan
 from ..plugins.plugin_utils.campaign import model
 from .campaigns import CAMPAIGN
 from .fleet import Fleet, podman
+from .measure import BenchError
 
 #: Mb/s that leave a container, one that is slow, and one on its way to a certain other: with 20 of them so
 #: little that two cores carry it
@@ -35,6 +36,8 @@ def campaigns(
 ) -> list[dict[str, Any]]:
     """Of each campaign the nodes and paths that it names, and whether they are exactly those."""
     found = podman("inspect", "--format={{.NetworkSettings.IPAddress}}", *made.names).split()
+    if len(found) != len(made.names):
+        raise BenchError(f"{len(found)} of {len(made.names)} containers have an address")
     addresses = dict(zip(made.names, found))
     made.variables = {name: {"campaign_addresses": [own]} for name, own in addresses.items()}
     slow = [made.names[place] for place in _PLACES]
@@ -60,6 +63,8 @@ def bad_paths(addresses: Mapping[str, str], slow: list[str]) -> list[Path]:
         if len(paths) < _PATHS and not {name, peer} & taken:
             paths.append((name, peer))
             taken |= {name, peer}
+    if len(paths) < _PATHS:
+        raise BenchError(f"the plan has {len(paths)} such ways of {_PATHS}")
     return paths
 
 

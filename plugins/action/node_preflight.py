@@ -43,5 +43,7 @@ class ActionModule(AgentAction):
         if checked.error_messages:
             return None  # it reports what is wrong
         given = {name: value for name, value in checked.validated_parameters.items() if value is not None}
-        options = {"module": self.module, "given": given, "check": bool(self._task.check_mode)}
-        return self.ask("look", options)
+        check = bool(self._task.check_mode)
+        # What was begun may go on, and a second start would be refused.
+        begins = given.get("state") == "started" and not check
+        return self.ask("look", {"module": self.module, "given": given, "check": check}, changes=begins)

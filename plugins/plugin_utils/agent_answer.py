@@ -102,9 +102,9 @@ def _count(where: str, value: Any) -> int:
     return int(value)
 
 
-def _seconds(where: str, value: Any) -> float:
+def _number(where: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _wrong(where, "a number of seconds", value)
+        raise _wrong(where, "a number", value)
     return value
 
 
@@ -212,7 +212,7 @@ ANSWERS: Mapping[str, Table] = {
         "failed": Maybe(_flag),
         "msg": Maybe(_text(MESSAGE)),
         # Empty where there is none
-        "pending": Maybe(_fields({"id": Maybe(_id), "words": Maybe(_line), "left": Maybe(_seconds)})),
+        "pending": Maybe(_fields({"id": Maybe(_id), "words": Maybe(_line), "left": Maybe(_number)})),
         "undone": Maybe(_fields({"id": Maybe(_id), "text": Maybe(_line), "stuck": Maybe(_lines)})),
         "padding": Maybe(_text(MOST)),
     },
@@ -223,7 +223,7 @@ ANSWERS: Mapping[str, Table] = {
         "warnings": Maybe(_lines),
         "reboot_required": Maybe(_flag),
         # Empty where nothing waits
-        "confirm": Maybe(_fields({"id": Maybe(_id), "seconds": Maybe(_seconds)})),
+        "confirm": Maybe(_fields({"id": Maybe(_id), "seconds": Maybe(_number)})),
         "not_in_force": Maybe(_lines),
         "risks": Maybe(_line),
     },
@@ -243,7 +243,7 @@ ANSWERS: Mapping[str, Table] = {
         "checks": Maybe(_list(_fields(_CHECK))),
         **dict.fromkeys(("failures", "warnings", "interfaces"), Maybe(_lines)),
         "summary": Maybe(_names(_status, _count)),
-        **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(_seconds)),
+        **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(_number)),
         "done": Maybe(_flag),
         "problem": Maybe(_line),
         "answer": Maybe(_text(MOST)),

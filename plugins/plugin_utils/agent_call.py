@@ -216,7 +216,8 @@ _ADVICE = {
     (True, False): "It was ended while it looked at the node, and nothing was changed: run it again",
     (True, True): (
         "It had begun, so it was not asked again. Where it was stopped it has put back its changes; where it "
-        "was killed, the next run completes what it left. Run it again: a warning says which"
+        "was killed, the next run completes what it left, and says so in a warning; a campaign ends by "
+        "itself. Run it again"
     ),
 }
 

@@ -72,20 +72,30 @@ class Files(Protocol):
 
 
 class Mount(NamedTuple):
-    """A row. point: the folder or file it is mounted over. root: what of its file system is shown there."""
+    """A row. device: MAJOR:MINOR of its file system. point: the folder or file it is mounted over. root: what
+    of its file system is shown there. options: those of the mount and those of the file system."""
 
     number: int
     parent: int
+    device: str
     root: str
     point: str
     kind: str
     source: str
-    read_only: bool
+    options: tuple[str, ...]
     row: int
 
     @property
     def where(self) -> str:
         return f"{TABLE}:{self.row}"
+
+    @property
+    def read_only(self) -> bool:
+        return "ro" in self.options
+
+    def option(self, name: str) -> str:
+        """Text behind `name=`; empty where there is none."""
+        return next((one[len(name) + 1 :] for one in self.options if one.startswith(f"{name}=")), "")
 
     def covers(self, path: str) -> bool:
         return self.point == "/" or path == self.point or path.startswith(f"{self.point}/")
@@ -101,23 +111,17 @@ class Mount(NamedTuple):
 
 
 def parse(text: str) -> Iterator[Mount]:
-    """The rows that matter for /proc and /sys; other lines are skipped."""
+    """All rows; lines of another form are skipped."""
     for row, line in enumerate(text.split("\n"), start=1):
         fields = line.split(" ")
         at = fields.index("-") if "-" in fields[6:] else len(fields)
         if len(fields) < at + 4 or not (fields[0].isdigit() and fields[1].isdigit()):
             continue
-        point = plain(fields[4])
-        if (
-            point != "/"
-            and not point.startswith(tuple(f"{tree}/" for tree in _TREES))
-            and point not in _TREES
-        ):
-            continue
         options = [*fields[5].split(","), *fields[at + 3].split(",")]
         yield Mount(
-            number=int(fields[0]), parent=int(fields[1]), root=plain(fields[3]), point=point,
-            kind=fields[at + 1], source=plain(fields[at + 2]), read_only="ro" in options, row=row,
+            number=int(fields[0]), parent=int(fields[1]), device=fields[2], root=plain(fields[3]),
+            point=plain(fields[4]), kind=fields[at + 1], source=plain(fields[at + 2]), options=tuple(options),
+            row=row,
         )  # fmt: skip
 
 
@@ -228,7 +232,12 @@ def _container(host: Files) -> str:
 
 def _mounts(host: Files) -> tuple[Mount, ...]:
     """Raises HostError; nothing where the table is absent, as in most captured trees."""
-    return host.once("mounts", lambda: tuple(parse(host.text(TABLE))))
+    return host.once("mounts", lambda: tuple(filter(_matters, parse(host.text(TABLE)))))
+
+
+def _matters(mount: Mount) -> bool:
+    """True for what is on the way to /proc and /sys, or in them."""
+    return mount.point in ("/", *_TREES) or mount.point.startswith(tuple(f"{tree}/" for tree in _TREES))
 
 
 def _resolved(host: Files, path: str) -> str:

@@ -90,6 +90,19 @@ def test_without_an_answer_the_module_is_run(
     assert asked.ways == ["installed"], "none is sent for a module that has its own files"
 
 
+@pytest.mark.parametrize(
+    ("state", "check", "runs"), [("started", False, 0), ("started", True, 1), ("collected", False, 1)]
+)
+def test_a_campaign_that_has_begun_is_not_begun_again(
+    monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]], state: str, check: bool, runs: int
+) -> None:
+    asked = node(monkeypatch, "campaign", done("mlnode: begun\n", 137), state=state, id="spring")
+    asked.task.check_mode = check
+
+    assert ("so it was not asked again" in asked.run().get("msg", "")) == (runs == 0)
+    assert len(ran) == runs
+
+
 @pytest.mark.parametrize("wrong", [{"mtu": "large"}, {"no_such_option": 1}, {"peers": {"a": 1}}])
 def test_what_is_wrong_is_said_by_the_module(
     monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]], wrong: dict[str, Any]

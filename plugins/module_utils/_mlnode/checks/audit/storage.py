@@ -9,11 +9,11 @@ from typing import Iterator, Sequence
 
 from ...host import mountinfo
 from ...host.host import Host
+from ...host.mountinfo import Mount
 from ...knobs.storage import kind as storage
 from ...knobs.storage.schema import TYPES
 from ...knobs.summary import grouped
 from ...linux import mounts
-from ...linux.mounts import Mount
 from ...model import values
 from ...model.errors import HostError, listed
 from ...model.setting import Severity, Value
@@ -71,15 +71,14 @@ def _disks(host: Host) -> Iterator[AuditCheck]:
     source = f"{storage.BLOCK}/*/queue"
     try:
         names = [name for name in host.names(storage.BLOCK) if storage.is_meant(host, name, _DISKS)]
-        disks = {name: storage.bus(host, name) for name in names}
-        texts = [(_disk(host, name, bus), name) for name, bus in disks.items()]
-        nvme = [(_scheduler(host, name), name) for name, bus in disks.items() if bus == "nvme"]
+        disks = [(storage.bus(host, name), _scheduler(host, name), name) for name in names]
+        texts = [(_disk(host, *disk), disk[-1]) for disk in disks]
     except HostError as error:
         yield model.unknown(DISKS, str(error), source)
         yield model.unknown(NVME, str(error), source)
         return
     yield model.told(DISKS, "; ".join(grouped(texts)) or "no disk is here", source)
-    schedulers = [pair for pair in nvme if pair[0]]
+    schedulers = [(scheduler, name) for bus, scheduler, name in disks if bus == "nvme" and scheduler]
     if not schedulers:
         yield model.told(NVME, "no NVMe drive with a scheduler is here", source)
     else:
@@ -87,8 +86,8 @@ def _disks(host: Host) -> Iterator[AuditCheck]:
         yield model.judged(NVME, good, "; ".join(grouped(schedulers)), f"{source}/scheduler", "none")
 
 
-def _disk(host: Host, name: str, bus: str) -> str:
-    scheduler, ahead = _scheduler(host, name), _queue(host, name, "read_ahead_kb")
+def _disk(host: Host, bus: str, scheduler: str, name: str) -> str:
+    ahead = _queue(host, name, "read_ahead_kb")
     parts = [
         bus,
         "rotational" if _queue(host, name, "rotational") == "1" else "",
@@ -153,9 +152,9 @@ def _file_systems(host: Host) -> Iterator[AuditCheck]:
     if value.text is None:
         yield model.missing(SPACE, value, mountinfo.TABLE)
         return
-    rows = [*mounts.parse(value.text)]
+    rows = [*mountinfo.parse(value.text)]
     # What is mounted in several places is one file system, shown where it was mounted first.
-    points = {row.number: row.point for row in reversed(rows) if _is_asked(row, rows)}
+    points = {row.device: row.point for row in reversed(rows) if _is_asked(row, rows)}
     seen = [check for point in sorted(points.values()) for check in _file_system(host, point)]
     good = [check for check in seen if check.verdict is Verdict.PASS]
     if not seen:
@@ -171,7 +170,7 @@ def _is_asked(mount: Mount, rows: Sequence[Mount]) -> bool:
     """Only what is local, as is all that its path leads through: statvfs(3) does not return from a mount
     whose server is gone, nor does any walk through one (node_exporter, issue 868)."""
     way = (row.kind for row in rows if row.covers(mount.point))
-    return mount.kind in _LOCAL and "ro" not in mount.options and {*way} <= {*_PASSED}
+    return mount.kind in _LOCAL and not mount.read_only and {*way} <= {*_PASSED}
 
 
 def _file_system(host: Host, point: str) -> Iterator[AuditCheck]:

@@ -74,9 +74,16 @@ def _card(host: Host, subjects: Subjects, address: str) -> Card:
     if not own:
         why = "no field V3 is in it, by which a NIC and its Data Direct are paired"
         raise HostError("read", vpd(address), None, why)
+    unread: HostError | None = None
     for card in subjects.cards:
-        if card.address != address and _identifier(host, card.address) == own:
-            return card
+        try:
+            is_nic = card.device.vendor == _VENDOR and card.address != address
+            if is_nic and _identifier(host, card.address) == own:
+                return card
+        except HostError as error:
+            unread = error
+    if unread is not None:
+        raise unread
     raise UnpairedError(f"no NIC that is judged has its identifier, {own}")
 
 

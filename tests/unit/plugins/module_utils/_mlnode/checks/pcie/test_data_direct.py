@@ -117,6 +117,16 @@ def test_the_kernel_s_own_bits_warn_with_the_parameter_of_rdma_topo(node: Tree) 
     assert advice == f"boot a kernel since 6.15 with pci=config_acs={WORDS} (module boot_params)"
 
 
+def test_a_bridge_without_acs_is_unknown_and_in_no_parameter(node: Tree) -> None:
+    put_config(node, TO_GPU, config("downstream", acs=None))
+    put_config(node, ROOT, config("root port", acs=ACS_BY_KERNEL))
+    found = named(run(node.host, {"acs": "off"}), "acs")
+    assert {one: found[f"PCIe bridge {one}"].verdict for one in (TO_GPU, ROOT)} == {
+        TO_GPU: "unknown", ROOT: "fail",
+    }  # fmt: skip
+    assert TO_GPU not in found[f"PCIe bridge {ROOT}"].advice
+
+
 def test_it_is_pending_with_that_parameter_in_the_menu(node: Tree) -> None:
     put_config(node, TO_DIRECT, config("downstream", acs=ACS_BY_KERNEL))
     for words, verdict in ((WORDS, "pending"), (WORDS.replace("110", "000"), "warn")):
@@ -154,6 +164,12 @@ def test_without_an_identifier_the_pair_is_unknown(node: Tree, data: bytes) -> N
 def test_what_may_not_be_read_is_unknown(node: Tree, file: str) -> None:
     (check,) = named(run(node.refusing({file: errno.EACCES})), "acs").values()
     assert (check.verdict, "EACCES" in check.found) == ("unknown", True)
+
+
+def test_another_nic_that_may_not_be_read_is_not_in_the_way(node: Tree) -> None:
+    other = f"/sys/bus/pci/devices/{OTHER}/vpd"
+    found = named(run(node.refusing({other: errno.EIO})), "acs")
+    assert {check.verdict for check in found.values()} == {"pass"}
 
 
 def test_a_user_reads_no_bits(node: Tree) -> None:

@@ -16,22 +16,14 @@ from typing import Any
 import yaml
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current
 
-#: In the place of plugin_utils/agent_call.py. ansible_remote_tmp of a host is in its own folder, so that this
+#: At the end of plugin_utils/agent_call.py. ansible_remote_tmp of a host is in its own folder, so that this
 #: knows where it runs.
-_STUB = """\
+_STUB = """
+
 import json
 import pathlib
 
-from ansible.plugins.action import ActionBase
-
-
-class NoAnswerError(Exception):
-    pass
-
-
-class AgentAction(ActionBase):
-    TRANSFERS_FILES = False
-
+class AgentAction(AgentAction):
     def call(self, name, options, interpreter="", changes=False, of_bare=None):
         host = pathlib.Path(self.get_shell_option("remote_tmp")).parent
         with open(host / "asked", "a") as stream:
@@ -71,8 +63,10 @@ class Site:
             (collection / name).symlink_to(ROOT / name)
         for path in (ROOT / "plugins/plugin_utils").glob("*.py"):
             (utils / path.name).symlink_to(path)
-        (utils / "agent_call.py").unlink()
-        (utils / "agent_call.py").write_text(_STUB, encoding="utf-8")
+        call = utils / "agent_call.py"
+        real = call.read_text(encoding="utf-8")
+        call.unlink()
+        call.write_text(f"{real}{_STUB}", encoding="utf-8")
 
     def host(self, name: str, answers: dict[str, Any], *groups: str, **variables: Any) -> None:
         (self.folder / name).mkdir()

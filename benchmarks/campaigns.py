@@ -16,7 +16,6 @@ from ..plugins.filter.campaign_plan import campaign_plan
 from ..plugins.module_utils._mlnode.checks.campaign import tcp
 from ..plugins.module_utils._mlnode.checks.campaign.kind import End, Part, Rail
 from ..plugins.module_utils._mlnode.linux.iperf3 import Measured
-from ..plugins.plugin_utils.campaign import model
 from . import measure, simulated
 from .fleet import PLAYS, ROOT, Fleet, podman
 from .measure import BenchError
@@ -119,10 +118,11 @@ def inventory(folder: pathlib.Path, count: int, rails: int) -> pathlib.Path:
         for number in range(count)
     }
     plan = campaign_plan(addresses, rounds=_ROUNDS)
-    for name, slots in model.slots_of(plan["slots"]).items():
+    for name, slots in plan["slots"].items():
         answer = {
             "kernel": "6.12.0", "declarations": {"node": "0123456789abcdef"}, "rails": [_RAIL] * rails,
-            "slots": [one for slot in slots if not slot["serves"] for one in _measured(slot)], "served": [],
+            "slots": [one for slot in json.loads(slots) if not slot["serves"] for one in _measured(slot)],
+            "served": [],
             "contained": f"mlnode-campaign-{name}.scope",
         }  # fmt: skip
         _write(

@@ -77,7 +77,6 @@ _value:
 """
 
 import datetime as dt
-import json
 from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
@@ -112,8 +111,8 @@ def campaign_report(
     })  # fmt: skip
     return {
         # As a text, as a controller keeps it until the end of a play.
-        "document": json.dumps(whole, separators=(",", ":")),
-        "table": table.lines(whole),
+        "document": document.text(whole, judged),
+        "table": table.lines(whole, judged.samples),
         "success": document.is_success(whole),
         "again": schedule.as_texts(schedule.second(plan, judged)),
     }

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import judge, schedule
@@ -31,10 +31,10 @@ class Outcome(NamedTuple):
 
 def run(slow: float, bad: float, rounds: int, seed: int, nodes: int = 1024) -> Outcome:
     real, plan = fleet.made(nodes, slow, bad, rounds, seed)
-    first = Stage(plan["slots"], real.answers(plan["slots"]))
+    first = _stage(real, plan)
     judged = judge.judge("tcp", plan["nodes"], first)
     again = schedule.second(plan, judged)
-    after = judge.judge("tcp", plan["nodes"], first, Stage(again["slots"], real.answers(again["slots"])))
+    after = judge.judge("tcp", plan["nodes"], first, _stage(real, again))
     named, named_again = ({name for name, _rail in one.blame.slow} for one in (judged, after))
     return Outcome(
         {*real.slow} - named,
@@ -44,6 +44,10 @@ def run(slow: float, bad: float, rounds: int, seed: int, nodes: int = 1024) -> O
         after,
         real,
     )
+
+
+def _stage(real: fleet.Fleet, plan: dict[str, Any]) -> Stage:
+    return Stage(schedule.as_texts(plan)["slots"], real.answers(plan["slots"]))
 
 
 @pytest.mark.parametrize(("slow", "bad", "rounds", "most"), [(0.05, 0.04, 12, 0.2), (0.02, 0.01, 8, 0.1)])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +29,8 @@ _DIGITS = 4
 
 
 def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
-    """about: what the campaign was: id, started, ended, rounds, seed, duration_seconds and streams."""
+    """All but the pairs. about: what the campaign was: id, started, ended, rounds, seed, duration_seconds and
+    streams."""
     return {
         "format": FORMAT,
         "mlnode": VERSION,
@@ -40,8 +42,22 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
         "nodes": [_node(judged, name) for name in judged.leaves],
         "paths": [_path(pair, certainty) for pair, certainty in judged.paths],
         "leaf_paths": [_leaf_path(one) for one in judged.leaf_paths],
-        "pairs": [_pair(judged.kind, sample) for sample in judged.samples],
     }
+
+
+def text(document: Mapping[str, Any], judged: Judged) -> str:
+    """The whole as JSON. Of a large fleet the pairs are most of it, and take ten times as much as
+    dictionaries, so that there is one at a time."""
+    parts = [_json(document)[:-1], ',"pairs":[']
+    for sample in judged.samples:
+        parts += [_json(_pair(judged.kind, sample)), ","]
+    if judged.samples:
+        parts.pop()
+    return "".join([*parts, "]}"])
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _counts(judged: Judged) -> dict[str, dict[str, int]]:

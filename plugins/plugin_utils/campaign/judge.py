@@ -6,6 +6,7 @@ fleet.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,17 +30,16 @@ _SILENT = "no answer was collected"
 
 
 class Stage(NamedTuple):
-    """Part of a campaign. slots: node → its slots, as the node has them. answers: node → the JSON that it
-    answered. reasons: node → why it did not, or not to the end."""
+    """Part of a campaign. slots: node → JSON of its slots, as the node has them. answers: node → the JSON
+    that it answered. reasons: node → why it did not, or not to the end."""
 
-    slots: Mapping[str, Sequence[Mapping[str, Any]]]
+    slots: Mapping[str, str]
     answers: Mapping[str, str]
     reasons: Mapping[str, str] = {}
 
 
 def stage(slots: Mapping[str, str], started: Mapping[str, Any], collected: Mapping[str, Any]) -> Stage:
-    """From the slots of a plan, which are JSON, and the results of the module campaign on all nodes. Raises
-    ValueError."""
+    """From the slots of a plan, which are JSON, and the results of the module campaign on all nodes."""
     answers, reasons = {}, {}
     for name in slots:
         begin, end = (results.get(name) or {} for results in (started, collected))
@@ -49,7 +49,7 @@ def stage(slots: Mapping[str, str], started: Mapping[str, Any], collected: Mappi
         reason = refused or end.get("problem") or end.get("msg")
         if reason:
             reasons[name] = printable(" ".join(str(reason).split()))
-    return Stage(model.slots_of(slots), answers, reasons)
+    return Stage(slots, answers, reasons)
 
 
 class Coverage(NamedTuple):
@@ -209,7 +209,7 @@ def _samples(
 ) -> Iterator[Sample]:
     """One for each slot of each node that measures, with a result or the reason for its absence."""
     for name, slots in stage.slots.items():
-        for slot in slots:
+        for slot in json.loads(slots):
             peer = str(slot["peer"])
             for rail in () if slot["serves"] else range(len(slot["rails"])):
                 place = (int(slot["round"]), rail)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,11 +16,6 @@ End = tuple[str, int]
 
 #: From the worst on. A campaign without any result is unknown, too.
 ORDER = (*BAD, Verdict.PASS)
-
-
-def slots_of(texts: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """Slots of each node of a plan, which has them as JSON. Raises ValueError."""
-    return {name: json.loads(text) for name, text in texts.items()}
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:

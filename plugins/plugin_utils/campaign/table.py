@@ -13,6 +13,7 @@ from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few
 from . import model
+from .model import End, Sample
 
 #: As many findings as people read; the document has all of them
 MOST = 40
@@ -26,9 +27,10 @@ Row = tuple[str, str, str]
 _TITLES = ("VERDICT", "WHAT", "WHY")
 
 
-def lines(document: Mapping[str, Any]) -> list[str]:
+def lines(document: Mapping[str, Any], samples: Sequence[Sample]) -> list[str]:
     """A table of all nodes and paths that are not pass, then the fleet and the coverage."""
-    rows = [*_nodes(document), *_leaf_paths(document), *_paths(document), *_doubtful(document)]
+    rows = [*_nodes(document), *_leaf_paths(document)]
+    rows += [*_paths(document, samples), *_doubtful(document, samples)]
     return [*aligned(rows), *(printable(line) for line in _sums(document))]
 
 
@@ -65,14 +67,14 @@ def _leaf_paths(document: Mapping[str, Any]) -> Iterator[Row]:
         yield _word(way), f"paths {' - '.join(way['leaves'])}{rail}", why
 
 
-def _paths(document: Mapping[str, Any]) -> Iterator[Row]:
+def _paths(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[Row]:
     """Without those that a finding about two leaves has."""
     leaves = {node["name"]: node["leaf"] for node in document["nodes"]}
     told = {(frozenset(way["leaves"]), way["rail"], way["verdict"]) for way in document["leaf_paths"]}
     reasons: dict[Any, str] = {}
-    for pair in document["pairs"]:
-        if pair["verdict"] == "fail":
-            reasons.setdefault(_key(pair["ends"]), pair["reason"])
+    for sample in samples:
+        if sample.verdict is Verdict.FAIL:
+            reasons.setdefault(_key(sample.ends), sample.reason)
     many = any(len(node["rails"]) > 1 for node in document["nodes"])
     for path in document["paths"]:
         one, other = path["ends"]
@@ -80,21 +82,21 @@ def _paths(document: Mapping[str, Any]) -> Iterator[Row]:
         if (between, one["rail"], path["verdict"]) in told:
             continue
         rail = f" rail {one['rail']}" if many else ""
-        yield _word(path), f"path {one['node']} - {other['node']}{rail}", reasons.get(_key(path["ends"]), "")
+        why = reasons.get(_key([(end["node"], end["rail"]) for end in path["ends"]]), "")
+        yield _word(path), f"path {one['node']} - {other['node']}{rail}", why
 
 
-def _doubtful(document: Mapping[str, Any]) -> Iterator[Row]:
+def _doubtful(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[Row]:
     """Pairs without a result, and those with a warning: one line for each reason, of which many may have the
     same one. Those of nodes that have not taken part are said with the node."""
     names: dict[tuple[str, str], list[str]] = {}
     absent = {node["name"] for node in document["nodes"] if node["reason"]}
-    known = {_key(pair["ends"]) for pair in document["pairs"] if pair["verdict"] != "unknown"}
-    for pair in document["pairs"]:
-        taking = absent.isdisjoint(end["node"] for end in pair["ends"])
-        is_lost = taking and _key(pair["ends"]) not in known
-        if not pair["second_look"] and (is_lost or pair["verdict"] == "warn"):
-            place = (pair["verdict"], pair["reason"])
-            names.setdefault(place, []).append(" - ".join(end["node"] for end in pair["ends"]))
+    known = {_key(sample.ends) for sample in samples if sample.verdict is not Verdict.UNKNOWN}
+    for sample in samples:
+        is_lost = absent.isdisjoint(sample.nodes) and _key(sample.ends) not in known
+        if not sample.again and (is_lost or sample.verdict is Verdict.WARN):
+            place = (str(sample.verdict), sample.reason)
+            names.setdefault(place, []).append(" - ".join(sample.nodes))
     for (verdict, reason), pairs in names.items():
         yield verdict, f"pair {pairs[0]}" + (f" and {len(pairs) - 1} more" if pairs[1:] else ""), reason
 
@@ -105,8 +107,8 @@ def _word(finding: Mapping[str, Any]) -> str:
     )
 
 
-def _key(ends: Sequence[Mapping[str, Any]]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted((end["node"], end["rail"]) for end in ends))
+def _key(ends: Sequence[End]) -> tuple[End, ...]:
+    return tuple(sorted(ends))
 
 
 def _sums(document: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,6 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
 from ansible_collections.mlnode.tuning.plugins.filter.effect_report import effect_report
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import model
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schema/effect.schema.json").read_text("utf-8"))
 ABOUT = {
@@ -21,7 +20,7 @@ ABOUT = {
     "duration_seconds": 4,
 }  # fmt: skip
 PLAN = campaign_plan({name: [f"10.0.0.{number}"] for number, name in enumerate("abcd", 1)}, rounds=1)
-SLOTS = model.slots_of(PLAN["slots"])
+SLOTS = {name: json.loads(own) for name, own in PLAN["slots"].items()}
 
 NAME = "bandwidth between two nodes, mean of both directions"
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.filter import campaign_plan, campaign_report
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import model
 
 #: Of the payload of a port of 100 Gb/s
 GBITS = 98.0
@@ -60,11 +59,11 @@ def campaign(
         name: {
             "answer": json.dumps({
                 "kernel": kernel, "declarations": {"node": "0123456789abcdef"}, "rails": [rail], "served": [],
-                "slots": [slot(name, one) for one in slots if not one["serves"]],
+                "slots": [slot(name, one) for one in json.loads(slots) if not one["serves"]],
             }),
             "problem": "",
         }
-        for name, slots in model.slots_of(plan["slots"]).items() if name not in silent
+        for name, slots in plan["slots"].items() if name not in silent
     }  # fmt: skip
     begin = dt.datetime(2026, 11, day, 3, 0, tzinfo=dt.timezone.utc)
     about = {"id": begin.strftime("%Y%m%d-%H%M%S"), "begin": begin.timestamp(), "duration": 4, "streams": 4}

@@ -170,18 +170,23 @@ def test_a_process_that_is_killed_at_any_time(work: Callable[[Node], object], fo
     probe = copied(template, "probe")
     begin = time.monotonic()
     work(probe)
-    longest = time.monotonic() - begin
+    window = time.monotonic() - begin
     after = probe.tuned()
     known = [original, before, after, *on_the_way(copied(template, "on-the-way"))]
     chance = random.Random(20)
-    killed = 0
-    for turn in range(KILLS * EFFORT // len(WORKS)):
+    turns = KILLS * EFFORT // len(WORKS)
+    killed = turn = 0
+    while turn < turns or (killed <= 2 and turn < 10 * turns):
+        turn += 1
         machine = copied(template, f"turn-{turn}")
         child = start(partial(work, machine))
-        time.sleep(chance.uniform(0, longest))
+        time.sleep(chance.uniform(0, window))
         os.kill(child, signal.SIGKILL)
         _pid, status = os.waitpid(child, 0)
-        killed += os.WIFSIGNALED(status)
+        # A busy machine sleeps longer than asked for, and works at another pace than before.
+        was_cut = os.WIFSIGNALED(status)
+        window *= 1.2 if was_cut else 0.8
+        killed += was_cut
         TRIED["SIGKILL"] += 1
         where = f"turn {turn}"
         assert_whole(machine, *known, where=where)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.linux import perftest
-from mlnode.linux.perftest import Outcome, Request
+from mlnode.linux.perftest import Latency, Outcome, Request
 from mlnode.model.errors import HostError
 from mlnode.model.record import replace
 
@@ -240,3 +240,11 @@ def test_a_server_that_never_ends_is_ended(tmp_path: pathlib.Path, monkeypatch: 
     while runs(pid):
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_what_ib_write_lat_has_printed_between_soft_roce_devices() -> None:
+    found, header = perftest.latency(says.SEEN_LATENCY), perftest.header(says.SEEN_LATENCY)
+
+    assert found == Latency(2, 2000, 549.43, 91961.12, 7673.72, 9804.11, 5933.66, 50178.58, 89221.45)
+    assert header is not None
+    assert (header.device, header.mtu, [*map(str, header.gids)]) == ("rxe0", 1024, ["10.9.0.2", "10.9.0.1"])

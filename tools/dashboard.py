@@ -16,6 +16,7 @@ from grafana_foundation_sdk.models.dashboard import (
     Dashboard,
     DataSourceRef,
     DataTransformerConfig,
+    DynamicConfigValue,
     GridPos,
     Threshold,
     ThresholdsMode,
@@ -34,6 +35,11 @@ Panel = stat.Panel | table.Panel | timeseries.Panel
 One = TypeVar("One", stat.Panel, table.Panel, timeseries.Panel)
 #: Column, line, width and height, in a grid of 24 columns
 Place = tuple[int, int, int, int]
+
+#: Column → its width in pixels, where values are short: the others share what is left
+NARROW = {"job": 110, "area": 90, "status": 130, "author": 80, "nodes": 70}
+#: Legend of what an alert compares with
+LIMIT = "limit"
 
 
 def _query(expression: str, name: str = "A", legend: str = "") -> prometheus.Dataquery:
@@ -59,15 +65,25 @@ def single(
     return _placed(panel, title, about, place)
 
 
-def rows(title: str, about: str, place: Place, expression: str) -> table.Panel:
-    """A table of now, with a column for each label, and the value as the number of nodes."""
+def rows(title: str, about: str, place: Place, expression: str, labels: Sequence[str]) -> table.Panel:
+    """A table of now, with a column for each of these labels, and the value as the number of nodes."""
+    columns = [*labels, "Value"]
     shown = {
         "excludeByName": {"Time": True, "__name__": True},
+        "indexByName": {name: number for number, name in enumerate(columns)},
         "renameByName": {"Value": "nodes"},
     }
     panel = table.Panel().with_target(_query(expression).instant().format(PromQueryFormat.TABLE))
     panel.with_transformation(DataTransformerConfig(id_val="organize", options=shown))
+    for name in (*labels, "nodes"):
+        if name in NARROW:
+            panel.override_by_name(name, [DynamicConfigValue("custom.width", NARROW[name])])
     return _placed(panel, title, about, place)
+
+
+def most(series: str) -> str:
+    """The five with the highest value in the time that is looked at: the same at each point of a line."""
+    return f"{series} and topk(5, max_over_time({series}[$__range] @ end()))"
 
 
 def lines(
@@ -80,6 +96,16 @@ def lines(
 ) -> timeseries.Panel:
     """Lines over time. queries: legend → expression."""
     panel = timeseries.Panel().unit(unit)
+    if unit == "short":
+        panel.decimals(0)
+    if LIMIT in queries:
+        panel.override_by_name(
+            LIMIT,
+            [
+                DynamicConfigValue("color", {"mode": "fixed", "fixedColor": "red"}),
+                DynamicConfigValue("custom.lineStyle", {"fill": "dash", "dash": [10, 10]}),
+            ],
+        )
     for name, (legend, expression) in zip("AB", queries.items()):
         panel.with_target(_query(expression, name, legend).range())
     if stacked:
@@ -128,64 +154,68 @@ def panels() -> Sequence[Panel]:
         rows(
             "Drift by cause",
             "One row for one cause, and on how many nodes it is.",
-            (0, 4, 16, 12),
+            (0, 4, 24, 10),
             f"sort_desc(job_area_setting_cause_status:mlnode_drift:count{{{OF_JOB}}})",
+            ("setting", "cause", "status", "area", "job"),
         ),
         rows(
             "Declarations",
             "Digests of what nodes declare: nodes of one group have the same.",
-            (16, 4, 8, 4),
+            (0, 14, 10, 6),
             f"sort_desc(count by (job, digest, author) (mlnode_declaration_info{{{OF_JOB}}}))",
+            ("job", "digest", "author"),
         ),
         rows(
             "Versions",
             "Versions of the agent.",
-            (16, 8, 8, 4),
+            (10, 14, 7, 6),
             f"sort_desc(count by (job, version) (mlnode_build_info{{{OF_JOB}}}))",
+            ("job", "version"),
         ),
         rows(
             "Pulls",
             "What the last pull came to on nodes that fetch their declaration from a web server.",
-            (16, 12, 8, 4),
+            (17, 14, 7, 6),
             f"sort_desc(count by (job, verdict) (mlnode_pull_success_timestamp_seconds{{{OF_JOB}}}))",
+            ("job", "verdict"),
         ),
         lines(
             "Drifted settings",
             "By area.",
-            (0, 16, 12, 8),
+            (0, 20, 12, 8),
             {"{{area}}": f'sum by (area) (job_area_state:mlnode_settings:sum{{{OF_JOB},state="drifted"}})'},
             stacked=True,
         ),
         lines(
             "Corrections per day",
             "Settings that runs have put back.",
-            (12, 16, 12, 8),
+            (12, 20, 12, 8),
             {"{{job}}": f"sum by (job) (increase(mlnode_corrections_total{{{OF_JOB}}}[1d]))"},
         ),
         lines(
             "Pause frames",
-            "Of the NIC of each node with the most.",
-            (0, 24, 8, 8),
+            "The five nodes with the most, each with the NIC that has the most of them.",
+            (0, 28, 8, 8),
             {
-                "{{instance}} {{device}}": f"topk(10, mlnode_nic_pause_frames_per_second{{{OF_JOB}}})",
-                "limit": "mlnode:config_pause_frames:rate",
+                "{{instance}} {{device}}": most(f"mlnode_nic_pause_frames_per_second{{{OF_JOB}}}"),
+                LIMIT: "mlnode:config_pause_frames:rate",
             },
         ),
         lines(
             "Imbalance of RDMA ports",
-            "Difference of what the ports of a node send, as a share of the busiest.",
-            (8, 24, 8, 8),
+            "The five nodes whose ports differ most in what they send, as a share of the busiest.",
+            (8, 28, 8, 8),
             {
-                "{{instance}}": f"topk(10, instance:mlnode_port_imbalance:ratio{{{OF_JOB}}})",
-                "limit": "mlnode:config_port_imbalance:ratio",
+                "{{instance}}": most(f"instance:mlnode_port_imbalance:ratio{{{OF_JOB}}}"),
+                LIMIT: "mlnode:config_port_imbalance:ratio",
             },
             unit="percentunit",
         ),
         lines(
             "Duration of a check",
-            "The slowest nodes.",
-            (16, 24, 8, 8),
-            {"{{instance}}": f"topk(10, mlnode_check_duration_seconds{{{OF_JOB}}})"},
+            "The five slowest nodes.",
+            (16, 28, 8, 8),
+            {"{{instance}}": most(f"mlnode_check_duration_seconds{{{OF_JOB}}}")},
             unit="s",
         ),
     )

@@ -15,7 +15,7 @@ from typing import Any, Sequence
 
 from ..engine import declared, digests, lock
 from ..engine.judge import waits_for_boot
-from ..engine.kind import AGENT_ROW, Row
+from ..engine.kind import AGENT_ROW, Row, Spec
 from ..engine.origin import Origin
 from ..engine.origin_paths import is_known
 from ..host.host import Host
@@ -263,7 +263,9 @@ def _declaration(host: Host) -> tuple[str, str]:
     """The digest, and `mlnode` or `other`, where a file is not as a run on this node has left it."""
     try:
         items = declared.load_all(host)
-        kinds = {f"{item.name} {kind}": spec for item in items for kind, spec in item.kinds.items()}
+        kinds = {
+            f"{item.name} {kind}": _shared(kind, spec) for item in items for kind, spec in item.kinds.items()
+        }
         digest = digests.digests({"all": kinds}).get("all", "")
         entries = {entry["file"]: entry for entry in Origin.load(host).entries() if "file" in entry}
         own = all(
@@ -272,6 +274,11 @@ def _declaration(host: Host) -> tuple[str, str]:
         return digest, "mlnode" if own else "other"
     except (MlnodeError, UntrustedError):
         return "unreadable", "unknown"
+
+
+def _shared(kind: str, spec: Spec) -> Spec:
+    """Without the name by which a node that pulls knows itself: nodes of one group have one digest."""
+    return {**spec, "node": None} if kind == pulling.KIND else spec
 
 
 def _expiry(exceptions: Sequence[Waiver]) -> Family:

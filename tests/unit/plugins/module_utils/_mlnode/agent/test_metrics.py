@@ -126,6 +126,17 @@ def test_an_edited_declaration_is_not_that_of_a_run(node: nodes.Node) -> None:
     assert drift(found) == {"vm.swappiness": ("unknown", "drifted")}
 
 
+def test_nodes_that_pull_have_one_digest_whatever_their_names(node: nodes.Node) -> None:
+    def info(name: str, url: str) -> list[str]:
+        pulling = {"url": url, "node": name, "signers": ["ssh-ed25519 AAAA"]}
+        node.put(declared.path_of("other"), declared.render(Declaration("other", {"pull": pulling})).decode())
+        return [one for one in export(node) if one.startswith("mlnode_declaration_info")]
+
+    [first] = info("gpu001.example", "http://config.example")
+    assert info("gpu002.example", "http://config.example") == [first]
+    assert info("gpu001.example", "http://other.example") != [first]
+
+
 def _row(area: str, number: int, status: Status, severity: Severity = Severity.LOW) -> Row:
     setting = Setting(area, f"{area}.{number}", "/x", "1", "1")
     reading = Reading("/x", Value(text="0"), Boot(Value(text="1")))

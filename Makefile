@@ -76,8 +76,9 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
 test: envs ## every gate, as CI runs them; goes on where one fails, and names those that did
-	@# The scenarios wait for their containers half of the time; what is made beside them leaves the machine alone.
-	$(call steps,$(IN_CONTAINERS) -- $(LINT) sanity unit-oldest unit-node -- pytest)
+	@# The scenarios and the tests of this machine wait half of the time, and go one after the other, as they change
+	@# it; what is made beside them leaves it alone.
+	$(call steps,$(IN_CONTAINERS) system -- $(LINT) sanity unit-oldest unit-node pytest)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own
@@ -264,13 +265,14 @@ changelog-lint: env-test
 	$(call step,antsibull-changelog)
 	$(in_test) antsibull-changelog lint
 
-# What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test.
+# What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test, with all of their values: an
+# ansible-core that takes one of them for another one is not known.
 ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/ plugin_utils/) \
     $(wildcard tests/unit/plugins/module_utils/test_*.py) tests/unit/test_interfaces.py
 .PHONY: unit-oldest
 unit-oldest: env-oldest
 	$(call step,unit tests on the oldest supported ansible-core)
-	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" TMPDIR=$(RAM) pytest -q --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
+	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" TMPDIR=$(RAM) pytest -q --once --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
 # type behind every method call, so this is what catches the newer ones. Values, which no Python takes for others, are
@@ -284,9 +286,15 @@ unit-node: env-node
 
 .PHONY: pytest
 pytest: env-test
-	$(call step,unit and system tests with coverage)
-	@# A file stays with one process, and only tests/system/test_this_machine.py changes the machine.
-	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder --durations=10 \
-	    --cov --cov-report=term $(ARGS)
+	$(call step,unit tests with coverage)
+	@# A file stays with one process.
+	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
+	    --cov --cov-report=term tests/unit tests/simulation tests/robustness $(ARGS)
+
+.PHONY: system
+system: env-test
+	$(call step,tests of this machine and of network namespaces on it)
+	@# Only test_this_machine.py changes the machine.
+	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 tests/system $(ARGS)
 
 -include tests/lab/lab.mk

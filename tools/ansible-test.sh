@@ -94,5 +94,7 @@ sanity() {
 # Without a version it takes each that is installed.
 sanity --python "$local_version" "$@"
 if [ -n "$oldest" ] && [ $# -eq 0 ]; then
-    sanity --python "$oldest_version" --test compile --test import
+    sanity --python "$oldest_version" --test compile
+    # The modules import the library, which `make unit-node` runs on a still older one.
+    sanity --python "$oldest_version" --test import plugins/modules/
 fi

@@ -111,12 +111,13 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     assert code == 0, lines
     assert lines[-1] == "==== 7 passed in 1.23s ===="
     every = gates(lines)
-    assert "--cov" in every[-1]
     for scenario in SCENARIOS:
         assert any(f"molecule test -s {scenario}" in call for call in every), scenario
     scripts = ("ansible-test.sh", "ee-lint.sh")
     for begin in ("ruff", "mypy", "reuse", "python tools/words.py", "sphinx-build", *scripts, "pytest -q"):
         assert any(call.startswith(begin) for call in every), begin
+    for part in ("--cov", "tests/system"):
+        assert any(part in call for call in every), part
 
     code, lines = run(checkout, "make", "test", failing="vermin default ansible-test.sh --cov")
 
@@ -213,13 +214,13 @@ def test_the_slowest_tests_are_the_last_that_make_prints(checkout: pathlib.Path)
     code, lines = run(checkout, "make", "test")
     assert code == 0, lines
     assert "--- the slowest tests of pytest:" in lines
-    listed = [f"    {11 - at}.00s call     3.py::test_{at}[a = b]" for at in range(1, 11)]
+    listed = [f"    {11 - at}.00s call     2.py::test_{at}[a = b]" for at in range(1, 11)]
     assert lines[-11:] == ["    ==== slowest 10 durations ====", *listed]
 
 
 def test_ci_ends_with_the_slowest_tests_of_both_parts(checkout: pathlib.Path) -> None:
     put(checkout / ".venv-test/bin/pytest", SLOW)
-    parts = ["3.py", "tests/lab.py"]
+    parts = ["2.py", "tests/lab.py"]
     blocks = [
         [
             "==== slowest 10 durations ====",
@@ -230,16 +231,16 @@ def test_ci_ends_with_the_slowest_tests_of_both_parts(checkout: pathlib.Path) ->
     (checkout / "tests/lab/lab.mk").write_text(LAB.replace("pytest tests/lab", "pytest -v tests/lab"))
 
     code, lines = run(checkout, ".ci/run")
-    assert (code, lines[-22:]) == (0, [*blocks[0], *blocks[1]])
+    assert (code, lines[-33:]) == (0, [*blocks[0], *blocks[0], *blocks[1]])
 
     code, lines = run(checkout, ".ci/run", failing="tests/lab")
     assert code == 2
-    assert lines[-24:-2] == [*blocks[0], *blocks[1]]
+    assert lines[-35:-2] == [*blocks[0], *blocks[0], *blocks[1]]
     assert last(lines, 2) == ["==> make test-lab: the lab", "==== 1 failed, 6 passed in 1.23s ===="]
 
     code, lines = run(checkout, ".ci/run", failing="--cov")
     assert code == 2
-    assert lines[-13:-2] == blocks[0]
+    assert lines[-24:-2] == [*blocks[0], *blocks[0]]
     assert last(lines, 2) == ["==> make test: failed: pytest", "==== 1 failed, 6 passed in 1.23s ===="]
 
 

@@ -54,7 +54,11 @@ def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
     folders: what was found to be a folder and no link, which is not looked at twice.
     """
     here, links = root, 0
-    todo = [part for part in path.split("/") if part not in ("", ".")]
+    folder, _slash, name = path.rpartition("/")
+    if root + folder in folders and name not in ("", ".", ".."):
+        here, todo = root + folder, [name]
+    else:
+        todo = [part for part in path.split("/") if part not in ("", ".")]
     while todo:
         part = todo.pop(0)
         if part == "..":

@@ -297,3 +297,26 @@ def test_a_failed_apply_forgets_what_it_found(machine: Machine) -> None:
     machine.put(SWAPPINESS, "42\n")  # the operator's own new value is the one to come back to
     engine.apply(machine, request(10))
     assert Origin.load(machine).value_of(SWAPPINESS) == "42"
+
+
+def test_an_entry_of_a_file_says_whether_it_was_there(machine: Machine) -> None:
+    machine.put("/etc/nccl.conf", "NCCL_DEBUG=WARN\n")
+
+    found = [origin.file_entry(machine, path)["value"] for path in ("/etc/nccl.conf", "/etc/other.conf")]
+
+    assert found == ["present", "absent"]
+
+
+def test_a_module_stays_where_that_is_asked_for() -> None:
+    assert origin.module_entry("x", stays=True)["stays"]
+    assert "stays" not in origin.module_entry("x")
+
+
+def test_what_a_killed_run_has_left_of_the_store_goes(machine: Machine) -> None:
+    folder, name = os.path.split(origin.PATH)
+    left = f"{folder}/.{name}.mlnode-tmp"
+    machine.put(left, '{"format": 1, "entr')
+
+    origin.complete(machine)
+
+    assert not machine.exists(left)

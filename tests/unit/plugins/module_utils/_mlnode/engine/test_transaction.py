@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.engine import engine, handlers, origin, transaction
+from mlnode.engine.kind import AGENT_PENDING
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import (
     FileWrite,
@@ -25,7 +26,7 @@ from mlnode.engine.steps import (
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.model.errors import HostError, MlnodeError, TransactionError
+from mlnode.model.errors import HostError, MlnodeError, RefusedError, TransactionError
 from mlnode.model.setting import KnobFile, Marker, Unit, Write
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -483,3 +484,13 @@ def test_what_tries_once_more_stays_where_something_is_stuck(machine: Machine, s
 
     assert machine.exists(program) is stuck
     assert machine.now(SWAPPINESS) == ("10" if stuck else "60")
+
+
+def test_where_nothing_is_confirmed_a_change_that_waits_is_left_to_the_agent(machine: Machine) -> None:
+    # Without the driver that has the agent's state below this path
+    host = Host(machine.root)
+    transaction.FOR_GOOD.refuse_while_pending(host)
+    machine.put(AGENT_PENDING, "a change of eth0 waits for 30 s")
+
+    with pytest.raises(RefusedError, match="eth0 waits for 30 s"):
+        transaction.FOR_GOOD.refuse_while_pending(host)

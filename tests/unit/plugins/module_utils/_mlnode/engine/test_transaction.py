@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from mlnode.engine.steps import (
     kernel_writes,
     single,
 )
+from mlnode.host import places
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.knobs.sysctl import kind as sysctl
@@ -487,10 +489,10 @@ def test_what_tries_once_more_stays_where_something_is_stuck(machine: Machine, s
 
 
 def test_where_nothing_is_confirmed_a_change_that_waits_is_left_to_the_agent(machine: Machine) -> None:
-    # Without the driver that has the agent's state below this path
-    host = Host(machine.root)
+    said = [b"", b"a change of eth0 waits for 30 s"]
+    agent = SimpleNamespace(read=lambda _host, path: said.pop(0) if path == AGENT_PENDING else b"")
+    host = Host(machine.root, {places.AGENT: lambda: agent})
     transaction.FOR_GOOD.refuse_while_pending(host)
-    machine.put(AGENT_PENDING, "a change of eth0 waits for 30 s")
 
     with pytest.raises(RefusedError, match="eth0 waits for 30 s"):
         transaction.FOR_GOOD.refuse_while_pending(host)

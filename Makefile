@@ -76,9 +76,9 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
 test: envs ## every gate, as CI runs them; goes on where one fails, and names those that did
-	@# The scenarios and the tests of this machine wait half of the time, and go one after the other, as they change
-	@# it; what is made beside them leaves it alone.
-	$(call steps,$(IN_CONTAINERS) system -- $(LINT) sanity unit-oldest unit-node pytest)
+	@# Scenarios and system tests wait half of the time; what is made beside them leaves the machine alone. Nothing goes
+	@# beside the test that tunes it, as some look at it.
+	$(call steps,$(IN_CONTAINERS) system -- $(LINT) sanity unit-oldest unit-node pytest -- machine)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own
@@ -265,8 +265,8 @@ changelog-lint: env-test
 	$(call step,antsibull-changelog)
 	$(in_test) antsibull-changelog lint
 
-# What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test, with all of their values: an
-# ansible-core that takes one of them for another one is not known.
+# What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test with all of their values, of which
+# each test has the first here: no ansible-core is known that treats them differently.
 ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/ plugin_utils/) \
     $(wildcard tests/unit/plugins/module_utils/test_*.py) tests/unit/test_interfaces.py
 .PHONY: unit-oldest
@@ -291,10 +291,16 @@ pytest: env-test
 	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
 	    --cov --cov-report=term tests/unit tests/simulation tests/robustness $(ARGS)
 
+MACHINE_TESTS := tests/system/test_this_machine.py
 .PHONY: system
 system: env-test
-	$(call step,tests of this machine and of network namespaces on it)
-	@# Only test_this_machine.py changes the machine.
-	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 tests/system $(ARGS)
+	$(call step,tests in network namespaces and with programs of this machine)
+	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
+	    tests/system --ignore=$(MACHINE_TESTS) $(ARGS)
+
+.PHONY: machine
+machine: env-test
+	$(call step,tests that tune this machine and revert it)
+	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 1 --durations=10 $(MACHINE_TESTS) $(ARGS)
 
 -include tests/lab/lab.mk

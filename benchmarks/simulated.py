@@ -83,7 +83,10 @@ def _asked(agent: pathlib.Path) -> dict[str, Any]:
 
 
 def _declared(setting: Mapping[str, Any], but: Sequence[str]) -> dict[str, Any]:
-    if setting["status"] != "drifted" or setting["key"] in but:
+    if setting["key"] in but:
+        # Whatever this machine has, which a run may tune meanwhile
+        return {**setting, "status": "drifted", "runtime": "60", "reason": ""}
+    if setting["status"] != "drifted":
         return {**setting}
     at_boot = {"boot": setting["want"], "boot_source": "/etc/sysctl.d/99-zz-mlnode.conf:17"}
     return {

@@ -336,6 +336,7 @@ def test_a_node_whose_pull_is_refused(watch: Watch, tmp_path: pathlib.Path) -> N
         [panel] = [panel for panel in dashboard()["panels"] if panel["title"] == "Pulls"]
         [row] = watch.server.query(interpolated(panel["targets"][0]["expr"]))
         assert row["metric"]["verdict"] == "refused"
+        assert {*row["metric"], "Value"} - {"__name__"} == columns(panel)
         site.files[path] = pull_site.signed(document, tmp_path / "right")
         wait_for(lambda: not fires())
     declared_as(watch.node, AREAS)
@@ -345,6 +346,11 @@ def dashboard() -> dict[str, Any]:
     path = OBSERVABILITY / "dashboards" / "mlnode.json"
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
+
+
+def columns(panel: dict[str, Any]) -> set[str]:
+    [organized] = panel["transformations"]
+    return {*organized["options"]["indexByName"]}
 
 
 def interpolated(expression: str) -> str:
@@ -365,9 +371,7 @@ def test_each_query_of_the_dashboard(watch: Watch) -> None:
             answer = watch.server.query(interpolated(target["expr"]))
             assert answer or panel["title"] in empty, panel["title"]
             if answer and panel["type"] == "table":
-                [organized] = panel["transformations"]
-                columns = {*answer[0]["metric"], "Value"} - {"__name__"}
-                assert columns == {*organized["options"]["indexByName"]}, panel["title"]
+                assert {*answer[0]["metric"], "Value"} - {"__name__"} == columns(panel), panel["title"]
     [row] = watch.server.query(records)
     assert row["metric"]["setting"] == "vm.swappiness"
     watch.node.put(SWAPPINESS, "10\n")

@@ -113,6 +113,10 @@ def test_links_of_a_captured_tree_stay_inside(
 ) -> None:
     (root / link[1:]).symlink_to(target)
     assert host.real(link) == f"{root}{leads_to}"
+    # Once more, from the folder that is known now
+    assert host.real("/etc/file") == f"{root}/etc/file"
+    assert host.real(link) == f"{root}{leads_to}"
+    assert host.real(link, follow=False) == f"{root}{link}"
 
 
 @pytest.mark.parametrize("target", ["../secret", "../../secret", "/../secret", "/secret"])
@@ -133,6 +137,7 @@ def test_a_link_in_the_middle_is_followed_even_where_the_last_one_is_not(
 ) -> None:
     (root / "folder").symlink_to("/etc")
     (root / "etc/link").symlink_to("file")
+    assert host.real("/etc/file") == f"{root}/etc/file"
     assert host.real("/folder/link", follow=False) == f"{root}/etc/link"
     assert host.real("/folder/link") == f"{root}/etc/file"
 

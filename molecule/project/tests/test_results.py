@@ -67,6 +67,19 @@ def test_the_result_is_of_its_schema_and_is_read_back(walk):
     assert [node["name"] for node in found["nodes"]] == PAIR
 
 
+def test_an_effect_is_measured_over_apply_and_revert(walk):
+    """Of nodes that are as before the first run, and are so again."""
+    short = "-e effect_rounds=2 -e effect_settle=0 -e campaign_duration=1 -e campaign_lead=6"
+    done = walk.run(f"ansible-playbook mlnode.tuning.effect {short}")
+
+    assert done.status == 0, done.output
+    assert re.search(r"iperf3, \d pairs\): .*95 % interval", done.output), done.output
+    (path,) = (walk.folder / "campaigns").glob("effect-*.json")
+    schema = (ROOT / "docs/schema/effect.schema.json").read_text(encoding="utf-8")
+    jsonschema.validate(json.loads(path.read_text(encoding="utf-8")), json.loads(schema))
+    assert {row["failed"] for row in done.recap().values()} == {0}
+
+
 def test_nothing_is_left_on_a_node(walk, host):
     del walk
     assert host.run("ls /run/mlnode/campaign* 2>/dev/null").stdout == ""

@@ -22,6 +22,7 @@ COMMANDS = {
     "python3 -c pass": ["python3", "-c", "pass"],
     "mlnode --version": ["mlnode", "--version"],
     "mlnode check": ["mlnode", "check"],
+    "mlnode metrics --print": ["mlnode", "metrics", "--print"],
     "tuned-adm verify": ["tuned-adm", "verify"],
 }
 

@@ -63,6 +63,12 @@ def goals(results: Results) -> list[Goal]:
     if commands:
         check, verify = commands["mlnode check"]["wall"], commands["tuned-adm verify"]["wall"]
         found.append(Goal("mlnode check to tuned-adm verify", check / verify, 1.2))
+        metrics = commands["mlnode metrics --print"]
+        found += [
+            Goal("mlnode metrics, ms", metrics["wall"] * 1000, 150),
+            # Every 15 minutes; 0.02 % of one CPU
+            Goal("mlnode metrics, CPU s a day", metrics["cpu"] * 96, 86400 * 0.0002),
+        ]
     growth = results.get("growth", {})
     if growth:
         small, large = (growth[scale] for scale in (min(growth, key=int), max(growth, key=int)))

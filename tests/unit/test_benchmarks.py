@@ -50,6 +50,7 @@ def results() -> dict[str, Any]:
         "commands": {
             "python3 -c pass": command(0.01),
             "mlnode check": command(0.03),
+            "mlnode metrics --print": command(0.045),
             "tuned-adm verify": command(0.5),
         },
         "campaigns": {
@@ -96,6 +97,8 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "site --check, no agent, sent KiB/node, 10 nodes": (0.4, True),
         "CPU of drift.yml per node, most nodes to fewest": (0.25, True),
         "mlnode check to tuned-adm verify": (0.06, True),
+        "mlnode metrics, ms": (45.0, True),
+        "mlnode metrics, CPU s a day": (4.32, True),
         "preflight to a ping play, 20 nodes": (2.5, False),
         "campaign of 8 rounds, 20 nodes, s": (130.0, True),
         "results of 1024 nodes, 1 rails, MiB": (310.0, False),

@@ -354,8 +354,11 @@ def columns(panel: dict[str, Any]) -> set[str]:
 
 
 def interpolated(expression: str) -> str:
-    """As Grafana sends it for all jobs and the time that the dashboard opens with."""
-    return expression.replace("$job", ".+").replace("$__range", "24h")
+    """As Grafana sends it for all jobs, one hour, and a data source with the interval of these scrapes."""
+    for variable, value in {"$job": ".+", "$__range": "1h", "$__interval": "1s"}.items():
+        expression = expression.replace(variable, value)
+    assert "$" not in expression
+    return expression
 
 
 def test_each_query_of_the_dashboard(watch: Watch) -> None:

@@ -27,6 +27,8 @@ LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
 export ANSIBLE_COLLECTIONS_PATH := $(COLLECTIONS)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONUNBUFFERED := 1
+# Whoever sets it has every process here compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # For the folders of tests, which are made and removed by the thousand: memory, where 4 GiB of it are free.
 RAM := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4194304 ] 2>/dev/null && echo /dev/shm || echo /tmp)
 # Plain output instead of boxes of 80 columns.
@@ -71,7 +73,7 @@ revert: env ## put back what was there before the first run
 ##@ Develop
 
 LINT := ruff mypy vermin yamllint words codespell markdown biome ansible-lint ee-lint reuse docs-lint docs changelog-lint
-SCENARIOS ?= default inference fabric mixed drift bake revert project
+SCENARIOS ?= default inference fabric mixed bake project
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
@@ -103,7 +105,7 @@ sanity: env-test ## ansible-test sanity
 	$(in_test) tools/ansible-test.sh
 
 .PHONY: molecule
-molecule: env-test ## the scenarios in containers (SCENARIOS="default drift" for some of them, ANSIBLE=oldest|test)
+molecule: env-test ## the scenarios in containers (SCENARIOS="default bake" for some of them, ANSIBLE=oldest|test)
 	$(call steps,$(IN_CONTAINERS))
 
 .PHONY: docs

@@ -133,7 +133,7 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     [
         ("lint", "vermin reuse", "vermin reuse"),
         ("molecule", "default bake", "molecule-default molecule-bake"),
-        ("molecule SCENARIOS=drift", "default", ""),
+        ("molecule SCENARIOS=inference", "default", ""),
     ],
 )
 def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing: str, named: str) -> None:
@@ -148,8 +148,8 @@ def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing
     ("command", "played"),
     [
         ("molecule-mixed", "oldest"),
-        ("molecule-drift", "test"),
-        ("molecule SCENARIOS=drift ANSIBLE=oldest", "oldest"),
+        ("molecule-inference", "test"),
+        ("molecule SCENARIOS=inference ANSIBLE=oldest", "oldest"),
         ("molecule SCENARIOS=mixed ANSIBLE=test", "test"),
     ],
 )

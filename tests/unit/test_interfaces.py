@@ -130,21 +130,25 @@ def test_a_default_of_a_group_reaches_modules_and_actions(site: Site) -> None:
         assert output.count(f"value of {option} must be one") >= 2, output
 
 
-def test_a_default_of_a_group_reaches_the_roles(site: Site) -> None:
+def test_a_default_of_a_group_reaches_the_roles_and_a_variable_of_a_role_counts_more(site: Site) -> None:
     site.host("one", {})
+    del site.inventory["training"]["hosts"]["one"]["fabric_layers"]
+    site.host("another", {}, node_on_unsupported="ignore", node_layers="{{ ['runtime', 'boot'] }}")
     roles = [
         {"ansible.builtin.include_role": {"name": f"mlnode.tuning.{name}"}}
         for name in ("training_node", "fabric")
     ]
     defaults = {"group/mlnode.tuning.declaring": {"on_unsupported": "fail", "layers": ["boot"]}}
-    del site.inventory["training"]["hosts"]["one"]["fabric_layers"]
 
     code, output = play(site, roles, **defaults)
 
     assert code == 0, output
-    assert [(asked["on_unsupported"], asked["layers"]) for asked in site.asked("one")] == [
-        ("fail", ["boot"])
-    ] * 2
+    said = {
+        name: [(asked["on_unsupported"], asked["layers"]) for asked in site.asked(name)]
+        for name in ("one", "another")
+    }
+    assert said["one"] == [("fail", ["boot"])] * 2
+    assert said["another"][0] == ("ignore", ["runtime", "boot"])
     assert "skipping: [one]" in output, "without the layer runtime the ports are not verified"
 
 
@@ -171,18 +175,6 @@ def test_a_default_of_the_checks_reaches_the_role_fabric(site: Site) -> None:
         "another": ["warn", "never"],
     }
     assert [look["expect"] for look in looks["another"]] == [{"all": {"mtu": 1}}] * 2
-
-
-def test_the_variable_of_a_role_counts_more_than_a_default(site: Site) -> None:
-    site.host("one", {}, node_on_unsupported="ignore", node_layers="{{ ['runtime', 'boot'] }}")
-    role = {"ansible.builtin.include_role": {"name": "mlnode.tuning.training_node"}}
-    defaults = {"group/mlnode.tuning.declaring": {"on_unsupported": "fail", "layers": ["boot"]}}
-
-    code, output = play(site, [role], **defaults)
-
-    assert code == 0, output
-    [asked] = site.asked("one")
-    assert (asked["on_unsupported"], asked["layers"]) == ("ignore", ["runtime", "boot"])
 
 
 def test_a_module_of_one_area_and_declare_take_the_default(site: Site) -> None:

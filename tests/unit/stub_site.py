@@ -41,6 +41,22 @@ class AgentAction(AgentAction):
         return None if name == "look" else self.call(name, options, changes=changes)
 """
 
+#: An action in the place of a module that would look at this machine
+_NOTED = """\
+import json
+import pathlib
+
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        host = pathlib.Path(self.get_shell_option("remote_tmp")).parent
+        with open(host / "asked", "a") as stream:
+            stream.write(json.dumps({"call": self._task.action, **self._task.args}) + chr(10))
+        return {**super().run(tmp, task_vars), "changed": False}
+"""
+
 #: Answer of a node that is as declared
 FINE = {"compliant": True, "verdict": "as declared: 2 ok", "failures": [], "drift": [], "ignored": []}
 
@@ -57,16 +73,25 @@ class Site:
         utils.mkdir(parents=True)
         #: Of ansible.cfg, section [defaults]
         self.settings = {"forks": "8"}
-        plugins = ("action", "doc_fragments", "filter", "module_utils", "modules")
+        plugins = ("doc_fragments", "filter", "module_utils")
         folders = ("meta", "observability", "playbooks", "roles")
         for name in ("galaxy.yml", *folders, *(f"plugins/{one}" for one in plugins)):
             (collection / name).symlink_to(ROOT / name)
-        for path in (ROOT / "plugins/plugin_utils").glob("*.py"):
-            (utils / path.name).symlink_to(path)
+        for kind in ("plugin_utils", "action", "modules"):
+            (collection / "plugins" / kind).mkdir(exist_ok=True)
+            for path in (ROOT / "plugins" / kind).glob("*.py"):
+                (collection / "plugins" / kind / path.name).symlink_to(path)
         call = utils / "agent_call.py"
         real = call.read_text(encoding="utf-8")
         call.unlink()
         call.write_text(f"{real}{_STUB}", encoding="utf-8")
+
+    def note(self, module: str) -> None:
+        """The module is not run: what it is asked is noted, as what the agent is asked."""
+        plugins = self.folder / "collections/ansible_collections/mlnode/tuning/plugins"
+        # Where there is a module, it says in meta/runtime.yml which action it has.
+        (plugins / f"modules/{module}.py").unlink()
+        (plugins / f"action/{module}.py").write_text(_NOTED, encoding="utf-8")
 
     def host(self, name: str, answers: dict[str, Any], *groups: str, **variables: Any) -> None:
         (self.folder / name).mkdir()

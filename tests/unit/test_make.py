@@ -68,6 +68,18 @@ def checkout(tmp_path: pathlib.Path) -> pathlib.Path:
     return tmp_path
 
 
+@pytest.fixture
+def shorter(checkout: pathlib.Path) -> pathlib.Path:
+    """With a few steps of each kind, for what is about the end of a run: each step is a start of make."""
+    path = checkout / "Makefile"
+    text, lists = path.read_text(encoding="utf-8"), {"LINT :=": "vermin yamllint", "SCENARIOS ?=": "drift"}
+    for name, steps in lists.items():
+        text, count = re.subn(rf"^{re.escape(name)} .*", f"{name} {steps}", text, flags=re.MULTILINE)
+        assert count == 1, name
+    path.write_text(text, encoding="utf-8")
+    return checkout
+
+
 def put(path: pathlib.Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -197,29 +209,29 @@ def test_without_an_environment_nothing_is_tried(checkout: pathlib.Path) -> None
     assert gates(lines) == []
 
 
-def test_ci_ends_with_the_steps_that_failed_and_the_summary(checkout: pathlib.Path) -> None:
-    code, lines = run(checkout, ".ci/run", failing="vermin yamllint")
+def test_ci_ends_with_the_steps_that_failed_and_the_summary(shorter: pathlib.Path) -> None:
+    code, lines = run(shorter, ".ci/run", failing="vermin yamllint")
     assert code == 2
     assert last(lines, 2) == ["==> make test: failed: vermin yamllint", "==== 7 passed in 1.23s ===="]
     assert "pytest tests/lab" not in calls(lines)
 
 
-def test_ci_goes_on_to_the_lab_where_all_is_well(checkout: pathlib.Path) -> None:
-    code, lines = run(checkout, ".ci/run")
+def test_ci_goes_on_to_the_lab_where_all_is_well(shorter: pathlib.Path) -> None:
+    code, lines = run(shorter, ".ci/run")
     assert (code, calls(lines)[-1]) == (0, "pytest tests/lab")
 
 
-def test_the_slowest_tests_are_the_last_that_make_prints(checkout: pathlib.Path) -> None:
-    put(checkout / ".venv-test/bin/pytest", SLOW)
-    code, lines = run(checkout, "make", "test")
+def test_the_slowest_tests_are_the_last_that_make_prints(shorter: pathlib.Path) -> None:
+    put(shorter / ".venv-test/bin/pytest", SLOW)
+    code, lines = run(shorter, "make", "test")
     assert code == 0, lines
     assert {"--- the slowest tests of pytest:", "--- the slowest tests of machine:"} <= {*lines}
     listed = [f"    {11 - at}.00s call     1.py::test_{at}[a = b]" for at in range(1, 11)]
     assert lines[-11:] == ["    ==== slowest 10 durations ====", *listed]
 
 
-def test_ci_ends_with_the_slowest_tests_of_both_parts(checkout: pathlib.Path) -> None:
-    put(checkout / ".venv-test/bin/pytest", SLOW)
+def test_ci_ends_with_the_slowest_tests_of_both_parts(shorter: pathlib.Path) -> None:
+    put(shorter / ".venv-test/bin/pytest", SLOW)
     parts = ["2.py", "1.py", "tests/lab.py"]
     blocks = [
         [
@@ -228,18 +240,18 @@ def test_ci_ends_with_the_slowest_tests_of_both_parts(checkout: pathlib.Path) ->
         ]
         for part in parts
     ]
-    (checkout / "tests/lab/lab.mk").write_text(LAB.replace("pytest tests/lab", "pytest -v tests/lab"))
+    (shorter / "tests/lab/lab.mk").write_text(LAB.replace("pytest tests/lab", "pytest -v tests/lab"))
 
-    code, lines = run(checkout, ".ci/run")
+    code, lines = run(shorter, ".ci/run")
     assert (code, lines[-44:]) == (0, [*blocks[0], *blocks[0], *blocks[1], *blocks[2]])
 
-    code, lines = run(checkout, ".ci/run", failing="tests/lab")
+    code, lines = run(shorter, ".ci/run", failing="tests/lab")
     assert code == 2
     assert lines[-46:-2] == [*blocks[0], *blocks[0], *blocks[1], *blocks[2]]
     assert last(lines, 2) == ["==> make test-lab: the lab", "==== 1 failed, 6 passed in 1.23s ===="]
 
     for failing, step in (("--cov", "pytest"), ("--ignore", "system")):
-        code, lines = run(checkout, ".ci/run", failing=failing)
+        code, lines = run(shorter, ".ci/run", failing=failing)
         assert code == 2
         assert lines[-35:-2] == [*blocks[0], *blocks[0], *blocks[1]]
         assert last(lines, 2) == [f"==> make test: failed: {step}", "==== 1 failed, 6 passed in 1.23s ===="]

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ring of rdma_bandwidth.yml, with nodes that are this machine and have no RDMA device of that name."""
+"""The ring of rdma_bandwidth.yml, with nodes that are this machine and have no RDMA device of that name. Who
+measures to whom is told by a stand-in of the module, which takes a second of a processor for each end."""
 
 from __future__ import annotations
 
@@ -10,10 +11,51 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 
 #: No machine has it
 DEVICE = "no_such_device"
+
+#: Says in the controller's own process what the module says of a port that is not there. What serves has
+#: ended at once, and left what the module's job would have left for async_status.
+_STANDIN = """\
+import json
+import os
+import pathlib
+import time
+
+from ansible.plugins.action import ActionBase
+
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        self._supports_async = True
+        result = super().run(tmp, task_vars)
+        given = self._task.args
+        target = f"{given['device']}/1" + ("" if given.get("serve") else f" -> {given['peer']}")
+        said = {"changed": False, "failures": [f"{target}: bandwidth fail: there is no such port"]}
+        if not given.get("serve"):
+            return {**result, **said}
+        assert self._task.async_val > given["timeout"] and self._task.poll == 0
+        job = pathlib.Path(task_vars["ansible_async_dir"], f"{time.time_ns()}.{os.getpid()}")
+        job.parent.mkdir(exist_ok=True)
+        job.write_text(json.dumps(said))
+        return {**result, "changed": False, "ansible_job_id": job.name, "started": 1, "finished": 0}
+"""
+
+
+@pytest.fixture
+def standin(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collection with the stand-in in the place of the action that has the module run."""
+    collection = tmp_path / "collections/ansible_collections/mlnode/tuning"
+    (collection / "plugins/action").mkdir(parents=True)
+    folders = ("callback", "doc_fragments", "filter", "module_utils", "modules", "plugin_utils")
+    for name in ("galaxy.yml", "meta", *(f"plugins/{one}" for one in folders)):
+        (collection / name).symlink_to(ROOT / name)
+    (collection / "plugins/action/node_preflight.py").write_text(_STANDIN, encoding="utf-8")
+    for name in ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_COLLECTIONS_PATHS"):
+        monkeypatch.setenv(name, str(tmp_path / "collections"))
 
 
 def play(path: pathlib.Path, nodes: dict[str, dict[str, Any]], *words: str) -> tuple[int, str]:
@@ -37,6 +79,7 @@ def pairs(said: str) -> set[tuple[str, str]]:
     return set(re.findall(r"'(\w+) -> (\w+): no_such_device/1 -> 127\.0\.0\.1: bandwidth fail", said))
 
 
+@pytest.mark.usefixtures("standin")
 @pytest.mark.parametrize("ring", [("a", "b", "c"), ("a", "b", "c", "d")], ids=["odd", "even"])
 def test_each_node_measures_to_the_next_one(tmp_path: pathlib.Path, ring: tuple[str, ...]) -> None:
     status, said = play(tmp_path, {name: {} for name in ring})
@@ -48,12 +91,14 @@ def test_each_node_measures_to_the_next_one(tmp_path: pathlib.Path, ring: tuple[
 
 
 def test_a_node_that_cannot_be_reached_is_no_success(tmp_path: pathlib.Path) -> None:
+    """With the module itself, and Ansible's own way of running a server meanwhile."""
     lost = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
     status, said = play(tmp_path, {"a": {}, "b": lost, "c": {}})
 
     assert status != 0
     assert "b -> the next node: not measured" in said
     assert ("c", "a") in pairs(said)
+    assert "(a says: no_such_device/1: bandwidth fail: there is no such port" in said
 
 
 def test_in_check_mode_nothing_is_measured(tmp_path: pathlib.Path) -> None:

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """nccl.yml from its inventory to its document. Nodes are this machine, and mpirun, srun, nvidia-smi and
-all_reduce_perf the stand-in of nccl_machine.py, which has names for them."""
+all_reduce_perf the stand-in of nccl_machine.py, which has names for them. All but one of the plays have a
+stand-in of Ansible's module command as well, of which each call takes half a second of a processor."""
 
 from __future__ import annotations
 
@@ -21,6 +22,23 @@ from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 SCHEMA = json.loads((ROOT / "docs/schema/nccl.schema.json").read_text("utf-8"))
 STANDIN = pathlib.Path(nccl_machine.__file__).resolve()
 
+#: What command and shell run, without what Ansible sends along with a module of its own
+COMMAND = """\
+#!/usr/bin/python
+# WANT_JSON
+import json
+import subprocess
+import sys
+
+with open(sys.argv[1]) as stream:
+    given = json.load(stream)
+command = given.get("argv") or given.get("_raw_params") or given["cmd"]
+done = subprocess.run(command, shell=bool(given.get("_uses_shell")), capture_output=True, text=True)
+said = {"stdout": done.stdout.rstrip("\\n"), "stderr": done.stderr.rstrip("\\n")}
+failed = {"failed": True, "msg": "non-zero return code"} if done.returncode else {}
+print(json.dumps({"changed": True, "cmd": command, "rc": done.returncode, **said, **failed}))
+"""
+
 
 class Site:
     def __init__(self, folder: pathlib.Path, names: str) -> None:
@@ -35,7 +53,9 @@ class Site:
             called.symlink_to(STANDIN)
             script = folder / "bin" / program
             script.parent.mkdir(exist_ok=True)
-            script.write_text(f'#!/bin/sh\nexec {sys.executable} {called} "$@"\n', "utf-8")
+            # It says nothing where no process uses a GPU.
+            line = "exit 0" if program == "nvidia-smi" else f'exec {sys.executable} -S -E {called} "$@"'
+            script.write_text(f"#!/bin/sh\n{line}\n", "utf-8")
             script.chmod(0o755)
 
     def play(self, *words: str) -> tuple[int, str]:
@@ -73,6 +93,13 @@ class Site:
 
 
 @pytest.fixture
+def quick(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/command.py").write_text(COMMAND, encoding="utf-8")
+    monkeypatch.setenv("ANSIBLE_LIBRARY", str(tmp_path / "library"))
+
+
+@pytest.fixture
 def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     site = Site(tmp_path, "abc")
     monkeypatch.setenv("PATH", f"{site.folder}/bin:{os.environ['PATH']}")
@@ -80,6 +107,7 @@ def site(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return site
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_slow_group_is_followed_by_smaller_ones(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_FAULTS", json.dumps({"slow": {"b": 0.6}}))
 
@@ -101,6 +129,7 @@ def test_a_slow_group_is_followed_by_smaller_ones(site: Site, monkeypatch: pytes
     assert not [*pathlib.Path("/tmp").glob(f"mlnode-nccl-{site.document['nccl']['id']}*")]
 
 
+@pytest.mark.usefixtures("quick")
 def test_slurm_starts_those_that_have_the_program(site: Site) -> None:
     site.nodes["c"]["nccl_program"] = "/no/such/program"
 
@@ -119,6 +148,7 @@ def test_slurm_starts_those_that_have_the_program(site: Site) -> None:
 
 
 def test_without_mpi_each_node_is_measured_by_itself(site: Site) -> None:
+    """With the modules of Ansible as they are."""
     status, said = site.play("-e", "nccl_launcher=ssh", "--limit", "a,b")
 
     assert status != 0

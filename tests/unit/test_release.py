@@ -23,6 +23,22 @@ ARCHIVE = f"mlnode-tuning-{VERSION}.tar.gz"
 LIBRARY = "plugins/module_utils/_mlnode/model/version.py"
 NOTE = "minor_changes:\n  - sysctl_ml - a note of the test.\n"
 
+#: For what is not about the archive: packs what is played of the last commit, and unpacks it to install it
+GALAXY = f"""#!/bin/sh
+echo "ansible-galaxy $2" >>"$CALLED"
+case $2 in
+    build) exec git archive --output "$4/{ARCHIVE}" HEAD galaxy.yml meta playbooks plugins roles ;;
+    install)
+        mkdir -p collections/ansible_collections/mlnode/tuning
+        exec tar --extract --gzip --file "$3" --directory collections/ansible_collections/mlnode/tuning ;;
+esac
+"""
+#: Only notes that it was called, and knows of no plugins where antsibull-changelog asks for them
+NOTED = """#!/bin/sh
+echo "${0##*/} $1" >>"$CALLED"
+if [ "$1" = --metadata-dump ]; then echo '{"all": {}}'; fi
+"""
+
 
 class Repository:
     """The working tree, committed once on main. home: of git, Ansible and GnuPG, nothing of this user."""
@@ -56,6 +72,17 @@ class Repository:
         sums = (f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
         return [self.git("rev-parse", "HEAD"), self.git("tag"), *sorted(sums)]
 
+    def stand_in(self, **programs: str) -> pathlib.Path:
+        """Programs that come before those of this environment. The file in which they note their calls."""
+        folder, called = self.folder.parent / "programs", self.folder.parent / "called"
+        folder.mkdir()
+        for name, text in programs.items():
+            path = folder / name.replace("_", "-")
+            path.write_text(text, encoding="utf-8")
+            path.chmod(0o755)
+        self.environment |= {"PATH": f"{folder}:{self.environment['PATH']}", "CALLED": str(called)}
+        return called
+
     def replace(self, name: str, was: str, becomes: str) -> None:
         path = self.folder / name
         text = path.read_text(encoding="utf-8")
@@ -77,6 +104,8 @@ def home() -> Iterator[pathlib.Path]:
 def repository(tmp_path: pathlib.Path, home: pathlib.Path) -> Repository:
     made = Repository(tmp_path / "checkout", home)
     for name in tracked() - {"."}:
+        if name.startswith("tests/"):
+            continue  # half of the files, and no part of a release
         source, target = ROOT / name, made.folder / name
         if source.is_symlink() or source.is_file():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -158,11 +187,18 @@ def test_another_branch_a_version_that_is_there_and_no_notes_are_refused(reposit
 
 def test_a_dry_run_does_it_all_and_changes_nothing(repository: Repository) -> None:
     repository.git("checkout", "--quiet", "--detach")  # as the checkout of a forge
+    # As they are, they make the release of the last test.
+    called = repository.stand_in(ansible_galaxy=GALAXY, ansible_playbook=NOTED, ansible_doc=NOTED)
     before = repository.state()
 
     code, words = repository.release("--dry-run")
 
     assert code == 0, words
+    calls = called.read_text(encoding="utf-8").splitlines()
+    assert [call for call in calls if not call.endswith("--metadata-dump")] == [
+        *(f"ansible-galaxy {what}" for what in ("build", "install", "verify")),
+        *("ansible-playbook -i", "ansible-doc --type"),
+    ]
     assert f"verify {ARCHIVE}" in words
     assert "not signed" in words
     assert f"## v{VERSION}".replace(".", "\\.") in words
@@ -172,6 +208,7 @@ def test_a_dry_run_does_it_all_and_changes_nothing(repository: Repository) -> No
 def test_a_release_that_fails_changes_nothing(repository: Repository) -> None:
     repository.replace("playbooks/drift.yml", "gather_facts: false", "gather_fact: false")
     commit(repository)
+    repository.stand_in(ansible_galaxy=GALAXY, ansible_doc=NOTED)
     before = repository.state()
 
     code, words = repository.release()

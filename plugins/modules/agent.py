@@ -58,16 +58,11 @@ path:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import (  # pylint: disable=unused-import
     everything,  # noqa: F401  # all of the agent is sent along
+    whole_node,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import boot_service
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    MlnodeError,
-    paragraphs,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report.diff import diff
 
 
 def main() -> None:
@@ -78,23 +73,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    host, interpreter = Host(mounts=drivers.ALL), module.params["interpreter"]
-    try:
-        if module.check_mode:
-            steps = agent.plan(host, interpreter, module.params["reload"])
-        else:
-            steps = agent.install(host, interpreter, notify=module.params["reload"])
-        # Files of others beside the units were put there on purpose: they are reported, and left as they are.
-        for warning in boot_service.left(host, module.params["reload"]):
-            module.warn(warning)
-    except MlnodeError as error:
-        module.fail_json(msg=paragraphs(f"agent: {error}"))
-        return
-    module.exit_json(
-        changed=bool(steps),
-        path=agent.COMMAND,
-        diff=diff(steps) if module._diff else [],
+    given, host = module.params, Host(mounts=drivers.ALL)
+    result = whole_node.installed(
+        host, given["interpreter"], given["reload"], module.check_mode, module._diff
     )
+    for warning in result.pop("warnings", ()):
+        module.warn(warning)
+    (module.fail_json if result.get("failed") else module.exit_json)(**result)
 
 
 if __name__ == "__main__":

@@ -74,15 +74,9 @@ reboot_required:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import declare, without_origin
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import revert
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import whole_node
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
-    MlnodeError,
-    paragraphs,
-)
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import reverted
 
 
 def main() -> None:
@@ -90,25 +84,10 @@ def main() -> None:
         argument_spec={"without_origin": {"type": "bool", "default": False}}, supports_check_mode=True
     )
     host = Host(mounts=drivers.ALL)
-    for warning in declare.undone(host, module.check_mode):
+    result = whole_node.put_back(host, module.params["without_origin"], module.check_mode, module._diff)
+    for warning in result.pop("warnings", ()):
         module.warn(warning)
-    try:
-        if module.params["without_origin"]:
-            removal = without_origin.pending(host) if module.check_mode else without_origin.remove(host)
-            changes, stays = [*removal.changes], {"stays": [*removal.stays]}
-        else:
-            changes = revert.pending(host) if module.check_mode else revert.revert(host)
-            stays = {}
-    except MlnodeError as error:
-        module.fail_json(msg=paragraphs(f"revert: {error}"))
-        return
-    module.exit_json(
-        changed=any(change.changes for change in changes),
-        reverted=[{"key": change.key, "value": change.result} for change in changes],
-        reboot_required=any(change.at_boot for change in changes),
-        diff=reverted.diff(changes) if module._diff else [],
-        **stays,
-    )
+    (module.fail_json if result.get("failed") else module.exit_json)(**result)
 
 
 if __name__ == "__main__":

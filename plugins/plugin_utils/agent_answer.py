@@ -237,6 +237,20 @@ ANSWERS: Mapping[str, Table] = {
         "summary": Maybe(_names(_status, _count)),
         "settings": Maybe(_settings),
     },
+    "install": {
+        **_END,
+        "path": Maybe(_line),
+        "diff": Maybe(_list(_fields(_PAIR))),
+        "warnings": Maybe(_lines),
+    },
+    "revert": {
+        **_END,
+        "reverted": Maybe(_list(_fields(dict.fromkeys(("key", "value"), _line)))),
+        "stays": Maybe(_lines),
+        "reboot_required": Maybe(_flag),
+        "diff": Maybe(_list(_fields(_PAIR))),
+        "warnings": Maybe(_lines),
+    },
     # Of all modules that look at a node
     "look": {
         **_END,

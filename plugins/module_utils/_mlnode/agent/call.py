@@ -215,10 +215,33 @@ def _look(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     return looks.answer(host, module, given, check)
 
 
+def _install(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of the module agent. Options: its own, `check` and `diff`. Raises ValueError for others."""
+    from . import whole_node
+
+    kinds = {"interpreter": str, "reload": bool, "check": bool, "diff": bool}
+    interpreter, reload, check, diff = strict_json.typed(options, kinds)
+    return whole_node.installed(host, interpreter, reload, check, diff)
+
+
+def _revert(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of the module node_revert. Options: its own, `check` and `diff`. Raises ValueError for
+    others."""
+    from . import whole_node
+
+    without, check, diff = strict_json.typed(options, {"without_origin": bool, "check": bool, "diff": bool})
+    # The agent removes itself, and what is imported late is gone then.
+    registry.imported()
+    mounts.imported()
+    return whole_node.put_back(host, without, check, diff)
+
+
 #: What a controller may ask for \N{RIGHTWARDS ARROW} its answer
 CALLS: Mapping[str, Callable[[Host, Mapping[str, Any]], dict[str, Any]]] = {
     "confirm": _confirm,
     "declare": _declare,
     "drift": drift.answer,
+    "install": _install,
     "look": _look,
+    "revert": _revert,
 }

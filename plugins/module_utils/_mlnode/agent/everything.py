@@ -26,6 +26,7 @@ from . import (
     pull,
     registry,
     state,
+    whole_node,
     without_origin,
 )
 
@@ -57,5 +58,6 @@ PARTS = (
     origin.note,
     partial.understood,
     revert.revert,
+    whole_node.put_back,
     without_origin.remove,
 )

@@ -50,8 +50,10 @@ def test_every_module_of_an_area_is_routed_and_no_other() -> None:
     routing = yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))["plugin_routing"]
     looks = dict.fromkeys({*agent_looks.MODULES} - {"node_preflight"}, "mlnode.tuning.node_preflight")
     assert {name: about["action_plugin"] for name, about in routing["modules"].items()} == {
-        **dict.fromkeys(areas.VIEWS, "mlnode.tuning.declare"), **looks,
-    }  # fmt: skip
+        **dict.fromkeys(areas.VIEWS, "mlnode.tuning.declare"),
+        **looks,
+        "node_revert": "mlnode.tuning.agent",
+    }
     assert sorted(areas.VIEWS.values()) == sorted(KINDS)
 
 

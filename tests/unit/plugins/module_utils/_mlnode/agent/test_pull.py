@@ -28,7 +28,7 @@ from mlnode.model.errors import HostError, MlnodeError
 SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"/mlnode/{NODE}.signed"
 #: Seconds, instead of those that a real network may take
-SHORT = 0.3
+SHORT = 0.8
 
 
 class Fleet:
@@ -276,8 +276,8 @@ def test_it_is_refused_and_nothing_is_changed(fleet: Fleet, make: Callable[[Flee
     ("answer", "words"),
     [
         (pull_site.half, "bytes too early"),
-        (pull_site.silent, "no whole answer in 0.3 s"),
-        (pull_site.dripping, "no whole answer in 0.3 s"),
+        (pull_site.silent, f"no whole answer in {SHORT} s"),
+        (pull_site.dripping, f"no whole answer in {SHORT} s"),
         (pull_site.endless, "more than 1048576 bytes"),
         (lambda handler: handler.wfile.write(b"220 mail.example ESMTP\r\n"), "no answer of HTTP"),
     ],

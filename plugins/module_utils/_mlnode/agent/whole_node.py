@@ -1,0 +1,59 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Results of the modules that are about a node as a whole, agent and node_revert, for the modules
+themselves and for an agent that is asked in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..engine import boot_service, revert
+from ..host.host import Host
+from ..model.errors import MlnodeError, paragraphs
+from ..report import reverted
+from ..report.diff import diff as of_steps
+from . import declare, install, without_origin
+
+
+def _failed(words: str, **more: Any) -> dict[str, Any]:
+    return {"changed": False, "failed": True, "msg": paragraphs(words), **more}
+
+
+def installed(host: Host, interpreter: str, reload: bool, check: bool, diff: bool) -> dict[str, Any]:
+    """Of the module agent; its options, and what a task has of check mode and diff."""
+    try:
+        if check:
+            steps = install.plan(host, interpreter, reload)
+        else:
+            steps = install.install(host, interpreter, notify=reload)
+        # Files of others beside the units were put there on purpose: they are reported, and left as they are.
+        warnings = [*boot_service.left(host, reload)]
+    except MlnodeError as error:
+        return _failed(f"agent: {error}")
+    return {
+        "changed": bool(steps),
+        "path": install.COMMAND,
+        "diff": of_steps(steps) if diff else [],
+        "warnings": warnings,
+    }
+
+
+def put_back(host: Host, without: bool, check: bool, diff: bool) -> dict[str, Any]:
+    """Of the module node_revert. without: its option without_origin."""
+    warnings = [*declare.undone(host, check)]
+    try:
+        if without:
+            removal = without_origin.pending(host) if check else without_origin.remove(host)
+            changes, stays = [*removal.changes], {"stays": [*removal.stays]}
+        else:
+            changes, stays = revert.pending(host) if check else revert.revert(host), {}
+    except MlnodeError as error:
+        return _failed(f"revert: {error}", warnings=warnings)
+    return {
+        "changed": any(change.changes for change in changes),
+        "reverted": [{"key": change.key, "value": change.result} for change in changes],
+        "reboot_required": any(change.at_boot for change in changes),
+        "diff": reverted.diff(changes) if diff else [],
+        "warnings": warnings,
+        **stays,
+    }

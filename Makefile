@@ -27,7 +27,7 @@ LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
 export ANSIBLE_COLLECTIONS_PATH := $(COLLECTIONS)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONUNBUFFERED := 1
-# Whoever sets it has every process here compile all that it imports.
+# Where it is set, every process here would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # For the folders of tests, which are made and removed by the thousand: memory, where 4 GiB of it are free.
 RAM := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4194304 ] 2>/dev/null && echo /dev/shm || echo /tmp)

@@ -380,6 +380,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "confirm": {"id": "", "padding": 0},
     "drift": {"ignore": [], "declarations": {}, "fail_at": "low"},
     "look": {"module": "node_audit", "given": {}, "check": True},
+    "install": {"interpreter": "/usr/bin/env python3", "reload": False, "check": True, "diff": True},
+    "revert": {"without_origin": False, "check": True, "diff": True},
     "declare": {
         "name": "node",
         "on_unsupported": "warn",

@@ -98,13 +98,54 @@ def packets(machine: Machine) -> int:
 
 
 @pytest.fixture(scope="module")
-def pair(baremetal: Machine, peer: Machine) -> Pair:
+def bare(baremetal: Machine, peer: Machine) -> Pair:
+    """Without an agent, so that they compile the library for each task."""
     return Pair(baremetal, peer)
+
+
+@pytest.fixture(scope="module")
+def pair(bare: Pair, collection: Collection) -> Pair:
+    """With the agent, as tuned nodes are."""
+    assert collection.task("agent", bare.both()).status == 0
+    return bare
 
 
 def the_check(result: Mapping[str, Any]) -> dict[str, Any]:
     [check] = result["checks"]
     return dict(check)
+
+
+# -- without an agent, first as it stays -------------------------------------------------
+
+
+def test_nothing_is_measured_under_what_runs(bare: Pair, collection: Collection) -> None:
+    bare.node.run("sh -c 'exec 9<>/dev/infiniband/uverbs0; exec sleep 600' >/dev/null 2>&1 &")
+    played = collection.task("rdma_bandwidth", bare.node, device="rxe0", peer=PEER, least=LITTLE)
+    bare.node.run("pkill -x sleep")
+    assert played.status != 0
+    assert "this takes the whole link, under what runs here: pid " in played.result["msg"]
+    assert (
+        "(sleep) holds /dev/infiniband/uverbs0; to do it all the same: allow: [busy]" in played.result["msg"]
+    )
+
+
+def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
+    bare: Pair, collection: Collection
+) -> None:
+    server = bare.serving(collection, timeout=0)
+    began = time.monotonic()
+    facts.until(lambda: bare.peer.run("pgrep ib_write_bw", check=False).returncode == 0, "it serves")
+    # The module is the parent of timeout(1), which is that of the program.
+    bare.peer.run("kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $(pgrep ib_write_bw)))")
+    server.communicate(timeout=120)
+    assert server.returncode != 0
+    facts.until(
+        lambda: bare.peer.run("pgrep ib_write_bw", check=False).returncode != 0, "it has ended", AROUND + 60
+    )
+    assert time.monotonic() - began > 5 + AROUND - 10
+
+
+# -- with the agent ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -179,17 +220,6 @@ def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) 
     assert (played.status, document["verdict"]) == (2, "unknown")
 
 
-def test_nothing_is_measured_under_what_runs(pair: Pair, collection: Collection) -> None:
-    pair.node.run("sh -c 'exec 9<>/dev/infiniband/uverbs0; exec sleep 600' >/dev/null 2>&1 &")
-    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE)
-    pair.node.run("pkill -x sleep")
-    assert played.status != 0
-    assert "this takes the whole link, under what runs here: pid " in played.result["msg"]
-    assert (
-        "(sleep) holds /dev/infiniband/uverbs0; to do it all the same: allow: [busy]" in played.result["msg"]
-    )
-
-
 def test_nobody_serves(pair: Pair, collection: Collection) -> None:
     played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE, timeout=3)
     assert played.status != 0
@@ -210,19 +240,3 @@ def test_a_gid_that_is_not_there(pair: Pair, collection: Collection) -> None:
     assert check["found"] == "ib_write_bw: Found Incompatibility issue with GID types."
     assert "compare GID index" in check["advice"]
     pair.assert_nothing_runs()
-
-
-def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
-    pair: Pair, collection: Collection
-) -> None:
-    server = pair.serving(collection, timeout=0)
-    began = time.monotonic()
-    facts.until(lambda: pair.peer.run("pgrep ib_write_bw", check=False).returncode == 0, "it serves")
-    # The module is the parent of timeout(1), which is that of the program.
-    pair.peer.run("kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $(pgrep ib_write_bw)))")
-    server.communicate(timeout=120)
-    assert server.returncode != 0
-    facts.until(
-        lambda: pair.peer.run("pgrep ib_write_bw", check=False).returncode != 0, "it has ended", AROUND + 60
-    )
-    assert time.monotonic() - began > 5 + AROUND - 10

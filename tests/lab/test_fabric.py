@@ -18,7 +18,9 @@ DECLARED = "/etc/mlnode/declared.d/fabric.json"
 
 
 @pytest.fixture(scope="module")
-def fabric(baremetal: Machine) -> Fabric:
+def fabric(baremetal: Machine, collection: Collection) -> Fabric:
+    """With the agent, or each look would compile the library."""
+    assert collection.task("agent", baremetal).status == 0
     return Fabric(baremetal)
 
 

@@ -8,34 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, options_of
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_or_module import AgentOrModule
 
 #: In no module's own documentation, but in a fragment of it; one that has not this option refuses it
 _FAIL_ON = {"fail_on": {"type": "str"}}
 
-# Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
-agent_source.warm()
 
-
-class ActionModule(AgentAction):
+class ActionModule(AgentOrModule):
     """The name ansible-core looks for. meta/runtime.yml has it run for the other modules that look, too."""
 
-    # Ansible's own way for a module, which the agent knows nothing of.
-    _supports_async = True
-
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        del tmp
-        try:
-            answer = None if self._task.async_val else self._asked()
-        except NoAnswerError as error:
-            return {**result, "failed": True, "msg": f"{self.module}: {error}"}
-        if answer is None:
-            answer = self._execute_module(task_vars=task_vars, wrap_async=bool(self._task.async_val))
-        return {**result, **answer}
-
-    def _asked(self) -> dict[str, Any] | None:
+    def asked(self) -> dict[str, Any] | None:
         """The agent's answer, or None where the module has to be run. An agent is neither sent nor installed
         for it."""
         spec = {**options_of.module(self.module), **_FAIL_ON}

@@ -33,6 +33,11 @@ def run(name: str, look: Look) -> None:
     except MlnodeError as error:
         module.fail_json(msg=paragraphs(f"{name}: {error}"))
         return
+    finish(module, result)
+
+
+def finish(module: AnsibleModule, result: dict[str, Any]) -> None:
+    """End with the answer that an agent would give in the place of the module."""
     for line in result.pop("warnings", ()):
         module.warn(line)
     if result.pop("failed", False):

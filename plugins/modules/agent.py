@@ -63,6 +63,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import finish
 
 
 def main() -> None:
@@ -77,9 +78,7 @@ def main() -> None:
     result = whole_node.installed(
         host, given["interpreter"], given["reload"], module.check_mode, module._diff
     )
-    for warning in result.pop("warnings", ()):
-        module.warn(warning)
-    (module.fail_json if result.get("failed") else module.exit_json)(**result)
+    finish(module, result)
 
 
 if __name__ == "__main__":

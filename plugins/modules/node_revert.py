@@ -77,6 +77,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import mounts as drivers
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import whole_node
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
+from ansible_collections.mlnode.tuning.plugins.module_utils.check_module import finish
 
 
 def main() -> None:
@@ -85,9 +86,7 @@ def main() -> None:
     )
     host = Host(mounts=drivers.ALL)
     result = whole_node.put_back(host, module.params["without_origin"], module.check_mode, module._diff)
-    for warning in result.pop("warnings", ()):
-        module.warn(warning)
-    (module.fail_json if result.get("failed") else module.exit_json)(**result)
+    finish(module, result)
 
 
 if __name__ == "__main__":

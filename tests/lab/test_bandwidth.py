@@ -115,7 +115,7 @@ def the_check(result: Mapping[str, Any]) -> dict[str, Any]:
     return dict(check)
 
 
-# -- without an agent, first as it stays -------------------------------------------------
+# -- without an agent, so before those that install it -----------------------------------
 
 
 def test_nothing_is_measured_under_what_runs(bare: Pair, collection: Collection) -> None:

@@ -1,0 +1,36 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An action for modules that the agent does where it is there, and that are run with their own files
+elsewhere: Python compiles what a module brings along at each call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
+
+# Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
+agent_source.warm()
+
+
+class AgentOrModule(AgentAction):
+    """Asks the agent, and runs the module where that gives no answer."""
+
+    # Ansible's own way for a module, which the agent knows nothing of.
+    _supports_async = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        del tmp
+        try:
+            answer = None if self._task.async_val else self.asked()
+        except NoAnswerError as error:
+            return {**result, "failed": True, "msg": f"{self.module}: {error}"}
+        if answer is None:
+            answer = self._execute_module(task_vars=task_vars, wrap_async=bool(self._task.async_val))
+        return {**result, **answer}
+
+    def asked(self) -> dict[str, Any] | None:
+        """The agent's answer, or None where the module has to be run. Raises NoAnswerError."""
+        raise NotImplementedError

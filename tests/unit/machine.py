@@ -140,7 +140,8 @@ class Machine(Host):
 
     def put(self, path: str, text: str | bytes, mode: int = 0o644) -> None:
         real = self.root + path
-        os.makedirs(os.path.dirname(real), exist_ok=True)
+        if not os.path.isdir(folder := os.path.dirname(real)):
+            os.makedirs(folder)
         with open(real, "wb") as stream:
             stream.write(text.encode("utf-8") if isinstance(text, str) else text)
         os.chmod(real, mode)
@@ -158,6 +159,8 @@ class Machine(Host):
     def _has_origin(self, path: str) -> None:
         """Who puts a file of ours into a tree means a node that was tuned, and whose origin is there: one
         that knows the file as it is. A node that has lost it is made by removing the store."""
+        if path.startswith(("/proc/", "/sys/")):
+            return
         if not any(fnmatch.fnmatchcase(path, one.pattern) for one in places.OWN):
             return
         if any(os.path.lexists(self.root + store) for store in (origin.PATH, origin.COPY)):

@@ -66,6 +66,8 @@ def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
             continue
         inner = f"{here}/{part}"
         target = _link_or_folder(inner, folders) if todo or follow else ""
+        if target is None and ".." not in todo:  # nor is anything below it
+            return "/".join([inner, *todo])
         if not target:
             here = inner
             continue
@@ -77,12 +79,14 @@ def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
     return here
 
 
-def _link_or_folder(path: str, folders: set[str]) -> str:
-    """Target of a link; empty for all else, of which folders are remembered."""
+def _link_or_folder(path: str, folders: set[str]) -> str | None:
+    """Target of a link; empty for all else, of which folders are remembered; None where nothing is."""
     if path in folders:
         return ""
     try:
         mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return None
     except (OSError, ValueError):
         return ""
     if stat.S_ISDIR(mode):

@@ -9,7 +9,7 @@ running node does.
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple
@@ -88,7 +88,7 @@ class Unit(NamedTuple):
 
 def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
     """more: drop-ins that systemd has read besides. Raises HostError."""
-    fragment = next((path for path in _paths(host, name) if _is_there(host, path)), "")
+    fragment = next(iter(_paths(host, name)), "")
     if fragment and _is_nothing(host, fragment):
         return Unit(name, fragment, True, ())
     files = [fragment] if fragment else []
@@ -112,16 +112,21 @@ def of_text(name: str, text: str) -> Unit:
     return Unit(name, "", False, tuple(lines))
 
 
-def _places(host: Host) -> list[str]:
-    return [place for place in PLACES if drop_ins.counts(host, place)]
+def _places(host: Host) -> Mapping[str, frozenset[str]]:
+    """The names in each place. Raises HostError.
+
+    Listed once for a run: most of what a unit may consist of is not there, and looking for each of its
+    possible drop-ins and links took a hundred calls for a unit and a thousand for what starts it.
+    """
+    return host.once(
+        "places of units",
+        lambda: {place: frozenset(host.names(place)) for place in PLACES if drop_ins.counts(host, place)},
+    )
 
 
 def _paths(host: Host, name: str) -> list[str]:
-    return [f"{place}/{name}" for place in _places(host)]
-
-
-def _is_there(host: Host, path: str) -> bool:
-    return host.is_link(path) or host.exists(path)
+    """Where the name is, the place that counts first. Raises HostError."""
+    return [f"{place}/{name}" for place, names in _places(host).items() if name in names]
 
 
 def _is_nothing(host: Host, path: str) -> bool:
@@ -136,8 +141,13 @@ def _drop_ins(host: Host, name: str) -> list[str]:
     of its name, then that for all units of its type."""
     stem, dot, kind = name.rpartition(".")
     prefixes = [name, *(f"{part}{dot}{kind}" for part in _prefixes(stem))]
-    folders = [f"{place}/{one}.d" for place in PLACES for one in prefixes]
-    return drop_ins.paths(host, [*folders, *(f"{place}/{kind}.d" for place in PLACES)])
+    folders = [
+        f"{place}/{one}.d"
+        for place, names in _places(host).items()
+        for one in prefixes
+        if f"{one}.d" in names
+    ]
+    return drop_ins.paths(host, [*folders, *_paths(host, f"{kind}.d")])
 
 
 def _prefixes(stem: str) -> Iterator[str]:
@@ -190,16 +200,15 @@ def default_target(host: Host, running: bool = True) -> tuple[str, str]:
         chosen = word[len(_PARAMETER) :] if word.startswith(_PARAMETER) else _WORDS.get(word, "")
         if chosen:
             return chosen, f"the kernel command line has {word}"
-    for path in _paths(host, DEFAULT_TARGET):
-        if _is_there(host, path):
-            return _real_name(host, DEFAULT_TARGET), path
+    for path in _paths(host, DEFAULT_TARGET)[:1]:
+        return _real_name(host, DEFAULT_TARGET), path
     return _GRAPHICAL, ""
 
 
 def _real_name(host: Host, name: str) -> str:
     """The target that a name stands for: a link to one of another name is an alias of it."""
     for _link in range(_MOST_LINKS):
-        path = next((path for path in _paths(host, name) if _is_there(host, path)), "")
+        path = next(iter(_paths(host, name)), "")
         other = systemd_conf.alias_of(host, path) if path else ""
         if not other:
             break
@@ -213,9 +222,9 @@ def _links(host: Host, target: str) -> dict[str, list[str]]:
     paths_of: dict[str, list[str]] = {}
     for kind in _FOLDERS:
         hiding: dict[str, str] = {}
-        for place in _places(host):
-            for name in host.names(f"{place}/{target}.{kind}"):
-                hiding.setdefault(name, f"{place}/{target}.{kind}/{name}")
+        for folder in _paths(host, f"{target}.{kind}"):
+            for name in host.names(folder):
+                hiding.setdefault(name, f"{folder}/{name}")
         for name, path in hiding.items():
             paths_of.setdefault(name, []).append(path)
     return paths_of
@@ -227,8 +236,12 @@ def leads_to(host: Host, path: str, name: str) -> bool:
     return host.link_target(path).rpartition("/")[2] == name
 
 
-def _started(host: Host, target: str) -> list[str]:
+def _started(host: Host, target: str) -> Sequence[str]:
     """The names that a target wants or requires. Raises HostError."""
+    return host.once(f"started by {target}", lambda: _read_started(host, target))
+
+
+def _read_started(host: Host, target: str) -> list[str]:
     unit = load(host, target)
     names = [
         word for key in _STARTING for line in unit.counting("[Unit]", key) for word in line.value.split()

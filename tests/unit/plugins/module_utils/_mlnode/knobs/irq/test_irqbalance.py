@@ -443,6 +443,7 @@ def test_another_link_that_starts_it_is_named(node: IrqNode) -> None:
     apply(node, SPREAD, irqbalance="disable")
     other = "/etc/systemd/system/graphical.target.wants/irqbalance.service"
     node.link(other, UNIT)
+    node.forget()  # as at the start of each run
     row = balance(node, "disable")
     assert row.status is Status.DRIFTED
     assert row.reason.endswith(f"{other} starts it")

@@ -5,6 +5,7 @@ elsewhere: Python compiles what a module brings along at each call."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
@@ -31,6 +32,6 @@ class AgentOrModule(AgentAction):
             answer = self._execute_module(task_vars=task_vars, wrap_async=bool(self._task.async_val))
         return {**result, **answer}
 
+    @abstractmethod
     def asked(self) -> dict[str, Any] | None:
         """The agent's answer, or None where the module has to be run. Raises NoAnswerError."""
-        raise NotImplementedError

@@ -36,15 +36,5 @@ def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, colle
     assert "thp.enabled: overridden" in drift.output
 
 
-def test_the_word_gone_and_the_machine_reverted_nothing_is_left(
-    boot: Machine, collection: Collection
-) -> None:
-    assert collection.play("revert", boot).status == 0
-    boot.run(f"rm {GRUB}; update-grub")
-    boot.reboot()
-    assert facts.chosen(boot, THP) == "always", "what Debian's kernel is built with"
-    assert boot.run("test -e /usr/local/bin/mlnode", check=False).returncode == 1
-
-
 def test_drop_ins_and_modules_come_back_without_the_agent(cloud: Machine, collection: Collection) -> None:
     claims.boot_files_alone_bring_values_back(collection, cloud)

@@ -11,6 +11,7 @@ from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
 from ...model.setting import Setting
+from ...model.unknown import refuse_unknown
 from .. import rules
 from ..nics import selection
 from ..nics.selection import ALL, Selection
@@ -169,7 +170,7 @@ def _is_section(raw: Any) -> bool:
 def _amounts(
     rule: Rule, group: str, where: str, raw: Mapping[str, Any], known: Sequence[str]
 ) -> list[NicSetting]:
-    schema.refuse_unknown(where, raw, known)
+    refuse_unknown(where, raw, known)
     return [
         _setting(rule, group, field, _amount(f"{where}.{field}", raw[field]))
         for field in known

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleError
 
-from ..module_utils._mlnode.model.unknown import hint
+from ..module_utils._mlnode.model.schema import hint
 from . import areas as area_names
 from . import yaml_text
 

@@ -17,7 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ..module_utils._mlnode.model.unknown import nearest
+from ..module_utils._mlnode.model import schema
 from . import areas, yaml_text
 
 _COLLECTION = "mlnode.tuning"
@@ -108,7 +108,7 @@ def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> d
     # Without the prefix, which would make all of them alike.
     short = {name[len(own) :]: name for name in known if name.startswith(own)}
     likely = {
-        name: nearest(name[len(prefix) :], short)
+        name: schema.nearest(name[len(prefix) :], short)
         for name in given
         if name.startswith(prefix) and short.get(name[len(prefix) :]) != name
     }

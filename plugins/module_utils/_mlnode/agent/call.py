@@ -17,8 +17,8 @@ from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import MlnodeError, StoreError, printable
 from ..model.record import asdict
+from ..model.schema import refuse_unknown
 from ..model.setting import Layer, Status
-from ..model.unknown import refuse_unknown
 from ..topology import read as topology
 from . import declare, drift, install, looks, missed, mounts, own_archive, registry, waivers
 from .registry import KINDS

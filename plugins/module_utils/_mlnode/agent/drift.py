@@ -11,7 +11,6 @@ from ..engine.kind import Spec
 from ..host.host import Host
 from ..model import schema, strict_json
 from ..model.errors import DeclarationError, MlnodeError, paragraphs
-from ..model.unknown import refuse_unknown
 from . import missed, node_report, registry, waivers
 from .node import survey
 from .registry import KINDS
@@ -123,7 +122,7 @@ def _changed(area: str, inventory: Mapping[str, Any], there: Mapping[str, Any]) 
 
 def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Raises DeclarationError."""
-    refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
+    schema.refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
     return {area: schema.checked(area, areas[area], registry.options(area)) for area in areas}
 
 

@@ -15,7 +15,6 @@ from ..engine import declared
 from ..model import schema, strict_json
 from ..model.errors import MlnodeError, StoreError
 from ..model.record import NamedTuple
-from ..model.unknown import refuse_unknown
 from . import waivers
 from .registry import KINDS, options
 
@@ -107,7 +106,7 @@ def check(declarations: Declarations) -> None:
     for item in declarations:
         name = declared.check_name(item["name"])
         try:
-            refuse_unknown("declaration", item["areas"], tuple(KINDS))
+            schema.refuse_unknown("declaration", item["areas"], tuple(KINDS))
             for area, spec in item["areas"].items():
                 KINDS[area].parse(schema.checked(area, spec, options(area)), None)
         except MlnodeError as error:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Collection, Iterator, Mapping, Optional, Tuple
 
+from ..model import schema
 from ..model.errors import DeclarationError
 from ..model.record import dataclass, field, regex
-from ..model.unknown import hint
 from ..topology.model import RdmaDevice
 from . import pcie_values
 from . import rdma_values as values
@@ -187,4 +187,4 @@ def _section(where: str, raw: Any) -> Mapping[Any, Any]:
 def _refuse_unknown(where: str, given: Mapping[Any, Any], known: Collection[str]) -> None:
     for key in given:
         if key not in known:
-            raise DeclarationError(f"{where}.{key}: unknown; {hint(key, sorted(known))}")
+            raise DeclarationError(f"{where}.{key}: unknown; {schema.hint(key, sorted(known))}")

@@ -18,8 +18,7 @@ from ..host.system import USUAL_SECONDS
 from ..linux.ping import PROGRAM, Reply, Way, ask
 from ..model.errors import DeclarationError, HostError
 from ..model.record import NamedTuple
-from ..model.schema import Option, Table
-from ..model.unknown import refuse_unknown
+from ..model.schema import Option, Table, refuse_unknown
 from . import end
 from .model import Check, Verdict
 

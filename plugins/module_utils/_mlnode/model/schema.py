@@ -14,12 +14,15 @@ import math
 import re
 from collections import abc
 from types import MappingProxyType
-from typing import Any, Callable, Collection, Mapping, Pattern, Sequence
+from typing import Any, Callable, Collection, Iterable, Mapping, Pattern, Sequence
 
 from . import cpulist, strict_json
 from .errors import DeclarationError
 from .record import NamedTuple, regex
-from .unknown import meant, refuse_unknown
+
+#: How alike a mistaken name and the one that was meant are (difflib): one wrong letter of four or more,
+#: and not yet names that only begin alike
+_ALIKE = 0.75
 
 
 class Form(NamedTuple):
@@ -99,13 +102,6 @@ _FALSE = ("n", "no", "off", "0", "false", "f")
 def guards(names: Collection[str], text: str) -> Option:
     """The option `allow`: guards that can be switched off."""
     return Option("list", text, "str", tuple(names), default=[], declares=False, parts=True)
-
-
-def unless_allowed(guard: str, reason: str, allow: Collection[str]) -> str:
-    """A guard's reason with the way to switch it off; empty where there is none, or it is off already."""
-    if not reason or guard in allow:
-        return ""
-    return f"{reason}; to do it all the same: allow: [{guard}]"
 
 
 def cpus(*words: str) -> Form:
@@ -433,3 +429,48 @@ _READERS = {
     "dict": _dictionary,
     "raw": _raw,
 }
+
+
+# -- names that are unknown, with the known one that was meant, and guards that stop a change -----------
+
+
+def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> None:
+    """Raises DeclarationError for the first name that is none."""
+    for name in given:
+        if name not in known:
+            problem = f"unknown; known are {', '.join(known)}{meant(name, known)}"
+            raise DeclarationError(f"{where}.{name}: {problem}")
+
+
+def meant(name: Any, known: Collection[str]) -> str:
+    """`; did you mean X?` for the known name that is most like a mistaken one; empty if none is."""
+    near = nearest(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(name: Any, known: Collection[str]) -> str:
+    """The known name that is most like a mistaken one; empty if none is."""
+    # Only here: most names are right.
+    import difflib
+
+    return "".join(difflib.get_close_matches(str(name), known, 1, _ALIKE))
+
+
+def refuse_others(where: str, given: Iterable[Any], what: str, known: Collection[str]) -> None:
+    """Raises DeclarationError for the first in a list of names that is none. what: of which thing."""
+    for name in given:
+        if name not in known:
+            raise DeclarationError(f"{where}: {name!r} is not a {what}; {hint(name, known)}")
+
+
+def hint(name: Any, known: Collection[str]) -> str:
+    """`did you mean X?`, or all that are known where none is like a mistaken one."""
+    near = meant(name, known)
+    return near[len("; ") :] if near else f"known are {', '.join(known)}"
+
+
+def unless_allowed(guard: str, reason: str, allow: Collection[str]) -> str:
+    """A guard's reason with the way to switch it off; empty where there is none, or it is off already."""
+    if not reason or guard in allow:
+        return ""
+    return f"{reason}; to do it all the same: allow: [{guard}]"

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any, Callable, Collection, Iterable, Mapping, Tuple
 
 from ...host.host import Host
+from ...model import schema
 from ...model.schema import Option, Table
 from ...model.setting import Severity
-from ...model.unknown import refuse_others
 from ...topology import read
 from ...topology.model import Topology
 from .. import end
@@ -42,7 +42,7 @@ _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module node_audit. Nothing is written in any case. Raises DeclarationError."""
     del dry
-    refuse_others("skip", given["skip"], "check", NAMES)
+    schema.refuse_others("skip", given["skip"], "check", NAMES)
     return end.result("node_audit", all_checks(host, given["skip"]), given["fail_on"])
 
 

@@ -10,9 +10,9 @@ from ...drivers import dcb, ethtool
 from ...host.host import Host, Mounts
 from ...linux import link_counters
 from ...linux.link_counters import Book
+from ...model import schema
 from ...model.errors import HostError
 from ...model.schema import Option, Table
-from ...model.unknown import refuse_others
 from ...topology import read
 from ...topology.model import Topology
 from .. import end
@@ -66,7 +66,7 @@ NAMES: tuple[str, ...] = (
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module rdma_check. Raises DeclarationError."""
     wanted, skipped = expectations.parse(given["expect"]), given["skip"]
-    refuse_others("skip", skipped, "check", NAMES)
+    schema.refuse_others("skip", skipped, "check", NAMES)
     writable = host.is_superuser() and not dry
     checks = all_checks(host, wanted, skipped, given["baseline"] == "reset", writable)
     return end.result("rdma_check", checks, given["fail_on"])

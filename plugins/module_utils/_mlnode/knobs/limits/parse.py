@@ -13,7 +13,6 @@ from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
 from ...model.schema import Option
 from ...model.setting import Setting
-from ...model.unknown import refuse_unknown
 from .schema import AUTO, DOMAINS, OPTIONS
 
 KIND = "limits"
@@ -189,7 +188,7 @@ def declared(spec: Spec, scope: str, limit: Limit) -> dict[str, str]:
         given, text = {}, _spelled(where, limit, given)
         own = {ALL: text}
     else:
-        refuse_unknown(where, given, SCOPES)
+        schema.refuse_unknown(where, given, SCOPES)
         texts = {name: _spelled(f"{where}.{name}", limit, raw) for name, raw in given.items()}
         own = {ALL: texts[scope]} if scope in texts else {}
         if scope == SERVICES:

@@ -12,7 +12,6 @@ from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.setting import Setting
 from ...model.strict_json import shown
-from ...model.unknown import nearest
 from . import auto
 from . import names as nccl_names
 from . import values as nccl_values
@@ -71,7 +70,7 @@ def _check(name: str, allow: Sequence[str]) -> str:
     is_foreign = _FOREIGN.match(name)
     if is_foreign and "unknown" in allow:
         return "text"
-    near = nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
+    near = schema.nearest(name.upper(), [*nccl_names.KNOWN, *nccl_names.UNFIT])
     reason = f"{shown(name)}: NCCL knows no such variable{f'; did you mean {near}' if near else ''}"
     raise DeclarationError(schema.unless_allowed("unknown", reason, allow) if is_foreign else reason)
 

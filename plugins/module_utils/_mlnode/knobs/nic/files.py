@@ -12,8 +12,8 @@ from ...drivers.ethtool.words import Family
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
+from ...model.schema import meant
 from ...model.setting import KnobFile, Marker, Write
-from ...model.unknown import meant
 from ...model.values import fits
 from ..nics.targets import SYSFS, beneath
 from ..summary import Files, Target

@@ -11,7 +11,6 @@ from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
 from ...model.setting import Setting
-from ...model.unknown import refuse_unknown
 from .. import rules
 from ..nics import selection
 from ..nics.selection import ALL, Selection
@@ -170,7 +169,7 @@ def _is_section(raw: Any) -> bool:
 def _amounts(
     rule: Rule, group: str, where: str, raw: Mapping[str, Any], known: Sequence[str]
 ) -> list[NicSetting]:
-    refuse_unknown(where, raw, known)
+    schema.refuse_unknown(where, raw, known)
     return [
         _setting(rule, group, field, _amount(f"{where}.{field}", raw[field]))
         for field in known

@@ -20,7 +20,6 @@ from ...linux import systemd_unit
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
-from ...model.unknown import hint
 from . import competing, known
 from . import schema as own
 from .known import SERVICES, Service
@@ -54,7 +53,7 @@ def _setting(name: str, choice: str) -> Setting:
 def _unknown(name: str) -> str:
     if name == "irqbalance":
         return "is declared with irq_affinity, which can make it agree"
-    return f"unknown; {hint(name, SERVICES)}"
+    return f"unknown; {schema.hint(name, SERVICES)}"
 
 
 def service_of(key: str) -> Service:

@@ -37,11 +37,6 @@ def mode_of(path: pathlib.Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 
 
-def test_a_missing_file_is_an_empty_text(host: Host) -> None:
-    assert host.text("/etc/file") == "inside\n"
-    assert host.text("/etc/no.such") == ""
-
-
 # -- drivers -------------------------------------------------------------------------------
 
 

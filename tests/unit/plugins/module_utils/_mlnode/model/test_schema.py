@@ -260,16 +260,3 @@ def test_what_was_checked_is_plain_and_stays_as_it_is(found: tuple[str, Any]) ->
     assert json.loads(json.dumps(plain)) == plain
     assert checked(area, plain) == plain
     assert None not in [*plain.values()]
-
-
-@pytest.mark.parametrize(
-    ("reason", "allow", "refusal"),
-    [
-        ("it bites", (), "it bites; to do it all the same: allow: [dog]"),
-        ("it bites", ("cat",), "it bites; to do it all the same: allow: [dog]"),
-        ("it bites", ("cat", "dog"), ""),
-        ("", (), ""),
-    ],
-)
-def test_a_guard_stops_what_is_not_allowed(reason: str, allow: tuple[str, ...], refusal: str) -> None:
-    assert schema.unless_allowed("dog", reason, allow) == refusal

@@ -14,10 +14,10 @@ from mlnode.checks.audit import run as audit
 from mlnode.checks.model import BAD, Verdict
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
+from mlnode.model import schema
 from mlnode.model.errors import DeclarationError
 from mlnode.model.record import replace
 from mlnode.model.setting import Severity
-from mlnode.model.unknown import refuse_others
 from mlnode.report.audit import report
 
 from .looking import CLOCK, CPU, EDAC, LIMITS, NODES, look, memory, one
@@ -473,9 +473,9 @@ def test_what_matters_most_comes_first(node: GpuMachine) -> None:
 def test_names_that_are_left_out(node: GpuMachine) -> None:
     assert "thp" not in {check.name for check in audit.all_checks(node, ["thp"])}
     with pytest.raises(DeclarationError, match="skip: 'thpp' is not a check; did you mean thp"):
-        refuse_others("skip", ["thpp"], "check", audit.NAMES)
+        schema.refuse_others("skip", ["thpp"], "check", audit.NAMES)
     with pytest.raises(DeclarationError, match="known are kernel, thp"):
-        refuse_others("skip", ["?"], "check", audit.NAMES)
+        schema.refuse_others("skip", ["?"], "check", audit.NAMES)
 
 
 @pytest.mark.parametrize("name", [*machines.ALL])

@@ -19,8 +19,8 @@ from mlnode.checks import expect
 from mlnode.checks.model import Check, Verdict, summary
 from mlnode.checks.rdma import run
 from mlnode.host.host import Host
+from mlnode.model import schema
 from mlnode.model.errors import DeclarationError, HostError
-from mlnode.model.unknown import refuse_others
 
 HEALTHY = [name for name in fabric.FABRIC if name != "sick"]
 
@@ -259,7 +259,7 @@ def test_checks_can_be_left_out() -> None:
     [("gids", "'gids' is not a check; did you mean gid?"), ("zzz", "not a check; known are inventory,")],
 )
 def test_a_check_that_does_not_exist_cannot_be_left_out(name: str, words: str) -> None:
-    refuse_others("skip", run.NAMES, "check", run.NAMES)
+    schema.refuse_others("skip", run.NAMES, "check", run.NAMES)
     with pytest.raises(DeclarationError) as caught:
-        refuse_others("skip", ["gid", name], "check", run.NAMES)
+        schema.refuse_others("skip", ["gid", name], "check", run.NAMES)
     assert words in str(caught.value)

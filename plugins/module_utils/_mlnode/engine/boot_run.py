@@ -39,6 +39,8 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
         first = first._replace(steps=(*first.steps, *plan.steps))
         more, gone = _run_each(host, plan, skip_reason)
         errors += [error_parts for error_parts in more if error_parts not in errors]
+    if not first.steps:
+        return Outcome(first, first.rows, changed=False), [*plan.errors, *errors]
     try:
         return Outcome(first, *ended(first, evaluate(host, request))), [*plan.errors, *errors, *gone]
     except MlnodeError as error:

@@ -10,6 +10,7 @@ killed run costs nothing: the next one finds the true origin, not a half-tuned o
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import stat
@@ -43,7 +44,7 @@ def kernel_entry(host: Host, key: str, file: KnobFile) -> Entry:
 
 def boot_id(host: Host) -> str:
     """Another one at every boot: Documentation/admin-guide/sysctl/kernel.rst, random."""
-    return host.value("/proc/sys/kernel/random/boot_id").text or ""
+    return host.once("boot id", lambda: host.value("/proc/sys/kernel/random/boot_id").text or "")
 
 
 def is_obsolete(host: Host, entry: Entry) -> bool:
@@ -240,12 +241,20 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
         if error.absent:
             return None, ""
         raise
+    entries, problem = _parsed(path, content)
+    return None if entries is None else [*entries], problem
+
+
+@functools.lru_cache(maxsize=2)
+def _parsed(path: str, content: bytes) -> tuple[tuple[Entry, ...] | None, str]:
+    """The result of _read() for this content. Each area of a run reads the store, which seldom changes
+    meanwhile, and its checks were a third of the run at boot."""
     try:
         document = strict_json.document(content, path, FORMAT, most=system.LIMIT, kernel_bytes=True)
     except DamagedError as error:
         return None, str(error)
     try:
-        return [checked(dict(entry)) for entry in document["entries"]], ""
+        return tuple(checked(dict(entry)) for entry in document["entries"]), ""
     except origin_paths.DAMAGE as error:
         return None, f"{path} is damaged ({type(error).__name__}: {error})"
 

@@ -426,3 +426,22 @@ def test_an_error_after_the_changes_says_that_they_stay(
     words = f"after all changes had been made, and they stay: {first}vm.swappiness, {DROP_IN}"
     assert words in str(caught.value)
     assert machine.now("/proc/sys/vm/swappiness") == "10"
+
+
+def test_a_boot_looks_again_only_where_it_has_changed_something(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    evaluate = engine.evaluate
+
+    def counted(host: Machine, request: engine.Request, known: Kept | None = None) -> Plan:
+        seen.append(request)
+        return evaluate(host, request, known)
+
+    monkeypatch.setattr(boot_run, "evaluate", counted)
+    request = engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}, alone=True)
+    outcome, errors = boot_run.apply_each(machine, request)
+    assert (outcome.changed, errors, len(seen)) == (True, [], 2)
+    outcome, errors = boot_run.apply_each(machine, request)
+    assert (outcome.changed, errors, len(seen)) == (False, [], 3)
+    assert [(row.status, str(row.reading.runtime)) for row in outcome.rows] == [(Status.OK, "10")]

@@ -201,6 +201,7 @@ def test_where_the_kernel_keeps_all_of_them_the_status_is_managed(many: Machine)
 def test_after_a_reboot_a_number_is_another_device_s(many: Machine) -> None:
     applied(many, Vectors(devices=True))
     many.put(BOOT_ID, "second\n")
+    many.forget()
     many.put(vector(40), "1\n")
     assert origin.Origin.load(many).values() == {}
     assert [change.key for change in revert.pending(many) if not change.is_file] == []
@@ -220,6 +221,7 @@ def test_a_device_that_is_gone_has_no_origin(many: Machine) -> None:
 def test_a_new_boot_has_origins_of_its_own(many: Machine) -> None:
     applied(many, Vectors(devices=True))
     many.put(BOOT_ID, "second\n")
+    many.forget()
     shutil.rmtree(f"{many.root}/proc/irq/43")
     for number in range(40, 43):
         many.put(vector(number), "4-5\n")

@@ -320,3 +320,23 @@ def test_what_a_killed_run_has_left_of_the_store_goes(machine: Machine) -> None:
     origin.complete(machine)
 
     assert not machine.exists(left)
+
+
+def test_a_store_is_checked_once_for_each_content(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = []
+    check = origin.checked
+
+    def counted(entry: origin.Entry) -> origin.Entry:
+        checks.append(entry["id"])
+        return check(entry)
+
+    monkeypatch.setattr(origin, "checked", counted)
+    machine.put(origin.PATH, document({**KERNEL, "value": "seen once"}))
+    first = Origin.load(machine)
+    first.forget(first.entries())
+    machine.put(origin.PATH, document({**KERNEL, "value": "seen once"}))
+    assert [entry["value"] for entry in Origin.load(machine).entries()] == ["seen once"]
+    assert len(checks) == 1
+    machine.put(origin.PATH, document({**KERNEL, "value": "another"}))
+    assert [entry["value"] for entry in Origin.load(machine).entries()] == ["another"]
+    assert len(checks) == 2

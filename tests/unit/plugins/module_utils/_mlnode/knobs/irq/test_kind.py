@@ -74,6 +74,7 @@ def test_only_what_differs_is_written(node: IrqNode) -> None:
 def test_after_a_reboot_a_revert_leaves_the_numbers_of_others_alone(node: IrqNode) -> None:
     apply(node, {**SPREAD, "strategy": "list", "cpus": "7"})
     node.put("/proc/sys/kernel/random/boot_id", "another\n")
+    node.forget()
     node.place(33, "2")
 
     revert.revert(node)

@@ -299,6 +299,7 @@ def test_everything_is_set_kept_and_undone(node: NicNode) -> None:
 def test_a_value_of_another_boot_is_nobodys_origin(node: NicNode) -> None:
     apply(node, {**ETH2, "mtu": 9000})
     node.put("/proc/sys/kernel/random/boot_id", "two\n")
+    node.forget()
     node.put("/sys/class/net/eth2/mtu", "1400\n")
     apply(node, {**ETH2, "mtu": 9000})
     revert.revert(node)

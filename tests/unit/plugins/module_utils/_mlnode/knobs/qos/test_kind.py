@@ -368,6 +368,7 @@ def test_what_one_nic_refuses_at_boot_leaves_the_others_set(host: QosNode) -> No
 def test_after_a_boot_the_old_origin_is_nobodys(host: QosNode) -> None:
     apply(host, rule(pfc=[3], global_pause=False))
     host.put("/proc/sys/kernel/random/boot_id", "two\n")
+    host.forget()
     host.bridge.pfc = {5}
     apply(host, rule(pfc=[3], global_pause=False))
     revert.revert(host)

@@ -148,21 +148,14 @@ def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
 # -- with the agent ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "verdict"),
-    [({"least": LITTLE}, "pass"), ({"least": MUCH}, "fail"), ({}, "unknown")],
-    ids=["pass", "fail", "unknown"],
-)
-def test_bandwidth_is_measured_and_judged(
-    pair: Pair, collection: Collection, options: dict[str, Any], verdict: str
-) -> None:
+def test_bandwidth_is_measured_and_judged(pair: Pair, collection: Collection) -> None:
+    """Against little; against much, and against nothing, the playbook does it below."""
     server = pair.serving(collection)
-    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, **options)
+    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE)
     output, _nothing = server.communicate(timeout=300)
     print(output)
     check = the_check(played.result)
-    assert check["verdict"] == verdict, check
-    assert (played.status == 0) == (verdict == "pass")
+    assert (played.status, check["verdict"]) == (0, "pass"), check
     assert played.result["gbits"] > 0
     assert f"{played.result['gbits']:g} Gb/s" in check["found"]
     # The second entry is that of the IPv4 address: the first is link-local.

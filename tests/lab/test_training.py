@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes of a training fleet on machines that really boot: one story per machine, in the order of the file.
+"""A node of a training fleet on a machine that really boots: one story, in the order of the file.
 
-Bare metal is in the groups training and fabric at once, as in a fleet, a virtual machine in training alone.
+It is in the groups training and fabric at once, as in a fleet. A virtual machine with the same profile is in
+test_bake.py and test_power.py.
 """
 
 from __future__ import annotations
@@ -43,6 +44,15 @@ STEERED = {"rps": "2-3", "xps": "auto", "rfs_entries": 4096}
 #: queues of 1024 entries with 8 KiB each are 16 MiB, and twice as many would be over 1 % of 2 GiB.
 NIC = {"channels.combined": "2", "rings.rx": "1024", "rings.tx": "4096", "features.tx-tcp-segmentation": "on"}
 
+#: The cost of a migration is in no profile; since Linux 5.13 it is in debugfs, with a path of its own.
+SETTINGS = {
+    **claims.WITH_MODULES,
+    "kernel.sched_migration_cost_ns": 5000000,
+    "vm.nr_hugepages": None,
+    "vm.nr_hugepages@node0": 16,
+    "vm.nr_hugepages@node1": 48,
+}
+
 #: Some carried by the drop-in, one by each of the ways that only the agent has
 DEFAULTS = {
     "vm.swappiness": "1",
@@ -52,24 +62,20 @@ DEFAULTS = {
     "net.core.somaxconn": "65535",
 }
 
-#: Drift that any machine can have. The last stands where debugfs has it since Linux 5.13
+#: A service that would set governors, as far as systemd and the module know
+RIVAL = "/etc/systemd/system/tlp.service"
+
+#: Drift of each kind that can drift here: a machine without GPU and boot loader. Both limits are in the file
+#: that is gone; memory is in that of the fabric, too.
 DRIFT = {
     "vm.swappiness": "sysctl -w vm.swappiness=60",
     "net.ipv4.tcp_congestion_control": "sysctl -w net.ipv4.tcp_congestion_control=cubic",
     "thp.enabled": f"echo always >{THP}",
     "kernel.sched_migration_cost_ns": f"echo 500000 >{DEBUG_COST}",
-}
-
-#: A service that would set governors, as far as systemd and the module know
-RIVAL = "/etc/systemd/system/tlp.service"
-
-#: Drift of each other kind that can drift here: a machine without GPU and boot loader
-HARDWARE_DRIFT = {
     "vm.nr_hugepages@node1": f"echo 0 >{SHARE.format(1)}",
     "service.tlp": f"printf '[Service]\\nExecStart=/bin/sleep infinity\\n' >{RIVAL}; "
     "systemctl daemon-reload; systemctl start tlp",
     "module.rdma_ucm": "modprobe --remove rdma_ucm",
-    # Both limits are in the file that is gone; memory is in that of the fabric, too.
     "limits.systemd.nofile": "rm /etc/systemd/system.conf.d/zz-mlnode-node.conf",
     "cpu.governor": f"echo powersave >{facts.GOVERNOR.format(3)}",
     "nic.fabric.ring.rx": "ethtool -G {igb} rx 256",
@@ -87,23 +93,13 @@ class Story:
     def __init__(self, machine: Machine, collection: Collection) -> None:
         self.machine = machine
         self.collection = collection
-        self.two_nodes = machine.read("/sys/devices/system/node/online") == "0-1"
-        self.fabric = Fabric(machine) if self.two_nodes else None
+        self.fabric = Fabric(machine)
         self.born = Born.of(machine)
-        # The last is in no profile; since Linux 5.13 it is in debugfs, with a path of its own.
-        self.settings: dict[str, Any] = {**claims.WITH_MODULES, "kernel.sched_migration_cost_ns": 5000000}
-        if self.two_nodes:
-            self.settings |= {
-                "vm.nr_hugepages": None,
-                "vm.nr_hugepages@node0": 16,
-                "vm.nr_hugepages@node1": 48,
-            }
 
     def play(self, name: str, *options: str, **variables: Any) -> Played:
-        hosts = Hosts.of(self.machine, "training", *(["fabric"] if self.fabric else []))
+        hosts = Hosts.of(self.machine, "training", "fabric")
         if name in ("site", "drift"):
-            variables["node_sysctl"] = self.settings
-        if name in ("site", "drift") and self.fabric:
+            variables["node_sysctl"] = SETTINGS
             variables["node_cpu"] = {"max_latency_us": LATENCY}
             variables["node_irq"] = {"rules": {"nics": STEERED}}
             variables |= self.fabric.variables
@@ -119,34 +115,29 @@ class Story:
 
     def drift(self) -> dict[str, str]:
         """Setting → the command that changes it under us."""
-        if not self.fabric:
-            return DRIFT
         names = {
             "igb": facts.nic(self.machine, "igb"),
             "rail": self.fabric.rail,
             "simulated": self.fabric.simulated,
             "irq": min(facts.queue_irqs(self.machine, "igb")),
         }
-        return {key: command.format(**names) for key, command in {**DRIFT, **HARDWARE_DRIFT}.items()}
+        return {key: command.format(**names) for key, command in DRIFT.items()}
 
     def assert_as_declared(self) -> None:
         """Asked of the kernel itself, value by value."""
         machine = self.machine
         expected = DEFAULTS | claims.WITH_MODULES
-        if not self.two_nodes:
-            del expected["kernel.numa_balancing"]
         assert {key: facts.sysctl(machine, key) for key in expected} == expected
         assert {"tcp_bbr", "sch_fq"} <= facts.loaded(machine)
         assert machine.read(DEBUG_COST) == "5000000"
         assert facts.chosen(machine, THP) == "madvise"
         assert machine.read(READ_AHEAD) == "4096"
-        if self.fabric:
-            self.fabric.assert_as_declared()
-            assert [machine.read(SHARE.format(node)) for node in (0, 1)] == ["16", "48"]
-            assert facts.governors(machine) == ["performance"] * 4
-            assert self.nic() == NIC
-            assert facts.astray(machine, "igb", {2, 3}) == {}
-            self._assert_steered()
+        self.fabric.assert_as_declared()
+        assert [machine.read(SHARE.format(node)) for node in (0, 1)] == ["16", "48"]
+        assert facts.governors(machine) == ["performance"] * 4
+        assert self.nic() == NIC
+        assert facts.astray(machine, "igb", {2, 3}) == {}
+        self._assert_steered()
 
     def nic(self) -> dict[str, str]:
         """What ethtool prints of igb."""
@@ -172,16 +163,15 @@ class Story:
         assert machine.read("/proc/sys/net/core/rps_sock_flow_entries") == str(STEERED["rfs_entries"])
 
 
-@pytest.fixture(scope="module", params=["baremetal", "cloud"])
-def story(request: pytest.FixtureRequest, collection: Collection) -> Story:
-    return Story(request.getfixturevalue(request.param), collection)
+@pytest.fixture(scope="module")
+def story(baremetal: Machine, collection: Collection) -> Story:
+    return Story(baremetal, collection)
 
 
 def test_site_makes_the_node_what_is_declared(story: Story) -> None:
     assert not {"tcp_bbr", "sch_fq"} & facts.loaded(story.machine), "else their loading proves nothing"
-    if story.fabric:
-        # rdma-core's own rules load it when a device arrives.
-        story.machine.run("modprobe --remove rdma_ucm")
+    # rdma-core's own rules load it when a device arrives.
+    story.machine.run("modprobe --remove rdma_ucm")
     played = story.play("site")
     assert played.status == 0
     assert played.changed > 0
@@ -223,10 +213,6 @@ def test_drift_of_every_kind_is_reported_alike_by_the_node_and_both_playbooks(st
 
 def test_interrupts_stay_when_queues_change_a_nic_arrives_and_irqbalance_runs(story: Story) -> None:
     machine = story.machine
-    if not story.two_nodes:
-        governor = next(row for row in facts.check(machine)["settings"] if row["key"] == "cpu.governor")
-        assert (governor["status"], "cpufreq" in governor["reason"]) == ("unsupported", True)
-        return
     nic = facts.nic(machine, "igb")
     machine.run(f"ethtool -L {nic} combined 1 && ethtool -L {nic} combined 4")
     facts.until(story.nics_are_as_declared, "the service has seen to the new queues")
@@ -265,7 +251,7 @@ def test_revert_puts_everything_back_at_once(story: Story) -> None:
     # Sockets that began with bbr, this SSH connection for one, keep its module until they are closed; NICs
     # that came up with fq keep sch_fq until the next boot, which the next test looks at.
     assert story.born.left(story.machine, apart_from=OFFERED) == []
-    assert not story.fabric or story.fabric.priorities() == {"pfc": ""}
+    assert story.fabric.priorities() == {"pfc": ""}
     assert story.play("revert").changed == 0
 
 

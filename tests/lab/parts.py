@@ -32,7 +32,10 @@ _MASKED = (
     "systemd-networkd-wait-online.service", "grub-common.service", "systemd-binfmt.service",
     "proc-sys-fs-binfmt_misc.automount", "modprobe@drm.service", "modprobe@fuse.service",
     "modprobe@efi_pstore.service", "rdma-ndd.service", "systemd-random-seed.service",
-    "sys-kernel-tracing.mount", "dev-mqueue.mount",
+    "sys-kernel-tracing.mount", "dev-mqueue.mount", "run-lock.mount", "kmod-static-nodes.service",
+    "systemd-tmpfiles-setup-dev-early.service", "systemd-tmpfiles-setup-dev.service",
+    "systemd-user-sessions.service", "systemd-network-generator.service",
+    "systemd-networkd-persistent-storage.service", "systemd-udev-load-credentials.service",
 )  # fmt: skip
 
 #: Each would run at a boot and at each reload of the units, a third of which they take. The two that are left
@@ -44,8 +47,9 @@ _GENERATORS = tuple(
 
 #: Words for each kernel. An emulated CPU forgets all its address translations whenever page tables are
 #: exchanged, and isolation from Meltdown does that at every system call: a third of the time went there.
-#: audit=0 is for a test to take away.
-COMMAND_LINE = "console=ttyS0 mitigations=off audit=0"
+#: Security modules are asked at every system call on a file, and systemd compiles a program for BPF at each
+#: boot. audit=0 is for a test to take away.
+COMMAND_LINE = "console=ttyS0 mitigations=off lsm=capability audit=0"
 
 _GRUB_CONFIG = """\
 set timeout=0

@@ -247,8 +247,9 @@ def test_nodes_measure_without_a_controller_and_no_program_is_left(pairs: Pairs)
 
     [slot] = client["slots"]
     assert slot["reason"] == ""
-    # Payload of packets of 1500 bytes, as htb counts them
-    assert slot["forward_gbits"] == pytest.approx(RATE / 1000 * 1448 / 1514, rel=0.1)
+    # Payload of packets of 1500 bytes, as htb counts them. On a busy machine iperf3 is late by some 0.2 s of
+    # the two of the measurement, and counts in what came before.
+    assert slot["forward_gbits"] == pytest.approx(RATE / 1000 * 1448 / 1514, rel=0.25)
     assert server["served"] == []
     assert not pairs.running
     assert not pairs.left

@@ -194,7 +194,7 @@ molecule-%: env-test
 	$(in_test) play=$$(mktemp -d); trap 'rm -rf "$$play"' EXIT; \
 	ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; \
 	PATH="$$play:$$PATH" tools/container-lab.sh \
-	    timeout --foreground --kill-after=60 600 $(TEST)/molecule test -s $*
+	    timeout --foreground --kill-after=60 1200 $(TEST)/molecule test -s $*
 
 .PHONY: ruff
 ruff: env-test
@@ -267,22 +267,29 @@ changelog-lint: env-test
 	$(call step,antsibull-changelog)
 	$(in_test) antsibull-changelog lint
 
-# What Ansible loads. `make pytest` runs these tests on the ansible-core of .venv-test with all of their values, of which
-# each test has the first here: no ansible-core is known that treats them differently.
-ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/ plugin_utils/) \
-    $(wildcard tests/unit/plugins/module_utils/test_*.py) tests/unit/test_interfaces.py
+# What ansible-core loads or is called by. `make pytest` runs these tests on the ansible-core of .venv-test with all of
+# their values, of which each test has the first here: no ansible-core is known that treats them differently.
+ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/) \
+    $(wildcard tests/unit/plugins/plugin_utils/test_*.py tests/unit/plugins/module_utils/test_*.py) tests/unit/test_interfaces.py
 .PHONY: unit-oldest
 unit-oldest: env-oldest
 	$(call step,unit tests on the oldest supported ansible-core)
 	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" TMPDIR=$(RAM) pytest -q --once --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
 
-# The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the
-# type behind every method call, so this is what catches the newer ones. Values, which no Python takes for others, are
-# varied by `make pytest`: here each test has the first of its own.
-LIBRARY_TESTS := tests/unit/plugins/module_utils/_mlnode
+# The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the type
+# behind a method call. The last mypy that knows 3.8 does, on every line; what that Python does with them is tested where
+# the library meets the machine: the agent, the engine, and a kind of each knob. Values, which no Python takes for others,
+# are varied by `make pytest`: here each test has the first of its own.
+LIBRARY := plugins/module_utils/_mlnode
+LIBRARY_TESTS := $(addprefix tests/unit/$(LIBRARY)/,agent drivers engine host linux) \
+    $(wildcard tests/unit/$(LIBRARY)/knobs/*/test_kind.py)
 .PHONY: unit-node
 unit-node: env-node
-	$(call step,unit tests of the library on Python 3.8)
+	$(call step,the library on Python 3.8: types and unit tests)
+	@# Of another type, or of one that has to be named, is what the present mypy judges.
+	@[ ! -d .venv-node ] || .venv-node/bin/mypy --config-file= --python-version 3.8 --namespace-packages \
+	    --explicit-package-bases --disable-error-code arg-type --disable-error-code assignment \
+	    --disable-error-code var-annotated $(LIBRARY)
 	@[ ! -d .venv-node ] || TMPDIR=$(RAM) .venv-node/bin/pytest $(LIBRARY_TESTS) -q -m "not hypothesis and not robustness" \
 	    --once --numprocesses 2 --dist loadfile
 

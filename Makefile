@@ -278,7 +278,7 @@ unit-oldest: env-oldest
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the type
 # behind a method call. The last mypy that knows 3.8 does, on every line; what that Python does with them is tested where
-# the library meets the machine: the agent, the engine, and a kind of each knob. Values, which no Python takes for others,
+# the library meets the machine: the agent, the engine, and the kind of each area. Values, which no Python takes for others,
 # are varied by `make pytest`: here each test has the first of its own.
 LIBRARY := plugins/module_utils/_mlnode
 LIBRARY_TESTS := $(addprefix tests/unit/$(LIBRARY)/,agent drivers engine host linux) \

@@ -13,7 +13,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -27,8 +27,10 @@ from mlnode.agent import install, pull_document
 from mlnode.agent.call import MARK
 
 ONE, OTHER = "gpu001.example", "gpu002.example"
-#: Of a pull that finds nothing new: bytes both ways, and seconds of CPU
-BYTES, SECONDS = 1024, 0.2
+#: Of a pull that finds nothing new: bytes both ways, and its CPU time as a multiple of that of a Python that
+#: imports what speaks HTTPS. Two were measured; seconds would measure the machine and what else runs on it.
+BYTES, TIMES = 1024, 4
+SPEAKS_HTTPS = [sys.executable, "-c", "import http.client, json, ssl"]
 
 CONFIG = """\
 daemon off;
@@ -157,6 +159,14 @@ class Node:
         return report
 
 
+def cpu(call: Callable[[], object]) -> float:
+    """CPU time in seconds of the processes that a call starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    call()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def _listens(port: int) -> bool:
     with socket.socket() as one:
         return one.connect_ex(("127.0.0.1", port)) == 0
@@ -192,19 +202,20 @@ def test_it_is_applied_and_then_costs_next_to_nothing(site: Site, node: Node) ->
     report = node.pull()
     assert (report["verdict"], report["changed"]) == ("applied", ["node nccl"])
     assert "NCCL_DEBUG=WARN" in conf.read_text(encoding="utf-8")
-    seconds = []
+    reports: list[dict[str, Any]] = []
+    pulls, pythons = [], []
     for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert node.pull()["verdict"] == "unchanged"
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        pythons.append(cpu(lambda: subprocess.run(SPEAKS_HTTPS, check=True)))
+        pulls.append(cpu(lambda: reports.append(node.pull())))
+    assert [one["verdict"] for one in reports] == ["unchanged"] * 3
     lines = (site.folder / "access.log").read_text(encoding="ascii").split("\n")
     status, asked, answered = map(int, lines[-2].split())
-    print(f"304: {asked} bytes asked, {answered} answered; {min(seconds):.3f} s of CPU")
+    print(f"304: {asked} bytes asked, {answered} answered; {min(pulls):.3f} s of CPU")
+    print(f"Python: {min(pythons):.3f} s of CPU")
     assert status == 304
     assert asked + answered <= BYTES
     # The least of them, as others on a busy machine take the caches.
-    assert min(seconds) <= SECONDS
+    assert min(pulls) <= TIMES * min(pythons)
 
 
 def put(path: pathlib.Path, content: bytes) -> None:

@@ -78,9 +78,9 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
 test: envs ## every gate, as CI runs them; goes on where one fails, and names those that did
-	@# Scenarios and system tests wait half of the time; what is made beside them leaves the machine alone. Nothing goes
-	@# beside the test that tunes it, as some look at it.
-	$(call steps,$(IN_CONTAINERS) system -- $(LINT) sanity unit-oldest unit-node pytest -- machine)
+	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. Scenarios wait
+	@# half of the time, and the tests of `system` most of it.
+	$(call steps,$(LINT) sanity -- machine images / unit-oldest unit-node pytest -- $(IN_CONTAINERS) -- system)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own
@@ -187,6 +187,12 @@ env-node: link
 PLAYED_mixed := oldest
 ANSIBLE = $(or $(PLAYED_$*),test)
 
+.PHONY: images
+images: env-test
+	$(call step,images of the scenarios)
+	$(in_test) tools/container-lab.sh $(TEST)/ansible-playbook $(SCENARIOS:%=--inventory=molecule/%/inventory) \
+	    molecule/shared/images.yml
+
 molecule-%: env-test
 	$(call step,molecule: $* with the ansible-core of .venv-$(ANSIBLE))
 	@$(MAKE) env-$(ANSIBLE)
@@ -278,11 +284,10 @@ unit-oldest: env-oldest
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the type
 # behind a method call. The last mypy that knows 3.8 does, on every line; what that Python does with them is tested where
-# the library meets the machine: the agent, the engine, and the kind of each area. Values, which no Python takes for others,
-# are varied by `make pytest`: here each test has the first of its own.
+# the library meets the machine: the agent, which imports all of it, the engine, and what is read from Linux. Values, which
+# no Python takes for others, are varied by `make pytest`: here each test has the first of its own.
 LIBRARY := plugins/module_utils/_mlnode
-LIBRARY_TESTS := $(addprefix tests/unit/$(LIBRARY)/,agent drivers engine host linux) \
-    $(wildcard tests/unit/$(LIBRARY)/knobs/*/test_kind.py)
+LIBRARY_TESTS := $(addprefix tests/unit/$(LIBRARY)/,agent drivers engine host linux)
 .PHONY: unit-node
 unit-node: env-node
 	$(call step,the library on Python 3.8: types and unit tests)

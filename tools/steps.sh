@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Usage: tools/steps.sh TARGET... [-- TARGET... -- TARGET...]
+# Usage: tools/steps.sh TARGET... [-- TARGET...]... [/ TARGET...]...
 #
-# Makes one target after the other, also after a failure. Targets between the two `--` are made beside those before
-# them, one after the other as well; their output is printed between two of the others, each in one piece. Those at
-# the end are made once all of these have ended. What the failed ones printed last, and the slowest tests, are printed
-# once more at the end, as the end is what a CI system shows. The Makefile says in MAKE which make that is.
+# Makes one target after the other, also after a failure. Targets behind a `--` are made beside those before it, one after
+# the other as well; their output is printed between two of the first ones, each in one piece. Those behind a `/` are made
+# once all before it have ended. What the failed ones printed last, and the slowest tests, are printed once more at the
+# end with how long the steps took, as the end is what a CI system shows. The Makefile says in MAKE which make that is.
 set -uo pipefail
 
 results=$(mktemp -d)
@@ -16,16 +16,17 @@ trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-all=("$@")
 build() {
+    local start=$SECONDS
     if "${MAKE:-make}" "$1" 2>&1 | tee "$results/$1.log"; then touch "$results/$1.passed"; fi
+    printf '%6d s  %s\n' $((SECONDS - start)) "$1" >>"$results/seconds"
 }
 
 beside() {
     local target
     for target in "$@"; do
-        build "$target" >"$results/output" 2>&1
-        mv "$results/output" "$results/$EPOCHREALTIME.ended"
+        build "$target" >"$results/$target.output" 2>&1
+        mv "$results/$target.output" "$results/$EPOCHREALTIME.ended"
     done
 }
 
@@ -38,28 +39,35 @@ report() {
     done
 }
 
-# Moves the targets before the next `--` from `rest` to `group`.
-next_group() {
-    group=()
-    while [ ${#rest[@]} -gt 0 ] && [ "${rest[0]}" != -- ]; do
-        group+=("${rest[0]}")
-        rest=("${rest[@]:1}")
+# Each of the lanes has targets with a space between two of them.
+run_lanes() {
+    local lane target
+    for lane in "${lanes[@]:1}"; do
+        # shellcheck disable=SC2086 # targets are words
+        beside $lane &
     done
-    rest=("${rest[@]:1}")
+    for target in ${lanes[0]}; do
+        build "$target"
+        report
+    done
+    wait
+    report
 }
 
-rest=("$@")
-next_group
-first=("${group[@]}")
-next_group
-beside "${group[@]}" &
-for target in "${first[@]}"; do
-    build "$target"
-    report
+all=() lanes=("")
+for word in "$@" /; do
+    case $word in
+    --) lanes+=("") ;;
+    /)
+        run_lanes
+        lanes=("")
+        ;;
+    *)
+        lanes[-1]+=" $word"
+        all+=("$word")
+        ;;
+    esac
 done
-wait
-report
-for target in "${rest[@]}"; do build "$target"; done
 
 failed=()
 for target in "${all[@]}"; do
@@ -69,6 +77,8 @@ for target in "${all[@]}"; do
     printf -- '--- the last lines of %s:\n' "$target"
     tail -n 80 "$results/$target.log" | sed 's/^/    /'
 done
+printf -- '--- seconds of the longest steps:\n'
+sort --numeric-sort --reverse "$results/seconds" | head -n 10
 for target in "${all[@]}"; do
     [ -e "$results/$target.log" ] || continue
     slowest=$(tools/slowest.sh "$results/$target.log")

@@ -39,18 +39,19 @@ def answers(running: Make, machine: Machine) -> dict[ModuleType, dict[str, Any]]
     return found
 
 
-@pytest.mark.parametrize("module", [*MODULES, node_drift])
-def test_what_a_module_answers_is_what_it_documents(
-    answers: dict[ModuleType, dict[str, Any]], module: ModuleType
-) -> None:
-    documented = document(module, "RETURN")
-
-    # What is returned only then is the answer of its action plugin.
-    own = {name: about for name, about in documented.items() if about["returned"].startswith("success")}
-    assert {*answers[module]} - COMMON == {*own}
+def test_what_a_module_answers_is_what_it_documents(answers: dict[ModuleType, dict[str, Any]]) -> None:
+    assert {*answers} == {*MODULES, node_drift}
     types = {"str": str, "bool": bool, "float": float, "list": list, "dict": dict}
-    for name, about in own.items():
-        assert isinstance(answers[module][name], types[about["type"]]), name
+    for module, answer in answers.items():
+        # What is returned only then is the answer of its action plugin.
+        own = {
+            name: about
+            for name, about in document(module, "RETURN").items()
+            if about["returned"].startswith("success")
+        }
+        assert {*answer} - COMMON == {*own}, module.__name__
+        for name, about in own.items():
+            assert isinstance(answer[name], types[about["type"]]), (module.__name__, name)
 
 
 def test_the_documented_fields_of_a_setting_are_those_it_has(

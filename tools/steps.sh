@@ -5,8 +5,8 @@
 # Usage: tools/steps.sh TARGET... [-- TARGET...]... [/ TARGET...]...
 #
 # Makes one target after the other, also after a failure. Targets behind a `--` are made beside those before it, one after
-# the other as well; their output is printed between two of the first ones, each in one piece. Those behind a `/` are made
-# once all before it have ended. What the failed ones printed last, and the slowest tests, are printed once more at the
+# the other as well; their output is printed between two of the first ones, each in one piece. The first ones leave the
+# CPUs to them: those behind should be the ones that wait. Targets behind a `/` are made once all before it have ended. What the failed ones printed last, and the slowest tests, are printed once more at the
 # end with how long the steps took, as the end is what a CI system shows. The Makefile says in MAKE which make that is.
 set -uo pipefail
 
@@ -16,9 +16,10 @@ trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# A target, and what to start make with.
 build() {
     local start=$SECONDS
-    if "${MAKE:-make}" "$1" 2>&1 | tee "$results/$1.log"; then touch "$results/$1.passed"; fi
+    if "${@:2}" "${MAKE:-make}" "$1" 2>&1 | tee "$results/$1.log"; then touch "$results/$1.passed"; fi
     printf '%6d s  %s\n' $((SECONDS - start)) "$1" >>"$results/seconds"
 }
 
@@ -41,13 +42,15 @@ report() {
 
 # Each of the lanes has targets with a space between two of them.
 run_lanes() {
-    local lane target
+    local lane target niceness=0
     for lane in "${lanes[@]:1}"; do
+        # A third of the share of the others
+        niceness=5
         # shellcheck disable=SC2086 # targets are words
         beside $lane &
     done
     for target in ${lanes[0]}; do
-        build "$target"
+        build "$target" nice -n "$niceness"
         report
     done
     wait

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.robustness
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
 
 #: Positions that each kind tries by itself in `make test`, and how full the disk is there
-POSITIONS, LEVELS = 2, 2
+POSITIONS, LEVELS = 2, 1
 
 #: Where files of ours are that the agent writes again
 DROP_INS = (

@@ -37,7 +37,7 @@ from .processes import copied, plain
 pytestmark = pytest.mark.robustness
 
 #: Changes of each kind before which the work ends, in `make test`; and processes that are killed at any time
-POSITIONS, KILLS = 2, 24
+POSITIONS, KILLS = 1, 24
 
 
 #: An empty folder, in Node.tree()

@@ -228,7 +228,7 @@ def test_no_check_passes_without_the_file_it_is_about(name: str) -> None:
     mine = sorted(path for path in whole.asked if MINE.search(path) and os.path.isfile(whole.root + path))
     assert len(mine) > 50
     kept = []
-    for path in some(mine, 20):
+    for path in some(mine, 10):
         after = checked(Hiding(whole.root, path), ONE[name])
         still = {key for key, check in after.items() if check.verdict is Verdict.PASS}
         assert still <= passed, f"without {path}, {still - passed} pass"

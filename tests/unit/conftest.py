@@ -19,7 +19,7 @@ from mlnode.model.setting import BootFile
 
 # A busy machine is no bug: no example has a time to be done in (200 ms without this), nor to be made in.
 settings.register_profile(
-    "patient", max_examples=40 * EFFORT, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "patient", max_examples=25 * EFFORT, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
 

@@ -6,7 +6,7 @@ from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from hypothesis import settings, strategies
 
 #: For all properties of the library
-quick = settings(max_examples=50 * EFFORT)
+quick = settings(max_examples=25 * EFFORT)
 
 #: Texts as a kernel or a person might write them, and some that neither would
 words = strategies.one_of(

@@ -100,9 +100,11 @@ def home() -> Iterator[pathlib.Path]:
             subprocess.run(["gpgconf", "--kill", "all"], env=environment, check=False)
 
 
-@pytest.fixture
-def repository(tmp_path: pathlib.Path, home: pathlib.Path) -> Repository:
-    made = Repository(tmp_path / "checkout", home)
+@pytest.fixture(scope="module")
+def committed(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """From which each test has a copy."""
+    folder = tmp_path_factory.mktemp("committed")
+    made = Repository(folder / "checkout", folder)
     for name in tracked() - {"."}:
         if name.startswith("tests/"):
             continue  # half of the files, and no part of a release
@@ -117,6 +119,13 @@ def repository(tmp_path: pathlib.Path, home: pathlib.Path) -> Repository:
     made.git("config", "user.name", "maintainer")
     made.git("config", "user.email", "maintainer@example.org")
     commit(made)
+    return made
+
+
+@pytest.fixture
+def repository(committed: Repository, tmp_path: pathlib.Path, home: pathlib.Path) -> Repository:
+    made = Repository(tmp_path / "checkout", home)
+    shutil.copytree(committed.folder, made.folder, symlinks=True)
     return made
 
 

@@ -265,9 +265,7 @@ def test_all_checks_but_these_leave_the_baseline_alone(port: Machine) -> None:
     assert not port.exists(BASELINE)
 
 
-@settings(
-    quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=40
-)
+@settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(values)
 def test_odd_texts_pass_nothing(port: Machine, text: str) -> None:
     seen(port, "degradation", 100)

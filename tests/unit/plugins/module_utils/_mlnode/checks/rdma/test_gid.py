@@ -95,9 +95,7 @@ def test_infiniband_needs_an_entry(tmp_path: pathlib.Path) -> None:
     assert of_port(machine, "rdma_cm").verdict is Verdict.SKIP
 
 
-@settings(
-    quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=60
-)
+@settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(values, values)
 def test_odd_texts_pass_nothing(roce: Machine, address: str, kind: str) -> None:
     table(roce, (GLOBAL, V2, "rail0"))

@@ -234,9 +234,7 @@ def test_what_is_gone_empty_or_unreadable_is_never_a_pass(roce: Machine, name: s
         assert told(roce, "width", width=4)[0] == "unknown"
 
 
-@settings(
-    quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=60
-)
+@settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(values)
 def test_odd_texts_pass_nothing(roce: Machine, text: str) -> None:
     for name in ("state", "phys_state", "rate"):

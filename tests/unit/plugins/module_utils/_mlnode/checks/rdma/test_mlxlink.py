@@ -231,9 +231,7 @@ def test_soft_roce_is_not_asked(tmp_path: pathlib.Path) -> None:
     assert found["ber", "node"].found == "no port of an NVIDIA NIC is judged"
 
 
-@settings(
-    quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=60
-)
+@settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(
         st.text(max_size=40),

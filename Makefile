@@ -81,7 +81,7 @@ test: envs ## every gate, as CI runs them; goes on where one fails, and names th
 	@# Some tests look at the machine: none goes beside the test that tunes it, but a lint may. Scenarios wait half of the
 	@# time, and the tests of `system` most of it.
 	$(call steps,ansible-lint -- machine / $(filter-out ansible-lint,$(LINT)) sanity unit-oldest unit-node pytest \
-	    -- images $(IN_CONTAINERS) -- system)
+	    -- system -- images $(IN_CONTAINERS))
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own

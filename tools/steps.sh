@@ -5,9 +5,10 @@
 # Usage: tools/steps.sh TARGET... [-- TARGET...]... [/ TARGET...]...
 #
 # Makes one target after the other, also after a failure. Targets behind a `--` are made beside those before it, one after
-# the other as well; their output is printed between two of the first ones, each in one piece. The first ones leave the
-# CPUs to them: those behind should be the ones that wait. Targets behind a `/` are made once all before it have ended. What the failed ones printed last, and the slowest tests, are printed once more at the
-# end with how long the steps took, as the end is what a CI system shows. The Makefile says in MAKE which make that is.
+# the other as well; their output is printed between two of the first ones, each in one piece. They have the CPUs first, so
+# that those that wait most should come last. Targets behind a `/` are made once all before it have ended. What the failed
+# ones printed last, and the slowest tests, are printed once more at the end with how long the steps took, as the end is
+# what a CI system shows. The Makefile says in MAKE which make that is.
 set -uo pipefail
 
 results=$(mktemp -d)
@@ -16,17 +17,18 @@ trap 'rm -rf "$results"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# A target, and what to start make with.
 build() {
-    local start=$SECONDS
-    if "${@:2}" "${MAKE:-make}" "$1" 2>&1 | tee "$results/$1.log"; then touch "$results/$1.passed"; fi
-    printf '%6d s  %s\n' $((SECONDS - start)) "$1" >>"$results/seconds"
+    local niceness=$1 target=$2 start=$SECONDS
+    if nice -n "$niceness" "${MAKE:-make}" "$target" 2>&1 | tee "$results/$target.log"; then
+        touch "$results/$target.passed"
+    fi
+    printf '%6d s  %s\n' $((SECONDS - start)) "$target" >>"$results/seconds"
 }
 
 beside() {
-    local target
-    for target in "$@"; do
-        build "$target" >"$results/$target.output" 2>&1
+    local niceness=$1 target
+    for target in "${@:2}"; do
+        build "$niceness" "$target" >"$results/$target.output" 2>&1
         mv "$results/$target.output" "$results/$EPOCHREALTIME.ended"
     done
 }
@@ -40,17 +42,15 @@ report() {
     done
 }
 
-# Each of the lanes has targets with a space between two of them.
+# Each of the lanes has targets with a space between two of them, and three times the share of the CPUs of the one before.
 run_lanes() {
-    local lane target niceness=0
-    for lane in "${lanes[@]:1}"; do
-        # A third of the share of the others
-        niceness=5
+    local at target niceness=$((5 * (${#lanes[@]} - 1)))
+    for at in "${!lanes[@]}"; do
         # shellcheck disable=SC2086 # targets are words
-        beside $lane &
+        [ "$at" -eq 0 ] || beside $((niceness - 5 * at)) ${lanes[at]} &
     done
     for target in ${lanes[0]}; do
-        build "$target" nice -n "$niceness"
+        build "$niceness" "$target"
         report
     done
     wait

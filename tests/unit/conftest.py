@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import gc
 import os
 import pathlib
 from collections.abc import Iterator
@@ -40,12 +39,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept = {item.nodeid for item in first.values()}
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in kept])
     items[:] = first.values()
-
-
-def pytest_collection_finish() -> None:
-    """What was collected stays to the end: the search for garbage need not look at it again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_sessionfinish() -> None:

@@ -39,6 +39,14 @@ def run(*words: str) -> str:
     return done.stdout
 
 
+def command_of(pid: str) -> str:
+    """Empty where it has ended."""
+    try:
+        return pathlib.Path("/proc", pid, "comm").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
 class Net:
     """prefix: of the names of the namespaces, as others may be there."""
 
@@ -56,6 +64,11 @@ class Net:
 
     def inside(self, name: str, *words: str) -> str:
         return run("ip", "netns", "exec", self.prefix + name, *words)
+
+    def running(self, program: str) -> list[str]:
+        """Numbers of the processes of a program in these namespaces: another one may run it elsewhere."""
+        pids = [pid for name in self.names for pid in run("ip", "netns", "pids", self.prefix + name).split()]
+        return [pid for pid in pids if command_of(pid) == program]
 
     def switch(self, mtu: int, names: list[str]) -> None:
         """Nodes with the addresses 10.9.0.1, 10.9.0.2 ... behind one switch."""

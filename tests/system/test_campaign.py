@@ -97,13 +97,10 @@ def slow_nodes(content: dict[str, Any]) -> list[str]:
     return [node["name"] for node in content["nodes"] if node["verdict"] == "fail"]
 
 
-def left() -> Sequence[str]:
+def left(*nets: Net) -> Sequence[str]:
     """What a campaign must not leave behind."""
     files = [str(path) for path in pathlib.Path("/run/mlnode").glob("campaign-*")]
-    running = subprocess.run(
-        ["pgrep", "-x", "iperf3"], check=False, capture_output=True, text=True
-    ).stdout.split()
-    return [*files, *running]
+    return [*files, *(pid for net in nets for pid in net.running("iperf3"))]
 
 
 @pytest.mark.parametrize("net", [8], indirect=True)
@@ -132,7 +129,7 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
     ]
     assert content["coverage"]["nodes_never_measured"] == []
     assert "fail, certain  node node03" in " ".join(done.stdout.split(" "))
-    assert not left()
+    assert not left(net)
 
 
 @pytest.mark.parametrize("net", [2], indirect=True)
@@ -142,7 +139,7 @@ def test_check_mode_and_a_machine_on_which_something_runs(net: Net, tmp_path: pa
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 nodes, 1 rounds of 14 s" in " ".join(done.stdout.split())
     assert not [*tmp_path.glob("2*.json")]
-    assert not left()
+    assert not left(net)
 
 
 SCRIPT = """
@@ -232,11 +229,11 @@ def pairs(iperf3: None) -> Iterator[Pairs]:
             one.result()
         for pair in made.values():
             pair.wait(Pair.SECONDS)
-        running = [one for one in left() if one.isdigit()]
+        running = [one for net in nets.values() for one in net.running("iperf3")]
         answers = {
             name: [pair.collected(node) for node in ("node01", "node02")] for name, pair in made.items()
         }
-        yield Pairs(answers, nets, running, [*left()])
+        yield Pairs(answers, nets, running, [*left(*nets.values())])
     finally:
         for net in nets.values():
             net.remove()

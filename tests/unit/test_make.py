@@ -137,7 +137,7 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     assert code == 2
     # Some are made beside others.
     assert sorted(gates(lines)) == sorted(every)
-    named = "==> failed: vermin sanity images pytest molecule-default"
+    named = "==> failed: vermin images sanity pytest molecule-default"
     assert [line for line in last(lines, 2) if line.startswith("==>")] == [named]
 
 

@@ -40,7 +40,7 @@ in_test = @export PATH="$(TEST):$$PATH";
 in_docs = @export PATH="$(DOCS):$$PATH";
 # All of them, whatever fails; those that did are named at the end.
 steps = @MAKE="$(MAKE)" tools/steps.sh $(1)
-pin = uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
+pin = .cache/uv/bin/uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
     --custom-compile-command "make lock" $(ARGS) --output-file $(1).txt $(1).in
 
 ##@ Use
@@ -72,15 +72,18 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
-LINT := ruff mypy vermin yamllint words codespell markdown biome ansible-lint ee-lint reuse docs-lint docs changelog-lint
+# The first ones are about as long as `machine`.
+LINT_FIRST := ruff mypy vermin yamllint words codespell markdown biome reuse ansible-lint
+LINT := $(LINT_FIRST) ee-lint docs-lint docs changelog-lint
 SCENARIOS ?= project default inference fabric mixed bake
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
-test: envs ## every gate, as CI runs them; goes on where one fails, and names those that did
-	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The tests of
-	@# `system` measure, and the scenarios wait half of the time: they have the CPUs first, and not at once.
-	$(call steps,$(LINT) -- machine images / sanity unit-oldest unit-node pytest -- system $(IN_CONTAINERS))
+test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did
+	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The scenarios
+	@# wait half of the time, and the tests of `system` measure: they have the CPUs before the rest.
+	$(call steps,$(LINT_FIRST) -- machine / $(filter-out $(LINT_FIRST),$(LINT)) sanity unit-oldest unit-node pytest \
+	    -- images $(IN_CONTAINERS) -- system)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own
@@ -129,10 +132,11 @@ release: env-test ## make the release of galaxy.yml's version, and publish nothi
 	$(in_test) tools/release.sh $(ARGS)
 
 .PHONY: lock
-lock: env-test ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
+lock: ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
+	@tools/venv.sh .cache/uv requirements/uv.txt
 	$(call step,lock files)
-	$(in_test) $(foreach name,runtime test docs oldest bench,$(call pin,requirements/$(name),3.11);) \
-	    $(call pin,requirements/node,3.8)
+	@$(foreach name,runtime test docs oldest bench,$(call pin,requirements/$(name),3.11);) \
+	    $(foreach name,node uv,$(call pin,requirements/$(name),3.8);)
 
 .PHONY: bench
 bench: env-bench ## measure the collection beside its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
@@ -152,13 +156,6 @@ clean: ## remove environments, caches and results
 link:
 	@mkdir -p "$(dir $(LINK))"
 	@ln -sfn ../../../.. "$(LINK)"
-
-# Side by side, as each is one process.
-.PHONY: envs
-envs: link
-	$(call step,environments)
-	@made=(); for name in test docs oldest node; do $(MAKE) env-$$name & made+=($$!); done; \
-	code=0; for pid in "$${made[@]}"; do wait "$$pid" || code=$$?; done; exit "$$code"
 
 .PHONY: env-test
 env-test: link

@@ -4,7 +4,7 @@
 
 Usage: host_knobs.py save|restore FILE
 
-`save` keeps a FILE of the same boot: it was left by a run that could not finish, and holds the older values.
+`save` first puts back what a FILE of the same boot has: it was left by a run that could not finish.
 `restore` prints what it puts back and removes FILE; without one it does nothing.
 """
 
@@ -64,11 +64,12 @@ def load(file: Path) -> dict[str, str]:
 
 
 def save(file: Path) -> int:
-    if not load(file):
+    code = restore(file)
+    if code == 0:
         temporary = file.with_name(file.name + ".new")
         temporary.write_text(json.dumps({"boot_id": boot_id(), "values": read_all()}, indent=1))
         temporary.replace(file)
-    return 0
+    return code
 
 
 def chosen(value: str) -> str:

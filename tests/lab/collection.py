@@ -15,10 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .callbacks import lab_result
 from .machine import Machine
 
 #: The checkout these tests belong to
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+_CALLBACKS = pathlib.Path(lab_result.__file__).parent
+#: The file in the folder of Hosts with what the last task has returned
+_RESULT = "result.json"
 
 #: What an installed collection has
 _INSTALLED = ("meta", "playbooks", "plugins", "roles", "galaxy.yml", "ansible.cfg")
@@ -112,7 +117,7 @@ class Collection:
     def task(self, module: str, on: Machine | Hosts, **arguments: Any) -> Played:
         """One module of the collection by itself."""
         hosts = on if isinstance(on, Hosts) else Hosts.of(on)
-        result = hosts.folder / "result.json"
+        result = hosts.folder / _RESULT
         result.unlink(missing_ok=True)
         played = _finished(self.start_task(module, hosts, **arguments))
         found = json.loads(result.read_text()) if result.exists() else {}
@@ -121,16 +126,8 @@ class Collection:
     def start_task(self, module: str, on: Machine | Hosts, **arguments: Any) -> subprocess.Popen[str]:
         """The same without waiting for its end."""
         hosts = on if isinstance(on, Hosts) else Hosts.of(on)
-        keep = {
-            "ansible.builtin.copy": {
-                "content": "{{ result | to_json }}",
-                "dest": str(hosts.folder / "result.json"),
-            },
-            "delegate_to": "localhost",
-            "changed_when": False,
-        }
-        task = {f"mlnode.tuning.{module}": arguments, "register": "result"}
-        play = {"hosts": "all", "gather_facts": False, "tasks": [{"block": [task], "always": [keep]}]}
+        task = {f"mlnode.tuning.{module}": arguments}
+        play = {"hosts": "all", "gather_facts": False, "tasks": [task]}
         playbook = hosts.folder / "task.json"
         playbook.write_text(json.dumps([play]))
         return self._start(playbook, hosts, {})
@@ -164,6 +161,8 @@ class Collection:
             "HOME": os.environ.get("HOME", "/"),
             "LC_ALL": "C.UTF-8",
             "ANSIBLE_HOME": str(home),
+            "ANSIBLE_CALLBACK_PLUGINS": str(_CALLBACKS),
+            lab_result.FILE: str(folder / _RESULT),
             "ANSIBLE_CONFIG": str(self.root / "ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(self.collections),
             "ANSIBLE_NOCOLOR": "1",

@@ -23,6 +23,9 @@ from .machine import PREFIX, Machine
 #: The state of every machine before a test has touched it
 BORN = "born"
 
+#: The same with the agent, which an emulated CPU takes 13 seconds to compile
+AGENT = "agent"
+
 _CONSOLE_CHARACTERS = 4000
 
 #: The environment variable with the folder in which processes share what they have booted
@@ -55,27 +58,44 @@ class Lab:
 
     def machine(self, name: str) -> Machine:
         """The machine of a profile as it was born: booted, or set back in a few seconds."""
+        return self._in_state(name, BORN, lambda: self._booted(name))
+
+    def with_agent(self, name: str, collection: Collection) -> Machine:
+        """The same after the module agent."""
+
+        def installed() -> None:
+            assert collection.task("agent", self.machine(name)).status == 0
+
+        return self._in_state(name, AGENT, installed)
+
+    def _in_state(self, name: str, state: str, reach: Callable[[], None]) -> Machine:
+        """The machine in a state that this or another process has saved; else reach() gets it there."""
         for other in self.running.values():
             other.pause()
-        if name in self.running:
-            self.running[name].set_back(BORN)
-            return self.running[name]
-        self._say(f"booting {name}")
-        self.running[name] = machine = Machine(profiles.named(name))
+        if name not in self.running:
+            self.running[name] = Machine(profiles.named(name))
+        machine = self.running[name]
         try:
-            with _shared(name) as saved:
+            if state in machine.states:
+                machine.set_back(state)
+                return machine
+            with _shared(f"{name}-{state}") as saved:
                 if saved.exists():
                     machine.take(saved)
-                    machine.set_back(BORN)
+                    machine.set_back(state)
                 else:
-                    machine.start()
-                    machine.save(BORN)
+                    reach()
+                    machine.save(state)
                     machine.give(saved)
         except BaseException:
             # Or every later test would try to pause it.
-            self.running.pop(name).close()
+            self.running.pop(name, machine).close()
             raise
         return machine
+
+    def _booted(self, name: str) -> None:
+        self._say(f"booting {name}")
+        self.running[name].start()
 
     def close(self) -> None:
         for machine in self.running.values():
@@ -116,12 +136,26 @@ def _fixture(profile: str) -> Callable[[Lab], Iterator[Machine]]:
     return machine
 
 
+def _fixture_with_agent(profile: str) -> Callable[[Lab, Collection], Iterator[Machine]]:
+    @pytest.fixture(scope="module", name=f"{profile}_agent")
+    def machine(lab: Lab, collection: Collection) -> Iterator[Machine]:
+        if reason := why_not(profile):
+            pytest.skip(reason)
+        found = lab.with_agent(profile, collection)
+        yield found
+        found.assert_no_unit_failed()
+
+    return machine
+
+
 baremetal = _fixture("baremetal")
 epp = _fixture("epp")
 boot = _fixture("boot")
 cloud = _fixture("cloud")
 peer = _fixture("peer")
 debian12 = _fixture("debian12")
+baremetal_agent = _fixture_with_agent("baremetal")
+cloud_agent = _fixture_with_agent("cloud")
 
 
 @pytest.fixture(scope="session")

@@ -61,9 +61,14 @@ def check(machine: Machine) -> dict[str, Any]:
 
 def wrong(machine: Machine) -> dict[str, str]:
     """Key → status and reason of all that `mlnode check` finds wrong."""
+    return wrong_in(check(machine))
+
+
+def wrong_in(report: dict[str, Any]) -> dict[str, str]:
+    """The same of a report of check()."""
     return {
         item["key"]: f"{item['status']}: {item['reason']}"
-        for item in check(machine)["settings"]
+        for item in report["settings"]
         if item["status"] not in ("ok", "unsupported", "clamped")
     }
 

@@ -38,6 +38,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 #: Of a machine's folder, what another one needs to begin where it was saved
 _SAVED = ("disk.qcow2", "key", "key.pub")
 
+#: The file beside them with the names of the states that the disk has
+_STATES = "states"
+
 #: What an event has started may be at work still, and fail at its end: the service of NICs takes 12 seconds.
 _FAILED_UNITS = """
 for second in $(seq 60); do
@@ -66,6 +69,8 @@ class Machine:
         self.tools = Tools(TOOLS.path / "root")
         self.port = 0
         self.snapshot = ""
+        # What its disk has been saved as, with its memory
+        self.states: set[str] = set()
         # More words for the kernel at the next start; not for a machine that boots through GRUB.
         self.extra_command_line = ""
         self._paused = False
@@ -241,18 +246,19 @@ class Machine:
         if not profile.grub:
             line = f"root=/dev/vda1 ro {COMMAND_LINE} {profile.command_line} {self.extra_command_line}"
             disk = profile.disk.path
-            words += ["-kernel", str(disk / "vmlinuz"), "-initrd", str(disk / "initrd.img"), "-append", line]
+            words += ["-kernel", str(disk / "vmlinux"), "-initrd", str(disk / "initrd.img"), "-append", line]
         if self.snapshot:
             words += ["-loadvm", self.snapshot]
         return words
 
     def _accelerator(self) -> tuple[str, ...]:
-        return accelerator(self.tools, self.profile.cpu, self.profile.disk.path / "vmlinuz")
+        return accelerator(self.tools, self.profile.cpu, self.profile.disk.path / "vmlinux")
 
     def save(self, name: str) -> None:
         """Keep memory, devices and disk under a name."""
         self.hang_up()
         self._monitor(f"savevm {name}")
+        self.states.add(name)
 
     def give(self, folder: pathlib.Path) -> None:
         """Copy what was saved to a folder, for take() of another process."""
@@ -262,12 +268,15 @@ class Machine:
         for name in _SAVED:
             shutil.copy2(self.folder / name, new / name)
         self._qmp("cont")
+        (new / _STATES).write_text("\n".join(sorted(self.states)))
         new.rename(folder)
 
     def take(self, folder: pathlib.Path) -> None:
-        """Before the start: have what another process has saved."""
+        """Have what another process has saved, for set_back()."""
+        self.cut_power()
         for name in _SAVED:
             shutil.copy2(folder / name, self.folder / name)
+        self.states = {*(folder / _STATES).read_text().splitlines()}
 
     def load(self, name: str) -> None:
         """Make the machine what it was when that name was saved; seconds instead of a boot."""

@@ -202,7 +202,10 @@ def works(nic: str, knob: str, value: str) -> bool:
 def put_back(nic: str, wanted: dict[str, str]) -> None:
     """What stands on others comes last, and so may have to be asked for again."""
     for _pass in range(3):
-        for knob in different(wanted, read(nic)):
+        found = different(wanted, read(nic))
+        if not found:
+            return
+        for knob in found:
             write(nic, knob, wanted[knob])
 
 

@@ -36,5 +36,7 @@ def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, colle
     assert "thp.enabled: overridden" in drift.output
 
 
-def test_drop_ins_and_modules_come_back_without_the_agent(cloud: Machine, collection: Collection) -> None:
-    claims.boot_files_alone_bring_values_back(collection, cloud)
+def test_drop_ins_and_modules_come_back_without_the_agent(
+    cloud_agent: Machine, collection: Collection
+) -> None:
+    claims.boot_files_alone_bring_values_back(collection, cloud_agent)

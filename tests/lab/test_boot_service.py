@@ -19,23 +19,23 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 @dataclass(frozen=True)
 class Breach:
-    """What is done to the node, how it is undone, and what the report has to name."""
+    """What is done to the node, how it is undone, and what the report names. check() reads the units."""
 
     do: str
     undo: str
     named: str
 
 
-def _drop_in(folder: str, text: str, unit: str = "mlnode-apply.service") -> Breach:
-    path = f"{folder}/systemd/system/{unit}.d/x.conf"
-    do = f"mkdir -p {path.rpartition('/')[0]} && printf '{text}' >{path} && systemctl daemon-reload"
-    return Breach(do, f"rm -r {path.rpartition('/')[0]} && systemctl daemon-reload", path)
+def _drop_in(top: str, text: str, unit: str = "mlnode-apply.service") -> Breach:
+    path = f"{top}/systemd/system/{unit}.d/x.conf"
+    folder = path.rpartition("/")[0]
+    return Breach(f"mkdir -p {folder} && printf '{text}' >{path}", f"rm -r {folder}", path)
 
 
 BREACHES = {
     "masked": Breach(
-        f"mv {UNIT} /root/ && ln -s /dev/null {UNIT} && systemctl daemon-reload",
-        f"rm {UNIT} && mv /root/mlnode-apply.service {UNIT} && systemctl daemon-reload",
+        f"mv {UNIT} /root/ && ln -s /dev/null {UNIT}",
+        f"rm {UNIT} && mv /root/mlnode-apply.service {UNIT}",
         "mlnode-apply.service",
     ),
     "another command": _drop_in("/etc", r"[Service]\nExecStart=\nExecStart=/bin/true\n"),
@@ -72,11 +72,11 @@ def check(machine: Machine) -> Finished:
 
 
 @pytest.fixture(scope="module")
-def node(cloud: Machine, collection: Collection) -> Machine:
+def node(cloud_agent: Machine, collection: Collection) -> Machine:
     """Something only the agent brings at boot (THP), something that systemd does, and interrupts of NICs."""
-    claims.converge(collection, cloud, "sysctl", "thp", "irq")
-    assert check(cloud).returncode == 0
-    return cloud
+    claims.converge(collection, cloud_agent, "sysctl", "thp", "irq")
+    assert check(cloud_agent).returncode == 0
+    return cloud_agent
 
 
 @pytest.mark.parametrize("name", BREACHES)
@@ -105,7 +105,7 @@ def test_a_masked_reader_of_drop_ins_is_no_loss_as_the_agent_does_its_work(node:
 
 
 def test_a_boot_proves_the_report_right(node: Machine, collection: Collection) -> None:
-    node.run(BREACHES["masked"].do)
+    node.run(f"{BREACHES['masked'].do} && systemctl daemon-reload")
     drift = collection.task("node_drift", node, fail_at="low")
     assert drift.status != 0
     assert "mlnode-apply.service" in drift.output

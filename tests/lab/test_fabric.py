@@ -18,10 +18,9 @@ DECLARED = "/etc/mlnode/declared.d/fabric.json"
 
 
 @pytest.fixture(scope="module")
-def fabric(baremetal: Machine, collection: Collection) -> Fabric:
+def fabric(baremetal_agent: Machine) -> Fabric:
     """With the agent, or each look would compile the library."""
-    assert collection.task("agent", baremetal).status == 0
-    return Fabric(baremetal)
+    return Fabric(baremetal_agent)
 
 
 def checked(fabric: Fabric, collection: Collection, **expect: Any) -> dict[str, Any]:

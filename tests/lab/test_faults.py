@@ -19,27 +19,26 @@ from .faults import FAULTS
 from .machine import Machine
 
 
-@pytest.fixture
-def machine(lab: Lab) -> Machine:
-    """A machine without cpufreq and the like boots fastest; as it was born, for every test."""
+@pytest.fixture(autouse=True)
+def built() -> None:
     if reason := why_not("cloud"):
         pytest.skip(reason)
-    return lab.machine("cloud")
 
 
 @pytest.mark.parametrize(
     "claim", [claims.a_value_that_does_not_take_is_an_error, claims.a_later_file_is_reported]
 )
 def test_the_claim_holds(
-    claim: Callable[[Collection, Machine], None], machine: Machine, collection: Collection
+    claim: Callable[[Collection, Machine], None], lab: Lab, collection: Collection
 ) -> None:
-    claim(collection, machine)
+    claim(collection, lab.with_agent("cloud", collection))
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_fault_is_caught(name: str, machine: Machine, tmp_path: pathlib.Path) -> None:
+def test_the_fault_is_caught(name: str, lab: Lab, tmp_path: pathlib.Path) -> None:
+    """On a machine without the agent, as the faulty collection has one of its own."""
     fault = FAULTS[name]
     faulty = Collection.copy(tmp_path)
     faulty.patch(fault.file, fault.old, fault.new)
     with pytest.raises(AssertionError, match=fault.words):
-        fault.claim(faulty, machine)
+        fault.claim(faulty, lab.machine("cloud"))

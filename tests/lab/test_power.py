@@ -15,6 +15,7 @@ from . import claims
 from . import guest_facts as facts
 from .born import Born
 from .collection import Collection
+from .conftest import BORN, Lab
 from .machine import Machine
 
 CUT = pathlib.Path(__file__).with_name("cut.py")
@@ -34,9 +35,10 @@ sync
 
 
 @pytest.fixture(scope="module")
-def born(cloud: Machine, collection: Collection) -> Born:
+def born(cloud: Machine, lab: Lab, collection: Collection) -> Born:
     """Of a machine that is now tuned, and saved so."""
     before = Born.of(cloud)
+    assert lab.with_agent("cloud", collection) is cloud
     claims.converge(collection, cloud, node_sysctl=claims.WITH_MODULES)
     cloud.save(TUNED)
     return before
@@ -86,7 +88,7 @@ def _wait_for(words: str, machine: Machine, seen: int, working: subprocess.Popen
 def test_a_playbook_that_a_power_cut_ended_finishes_the_second_time(
     cloud: Machine, born: Born, collection: Collection
 ) -> None:
-    cloud.load("born")
+    cloud.load(BORN)
     playing = collection.start("site", cloud, node_sysctl=claims.WITH_MODULES)
     cloud.run(f"until test -s {DECLARED}; do sleep 0.1; done", seconds=300)
     cloud.cut_power()

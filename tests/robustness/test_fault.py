@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
+from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, half, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
 from mlnode.agent import node as whole
@@ -85,7 +85,7 @@ def undo(machine: Node) -> None:
     machine.unload()
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", half(CASES, 0))
 def test_an_apply_that_fails_anywhere_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> None:
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
@@ -107,7 +107,7 @@ def test_an_apply_that_fails_anywhere_leaves_all_as_it_was(kind: str, folder: pa
         assert machine.state() == bare, f"{where}: after a revert"
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", half(CASES, 1))
 def test_a_revert_that_fails_anywhere_can_be_repeated(kind: str, folder: pathlib.Path) -> None:
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
@@ -129,7 +129,7 @@ def test_a_revert_that_fails_anywhere_can_be_repeated(kind: str, folder: pathlib
         assert machine.state() == before, where
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", half(CASES, 0))
 def test_what_fails_at_boot_is_named_and_mended_by_the_next_run(kind: str, folder: pathlib.Path) -> None:
     """The agent goes on with the rest instead of undoing all of it; it never ends without a word."""
     case = CASES[kind]
@@ -192,7 +192,7 @@ def room(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("kind", half(CASES, 1))
 def test_a_full_disk_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> None:
     case = CASES[kind]
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")

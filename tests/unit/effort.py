@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
@@ -26,6 +26,11 @@ def examples(count: int) -> settings:
     return settings(
         max_examples=count * EFFORT, deadline=None, derandomize=EFFORT == 1, suppress_health_check=checks
     )
+
+
+def half(everything: Iterable[T], first: int) -> list[T]:
+    """Every second one, from the first or the second on; all with more effort."""
+    return [*everything][first::2] if EFFORT == 1 else [*everything]
 
 
 def some(everything: Sequence[T], count: int, seed: int = 20) -> list[T]:

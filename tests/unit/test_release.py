@@ -215,7 +215,8 @@ def test_a_dry_run_does_it_all_and_changes_nothing(repository: Repository) -> No
 
 
 def test_a_release_that_fails_changes_nothing(repository: Repository) -> None:
-    repository.replace("playbooks/drift.yml", "gather_facts: false", "gather_fact: false")
+    # The first one that is read
+    repository.replace("playbooks/bake.yml", "gather_facts: false", "gather_fact: false")
     commit(repository)
     repository.stand_in(ansible_galaxy=GALAXY, ansible_doc=NOTED)
     before = repository.state()
@@ -223,7 +224,7 @@ def test_a_release_that_fails_changes_nothing(repository: Repository) -> None:
     code, words = repository.release()
 
     assert code != 0
-    assert "drift.yml" in words
+    assert "bake.yml" in words
     assert repository.state() == before
 
 

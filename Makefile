@@ -72,9 +72,7 @@ revert: env ## put back what was there before the first run
 
 ##@ Develop
 
-# The first ones are about as long as `machine`.
-LINT_FIRST := ruff mypy vermin yamllint words codespell markdown biome reuse ansible-lint
-LINT := $(LINT_FIRST) ee-lint docs-lint docs changelog-lint
+LINT := ruff mypy vermin yamllint words codespell markdown biome ansible-lint ee-lint reuse docs-lint docs changelog-lint
 SCENARIOS ?= project default inference fabric mixed bake
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
@@ -82,8 +80,7 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The scenarios
 	@# wait half of the time, and the tests of `system` measure: they have the CPUs before the rest.
-	$(call steps,$(LINT_FIRST) -- machine / $(filter-out $(LINT_FIRST),$(LINT)) sanity unit-oldest unit-node pytest \
-	    -- images $(IN_CONTAINERS) -- system)
+	$(call steps,$(LINT) -- images -- machine / sanity unit-oldest unit-node pytest -- $(IN_CONTAINERS) -- system)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own

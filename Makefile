@@ -78,9 +78,10 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
 test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did
-	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The scenarios
-	@# wait half of the time, and the tests of `system` measure: they have the CPUs before the rest.
-	$(call steps,$(LINT) -- images -- machine / sanity unit-oldest unit-node pytest -- $(IN_CONTAINERS) -- system)
+	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The tests of
+	@# `system` measure, and the scenarios wait half of the time: they have the CPUs first, and not at once, as containers
+	@# have control groups of their own, which no niceness holds back.
+	$(call steps,$(LINT) -- machine images / sanity unit-oldest unit-node pytest -- system $(IN_CONTAINERS))
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own

@@ -56,20 +56,9 @@ class Lab:
         self.running: dict[str, Machine] = {}
         self._say = say
 
-    def machine(self, name: str) -> Machine:
-        """The machine of a profile as it was born: booted, or set back in a few seconds."""
-        return self._in_state(name, BORN, lambda: self._booted(name))
-
-    def with_agent(self, name: str, collection: Collection) -> Machine:
-        """The same after the module agent."""
-
-        def installed() -> None:
-            assert collection.task("agent", self.machine(name)).status == 0
-
-        return self._in_state(name, AGENT, installed)
-
-    def _in_state(self, name: str, state: str, reach: Callable[[], None]) -> Machine:
-        """The machine in a state that this or another process has saved; else reach() gets it there."""
+    def machine(self, name: str, state: str = BORN) -> Machine:
+        """The machine of a profile in a state that this or another process has saved, in a few seconds;
+        else it is booted, and for AGENT gets the agent of the checkout."""
         for other in self.running.values():
             other.pause()
         if name not in self.running:
@@ -84,7 +73,7 @@ class Lab:
                     machine.take(saved)
                     machine.set_back(state)
                 else:
-                    reach()
+                    self._reach(name, state)
                     machine.save(state)
                     machine.give(saved)
         except BaseException:
@@ -93,9 +82,12 @@ class Lab:
             raise
         return machine
 
-    def _booted(self, name: str) -> None:
-        self._say(f"booting {name}")
-        self.running[name].start()
+    def _reach(self, name: str, state: str) -> None:
+        if state == BORN:
+            self._say(f"booting {name}")
+            self.running[name].start()
+        else:
+            assert Collection.checkout().task("agent", self.machine(name)).status == 0
 
     def close(self) -> None:
         for machine in self.running.values():
@@ -124,38 +116,26 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     found.close()
 
 
-def _fixture(profile: str) -> Callable[[Lab], Iterator[Machine]]:
-    @pytest.fixture(scope="module", name=profile)
+def _fixture(name: str, profile: str, state: str = BORN) -> Callable[[Lab], Iterator[Machine]]:
+    @pytest.fixture(scope="module", name=name)
     def machine(lab: Lab) -> Iterator[Machine]:
         if reason := why_not(profile):
             pytest.skip(reason)
-        found = lab.machine(profile)
+        found = lab.machine(profile, state)
         yield found
         found.assert_no_unit_failed()
 
     return machine
 
 
-def _fixture_with_agent(profile: str) -> Callable[[Lab, Collection], Iterator[Machine]]:
-    @pytest.fixture(scope="module", name=f"{profile}_agent")
-    def machine(lab: Lab, collection: Collection) -> Iterator[Machine]:
-        if reason := why_not(profile):
-            pytest.skip(reason)
-        found = lab.with_agent(profile, collection)
-        yield found
-        found.assert_no_unit_failed()
-
-    return machine
-
-
-baremetal = _fixture("baremetal")
-epp = _fixture("epp")
-boot = _fixture("boot")
-cloud = _fixture("cloud")
-peer = _fixture("peer")
-debian12 = _fixture("debian12")
-baremetal_agent = _fixture_with_agent("baremetal")
-cloud_agent = _fixture_with_agent("cloud")
+baremetal = _fixture("baremetal", "baremetal")
+epp = _fixture("epp", "epp")
+boot = _fixture("boot", "boot")
+cloud = _fixture("cloud", "cloud")
+peer = _fixture("peer", "peer")
+debian12 = _fixture("debian12", "debian12")
+baremetal_agent = _fixture("baremetal_agent", "baremetal", AGENT)
+cloud_agent = _fixture("cloud_agent", "cloud", AGENT)
 
 
 @pytest.fixture(scope="session")

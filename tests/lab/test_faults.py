@@ -14,7 +14,7 @@ import pytest
 
 from . import claims
 from .collection import Collection
-from .conftest import Lab, why_not
+from .conftest import AGENT, Lab, why_not
 from .faults import FAULTS
 from .machine import Machine
 
@@ -31,7 +31,7 @@ def built() -> None:
 def test_the_claim_holds(
     claim: Callable[[Collection, Machine], None], lab: Lab, collection: Collection
 ) -> None:
-    claim(collection, lab.with_agent("cloud", collection))
+    claim(collection, lab.machine("cloud", AGENT))
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -15,7 +15,7 @@ from . import claims
 from . import guest_facts as facts
 from .born import Born
 from .collection import Collection
-from .conftest import BORN, Lab
+from .conftest import AGENT, BORN, Lab
 from .machine import Machine
 
 CUT = pathlib.Path(__file__).with_name("cut.py")
@@ -38,7 +38,7 @@ sync
 def born(cloud: Machine, lab: Lab, collection: Collection) -> Born:
     """Of a machine that is now tuned, and saved so."""
     before = Born.of(cloud)
-    assert lab.with_agent("cloud", collection) is cloud
+    assert lab.machine("cloud", AGENT) is cloud
     claims.converge(collection, cloud, node_sysctl=claims.WITH_MODULES)
     cloud.save(TUNED)
     return before

@@ -15,7 +15,7 @@ from ansible.plugins.callback import CallbackBase
 FILE = "LAB_RESULT"
 
 
-class CallbackModule(CallbackBase):  # type: ignore[misc]  # it has no types
+class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "aggregate"
     CALLBACK_NAME = "lab_result"

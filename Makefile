@@ -191,10 +191,11 @@ images: env-test
 molecule-%: env-test
 	$(call step,molecule: $* with the ansible-core of .venv-$(ANSIBLE))
 	@$(MAKE) env-$(ANSIBLE)
-	@# Only ansible-playbook is taken from there.
+	@# Only ansible-playbook is taken from there. What molecule notes goes with the run: one that was killed would have left
+	@# the next one containers that are not as create makes them, or are gone.
 	$(in_test) play=$$(mktemp -d); trap 'rm -rf "$$play"' EXIT; \
 	ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; \
-	PATH="$$play:$$PATH" tools/container-lab.sh \
+	PATH="$$play:$$PATH" MOLECULE_EPHEMERAL_DIRECTORY="$$play/$*" tools/container-lab.sh \
 	    timeout --foreground --kill-after=60 1200 $(TEST)/molecule test -s $*
 
 .PHONY: ruff

@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
@@ -20,6 +21,7 @@ echo "called: $said"
 if [ "${0##*/}" = pytest ]; then echo "==== 7 passed in 1.23s ===="; fi
 if [ "${0##*/}" = container-lab.sh ]; then
     echo "played by: $(readlink -f "$(command -v ansible-playbook)")"
+    echo "noted in: $MOLECULE_EPHEMERAL_DIRECTORY"
 fi
 for word in $FAILING; do
     if [[ "$said" == *"$word"* ]]; then exit 1; fi
@@ -175,6 +177,10 @@ def test_a_scenario_is_played_with_one_of_the_supported_versions(
     assert code == 0, lines
     assert f"played by: {checkout}/.venv-{played}/bin/ansible-playbook" in lines
     assert any(call.startswith(f"venv.sh .venv-{played} ") for call in calls(lines))
+    # A run that was killed left no notes for the next one.
+    [notes] = [line.removeprefix("noted in: ") for line in lines if line.startswith("noted in: ")]
+    assert notes.startswith(tempfile.gettempdir())
+    assert not pathlib.Path(notes).parent.exists()
 
 
 def test_without_python_3_8_the_library_is_not_run_on_it(checkout: pathlib.Path) -> None:

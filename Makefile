@@ -79,9 +79,8 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 .PHONY: test
 test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The tests of
-	@# `system` measure, and the scenarios wait half of the time: they have the CPUs first, and not at once, as containers
-	@# have control groups of their own, which no niceness holds back.
-	$(call steps,$(LINT) -- machine images / sanity unit-oldest unit-node pytest -- system $(IN_CONTAINERS))
+	@# `system` measure, so that they have the CPUs first, and the scenarios next, as they take longest and wait half of it.
+	$(call steps,$(LINT) -- machine images / sanity unit-oldest unit-node pytest -- $(IN_CONTAINERS) -- system)
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own

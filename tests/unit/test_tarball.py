@@ -182,15 +182,6 @@ def test_a_preview_of_this_machine(project: Project) -> None:
     assert "vm.swappiness" in done.stdout
 
 
-def test_drift_of_a_machine_that_was_never_tuned(project: Project) -> None:
-    if pathlib.Path("/etc/mlnode/declared.d").is_dir():
-        pytest.skip("this machine is tuned")
-    done = project.play("mlnode.tuning.drift")
-
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "nothing is declared on this node" in done.stdout
-
-
 def test_a_look_at_what_a_revert_would_do(project: Project) -> None:
     done = project.play("mlnode.tuning.revert", "--check")
 

@@ -40,6 +40,7 @@ def answers(running: Make, machine: Machine) -> dict[ModuleType, dict[str, Any]]
 
 
 def test_what_a_module_answers_is_what_it_documents(answers: dict[ModuleType, dict[str, Any]]) -> None:
+    """In one test, as every module is called for it."""
     assert {*answers} == {*MODULES, node_drift}
     types = {"str": str, "bool": bool, "float": float, "list": list, "dict": dict}
     for module, answer in answers.items():
@@ -53,24 +54,14 @@ def test_what_a_module_answers_is_what_it_documents(answers: dict[ModuleType, di
         for name, about in own.items():
             assert isinstance(answer[name], types[about["type"]]), (module.__name__, name)
 
-
-def test_the_documented_fields_of_a_setting_are_those_it_has(
-    answers: dict[ModuleType, dict[str, Any]],
-) -> None:
     fields = [*answers[sysctl_ml]["settings"][0]]
-
     assert [*document(sysctl_ml, "RETURN")["settings"]["contains"]] == fields
     for module in DECLARING:
         if module is not sysctl_ml:
             assert {*document(module, "RETURN")["settings"]["sample"][0]} <= {*fields}
     assert {*fields, "declared_by"} == {*answers[node_drift]["settings"][0]}
 
-
-def test_the_documented_fields_of_a_revert_are_those_it_has(
-    answers: dict[ModuleType, dict[str, Any]],
-) -> None:
     documented = document(node_revert, "RETURN")["reverted"]["contains"]
-
     assert {frozenset(item) for item in answers[node_revert]["reverted"]} == {frozenset(documented)}
 
 

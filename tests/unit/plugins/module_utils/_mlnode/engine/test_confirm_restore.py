@@ -46,7 +46,8 @@ class Clock:
     gmtime, strftime, time = (staticmethod(one) for one in (time.gmtime, time.strftime, time.time))
 
     def __init__(self) -> None:
-        self.now = time.monotonic()
+        # Whole seconds: of a fraction, what is added may come back as a little more.
+        self.now = float(int(time.monotonic()))
         self.slept: list[float] = []
         self.meanwhile: Callable[[], object] = lambda: None
 

@@ -101,7 +101,7 @@ def test_a_peer_that_does_not_come_is_unknown_when_the_time_is_over(port: int) -
         start = time.monotonic()
         a.measure(wait=True)
         a.stay()
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < PATIENT / 2
     check = only(a.checks())
     assert check.verdict is Verdict.UNKNOWN
     assert "no listener was there: Connection refused" in check.found
@@ -145,7 +145,7 @@ def test_a_port_that_is_taken_is_said_by_the_node_that_cannot_listen(port: int) 
     with socket.create_server((A, port)), meeting(A_TO_B, port) as a:
         start = time.monotonic()
         a.stay()  # where nothing can come, nothing is waited for
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < PATIENT / 2
         a.measure(wait=False)
     listener, _peer = a.checks()
     assert (listener.name, listener.target) == ("tcp_listener", f"{A} port {port}")

@@ -279,10 +279,11 @@ unit-oldest: env-oldest
 
 # The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the type
 # behind a method call. The last mypy that knows 3.8 does, on every line; what that Python does with them is tested where
-# the library meets the machine: the agent, which imports all of it, the engine, and what is read from Linux. Values, which
-# no Python takes for others, are varied by `make pytest`: here each test has the first of its own.
+# the library meets the machine: the agent, which imports all of it and has the engine apply, check and revert, and what is
+# read from Linux. Values, which no Python takes for others, are varied by `make pytest`: here each test has the first of
+# its own.
 LIBRARY := plugins/module_utils/_mlnode
-LIBRARY_TESTS := $(addprefix tests/unit/$(LIBRARY)/,agent drivers engine host linux)
+LIBRARY_TESTS := $(addprefix tests/unit/$(LIBRARY)/,agent drivers host linux)
 .PHONY: unit-node
 unit-node: env-node
 	$(call step,the library on Python 3.8: types and unit tests)

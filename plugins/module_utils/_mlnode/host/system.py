@@ -56,8 +56,6 @@ def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
     here, links = root, 0
     folder, _slash, name = path.rpartition("/")
     if root + folder in folders and name not in ("", ".", ".."):
-        if not (follow and _link_or_folder(root + path, folders)):
-            return root + path
         here, todo = root + folder, [name]
     else:
         todo = [part for part in path.split("/") if part not in ("", ".")]

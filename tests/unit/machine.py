@@ -180,24 +180,20 @@ class Machine(Host):
         """Every file, link and folder with its content and mode: what `the same` means in a test. The store
         of the origin is left out, with a folder that holds nothing else: put() may have made it."""
         found: dict[str, tuple[str, int]] = {}
-        todo = [self.root]
-        while todo:
-            with os.scandir(todo.pop()) as entries:
-                for entry in entries:
-                    path = entry.path[len(self.root) :]
-                    is_folder = entry.is_dir(follow_symlinks=False)
-                    if is_folder:
-                        todo.append(entry.path)
-                    if path in _STORES or (path in _STORE_FOLDERS and {*os.listdir(entry)} <= _OF_STORE):
-                        continue
-                    if entry.is_symlink():
-                        found[path] = ("-> " + os.readlink(entry), 0)
-                    elif is_folder:
-                        found[path] = ("/", 0)
-                    else:
-                        with open(entry, "rb", buffering=0) as stream:
-                            content = stream.read().decode("utf-8", "surrogateescape")
-                            found[path] = (content, os.fstat(stream.fileno()).st_mode & 0o7777)
+        for folder, folders, files in os.walk(self.root):
+            for name in [*folders, *files]:
+                real = os.path.join(folder, name)
+                path = real[len(self.root) :]
+                if path in _STORES or (path in _STORE_FOLDERS and {*os.listdir(real)} <= _OF_STORE):
+                    continue
+                if os.path.islink(real):
+                    found[path] = ("-> " + os.readlink(real), 0)
+                elif os.path.isdir(real):
+                    found[path] = ("/", 0)
+                else:
+                    with open(real, "rb") as stream:
+                        content = stream.read().decode("utf-8", "surrogateescape")
+                    found[path] = (content, os.stat(real).st_mode & 0o7777)
         return found
 
     def tuned(self) -> dict[str, tuple[str, int]]:

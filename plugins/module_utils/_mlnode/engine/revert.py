@@ -17,10 +17,12 @@ from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders,
 from .units import NIC_PATH_FILE
 
 #: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/,
-#: checks/preflight/losses.py), and what a check and a pull on a timer compare with: not asked for any more
+#: checks/preflight/losses.py), what a check and a pull on a timer compare with, and what is left where the
+#: first write of one of them was killed: not asked for any more
 FOLDER, _OF_BOOT = "/var/lib/mlnode", "/run/mlnode"
-_KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", "pull.json")
-BASELINES = (*(f"{FOLDER}/{name}" for name in _KEPT), f"{_OF_BOOT}/preflight-*.json")
+_LEFT = ".*.mlnode-tmp"
+_KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", "pull.json", _LEFT)
+BASELINES = (*(f"{FOLDER}/{name}" for name in _KEPT), f"{_OF_BOOT}/preflight-*.json", f"{_OF_BOOT}/{_LEFT}")
 
 
 class Change(NamedTuple):

@@ -153,9 +153,13 @@ def test_a_revert_waits_for_its_turn(machine: Machine) -> None:
     assert machine.tree() == before
 
 
-def test_what_a_run_left_that_was_killed_at_its_very_start_goes_too(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    "path", ["/var/lib/mlnode/origin.json", "/var/lib/mlnode/history.json", "/run/mlnode/preflight-x.json"]
+)
+def test_what_a_run_left_that_was_killed_at_its_very_start_goes_too(machine: Machine, path: str) -> None:
     before = machine.tree()
-    machine.put("/var/lib/mlnode/.origin.json.mlnode-tmp", '{"format": 1, "entr')
+    folder, name = path.rsplit("/", 1)
+    machine.put(f"{folder}/.{name}.mlnode-tmp", '{"format": 1, "entr')
     assert revert.revert(machine) == []
     assert machine.tree() == before
 

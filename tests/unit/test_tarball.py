@@ -164,8 +164,8 @@ def test_it_is_what_galaxy_looks_for(project: Project) -> None:
 
 
 def of_this_machine() -> list[bool]:
-    """What the agent would leave behind. Values of the kernel are compared in tests/system: the scenarios that
-    are played meanwhile change those that containers share with this machine."""
+    """What the agent would leave behind. Values of the kernel are compared in tests/system, as the scenarios
+    beside this test change those that containers share with this machine."""
     paths = ("/etc/mlnode", "/var/lib/mlnode", "/usr/local/bin/mlnode")
     return [pathlib.Path(path).exists() for path in paths]
 

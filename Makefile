@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Everything a person or a CI job does here is a target of this file; `make` alone lists them.
-# Needs bash, git and Python 3.11 to 3.13, of which it takes the newest; the rest is installed into .venv* from the hash-pinned locks.
+# Needs bash, git and one of Python 3.11 to 3.13; the rest is installed into .venv* from the hash-pinned locks.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -16,6 +16,7 @@ ARGS ?=
 
 RUNTIME := $(CURDIR)/.venv/bin
 TEST := $(CURDIR)/.venv-test/bin
+NEWEST := $(CURDIR)/.venv-newest/bin
 BENCH := $(CURDIR)/.venv-bench/bin
 DOCS := $(CURDIR)/.venv-docs/bin
 SITE := tests/output/docs
@@ -37,6 +38,7 @@ export MOLECULE_COMMAND_BORDERS := false
 play = PATH="$(RUNTIME):$$PATH" ansible-playbook -i $(INVENTORY)
 step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
 in_test = @export PATH="$(TEST):$$PATH";
+in_newest = @export PATH="$(NEWEST):$$PATH";
 in_docs = @export PATH="$(DOCS):$$PATH";
 # All of them, whatever fails; those that did are named at the end.
 steps = @MAKE="$(MAKE)" tools/steps.sh $(1)
@@ -100,12 +102,12 @@ robustness: env-test ## the kill, fault, fuzz and concurrency tests at length (E
 	    --quiet --numprocesses auto --dist worksteal $(ARGS)
 
 .PHONY: sanity
-sanity: env-test ## ansible-test sanity
+sanity: env-newest ## ansible-test sanity
 	$(call step,ansible-test sanity)
-	$(in_test) tools/ansible-test.sh
+	$(in_newest) tools/ansible-test.sh
 
 .PHONY: molecule
-molecule: env-test ## the scenarios in containers (SCENARIOS="default bake" for some of them, ANSIBLE=oldest|test)
+molecule: env-test ## the scenarios in containers (SCENARIOS="default bake" for some of them, ANSIBLE=oldest|test|newest)
 	$(call steps,$(IN_CONTAINERS))
 
 .PHONY: docs
@@ -143,7 +145,7 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 
 .PHONY: clean
 clean: ## remove environments, caches and results
-	rm -rf .venv .venv-bench .venv-docs .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
+	rm -rf .venv .venv-bench .venv-docs .venv-newest .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \
 	    .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz*
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
@@ -166,6 +168,11 @@ env-docs: link
 env-bench: link
 	@tools/venv.sh .venv-bench requirements/bench.txt
 
+# The newest ansible-core wants a newer Python than some distributions have.
+.PHONY: env-newest
+env-newest: link
+	@tools/venv.sh .venv-newest requirements/test.txt $$(tools/python.sh 3.13 3.12 3.11)
+
 .PHONY: env-oldest
 env-oldest: link
 	@tools/venv.sh .venv-oldest requirements/oldest.txt $$(tools/python.sh 3.11)
@@ -177,7 +184,8 @@ env-node: link
 	tools/venv.sh .venv-node requirements/node.txt "$$python"
 
 # The environment whose ansible-core plays a scenario. Between them, the scenarios see the oldest and the newest supported
-# one without a second run of any; ANSIBLE=oldest plays all of them with one.
+# one, and that for the Python of this distribution, without a second run of any; ANSIBLE=oldest plays all of them with one.
+PLAYED_default := newest
 PLAYED_mixed := oldest
 ANSIBLE = $(or $(PLAYED_$*),test)
 
@@ -268,7 +276,7 @@ changelog-lint: env-test
 	$(call step,antsibull-changelog)
 	$(in_test) antsibull-changelog lint
 
-# What ansible-core loads or is called by. `make pytest` runs these tests on the ansible-core of .venv-test with all of
+# What ansible-core loads or is called by. `make pytest` runs these tests on the newest supported ansible-core with all of
 # their values, of which each test has the first here: no ansible-core is known that treats them differently.
 ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/) \
     $(wildcard tests/unit/plugins/plugin_utils/test_*.py tests/unit/plugins/module_utils/test_*.py) tests/unit/test_interfaces.py
@@ -295,10 +303,10 @@ unit-node: env-node
 	    --once --numprocesses 2 --dist loadfile
 
 .PHONY: pytest
-pytest: env-test
+pytest: env-newest
 	$(call step,unit tests with coverage)
 	@# A file stays with one process.
-	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
+	$(in_newest) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
 	    --cov --cov-report=term tests/unit tests/simulation tests/robustness $(ARGS)
 
 MACHINE_TESTS := tests/system/test_this_machine.py

@@ -4,10 +4,10 @@
 #
 # Usage: tools/venv.sh DIR LOCKFILE [PYTHON]
 #
-# Makes the Python virtual environment DIR from the hash-pinned LOCKFILE, with PYTHON or else with the newest of
-# Python 3.11 to 3.13 that works here, as the newest ansible-core wants one of the newer. Does nothing when DIR was already
-# made from that same lock: the stamp, written last, holds the lock's checksum and the Python version, so an environment
-# that was left half-made is made again.
+# Makes the Python virtual environment DIR from the hash-pinned LOCKFILE, with PYTHON or else with that of the
+# distribution, or, where this is none of 3.11 to 3.13, the newest of these that works here. Does nothing when DIR was
+# already made from that same lock: the stamp, written last, holds the lock's checksum and the Python version, so an
+# environment that was left half-made is made again.
 # uv installs, in a fifth of pip's CPU time; it has an environment of its own, which pip makes. Where uv cannot, pip tries:
 # it has a configuration of its own, which may name another index or certificate.
 set -euo pipefail
@@ -43,8 +43,11 @@ if [ -f "$stamp" ] && [ -x "$dir/bin/python" ]; then
 fi
 
 find_python() {
-    local named
-    named=$("$(dirname "$0")/python.sh" 3.13 3.12 3.11)
+    local named distributed
+    distributed=$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+    [[ $distributed =~ ^3\.1[123]$ ]] || distributed=
+    # shellcheck disable=SC2086 # one word or none
+    named=$("$(dirname "$0")/python.sh" $distributed 3.13 3.12 3.11)
     # A distribution may have no name but this one.
     if [ -z "$named" ] && python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
         named=$(command -v python3)
@@ -125,7 +128,7 @@ elif ! with_uv; then
 fi
 # What tests start ends within seconds, with a tenth of them spent on the search for cycles of objects.
 case $dir in
-.venv-test | .venv-oldest | .venv-docs)
+.venv-test | .venv-newest | .venv-oldest | .venv-docs)
     echo 'import gc; gc.set_threshold(100_000, 50, 50)' >"$dir/lib/python${version%.*}/site-packages/fewer_collections.pth"
     ;;
 esac

@@ -33,7 +33,7 @@ PROGRAMS = (
     ".venv-test/bin/rumdl",
     ".venv-test/bin/ansible-playbook",
     *(".venv-docs/bin/" + name for name in ("antsibull-docs", "python", "sphinx-build")),
-    *(".venv-oldest/bin/" + name for name in ("pytest", "ansible-playbook")),
+    *(f".venv-{age}/bin/{name}" for age in ("newest", "oldest") for name in ("pytest", "ansible-playbook")),
     *("tools/" + name for name in ("venv.sh", "ansible-test.sh", "container-lab.sh", "ee-lint.sh")),
 )
 #: The end of what `pytest --durations=10` prints, with a test that fails where FAILING says so
@@ -164,6 +164,7 @@ def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing
     ("command", "played"),
     [
         ("molecule-mixed", "oldest"),
+        ("molecule-default", "newest"),
         ("molecule-inference", "test"),
         ("molecule SCENARIOS=inference ANSIBLE=oldest", "oldest"),
         ("molecule SCENARIOS=mixed ANSIBLE=test", "test"),
@@ -230,7 +231,8 @@ def test_ci_goes_on_to_the_lab_where_all_is_well(shorter: pathlib.Path) -> None:
 
 
 def test_the_slowest_tests_are_the_last_that_make_prints(shorter: pathlib.Path) -> None:
-    put(shorter / ".venv-test/bin/pytest", SLOW)
+    for environment in ("test", "newest"):
+        put(shorter / f".venv-{environment}/bin/pytest", SLOW)
     code, lines = run(shorter, "make", "test")
     assert code == 0, lines
     assert {"--- the slowest tests of pytest:", "--- the slowest tests of machine:"} <= {*lines}
@@ -239,7 +241,8 @@ def test_the_slowest_tests_are_the_last_that_make_prints(shorter: pathlib.Path) 
 
 
 def test_ci_ends_with_the_slowest_tests_of_both_parts(shorter: pathlib.Path) -> None:
-    put(shorter / ".venv-test/bin/pytest", SLOW)
+    for environment in ("test", "newest"):
+        put(shorter / f".venv-{environment}/bin/pytest", SLOW)
     parts = ["1.py", "2.py", "tests/lab.py"]
     blocks = [
         [

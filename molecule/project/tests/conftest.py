@@ -21,7 +21,7 @@ EPHEMERAL = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 FILE = re.compile(r"`([\w/]+\.(?:yml|cfg))`(?:, [^`\n]+)?:\n\n```\w+\n(.*?)```", re.DOTALL)
 COMMANDS = re.compile(r"^```console\n(.*?)```", re.DOTALL | re.MULTILINE)
 #: These set values of the kernel that all nodes have, so that they take one node after the other.
-TUNES = re.compile(r"mlnode\.tuning\.(site|revert|effect)|start mlnode-pull")
+TUNES = re.compile(r"mlnode\.tuning\.(site|revert)|start mlnode-pull")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Causes that keep the limits of /etc/security from logins or lower them after: an sshd that does not use
-pam_limits(8), and `ulimit` in the files that shells read when they start (bash(1), FILES)."""
+PAM, a service whose session stack skips pam_limits(8), and `ulimit` in the files that shells read when they
+start (bash(1), FILES)."""
 
 from __future__ import annotations
 
@@ -9,18 +10,24 @@ import re
 from typing import Iterator, Sequence
 
 from ...host.host import Host
+from ...linux import pam_stack
+from ...linux.pam_stack import Stacks, Step
+from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
-from .pam import SERVICES, Limits, Line
+from .pam import MODULE, Limits, Line
 from .parse import UNLIMITED, Amount, Limit, is_within
 
 #: The first that exists counts; the second is where SUSE has what its packages bring
 _CONFIGS = ("/etc/ssh/sshd_config", "/usr/etc/ssh/sshd_config")
-#: SERVCONF_MAX_DEPTH of OpenSSH's servconf.c, PAM_SUBSTACK_MAX_LEVEL of Linux-PAM's pam_private.h
+#: The service that sshd asks for, if no PAMServiceName says otherwise
+_SSHD = "sshd"
+#: SERVCONF_MAX_DEPTH of OpenSSH's servconf.c
 _DEPTH = 16
 
 _KEYWORD = regex(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*?)\s*\Z", re.DOTALL)
-_SESSION = regex(r"\s*-?session\s+(\[[^\]]*\]|\S+)\s+(\S+)(.*)", re.IGNORECASE)
-_INCLUDE = regex(r"\s*@include\s+(\S+)")
+_MEND = f"move {MODULE} before that line"
+#: What packages and editors leave beside a service's file; no program asks for such a service
+_LEFT_OVER = regex(r"~\Z|\.(?:bak|dpkg-[a-z]+|old|orig|rpm(?:new|save|orig)|save|swp|ucf-[a-z]+)\Z")
 
 #: Read by each shell that a login starts, or by each interactive one. Not those of users, which may be on a
 #: server that does not answer.
@@ -57,9 +64,12 @@ class Ulimit(NamedTuple):
 
 
 class Logins(NamedTuple):
-    """sshd: why logins over SSH get none of these limits."""
+    """sshd: why logins over SSH get none of these limits. services: the same of all services of PAM. other:
+    services whose sessions read another file instead."""
 
     sshd: Overridden | None
+    services: tuple[Overridden, ...]
+    other: tuple[str, ...]
     ulimits: tuple[Ulimit, ...]
 
 
@@ -71,7 +81,18 @@ def load(host: Host) -> Logins:
         for path in host.matching(pattern)
         for one in _ulimits(host.text(path), path)
     )
-    return Logins(_sshd(host), ulimits)
+    services: list[Overridden] = []
+    other = []
+    stacks = pam_stack.Stacks(host)
+    for name, steps in _services(host, stacks):
+        whom = f"sessions of {name}"
+        if isinstance(steps, HostError):
+            services.append(Overridden(whom, str(steps), steps.path, unknown=True))
+            continue
+        skipped = _skipped(steps, whom, f"{whom} get less")
+        services += [skipped] if skipped else []
+        other += [name] if _elsewhere(steps) else []
+    return Logins(sshd(host, stacks), tuple(services), tuple(other), ulimits)
 
 
 def overridden(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Overridden | None:
@@ -79,6 +100,7 @@ def overridden(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amo
     causes = [
         *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
         logins.sshd,
+        *logins.services,
         *(_by_ulimit(one, limit, want) for one in logins.ulimits if one.name == limit.name),
     ]
     known = [one for one in causes if one is not None]
@@ -151,10 +173,10 @@ def _given(words: Sequence[str], where: str) -> Iterator[Ulimit]:
 # -- sshd ----------------------------------------------------------------------------------
 
 
-def _sshd(host: Host) -> Overridden | None:
-    """Nothing where no sshd is installed."""
+def sshd(host: Host, stacks: Stacks) -> Overridden | None:
+    """Why logins over SSH get none of these limits; nothing where no sshd is installed. Raises HostError."""
     config = next((path for path in _CONFIGS if host.exists(path)), "")
-    service = "sshd"
+    service = _SSHD
     if config:
         keywords = list(_keywords(host, (config,)))
         uses = next((item for item in keywords if item[0] == "usepam"), None)
@@ -163,15 +185,20 @@ def _sshd(host: Host) -> Overridden | None:
         if uses[1].lower() != "yes":
             return _over_ssh(f"{uses[2]} says UsePAM {uses[1]}", uses[2])
         service = next((value for name, value, _where in keywords if name == "pamservicename"), service)
-    path = _service(host, service) or (_service(host, "other") if config else "")
+    path = stacks.path_of(service) or (stacks.path_of(pam_stack.OTHER) if config else "")
     if not path:
         return None
-    options = next(_pam_limits(host, (path,)), None)
-    if options is None:
-        return _over_ssh(f"{path} and what it includes do not use pam_limits.so for sessions", path)
-    if "conf=" in options:
-        return _over_ssh(f"{path} has pam_limits.so read another file ({options.strip()})", path)
-    return None
+    try:
+        steps = stacks.sessions(service)
+    except HostError as error:
+        return Overridden("SSH", str(error), error.path, unknown=True)
+    if not _uses(steps):
+        return _over_ssh(f"{path} and what it includes do not use {MODULE} for sessions", path)
+    elsewhere = _elsewhere(steps)
+    if elsewhere is not None:
+        where, file = elsewhere
+        return _over_ssh(f"{where} has {MODULE} read another file ({file})", where)
+    return _skipped(steps, "SSH", "logins over SSH get what sshd has")
 
 
 def _over_ssh(reason: str, where: str) -> Overridden:
@@ -202,24 +229,66 @@ def _keywords(host: Host, files: tuple[str, ...]) -> Iterator[tuple[str, str, st
                     yield from _keywords(host, (*files, included))
 
 
-def _service(host: Host, name: str) -> str:
-    """The file of a service; empty where it has none (pam.d(5): the first folder that has it)."""
-    if name.startswith("/"):
-        return name if host.exists(name) else ""
-    return next((f"{folder}/{name}" for folder in SERVICES if host.exists(f"{folder}/{name}")), "")
+# -- services of PAM -------------------------------------------------------------------------
 
 
-def _pam_limits(host: Host, files: tuple[str, ...]) -> Iterator[str]:
-    """The options of each pam_limits.so that sessions of a service come to. files: as in _keywords()."""
-    path = files[-1]
-    if not path or path in files[:-1] or len(files) > _DEPTH:
-        return
-    for line in host.text(path).replace("\\\n", " ").split("\n"):
-        code = line.partition("#")[0]
-        whole, one = _INCLUDE.match(code), _SESSION.match(code)
-        if whole:
-            yield from _pam_limits(host, (*files, _service(host, whole.group(1))))
-        elif one and one.group(1).lower() in ("include", "substack"):
-            yield from _pam_limits(host, (*files, _service(host, one.group(2))))
-        elif one and one.group(2).rpartition("/")[2] == "pam_limits.so":
-            yield one.group(3)
+def _services(host: Host, stacks: Stacks) -> Iterator[tuple[str, tuple[Step, ...] | HostError]]:
+    """Name and stack of each service that uses pam_limits, or why its stack is not known. A file that others
+    include is a part of theirs. Raises HostError."""
+    names = {name for folder in pam_stack.FOLDERS for name in host.names(folder)}
+    paths = {name: stacks.path_of(name) for name in sorted(names) if not _LEFT_OVER.search(name)}
+    included: set[str] = set()
+    for path in paths.values():
+        try:
+            included |= stacks.includes(path) - {path}
+        except HostError:
+            continue  # named with its service below
+    for name, path in paths.items():
+        if path in included:
+            continue
+        try:
+            steps = stacks.sessions(name)
+        except HostError as error:
+            if any(word in host.text(path) for word in (MODULE, "include", "substack")):
+                yield name, error
+            continue
+        if _uses(steps):
+            yield name, steps
+
+
+def _uses(steps: Sequence[Step]) -> bool:
+    return any(step.module == MODULE for step in steps)
+
+
+def _elsewhere(steps: Sequence[Step]) -> tuple[str, str] | None:
+    """Line and argument by which sessions of a stack read another file than limits.conf and limits.d."""
+    called = (call.step for call in pam_stack.ways(steps, MODULE))
+    found = (
+        (step.where, argument)
+        for step in called
+        if step is not None
+        for argument in step.arguments
+        if argument.startswith("conf=")
+    )
+    return min(found, default=None)
+
+
+def _skipped(steps: Sequence[Step], whom: str, result: str) -> Overridden | None:
+    """The line by which sessions of a stack do without pam_limits; unknown, where some do not."""
+    calls = pam_stack.ways(steps, MODULE)
+    if not calls:
+        where = steps[0].where
+        return Overridden(
+            whom, f"the session stack that begins at {where} refuses every session", where, unknown=True
+        )
+    lines = [(call.skipped_by.where, call.skipped_by.module) for call in calls if call.skipped_by]
+    if lines:
+        where, module = min(lines)
+        if all(call.step is None for call in calls):
+            return Overridden(whom, f"{where} skips {MODULE}: {result}; {_MEND}", where)
+        words = f"{where} can skip {MODULE}, depending on what {module} returns: {result}; {_MEND}"
+        return Overridden(whom, words, where, unknown=True)
+    if all(call.step is not None for call in calls):
+        return None
+    where = next(step.where for step in steps if step.module == MODULE)
+    return Overridden(whom, f"{where} names {MODULE}, whose file does not exist: {result}", where)

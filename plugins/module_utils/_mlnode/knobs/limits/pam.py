@@ -10,7 +10,7 @@ import re
 from typing import Iterator, Mapping
 
 from ...host.host import Host
-from ...linux import drop_ins
+from ...linux import drop_ins, pam_stack
 from ...model.errors import HostError
 from ...model.record import NamedTuple, dataclass, field, regex
 from .parse import LIMITS, UNLIMITED
@@ -18,10 +18,8 @@ from .parse import LIMITS, UNLIMITED
 FOLDER = "/etc/security/limits.d"
 _MAIN = "/etc/security/limits.conf"
 
-#: Which services use it (pam.d(5))
-SERVICES = ("/etc/pam.d", "/usr/lib/pam.d", "/usr/etc/pam.d")
+MODULE = "pam_limits.so"
 _USES = regex(r"^[^#\n]*\bpam_limits\.so\b", re.MULTILINE)
-_OTHER_FILE = regex(r"^[^#\n]*\bpam_limits\.so\b[^#\n]*\bconf=", re.MULTILINE)
 
 #: What stands for no limit; of numbers the digits at the beginning count (strtoull(3))
 _ENDLESS = ("-1", "-", "unlimited", "infinity")
@@ -82,13 +80,12 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """All lines in the order in which they count. unused: why no login asks for them. other: services that
-    read another file instead. users: name → number."""
+    """All lines in the order in which they count. unused: why no login asks for them. users: name →
+    number."""
 
     lines: tuple[Line, ...]
     unreadable: str = ""
     unused: str = ""
-    other: tuple[str, ...] = ()
     users: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, domain: str, item: str) -> Found:
@@ -157,12 +154,16 @@ def load(host: Host) -> Limits:
     try:
         paths = [_MAIN, *drop_ins.paths(host, [FOLDER])]
         lines = tuple(line for path in paths for line in _lines(drop_ins.text(host, path), path))
-        used, other = _services(host)
+        used = _is_used(host)
         users = _users(host)
     except HostError as error:
         return Limits((), unreadable=str(error))
-    unused = "" if used else f"no file in {SERVICES[0]} uses pam_limits.so: logins get their limits elsewhere"
-    return Limits(lines, unused=unused, other=tuple(other), users=users)
+    unused = (
+        ""
+        if used
+        else f"no file in {pam_stack.FOLDERS[0]} uses pam_limits.so: logins get their limits elsewhere"
+    )
+    return Limits(lines, unused=unused, users=users)
 
 
 def _lines(text: str, path: str) -> Iterator[Line]:
@@ -176,14 +177,10 @@ def _lines(text: str, path: str) -> Iterator[Line]:
             yield Line(words[0], "-", "", "", path, number)
 
 
-def _services(host: Host) -> tuple[bool, list[str]]:
-    """True if any service uses pam_limits, and those that give it a file of their own. Raises HostError."""
-    used = False
-    other: list[str] = []
-    for folder in SERVICES:
-        for name in host.names(folder):
-            text = host.text(f"{folder}/{name}")
-            used = used or bool(_USES.search(text))
-            if _OTHER_FILE.search(text):
-                other.append(f"{folder}/{name}")
-    return used, other
+def _is_used(host: Host) -> bool:
+    """True if a service uses pam_limits. Raises HostError."""
+    return any(
+        _USES.search(host.text(f"{folder}/{name}"))
+        for folder in pam_stack.FOLDERS
+        for name in host.names(folder)
+    )

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from ...host.host import Host
 from ...linux import systemd_conf
+from ...linux.pam_stack import Stacks
+from ...model.errors import HostError
+from . import login, units
 from . import pam as limits_pam
-from . import units
 from .parse import SERVICE_NAMES, UNLIMITED, Amount, Limit
 from .units import Assigned
 
@@ -32,11 +34,16 @@ def next_start(host: Host, limit: Limit, process: str) -> tuple[str, Assigned]:
 
 
 def of_logins(host: Host, limit: Limit) -> tuple[Amount | None, str]:
-    """The limit that PAM gives to every login, whatever sshd itself runs with, and its line; None if it
-    gives none, or that is unknown."""
+    """The limit that PAM gives to every login over SSH, whatever sshd itself runs with, and its line; None if
+    it gives none, or that is unknown."""
     pam = limits_pam.load(host)
     limits = pam.of("*", limit.name)
     if pam.unreadable or pam.unused or not limits.lines or not (limits.soft and limits.hard):
+        return None, ""
+    try:
+        if login.sshd(host, Stacks(host)) is not None:
+            return None, ""
+    except HostError:
         return None, ""
     soft, hard = (None if text == UNLIMITED else int(text) for text in (limits.soft, limits.hard))
     return Amount(soft, hard), limits.lines[-1].where

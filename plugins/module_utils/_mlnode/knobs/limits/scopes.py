@@ -87,7 +87,7 @@ def of_login(domain: str, limit: Limit, want: Amount, node: Node) -> Given:
         now = "none at all"
     overridden = login.overridden(pam, logins, domain, limit, want)
     if overridden is None or now != str(want):
-        return Given(Value(text=now), boot, _login_note(domain, limit, want, pam))
+        return Given(Value(text=now), boot, _login_note(domain, limit, want, node))
     if overridden.unknown:
         return Given(
             Value(unreadable=overridden.words), Boot(Value(unreadable=overridden.words), overridden.where)
@@ -115,11 +115,13 @@ def _agrees(line: Line, want: Amount) -> bool:
     return (line.type == "hard" or line.amount == soft) and (line.type == "soft" or line.amount == hard)
 
 
-def _login_note(domain: str, limit: Limit, want: Amount, pam: Limits) -> str:
-    closer = [line for line in pam.closer(domain, limit.name) if not line.item or not _agrees(line, want)]
+def _login_note(domain: str, limit: Limit, want: Amount, node: Node) -> str:
+    closer = [
+        line for line in node.pam.closer(domain, limit.name) if not line.item or not _agrees(line, want)
+    ]
     sources = [f"{line.where} says {line.text}" for line in closer if not _is_ours(line.file)]
-    if pam.other:
-        sources.append(f"{', '.join(pam.other)} has pam_limits read another file")
+    if node.logins.other:
+        sources.append(f"sessions of {', '.join(node.logins.other)} have pam_limits read another file")
     return "; ".join(sources)
 
 

@@ -224,8 +224,8 @@ def test_closer_lines_are_told(machine: LimitsMachine) -> None:
     assert row(machine, "login.*.nofile") == (
         "ok",
         (
-            "/etc/security/limits.d/a.conf:1 says @students - nofile 4000000; /etc/pam.d/cron has pam_limits "
-            "read another file"
+            "/etc/security/limits.d/a.conf:1 says @students - nofile 4000000; sessions of cron have "
+            "pam_limits read another file"
         ),
     )
 

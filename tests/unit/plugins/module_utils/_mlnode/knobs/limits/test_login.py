@@ -10,6 +10,7 @@ import tempfile
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import pam_stacks
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -36,6 +37,7 @@ def machine(tmp_path: pathlib.Path) -> LimitsMachine:
     found = LimitsMachine.node(str(tmp_path / "node"))
     found.put(CONFIG, f"Include /etc/ssh/sshd_config.d/*.conf\n{YES}")
     found.put(PAM_SSHD, STACK)
+    found.put("/etc/pam.d/common-auth", "auth required pam_unix.so\n")
     found.put("/etc/pam.d/common-session", "session required pam_unix.so\n")
     engine.apply(found, Request("default", limits, SPEC))
     assert rows(found) == {("ok", "")}
@@ -82,12 +84,8 @@ def overridden(whom: str, words: str, runtime: str = "65536:1048576") -> tuple[s
             f"{PAM_SSHD} and what it includes do not use pam_limits.so for sessions",
         ),
         (
-            {PAM_SSHD: "session include nothing\n" + "@include sshd\nsession include sshd\n" * 9},
-            f"{PAM_SSHD} and what it includes do not use pam_limits.so for sessions",
-        ),
-        (
             {PAM_SSHD: "session required pam_limits.so conf=/etc/x\n"},
-            f"{PAM_SSHD} has pam_limits.so read another file (conf=/etc/x)",
+            f"{PAM_SSHD}:1 has pam_limits.so read another file (conf=/etc/x)",
         ),
         (
             {
@@ -116,7 +114,11 @@ def test_an_sshd_that_does_not_ask(machine: LimitsMachine, files: dict[str, str]
             PAM_SSHD: "@include common-session\n",
             "/etc/pam.d/common-session": "session required pam_limits.so\n",
         },
-        {PAM_SSHD: "session include a\n", "/etc/pam.d/a": "-session [default=1 x=2] /lib/pam_limits.so\n"},
+        {
+            PAM_SSHD: "session include a\nsession optional pam_mail.so\n",
+            "/etc/pam.d/a": "-session [success=ok default=bad] /lib/pam_limits.so\n",
+            "/lib/pam_limits.so": "",
+        },
         {
             PAM_SSHD: "session substack a\n",
             "/usr/lib/pam.d/a": "SESSION \\\n required pam_limits.so set_all\n",
@@ -127,6 +129,97 @@ def test_an_sshd_that_asks(machine: LimitsMachine, files: dict[str, str]) -> Non
     for path, text in files.items():
         machine.put(path, text)
     assert rows(machine) == {("ok", "")}
+
+
+SKIPS = "session sufficient pam_x.so\nsession required pam_limits.so\n"
+SSHD = "logins over SSH get what sshd has; move pam_limits.so before that line"
+CRON = "sessions of cron get less; move pam_limits.so before that line"
+PAM_CRON, COMMON = "/etc/pam.d/cron", "/etc/pam.d/common-session"
+
+
+def depends(place: str, result: str) -> tuple[str, str]:
+    return "unknown", f"{place} can skip pam_limits.so, depending on what pam_x.so returns: {result}"
+
+
+def unfollowed(place: str, words: str) -> tuple[str, str]:
+    return "unknown", f"cannot follow {place}: {words}: how PAM goes on here is not known"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({PAM_SSHD: SKIPS}, depends(f"{PAM_SSHD}:1", SSHD)),
+        (
+            {PAM_SSHD: SKIPS.replace("pam_x", "pam_permit")},
+            overridden("SSH", f"{PAM_SSHD}:1 skips pam_limits.so: {SSHD}"),
+        ),
+        (
+            {COMMON: "\nsession [success=done default=ignore] pam_x.so\n"},
+            depends(f"{COMMON}:2", SSHD),
+        ),
+        (
+            {PAM_SSHD: "session include nothing\n" + "@include sshd\n" * 9},
+            unfollowed(f"{PAM_SSHD}:1", "includes nothing, which does not exist"),
+        ),
+        (
+            {PAM_SSHD: "session required pam_deny.so\nsession required pam_limits.so\n"},
+            ("unknown", f"the session stack that begins at {PAM_SSHD}:1 refuses every session"),
+        ),
+        (
+            {
+                "/lib/security/pam_unix.so": "",
+                PAM_SSHD: "session required pam_unix.so\n-session optional pam_limits.so\n",
+            },
+            overridden(
+                "SSH",
+                f"{PAM_SSHD}:2 names pam_limits.so, whose file does not exist: {SSHD.partition(';')[0]}",
+            ),
+        ),
+        ({PAM_CRON: SKIPS}, depends(f"{PAM_CRON}:1", CRON)),
+        (
+            {PAM_CRON: f"session [default=2] pam_x.so\n{STACK}session optional pam_mail.so\n"},
+            overridden("sessions of cron", f"{PAM_CRON}:1 skips pam_limits.so: {CRON}"),
+        ),
+        ({f"{PAM_CRON}.dpkg-old": SKIPS, f"{PAM_CRON}~": SKIPS}, ("ok", "")),
+        (
+            {PAM_CRON: "@include common-session\nsession sufficient \\"},
+            unfollowed(f"{PAM_CRON}:2", "is to be continued, and is the last line"),
+        ),
+        ({PAM_CRON: "session sufficient \\"}, ("ok", "")),
+        # A part of another stack, which calls pam_limits behind it
+        (
+            {PAM_SSHD: "session substack x\nsession required pam_limits.so\n", "/etc/pam.d/x": SKIPS},
+            ("ok", ""),
+        ),
+    ],
+)
+def test_a_stack_that_skips_the_limits(
+    machine: LimitsMachine, files: dict[str, str], expected: tuple[str, str]
+) -> None:
+    for path, text in files.items():
+        machine.put(path, text)
+    machine.forget()
+    assert rows(machine) == {expected}
+
+
+@pytest.mark.parametrize("name", pam_stacks.ALL)
+def test_stock_stacks_are_right(tmp_path: pathlib.Path, name: str) -> None:
+    """And one line before the limits of any service is seen."""
+    machine = LimitsMachine.node(str(tmp_path / "node"))
+    machine.remove("/etc/pam.d/login")
+    machine.put(CONFIG, YES)
+    paths = {}
+    for file, text in pam_stacks.ALL[name].items():
+        paths[file] = file if file.startswith("/") else f"/etc/pam.d/{file}"
+        machine.put(paths[file], text)
+    engine.apply(machine, Request("default", limits, SPEC))
+    assert rows(machine) == {("ok", "")}
+    for file, text in pam_stacks.ALL[name].items():
+        if file.rpartition("/")[2] in ("login", "sshd", "crond", "cron", "su-l", "sudo", "systemd-user"):
+            machine.put(paths[file], f"session sufficient pam_x.so\n{text}")
+            ((status, reason),) = rows(machine)
+            assert (status, f"{paths[file]}:1 can skip" in reason) == ("unknown", True), file
+            machine.put(paths[file], text)
 
 
 def test_without_a_file_of_its_own_sshd_has_that_of_all_others(machine: LimitsMachine) -> None:

@@ -211,6 +211,13 @@ class Host:
         status = self._stat(path, follow=True)
         return None if status is None else stat.S_IMODE(status.st_mode)
 
+    def changed(self, path: str) -> float | None:
+        """The time at which what a path leads to was last changed, content or attributes; None where there is
+        nothing. Raises HostError."""
+        status = self._stat(path, follow=True)
+        # No program can set the first; on FAT it is the time at which the file was made.
+        return None if status is None else max(status.st_ctime, status.st_mtime)
+
     def space(self, path: str) -> os.statvfs_result:
         """Blocks and inodes of the file system that a path is on, by statvfs(3), which waits for ever for a
         server that is gone. Raises HostError, always for a captured tree."""

@@ -139,7 +139,7 @@ class Stacks:
                 continue
             kind = kind[1:] if kind.startswith("-") else kind
             if kind not in _TYPES and asked:
-                raise _unusual(where, f"begins with {words[0]!r}, which is no type")
+                raise _unusual(where, f"begins with {words[0]!r}, which PAM does not know")
             if kind != _SESSION:
                 continue
             if control == "substack":

@@ -285,14 +285,40 @@ def _boot(setting: Setting, want: str, runtime: Value, node: _Node) -> Boot:
         words, where, foreign = entry.of(name)
         if not isolation.alike(words, wanted):
             if entry.by_hand:
-                return _by_hand(words, where)
+                return _by_hand(words, where, loader.default.place)
             return _wrong(name, words, where, foreign, node)
+    if runtime.text is not None and runtime.text != want:
+        lost = _lost(node)
+        if lost is not None:
+            return lost
     return Boot(Value(text=want), loader.entries[0].where)
 
 
-def _by_hand(words: Sequence[str], where: str) -> Boot:
+def _lost(node: _Node) -> Boot | None:
+    """The reason why the next boot will not bring what all entries of the menu have; None if it will."""
+    loader = node.loader
+    where = loader.entries[0].where
+    if loader.default.astray:
+        reason = f"{loader.default.astray}; have GRUB_DEFAULT (grub-set-default) name a generated entry"
+        return Boot(Value(absent=reason), loader.default.place or where, foreign=True)
+    try:
+        if not loaders.was_there(node.context.host, loader):
+            return None
+    except HostError as error:
+        return Boot(Value(unreadable=str(error)))
+    image = " ".join(cmdline.of(node.line.text or "", "BOOT_IMAGE"))
+    reason = (
+        f"{where} had it before the last boot, which did not bring it: the boot chain starts another entry "
+        f"({image}). Look which one: GRUB_DEFAULT, grub-editenv list, custom.cfg, another disk or GRUB in "
+        "the order of the firmware. If it was chosen by hand or by kexec, reboot once more"
+    )
+    return Boot(Value(absent=reason), where, foreign=True)
+
+
+def _by_hand(words: Sequence[str], where: str, place: str) -> Boot:
+    chosen = f" ({place})" if place else ""
     hint = (
-        f"{where}, the entry that GRUB starts by default, is not made by grub-mkconfig: give it the "
+        f"{where}, the entry that GRUB starts by default{chosen}, is not made by grub-mkconfig: give it the "
         "parameter there, or have GRUB_DEFAULT (grub-set-default) name a generated entry"
     )
     if not words:

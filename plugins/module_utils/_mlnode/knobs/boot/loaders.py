@@ -10,13 +10,14 @@ from typing import Callable, Mapping, Sequence
 from ...engine import edited_file
 from ...engine.handlers import BOOT_LOADER
 from ...host.host import Host
-from ...linux import grub
+from ...linux import grub, last_boot
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import BootFile
 from . import bls as boot_bls
 from . import default
 from . import grub as boot_grub
+from .default import Default
 from .grub import Entry
 
 #: Loaded by its name where a file is written that others edit, too: this area has it sent along
@@ -29,13 +30,15 @@ class Loader(NamedTuple):
     """The boot loader of this machine.
 
     lacks: why parameters cannot be given to it; empty if they can. unreadable: why that is unknown.
-    style: drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification).
+    style: drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification). default: the entry
+    that it starts, if that is none of those that are made for parameters.
     """
 
     entries: tuple[Entry, ...] = ()
     style: str = ""
     lacks: str = ""
     unreadable: str = ""
+    default: Default = Default()
 
 
 def find(host: Host, image: bool = False) -> Loader:
@@ -57,17 +60,17 @@ def _find(host: Host, image: bool) -> Loader:
         return Loader(lacks=_without_grub(host))
     text = host.read(menu)
     if _reads_entries(host, text):
-        return _from_entries(host, text, menu)
+        return _from_entries(host, menu)
     if grub.command(host, menu) is None:
         return Loader(lacks=f"{menu} exists, but no grub-mkconfig that could regenerate it")
     entries = boot_grub.entries(text, menu)
     if not entries:
         return Loader(lacks=f"{menu} starts no kernel of this system; is /boot mounted?")
-    started = default.beside(text, menu, entries, boot_bls.variables(host), numbers=True)
-    kernels = (*entries, started) if started else (*entries,)
+    started = default.beside(host, menu, entries)
+    kernels = (*entries, started.entry) if started.entry else (*entries,)
     if _sources_drop_ins(host):
-        return Loader(kernels, "drop-in")
-    return Loader(kernels, "defaults", lacks=_not_editable(host))
+        return Loader(kernels, "drop-in", default=started)
+    return Loader(kernels, "defaults", lacks=_not_editable(host), default=started)
 
 
 def _without_grub(host: Host) -> str:
@@ -88,7 +91,7 @@ def _reads_entries(host: Host, menu: str) -> bool:
     return bool(asked or used) and bool(boot_bls.files(host))
 
 
-def _from_entries(host: Host, text: str, menu: str) -> Loader:
+def _from_entries(host: Host, menu: str) -> Loader:
     entries = boot_bls.entries(host)
     for entry in entries:
         if boot_bls.KERNEL_OPTS in entry.line or "${kernelopts}" in entry.line:
@@ -96,10 +99,9 @@ def _from_entries(host: Host, text: str, menu: str) -> Loader:
                 lacks=f"{entry.where} takes its parameters from {boot_bls.KERNEL_OPTS}, which only grubby "
                 "edits: run grubby --update-kernel=ALL --args=... --remove-args=..."
             )
-    # Numbers count the files as well, in an order of GRUB's own.
-    started = default.beside(text, menu, entries, boot_bls.variables(host), numbers=False)
-    kernels = (*entries, started) if started else (*entries,)
-    return Loader(kernels, "entries", lacks=_not_editable(host))
+    started = default.beside(host, menu, entries)
+    kernels = (*entries, started.entry) if started.entry else (*entries,)
+    return Loader(kernels, "entries", lacks=_not_editable(host), default=started)
 
 
 def _sources_drop_ins(host: Host) -> bool:
@@ -181,6 +183,14 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
 
 def _edited(host: Host, path: str, edit: Callable[[str, Changes], str], changes: Changes) -> bytes:
     return edit(host.text(path), changes).encode("utf-8", "surrogateescape")
+
+
+def was_there(host: Host, loader: Loader) -> bool:
+    """True if the last boot found the loader's menu as it is: nothing of it was changed since. Raises
+    HostError."""
+    files = {*loader.default.files, *(entry.where.rpartition(":")[0] for entry in loader.entries)}
+    files |= {path.rpartition("/")[0] for path in files}  # one that was removed since
+    return last_boot.is_older(host, sorted({*files, *boot_bls.ENVIRONMENT} - {""}))
 
 
 def boot_sources(host: Host, parameter: str) -> list[str]:

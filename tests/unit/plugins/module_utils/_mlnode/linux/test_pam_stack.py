@@ -224,7 +224,7 @@ def test_an_absolute_path(tmp_path: pathlib.Path) -> None:
         ({"x": f"{LAST}session include gone\n"}, "x:2", "includes gone, which does not exist"),
         ({"x": f"{LAST}@include\n"}, "x:2", "includes a file, which does not exist"),
         ({"x": f"{LAST}session substack y\n", "y": "@include x\n"}, "y:1", f"includes {FOLDER}/x, which"),
-        ({"x": "session include y\n", "y": f"sessoin required {LIMITS}\n"}, "y:1", "which is no type"),
+        ({"x": "session include y\n", "y": f"sessoin required {LIMITS}\n"}, "y:1", "which PAM does not know"),
         ({"x": "session include y\n" * 5, "y": LAST * 60}, "y:17", "more than 256 lines"),
     ],
 )

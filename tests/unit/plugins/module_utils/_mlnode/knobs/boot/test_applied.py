@@ -318,6 +318,7 @@ ENTRY = "/boot/loader/entries/0123-5.14.0.conf"
 def test_entries_are_edited_in_place_and_come_back(node: GrubMachine) -> None:
     node.put(ENTRY, "linux /vmlinuz-5.14.0\noptions root=UUID=1111 ro quiet iommu=off\n")
     node.put(DEFAULTS, 'GRUB_ENABLE_BLSCFG=true\nGRUB_CMDLINE_LINUX="quiet"\n')
+    node.put(MENU, 'set default="0"\nblscfg\n')
     work = request({"parameters": {"iommu": "pt"}, "absent": ["quiet"]})
     before = node.tree()
     assert statuses(engine.apply(node, work)) == {"pending_reboot"}

@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine, menu, sourced
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node
 from mlnode.engine import engine
+from mlnode.engine.judge import waits_for_boot
 from mlnode.engine.kind import Row
 from mlnode.knobs.boot import kind as boot
+from mlnode.linux import last_boot
 from mlnode.model.setting import Status
 
 ENVIRONMENT = "/boot/grub/grubenv"
@@ -111,6 +115,149 @@ def test_a_generated_entry_is_what_we_write(
     machine: Chosen, default: str, environment: dict[str, str]
 ) -> None:
     assert chosen(machine, default, **environment).status is Status.OK
+
+
+# -- files that grub.cfg sources -------------------------------------------------------------
+
+CUSTOM = "/boot/grub/custom.cfg"
+#: As 41_custom has it
+SOURCES = """
+if [ -f  ${config_directory}/custom.cfg ]; then
+  source ${config_directory}/custom.cfg
+elif [ -z "${config_directory}" -a -f  $prefix/custom.cfg ]; then
+  source $prefix/custom.cfg
+fi"""
+OWN = "menuentry 'Own' --id own {\n  linux /boot/vmlinuz-own root=UUID=1111\n}\n"
+WINDOWS = "menuentry 'Windows' --id windows {\n  chainloader /EFI/Microsoft/Boot/bootmgfw.efi\n}\n"
+PROMISED = "runtime is absent; the next boot brings iommu=pt"
+
+
+class Sourcing(Chosen):
+    def write_menu(self) -> None:
+        super().write_menu()
+        self.put(MENU, self.read(MENU) + SOURCES)
+
+
+def row(machine: Chosen) -> tuple[str, str]:
+    (found,) = engine.evaluate(machine, REQUEST).rows
+    return str(found.status), found.reason
+
+
+@pytest.fixture
+def sourcing(machine: Chosen) -> Sourcing:
+    found = Sourcing(machine.root)
+    found.put("/proc/stat", "cpu 1\nbtime 0\n")
+    engine.apply(found, REQUEST)
+    assert row(found) == ("pending_reboot", PROMISED)
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'set default="0"\n',
+        f"{OWN}",
+        'set default="1>0"\n',
+        'if keystatus; then set default="Installer"; fi\n',
+    ],
+)
+def test_a_custom_file_that_chooses_nothing_else(sourcing: Sourcing, text: str) -> None:
+    sourcing.put(CUSTOM, text)
+    assert row(sourcing) == ("pending_reboot", PROMISED)
+
+
+@pytest.mark.parametrize(
+    ("files", "where", "place"),
+    [
+        ({CUSTOM: f'{OWN}set default="own"\n'}, f"{CUSTOM}:2", f"{CUSTOM}:4"),
+        (
+            {CUSTOM: "source $prefix/more.cfg\n", "/boot/grub/more.cfg": f"default=own\n{OWN}"},
+            "/boot/grub/more.cfg:3",
+            "/boot/grub/more.cfg:1",
+        ),
+        (
+            {
+                CUSTOM: "menuentry 'More' {\n  configfile $prefix/more.cfg\n}\nset default=More\n",
+                "/boot/grub/more.cfg": OWN,
+            },
+            "/boot/grub/more.cfg:2",
+            f"{CUSTOM}:4",
+        ),
+    ],
+)
+def test_an_entry_that_a_custom_file_chooses(
+    sourcing: Sourcing, files: dict[str, str], where: str, place: str
+) -> None:
+    for path, text in files.items():
+        sourcing.put(path, text)
+    status, reason = row(sourcing)
+    assert status == "overridden"
+    assert f"{where}, the entry that GRUB starts by default ({place}), is not made by" in reason
+    updates = sourcing.updates
+    outcome = engine.apply(sourcing, REQUEST)
+    assert (sourcing.updates, waits_for_boot(outcome.rows)) == (updates, False)
+    sourcing.remove(CUSTOM)
+    assert row(sourcing) == ("pending_reboot", PROMISED)
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "line"),
+    [
+        (f"{WINDOWS}set default=windows\n", "Windows", 4),
+        ("set default=osprober-gnulinux-simple-2222\n", "Ubuntu 24.04", 1),
+        ("set default=3\n", "Ubuntu 24.04", 1),
+    ],
+)
+def test_another_system_brings_nothing(sourcing: Sourcing, text: str, title: str, line: int) -> None:
+    sourcing.put(CUSTOM, text)
+    status, reason = row(sourcing)
+    words = f"GRUB starts '{title}' by default ({CUSTOM}:{line}), which starts another system: "
+    assert status == "overridden"
+    assert reason.startswith(f"runtime is absent; boot: {words}")
+    sourcing.reboot()  # someone has chosen this system by hand
+    assert row(sourcing) == ("ok", "")
+
+
+# -- a boot that did not bring it ------------------------------------------------------------
+
+
+def test_a_boot_that_did_not_bring_what_was_promised_is_said_once(sourcing: Sourcing) -> None:
+    """No file of GRUB says why: another disk may come first in the firmware's order."""
+    sourcing.put("/proc/cmdline", "BOOT_IMAGE=/vmlinuz-other root=UUID=9 ro\n")
+    sourcing.put("/proc/stat", "cpu 1\nbtime 4102444800\n")
+    status, reason = row(sourcing)
+    assert status == "overridden"
+    assert reason.startswith(f"runtime is absent; boot: {MENU}:16 had it before the last boot, which did not")
+    assert "starts another entry (BOOT_IMAGE=/vmlinuz-other). Look which one" in reason
+    updates = sourcing.updates
+    outcome = engine.apply(sourcing, REQUEST)
+    assert (sourcing.updates, waits_for_boot(outcome.rows)) == (updates, False), "no reboot would help"
+    # A menu that was changed since may be the repair.
+    sourcing.put("/proc/stat", "cpu 1\nbtime 0\n")
+    assert row(sourcing) == ("pending_reboot", PROMISED)
+
+
+def test_a_change_in_this_boot_waits_for_the_next(tmp_path: pathlib.Path) -> None:
+    machine = Machine(str(tmp_path))
+    machine.put("/boot/grub/a", "")
+    made = machine.changed("/boot/grub/a")
+    assert made is not None
+
+    def older(boot: float) -> bool:
+        machine.put("/proc/stat", f"cpu 1\nbtime {int(boot)}\nprocesses 5\n")
+        return last_boot.is_older(machine, ["/boot/grub/a", "/boot/grub/gone"])
+
+    assert older(made + 60)
+    assert not older(made - 60)
+    # The clock went forward by an hour since it was written: the kernel moves its boot time along.
+    machine.put("/run/systemd/notify", "")
+    early = machine.changed("/run/systemd/notify")
+    assert early is not None
+    os.rename(machine.real("/boot/grub/a"), machine.real("/boot/grub/b"))
+    os.rename(machine.real("/boot/grub/b"), machine.real("/boot/grub/a"))  # its time is later now
+    assert not older(made + 3600)
+    machine.remove("/proc/stat")
+    assert not last_boot.is_older(machine, ["/boot/grub/a"])
 
 
 def test_an_entry_of_ones_own_that_has_the_words_is_right(machine: Chosen) -> None:

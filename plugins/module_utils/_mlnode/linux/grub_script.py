@@ -1,0 +1,619 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The menu that GRUB makes of its configuration, and the entry that it starts by default: grub.cfg and all
+that it sources, in the language of the GRUB manual (Shell-like scripting).
+
+A command whose result only GRUB knows, such as `if keystatus`, leaves both branches possible: a variable that
+they set differently is unknown from there on.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Iterator, Mapping, NoReturn, Protocol, Sequence
+
+from ..host.host import Host
+from ..model.record import NamedTuple, dataclass, field, regex
+
+#: More than any menu sources in each other
+_DEPTH = 8
+#: More than any menu has
+_ALL = 1 << 16
+#: A loop is not followed: what it sets is unknown
+_LOOPS = {"while": "done", "until": "done", "for": "done"}
+_KEYWORDS = frozenset({"then", "elif", "else", "fi", "do", "done"})
+#: Options of menuentry with a value (commands/menuentry.c)
+_VALUED = ("--class", "--users", "--hotkey", "--source", "--id")
+#: What GRUB 2.02 and later set at their start (normal/main.c: features)
+_FEATURES = (
+    "chainloader_bpb", "ntldr", "platform_search_hint", "default_font_path", "all_video_module",
+    "menuentry_id", "menuentry_options", "200_final", "nativedisk_cmd", "timeout_style",
+)  # fmt: skip
+_VARIABLE = regex(r"\$(?:\{([^}\n]*)\}|([A-Za-z_]\w*|[0-9]+|[?#@*]))", re.ASCII)
+_ASSIGNMENT = regex(r"[A-Za-z_]\w*=", re.ASCII)
+#: As strtoul(3) reads it, with the base by its begin
+_NUMBER = regex(r"\s*(?:0[xX]([0-9a-fA-F]{1,15})|(0[0-7]{0,15})|([1-9][0-9]{0,15}))", re.ASCII)
+#: What a file that load_env reads has to begin with (include/grub/lib/envblk.h)
+_ENVIRONMENT = "# GRUB Environment Block\n"
+_META = "{};|&\n"
+
+
+class Part(NamedTuple):
+    """A piece of a word: a text, or the name of a variable."""
+
+    text: str
+    is_variable: bool = False
+    quoted: bool = False
+
+
+class Token(NamedTuple):
+    """A word, or one of _META; start and end are offsets."""
+
+    sign: str
+    parts: tuple[Part, ...]
+    line: int
+    start: int
+    end: int
+
+    @property
+    def plain(self) -> str:
+        """A word without quotes and variables; else empty."""
+        known = len(self.parts) == 1 and not self.parts[0].is_variable and not self.parts[0].quoted
+        return self.parts[0].text if known and not self.sign else ""
+
+
+@dataclass
+class Command:
+    """A command with its words, and the block behind them. branches: of `if`, each with its condition, which
+    is empty for `else`. loop: a body that is performed any number of times; words: its variable."""
+
+    line: int
+    words: list[Token] = field(default_factory=list)
+    block: list[Command] | None = None
+    text: str = ""
+    text_line: int = 0
+    branches: list[tuple[list[Command], list[Command]]] = field(default_factory=list)
+    loop: list[Command] | None = None
+
+
+@dataclass
+class Item:
+    """An entry of the menu, or a submenu with items; sure: how many of these are at their place."""
+
+    title: str
+    id: str
+    path: str
+    line: int
+    text: str
+    text_line: int
+    commands: list[Command] = field(default_factory=list)
+    items: list[Item] | None = None
+    sure: int = _ALL
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+class Menu(NamedTuple):
+    """items: all that may be in it; sure: how many of them, from the first on, are at their place.
+
+    default: as GRUB will find it, None if that is unknown; place: the line that sets it. files: all that were
+    read for it. exported: variables that an entry sees."""
+
+    items: tuple[Item, ...]
+    sure: int
+    default: str | None
+    place: str
+    files: tuple[str, ...]
+    exported: Mapping[str, str | None]
+
+
+def menu(host: Host, path: str, exported: Mapping[str, str | None] = MappingProxyType({})) -> Menu:
+    """The menu of a configuration file. Raises HostError, ValueError where GRUB cannot read it either.
+
+    exported: variables of the menu whose entry continues with this one."""
+    run = _Run(host, path)
+    run.variables.update(exported)
+    run.file(path)
+    return Menu(
+        tuple(run.items),
+        run.sure,
+        run.variables.get("default", ""),
+        run.place,
+        tuple(run.read),
+        run.exported(),
+    )
+
+
+def chosen(found: Menu) -> Item | None:
+    """The item that is started by default; None if it is unknown or the menu is empty (normal/menu.c)."""
+    items: Sequence[Item] = found.items
+    sure, default = found.sure, found.default
+    item: Item | None = None
+    while items:
+        if default is None:
+            return None
+        name, rest = _first(default)
+        number = _NUMBER.match(default)
+        if number:
+            digits = ((number.group(1), 16), (number.group(2), 8), (number.group(3), 10))
+            index = next(int(text, base) for text, base in digits if text)
+        else:
+            index = next((at for at, one in enumerate(items) if name in (one.title, one.id)), -1)
+        if sure != _ALL and (index < 0 or (number and index >= sure)):
+            return None
+        item = items[index if 0 <= index < len(items) else 0]
+        if item.items is None:
+            return item
+        items, sure, default = item.items, item.sure, rest
+    return item
+
+
+def _first(path: str) -> tuple[str, str]:
+    """The first name of a path of names, and the rest; > itself is doubled in a name."""
+    at = 0
+    while at < len(path) and (path[at] != ">" or path.startswith(">>", at)):
+        at += 1 + path.startswith(">>", at)
+    return path[:at].replace(">>", ">"), path[at + 1 :]
+
+
+def further(host: Host, path: str, found: Menu, item: Item) -> str | None:
+    """The file of the menu that an item continues with (configfile); empty if it does not, None if it is
+    unknown. path: the configuration file. Raises HostError."""
+    for command in item.commands:
+        words = [token.plain for token in command.words]
+        if words[:1] == ["configfile"]:
+            run = _Run(host, path)
+            run.variables = dict(found.exported)
+            names = run.expanded(command.words[1:2])
+            return run.path_of(names[0]) or None if names else None
+        if words[:1] in (["chainloader"], ["multiboot"], ["multiboot2"], ["fwsetup"]):
+            return ""
+    return ""
+
+
+# -- parsing -------------------------------------------------------------------------------
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    """Raises ValueError."""
+    at, line = 0, 1
+    while at < len(text):
+        sign = text[at]
+        if text.startswith("\\\n", at):
+            at, line = at + 2, line + 1
+        elif sign in " \t\r":
+            at += 1
+        elif sign == "#":
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+        elif sign in _META:
+            yield Token(sign, (), line, at, at + 1)
+            at, line = at + 1, line + (sign == "\n")
+        else:
+            parts, end = _word(text, at)
+            yield Token("", tuple(parts), line, at, end)
+            line += text.count("\n", at, end)
+            at = end
+
+
+def _word(text: str, at: int) -> tuple[list[Part], int]:
+    """The parts of a word, and its end. Raises ValueError."""
+    parts: list[Part] = []
+    quoted = False
+    while at < len(text):
+        sign = text[at]
+        if sign == '"':
+            quoted = not quoted
+            parts.append(Part("", quoted=True))
+            at += 1
+        elif not quoted and (sign in _META or sign in " \t\r"):
+            break
+        elif sign == "'" and not quoted:
+            end = text.find("'", at + 1)
+            if end < 0:
+                raise ValueError("a quote is not closed")
+            parts.append(Part(text[at + 1 : end], quoted=True))
+            at = end + 1
+        elif sign == "\\" and (not quoted or text[at + 1 : at + 2] in ('"', "$", "\\", "\n")):
+            parts.append(Part(text[at + 1 : at + 2].replace("\n", ""), quoted=True))
+            at += 2
+        elif sign == "$" and (match := _VARIABLE.match(text, at)):
+            parts.append(Part(match.group(1) or match.group(2) or "", is_variable=True, quoted=quoted))
+            at = match.end()
+        else:
+            parts.append(Part(sign, quoted=quoted))
+            at += 1
+    if quoted:
+        raise ValueError("a quote is not closed")
+    return _joined(parts), at
+
+
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """Neighbours of one form as one."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if last and not (part.is_variable or last.is_variable) and part.quoted == last.quoted:
+            found[-1] = Part(last.text + part.text, quoted=part.quoted)
+        else:
+            found.append(part)
+    return found
+
+
+class _Parser:
+    """Commands of a text. Raises ValueError."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(_tokens(text))
+        self._at = 0
+
+    def all(self) -> list[Command]:
+        commands = self._commands(())
+        if self._at < len(self._tokens):
+            self._fail()
+        return commands
+
+    def _commands(self, ends: Sequence[str]) -> list[Command]:
+        """Up to one of these words or signs, which is left."""
+        found: list[Command] = []
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            if token.sign in ("\n", ";", "&", "|"):
+                self._at += 1
+            elif (token.sign or token.plain) in ends:
+                return found
+            elif token.sign or token.plain in _KEYWORDS:
+                self._fail()
+            else:
+                found.append(self._command(token))
+        if ends:
+            self._fail()
+        return found
+
+    def _command(self, token: Token) -> Command:
+        if token.plain == "if":
+            return self._if(token)
+        if token.plain in _LOOPS:
+            return self._loop(token)
+        command = Command(token.line)
+        while self._at < len(self._tokens):
+            token = self._tokens[self._at]
+            if token.sign == "{":
+                self._block(command)
+                break
+            if token.sign:
+                break
+            command.words.append(token)
+            self._at += 1
+        return command
+
+    def _loop(self, token: Token) -> Command:
+        head: list[Token] = []
+        while self._at < len(self._tokens) and self._tokens[self._at].plain != "do":
+            head.append(self._tokens[self._at])
+            self._at += 1
+        self._at += 1
+        body = self._commands((_LOOPS[token.plain],))
+        self._at += 1
+        return Command(token.line, words=head[1:2] if token.plain == "for" else [], loop=body)
+
+    def _block(self, command: Command) -> None:
+        opening = self._tokens[self._at]
+        self._at += 1
+        command.block = self._commands(("}",))
+        closing = self._tokens[self._at]
+        self._at += 1
+        command.text = self._text[opening.end : closing.start]
+        command.text_line = opening.line
+
+    def _if(self, token: Token) -> Command:
+        command = Command(token.line)
+        word = token.plain
+        while word in ("if", "elif"):
+            self._at += 1
+            condition = self._commands(("then",))
+            self._at += 1
+            command.branches.append((condition, self._commands(("elif", "else", "fi"))))
+            word = self._tokens[self._at].plain
+        if word == "else":
+            self._at += 1
+            command.branches.append(([], self._commands(("fi",))))
+        self._at += 1
+        return command
+
+    def _fail(self) -> NoReturn:
+        line = self._tokens[min(self._at, len(self._tokens) - 1)].line if self._tokens else 1
+        raise ValueError(f"line {line} is not GRUB's language")
+
+
+# -- evaluation ----------------------------------------------------------------------------
+
+
+class _Exists(Protocol):
+    def __call__(self, operator: str, name: str) -> bool | None: ...
+
+
+class _Run:
+    """Commands as GRUB would perform them at its start."""
+
+    def __init__(self, host: Host, path: str) -> None:
+        self._host = host
+        self._folder = path.rpartition("/")[0]
+        self._files: list[str] = []
+        self._functions: dict[str, Command] = {}
+        self._calls = 0
+        self.items: list[Item] = []
+        self.place = ""
+        self._exports = {"prefix", "root", *(f"feature_{name}" for name in _FEATURES)}
+        self.read: list[str] = []
+        self.sure = _ALL
+        self.variables: dict[str, str | None] = {
+            **{f"feature_{name}": "y" for name in _FEATURES},
+            "prefix": self._folder, "config_directory": self._folder, "config_file": path, "root": None,
+            "grub_platform": None, "grub_cpu": None, "cmdpath": None,
+        }  # fmt: skip
+
+    def exported(self) -> dict[str, str | None]:
+        return {name: value for name, value in self.variables.items() if name in self._exports}
+
+    def file(self, path: str) -> bool | None:
+        """Raises HostError, ValueError."""
+        if path in self._files or len(self._files) >= _DEPTH:
+            self._lost()
+            return None
+        self._files.append(path)
+        self.read.append(path)
+        self._all(_Parser(self._host.text(path)).all())
+        self._files.pop()
+        return True
+
+    def _all(self, commands: Sequence[Command]) -> bool | None:
+        """The result of the last; None if only GRUB knows it."""
+        result: bool | None = True
+        for command in commands:
+            result = self._one(command)
+        return result
+
+    def _one(self, command: Command) -> bool | None:
+        if command.branches:
+            return self._if(command.branches)
+        if command.loop is not None:
+            self.variables.update((token.plain, None) for token in command.words)
+            self._both([command.loop, []])
+            return None
+        words = self.expanded(command.words)
+        if words is None:
+            return self._unexpanded(command)
+        if not words:
+            return True
+        name, arguments = words[0], words[1:]
+        if _ASSIGNMENT.match(name) and not arguments:
+            name, arguments = "set", [name]
+        if name in ("menuentry", "submenu") and command.block is not None:
+            self._entry(name, arguments, command)
+            return True
+        if name == "function" and arguments:
+            self._functions[arguments[0]] = command
+            return True
+        return self._simple(name, arguments, command.line)
+
+    def _unexpanded(self, command: Command) -> bool | None:
+        """A command with a variable whose value is unknown."""
+        plain = [token.plain for token in command.words]
+        if plain[0] in ("menuentry", "submenu"):
+            self._add_unknown()
+        elif plain[0] in ("source", ".", "configfile", "normal", "load_env"):
+            self._lost()
+        else:
+            first = command.words[1] if plain[0] in ("set", "export") and len(plain) > 1 else command.words[0]
+            name, equals, _rest = (first.parts[0].text if first.parts else "").partition("=")
+            if equals:
+                self._set(name, None, command.line)
+        return None
+
+    def _simple(self, name: str, arguments: list[str], line: int) -> bool | None:
+        if name == "set":
+            for argument in arguments[:1]:
+                variable, equals, value = argument.partition("=")
+                if equals:
+                    self._set(variable, value, line)
+            return True
+        if name == "unset":
+            for argument in arguments:
+                self._set(argument, "", line)
+            return True
+        if name == "export":
+            self._exports.update(argument.partition("=")[0] for argument in arguments)
+            return True
+        if name in ("[", "test"):
+            return _Test(self._exists).result(arguments[: -1 if name == "[" else None])
+        if name in ("source", ".", "configfile", "normal") and arguments:
+            if name in ("configfile", "normal"):
+                self.items, self.sure = [], _ALL
+            return self._sourced(arguments[0])
+        if name == "load_env":
+            return self._load(arguments)
+        if name in self._functions and self._calls < _DEPTH:
+            self._calls += 1
+            result = self._all(self._functions[name].block or [])
+            self._calls -= 1
+            return result
+        if name in ("blscfg", "import", "legacy_source", "syslinux_source"):
+            self._add_unknown()
+        return {"true": True, "insmod": True, "false": False}.get(name)
+
+    def _if(self, branches: Sequence[tuple[list[Command], list[Command]]]) -> bool | None:
+        for number, (condition, body) in enumerate(branches):
+            holds = self._all(condition) if condition else True
+            if holds:
+                return self._all(body)
+            if holds is None:
+                rest = list(branches[number + 1 :])
+                self._both([body, [Command(0, branches=rest)] if rest else []])
+                return None
+        return True
+
+    def _both(self, bodies: Sequence[list[Command]]) -> None:
+        """Either is possible: what differs behind them is unknown."""
+        before, count = dict(self.variables), len(self.items)
+        ends = []
+        for body in bodies:
+            self.variables = dict(before)
+            self._all(body)
+            ends.append(self.variables)
+        names = {name for end in ends for name in end}
+        self.variables = {
+            name: ends[0].get(name, "") if len({end.get(name, "") for end in ends}) == 1 else None
+            for name in names
+        }
+        if count != len(self.items):
+            self.sure = min(self.sure, count)
+
+    def _set(self, name: str, value: str | None, line: int) -> None:
+        self.variables[name] = value
+        if name == "default":
+            self.place = f"{self._files[-1]}:{line}"
+
+    def _lost(self) -> None:
+        """A file that cannot be followed may set all and add any entry."""
+        self.variables["default"] = None
+        self._add_unknown()
+
+    def _add_unknown(self) -> None:
+        """Entries follow of which nothing is known here."""
+        self.sure = min(self.sure, len(self.items))
+
+    def expanded(self, words: Sequence[Token]) -> list[str] | None:
+        """Words without variables; None if one is unknown. A variable without quotes may be many words, or
+        none."""
+        found: list[str] = []
+        for word in words:
+            texts, seen = [""], False
+            for part in word.parts:
+                value = self.variables.get(part.text, "") if part.is_variable else part.text
+                if value is None:
+                    return None
+                if not part.is_variable or part.quoted:
+                    texts[-1] += value
+                    seen = True
+                    continue
+                pieces = value.split()
+                texts[-1] += "".join(pieces[:1])
+                texts += pieces[1:]
+            found += texts if seen or any(texts) else []
+        return found
+
+    # -- files -----------------------------------------------------------------------------
+
+    def path_of(self, name: str) -> str | None:
+        """The file of this machine that GRUB means; None if that is unknown, empty if there is none."""
+        if name.startswith("("):
+            return None  # a device by GRUB's name for it
+        if name.startswith(f"{self._folder}/"):
+            return name if self._host.exists(name) else ""
+        # Seen from a /boot that is a file system of its own, or from the root.
+        paths = (name, f"/boot{name}") if name.startswith("/") else ()
+        return next((path for path in paths if self._host.exists(path)), "")
+
+    def _exists(self, operator: str, name: str) -> bool | None:
+        path = self.path_of(name)
+        if not path:
+            return None if path is None else False
+        if operator == "-d":
+            return bool(self._host.names(path))
+        return operator != "-s" or bool(self._host.text(path))
+
+    def _sourced(self, name: str) -> bool | None:
+        path = self.path_of(name)
+        if path is None:
+            self._lost()
+            return None
+        return self.file(path) if path else False
+
+    def _load(self, arguments: list[str]) -> bool | None:
+        """load_env [-f FILE] [NAME ...]"""
+        name = f"{self._folder}/grubenv"
+        while arguments and arguments[0].startswith("-"):
+            option, arguments = arguments[0], arguments[1:]
+            if option in ("-f", "--file") and arguments:
+                name, arguments = arguments[0], arguments[1:]
+            elif option.startswith("--file="):
+                name = option[len("--file=") :]
+        path = self.path_of(name)
+        if path is None:
+            self._lost()
+        if not path:
+            return None if path is None else False
+        self.read.append(path)
+        text = self._host.text(path)
+        if not text.startswith(_ENVIRONMENT):
+            return False
+        for number, line in enumerate(text.splitlines(), 1):
+            variable, equals, value = line.partition("=")
+            if equals and not line.startswith("#") and (not arguments or variable in arguments):
+                self.variables[variable] = value
+                if variable == "default":
+                    self.place = f"{path}:{number}"
+        return True
+
+    # -- entries ---------------------------------------------------------------------------
+
+    def _entry(self, kind: str, arguments: list[str], command: Command) -> None:
+        given: dict[str, str] = {}
+        titles: list[str] = []
+        rest = list(arguments)
+        while rest:
+            word = rest.pop(0)
+            name, equals, value = word.partition("=")
+            if name in _VALUED:
+                given[name] = value if equals else (rest.pop(0) if rest else "")
+            elif not word.startswith("--"):
+                titles.append(word)
+        title = titles[0] if titles else ""
+        item = Item(
+            title=title, id=given.get("--id", title), path=self._files[-1], line=command.line,
+            text=command.text, text_line=command.text_line, commands=command.block or [],
+        )  # fmt: skip
+        if kind == "submenu":
+            outer = self.items, self.sure, dict(self.variables)
+            self.items, self.sure = [], _ALL
+            self._all(item.commands)
+            item.items, item.sure = self.items, self.sure
+            self.items, self.sure, self.variables = outer
+        self.items.append(item)
+
+
+class _Test:
+    """[ ... ] (commands/test.c). None where a file or a number decides that is not known here."""
+
+    def __init__(self, exists: _Exists) -> None:
+        self._exists = exists
+
+    def result(self, words: Sequence[str]) -> bool | None:
+        """-o binds least, then -a."""
+        for sign, stops in (("-o", True), ("-a", False)):
+            if sign in words and not {"(", ")"} & set(words):
+                at = words.index(sign)
+                both = (self.result(words[:at]), self.result(words[at + 1 :]))
+                if stops in both:
+                    return stops
+                return None if None in both else not stops
+        return self._one(list(words))
+
+    def _one(self, words: list[str]) -> bool | None:
+        if words[:1] == ["!"]:
+            inner = self._one(words[1:])
+            return None if inner is None else not inner
+        if len(words) == 2 and words[0] in ("-d", "-e", "-f", "-s"):
+            return self._exists(words[0], words[1])
+        if len(words) == 2 and words[0] in ("-n", "-z"):
+            return bool(words[1]) == (words[0] == "-n")
+        if len(words) == 3 and words[1] in ("=", "==", "!="):
+            return (words[0] == words[2]) == (words[1] != "!=")
+        if len(words) <= 1:
+            return not words or bool(words[0])
+        return None

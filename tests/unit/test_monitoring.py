@@ -5,9 +5,12 @@ what they are given. With packages it is played in containers (molecule/project)
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
+import sys
 
+import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
 
@@ -61,3 +64,33 @@ def test_the_roles_of_the_collection_are_used_where_it_is(tmp_path: pathlib.Path
         metrics = asked["areas"]["metrics"]
         assert (metrics["textfile_directory"], metrics["ignore"]) == ("auto", site.everywhere["drift_ignore"])
     assert site.asked("watch") == []
+
+
+#: Python without the module apt, which is in python3-apt
+_WITHOUT_APT = """\
+#!/bin/sh
+export HIDDEN=/usr/lib/python3/dist-packages
+exec unshare --mount sh -c 'mount -t tmpfs none $HIDDEN && exec "$0" "$@"' "{python}" "$@"
+"""
+
+
+@pytest.mark.skipif(
+    os.getuid() != 0 or not pathlib.Path("/usr/bin/apt-get").exists(), reason="needs root, and Debian's apt"
+)
+def test_a_preview_needs_no_python3_apt(tmp_path: pathlib.Path) -> None:
+    """A run installs it first; a preview may not, and says that the packages would be installed."""
+    site = Site(tmp_path)
+    site.inventory["monitoring"] = {"hosts": {}}
+    python = tmp_path / "python3"
+    python.write_text(_WITHOUT_APT.format(python=sys.executable), encoding="utf-8")
+    python.chmod(0o755)
+    site.host("one", {}, "training", ansible_python_interpreter=str(python))
+    site.host("watch", {}, "monitoring", ansible_python_interpreter=str(python))
+
+    code, output = site.play("--check", playbook="playbooks/monitoring.yml")
+
+    assert code == 0, output
+    for task, host in (("Install node_exporter", "one"), ("Install Prometheus and Alertmanager", "watch")):
+        told = output.partition(f": {task}]")[2].partition("TASK [")[0]
+        assert f"changed: [{host}]" in told, told
+    assert len(site.asked("one")) == 1, "the rest is previewed"

@@ -193,7 +193,14 @@ def address_of(host: Host, name: str, seconds: float = USUAL_SECONDS) -> str:
     """The first address of a name. Raises HostError."""
     if _is_address(name):
         return name
-    done = host.run(["getent", "ahosts", "--", name], seconds)
+    try:
+        done = host.run(["getent", "ahosts", "--", name], seconds)
+    except HostError as error:
+        if error.absent:
+            raise
+        # The name is at fault, or who resolves it, and not the program.
+        reason = f"the resolver of this node (/etc/nsswitch.conf, /etc/resolv.conf) gives {error.kernel}"
+        raise HostError("find the address of", name, None, reason) from error
     if done.rc or not done.out.strip():
         raise HostError("find the address of", name, None, "getent ahosts knows no such name")
     return done.out.split()[0]

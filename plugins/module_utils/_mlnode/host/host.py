@@ -308,7 +308,8 @@ class Host:
                 raise
             system.sync(folder)
         except OSError as error:
-            raise HostError("write", path, error.errno) from error
+            cause = mountinfo.read_only(self, path) if error.errno == errno.EROFS else ""
+            raise HostError("write", path, error.errno, cause=cause) from error
 
     def write_link(self, path: str, target: str) -> None:
         """Make path a symbolic link to target, replacing what is there. Raises HostError."""

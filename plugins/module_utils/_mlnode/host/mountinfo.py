@@ -200,6 +200,21 @@ def _denied(host: Files, path: str) -> str:
     return f"{path} may not be written, even by root: a security module or lockdown denies it"
 
 
+def read_only(host: Files, path: str) -> str:
+    """The read-only mount that a file is on, and what to do; empty if there is none, or that is unknown."""
+    try:
+        mount = carrying(tuple(parse(host.text(TABLE))), _resolved(host, path))
+    except HostError:
+        return ""
+    if mount is None or not mount.read_only:
+        return ""
+    found = f"{mount.source} ({mount.kind}) is mounted read-only on {mount.point} ({mount.where})"
+    name = _container(host)
+    if name:
+        return f"{found} in this container ({name}): start it with a writable one"
+    return f"{found}: look into dmesg and /etc/fstab for the reason, then mount -o remount,rw {mount.point}"
+
+
 def _owner(host: Files, path: str) -> str:
     """Reason why a file that cannot be written here is another's to set; empty if it is this machine's."""
     name = _container(host)

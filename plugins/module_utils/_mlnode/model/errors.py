@@ -131,13 +131,12 @@ class TransactionError(MlnodeError):
         super().__init__(". ".join(parts))
 
 
-#: What each errno of a rejected write usually means for a kernel file (proc(5), sysctl sources)
+#: What each errno of a rejected write usually means for a kernel file (proc(5), sysctl sources), besides what
+#: strerror(3) says
 _MEANING = {
     _errno.EACCES: "root is needed; in a container, perhaps only its host may",
     _errno.EPERM: "root is needed, or lockdown or a container forbids it",
-    _errno.EROFS: "read-only file system, as in an unprivileged container",
     _errno.EINVAL: "the kernel does not accept this value",
-    _errno.ENOSPC: "no space left",
     _errno.EBUSY: "in use or not allowed in the present mode",
     _errno.EIO: "the kernel or the device failed",
     _errno.EFBIG: "longer than any file that belongs here",

@@ -55,7 +55,8 @@ def beside(host: Host, menu: str, known: Sequence[Entry]) -> Default:
             return Default(None if is_known else kernel._replace(by_hand=True), "", place, files)
         further = "" if _OTHER_SYSTEM.match(item.id) else grub_script.further(host, menu, found, item)
         if further == "":
-            words = f"GRUB starts {item.title!r} by default ({place or menu}), which starts another system"
+            chosen = f"GRUB starts {item.title!r} by default ({place or menu})"
+            words = f"{chosen}, which starts none of this system's kernels"
             return Default(None, f"{words}: {item.where}", place, files)
         if further is None:
             break

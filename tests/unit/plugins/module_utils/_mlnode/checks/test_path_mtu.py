@@ -263,6 +263,25 @@ def test_one_bad_peer_leaves_the_others_alone(machine: PathMachine, monkeypatch:
 # -- names and rails -----------------------------------------------------------------------
 
 
+def test_a_resolver_that_does_not_answer_is_no_fault_of_a_program(
+    machine: PathMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(command: list[str], seconds: float = 60) -> Finished:
+        if command[0] == "getent":
+            raise HostError("run", "getent", None, f"no answer in {seconds:.0f} s")
+        return PathMachine.run(machine, command, seconds)
+
+    monkeypatch.setattr(machine, "run", run)
+
+    [check] = measure(machine, "gpu7")
+
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.found.startswith(
+        "cannot be checked: cannot find the address of gpu7: the resolver of this node"
+    )
+    assert check.found.endswith("no answer in 60 s")
+
+
 def test_a_name_is_shown_with_its_address_and_a_rail_with_its_interface(machine: PathMachine) -> None:
     machine.finds["gpu7"] = PEER
     rail = {"address": "10.0.0.8", "interface": "rail1", "source": "10.0.0.9"}

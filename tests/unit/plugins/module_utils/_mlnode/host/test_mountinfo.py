@@ -7,6 +7,8 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -287,3 +289,57 @@ def test_what_the_kernel_denies_to_root(monkeypatch: pytest.MonkeyPatch, mode: i
         assert (blocked, barred) == (f"{path} is read-only in this kernel", "")
     else:
         assert (blocked, "even by root" in barred) == ("", True)
+
+
+# -- files on a read-only file system --------------------------------------------------------
+
+#: A disk with errors, where the kernel has made the root read-only (errors=remount-ro)
+ROOT = USUAL.replace("/ / rw,relatime - ext4 /dev/vda rw", "/ / ro,relatime - ext4 /dev/vda ro")
+REFUSED = (
+    "cannot write /etc/mlnode/x: EROFS (Read-only file system): /dev/vda (ext4) is mounted read-only on / "
+    "(/proc/self/mountinfo:3)"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, ": look into dmesg and /etc/fstab for the reason, then mount -o remount,rw /"),
+        ({"/run/systemd/container": "lxc\n"}, " in this container (lxc): start it with a writable one"),
+    ],
+)
+def test_a_root_that_is_read_only_is_named(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], words: str
+) -> None:
+    machine = Machine.debian(str(tmp_path / "node"), {mountinfo.TABLE: ROOT})
+    for path, text in files.items():
+        machine.put(path, text)
+
+    def refused(*_arguments: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("mlnode.host.system.fill", refused)
+    with pytest.raises(HostError) as caught:
+        Host.write_file(machine, "/etc/mlnode/x", b"")
+    assert str(caught.value) == f"{REFUSED}{words}"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root to mount")
+def test_a_real_read_only_mount_is_named(tmp_path: pathlib.Path) -> None:
+    """In a mount namespace of its own, as the kernel refuses it."""
+    folder = tmp_path / "mnt"
+    folder.mkdir()
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import _mlnode; sys.modules['mlnode'] = _mlnode\n"
+        "from _mlnode.host.host import Host\n"
+        f"Host().write_file('{folder}/etc/mlnode/x', b'')"
+    )
+    library = pathlib.Path(mountinfo.__file__).parents[2]
+    script = f'mount -t tmpfs -o ro none "{folder}" && exec "{sys.executable}" -c "$0" "{library}"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, program],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert f"EROFS (Read-only file system): none (tmpfs) is mounted read-only on {folder} (" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 
 import pytest
 from mlnode.model.errors import HostError, MlnodeError, TransactionError
@@ -23,9 +24,9 @@ def test_what_is_there_but_cannot_be_had_is_not_absent(number: int | None) -> No
     [
         (errno.EACCES, "container"),
         (errno.EPERM, "root is needed"),
-        (errno.EROFS, "unprivileged container"),
+        (errno.EROFS, "Read-only file system"),
         (errno.EINVAL, "does not accept"),
-        (errno.ENOSPC, "no space"),
+        (errno.ENOSPC, "No space"),
         (errno.EBUSY, "in use"),
         (errno.EIO, "device failed"),
     ],
@@ -64,3 +65,12 @@ def test_a_transaction_error_tells_what_became_of_the_rest(
     error = TransactionError("it failed", undone, stuck)
     assert (str(error), error.rolled_back, error.stuck) == (text, undone, stuck)
     assert isinstance(error, MlnodeError)
+
+
+@pytest.mark.parametrize("number", sorted(errno.errorcode))
+def test_no_error_is_said_twice(number: int) -> None:
+    """strerror(3) and the words for its cause."""
+    words = HostError("write", "/proc/sys/x", number).kernel.partition("(")[2]
+    pieces = [re.sub(r"\W+", " ", piece).strip().lower() for piece in re.split(r"[;,)]", words)]
+    said = [piece for piece in pieces if piece]
+    assert not [one for at, one in enumerate(said) for other in said[:at] if one in other or other in one]

@@ -211,7 +211,9 @@ def test_an_entry_that_a_custom_file_chooses(
 def test_another_system_brings_nothing(sourcing: Sourcing, text: str, title: str, line: int) -> None:
     sourcing.put(CUSTOM, text)
     status, reason = row(sourcing)
-    words = f"GRUB starts '{title}' by default ({CUSTOM}:{line}), which starts another system: "
+    words = (
+        f"GRUB starts '{title}' by default ({CUSTOM}:{line}), which starts none of this system's kernels: "
+    )
     assert status == "overridden"
     assert reason.startswith(f"runtime is absent; boot: {words}")
     sourcing.reboot()  # someone has chosen this system by hand

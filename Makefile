@@ -35,13 +35,17 @@ RAM := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 41
 # Plain output instead of boxes of 80 columns.
 export MOLECULE_COMMAND_BORDERS := false
 
-play = PATH="$(RUNTIME):$$PATH" ansible-playbook -i $(INVENTORY)
+# What changes this machine goes alone on it, also where it is called from another checkout.
+alone = "$(TEST)/python" tools/one_run.py --name "make $@"
+# The default inventory is this machine. What is set there stays.
+beside_none = $(if $(filter inventory/local.yml,$(INVENTORY)),"$(RUNTIME)/python" tools/one_run.py --keep --name "make $@")
+play = PATH="$(RUNTIME):$$PATH" $(beside_none) ansible-playbook -i $(INVENTORY)
 step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
 in_test = @export PATH="$(TEST):$$PATH";
 in_newest = @export PATH="$(NEWEST):$$PATH";
 in_docs = @export PATH="$(DOCS):$$PATH";
 # All of them, whatever fails; those that did are named at the end.
-steps = @MAKE="$(MAKE)" tools/steps.sh $(1)
+steps = @MAKE="$(MAKE)" $(2) tools/steps.sh $(1)
 pin = .cache/uv/bin/uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
     --custom-compile-command "make lock" $(ARGS) --output-file $(1).txt $(1).in
 
@@ -82,7 +86,7 @@ IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did
 	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The tests of
 	@# `system` measure, so that they have the CPUs first, and the scenarios next, as they take longest and wait half of it.
-	$(call steps,$(LINT) -- machine images / sanity unit-oldest unit-node pytest -- $(IN_CONTAINERS) -- system)
+	$(call steps,$(LINT) -- machine images / sanity unit-oldest unit-node pytest -- $(IN_CONTAINERS) -- system,$(alone))
 
 .PHONY: lint
 lint: env-test env-docs ## the static checks, each a target of its own
@@ -108,7 +112,7 @@ sanity: env-newest ## ansible-test sanity
 
 .PHONY: molecule
 molecule: env-test ## the scenarios in containers (SCENARIOS="default bake" for some of them, ANSIBLE=oldest|test|newest)
-	$(call steps,$(IN_CONTAINERS))
+	$(call steps,$(IN_CONTAINERS),$(alone))
 
 .PHONY: docs
 docs: env-docs ## build guides and reference as one site, tests/output/docs/html/index.html, and check its links
@@ -140,8 +144,8 @@ lock: ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
 .PHONY: bench
 bench: env-bench ## measure the collection beside its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
 	$(call step,benchmarks)
-	@PATH="$(BENCH):$$PATH" PYTHONPATH="$(COLLECTIONS)" tools/container-lab.sh \
-	    $(BENCH)/python -m ansible_collections.mlnode.tuning.benchmarks.bench $(ARGS)
+	@PATH="$(BENCH):$$PATH" PYTHONPATH="$(COLLECTIONS)" "$(BENCH)/python" tools/one_run.py --name "make $@" \
+	    tools/container-lab.sh $(BENCH)/python -m ansible_collections.mlnode.tuning.benchmarks.bench $(ARGS)
 
 .PHONY: clean
 clean: ## remove environments, caches and results
@@ -192,7 +196,7 @@ ANSIBLE = $(or $(PLAYED_$*),test)
 .PHONY: images
 images: env-test
 	$(call step,images of the scenarios)
-	$(in_test) tools/container-lab.sh $(TEST)/ansible-playbook $(SCENARIOS:%=--inventory=molecule/%/inventory) \
+	$(in_test) $(alone) tools/container-lab.sh $(TEST)/ansible-playbook $(SCENARIOS:%=--inventory=molecule/%/inventory) \
 	    molecule/shared/images.yml
 
 molecule-%: env-test
@@ -202,7 +206,7 @@ molecule-%: env-test
 	@# the next one containers that are not as create makes them, or are gone.
 	$(in_test) play=$$(mktemp -d); trap 'rm -rf "$$play"' EXIT; \
 	ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; \
-	PATH="$$play:$$PATH" MOLECULE_EPHEMERAL_DIRECTORY="$$play/$*" tools/container-lab.sh \
+	PATH="$$play:$$PATH" MOLECULE_EPHEMERAL_DIRECTORY="$$play/$*" $(alone) tools/container-lab.sh \
 	    timeout --foreground --kill-after=60 1200 $(TEST)/molecule test -s $*
 
 .PHONY: ruff
@@ -313,12 +317,12 @@ MACHINE_TESTS := tests/system/test_this_machine.py
 .PHONY: system
 system: env-test
 	$(call step,tests in network namespaces and with programs of this machine)
-	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
+	$(in_test) TMPDIR=$(RAM) $(alone) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
 	    tests/system --ignore=$(MACHINE_TESTS) $(ARGS)
 
 .PHONY: machine
 machine: env-test
 	$(call step,tests that tune this machine and revert it)
-	$(in_test) TMPDIR=$(RAM) pytest --numprocesses 1 --durations=10 $(MACHINE_TESTS) $(ARGS)
+	$(in_test) TMPDIR=$(RAM) $(alone) pytest --numprocesses 1 --durations=10 $(MACHINE_TESTS) $(ARGS)
 
 -include tests/lab/lab.mk

@@ -15,6 +15,9 @@ import os
 import sys
 from pathlib import Path
 
+#: For tests: a folder in place of /
+MACHINE = os.environ.get("ONE_RUN_ROOT", "")
+
 ROOTS = (
     # Before vm: a write to `enabled` makes the kernel compute vm.min_free_kbytes again.
     "/sys/kernel/mm/transparent_hugepage",
@@ -38,13 +41,14 @@ def read_all() -> dict[str, str]:
     """Every setting that can be both read and written."""
     values = {}
     for root in ROOTS:
-        for folder, _, names in os.walk(root):
+        for folder, _, names in os.walk(MACHINE + root):
             for name in names:
-                path = Path(folder, name)
-                if str(path) in VOLATILE or path.stat().st_mode & 0o600 != 0o600:
+                real = Path(folder, name)
+                path = str(real)[len(MACHINE) :]
+                if path in VOLATILE or real.stat().st_mode & 0o600 != 0o600:
                     continue
                 try:
-                    values[str(path)] = path.read_text().strip()
+                    values[path] = real.read_text().strip()
                 except (OSError, UnicodeDecodeError):
                     continue
     return values
@@ -67,7 +71,9 @@ def save(file: Path) -> int:
     code = restore(file)
     if code == 0:
         temporary = file.with_name(file.name + ".new")
-        temporary.write_text(json.dumps({"boot_id": boot_id(), "values": read_all()}, indent=1))
+        # tools/one_run.py puts back what belongs to a run that was killed.
+        saved = {"boot_id": boot_id(), "run": os.environ.get("MLNODE_RUN", ""), "values": read_all()}
+        temporary.write_text(json.dumps(saved, indent=1))
         temporary.replace(file)
     return code
 
@@ -92,8 +98,8 @@ def restore(file: Path) -> int:
             if saved[path] == "0" and saved.get(EITHER_OR.get(path, ""), "0") != "0":
                 continue
             try:
-                before = Path(path).read_text().strip()
-                Path(path).write_text(chosen(saved[path]))
+                before = Path(MACHINE + path).read_text().strip()
+                Path(MACHINE + path).write_text(chosen(saved[path]))
                 print(f"{path}: {before} -> {saved[path]}")
             except OSError as error:
                 errors[path] = error.strerror

@@ -9,13 +9,20 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+import time
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
-#: Says what it was called with, and fails where one of the words of FAILING is in it.
-PROGRAM = """#!/bin/bash
+#: Says what it was called with, and fails where one of the words of FAILING is in it. What keeps others from
+#: the machine is the real one, and finds no container.
+PROGRAM = f"""#!/bin/bash
+if [ "$1" = tools/one_run.py ]; then exec {sys.executable} "$@"; fi
+if [ "$1" = podman ]; then exit 0; fi
+"""
+PROGRAM += """
 said="$(basename "$0") $*"
 echo "called: $said"
 if [ "${0##*/}" = pytest ]; then echo "==== 7 passed in 1.23s ===="; fi
@@ -58,13 +65,15 @@ SCENARIOS = sorted(path.parent.name for path in ROOT.glob("molecule/*/molecule.y
 
 @pytest.fixture
 def checkout(tmp_path: pathlib.Path) -> pathlib.Path:
-    for path in ("Makefile", ".ci/run", "tools/steps.sh", "tools/slowest.sh"):
+    for path in ("Makefile", ".ci/run", "tools/steps.sh", "tools/slowest.sh", "tools/one_run.py"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         if (ROOT / path).exists():
             shutil.copy(ROOT / path, tmp_path / path)
     for path in PROGRAMS:
         put(tmp_path / path, PROGRAM)
     put(tmp_path / "tools/python.sh", "#!/bin/sh\n")  # no Python 3.8 here
+    for name in ("run", "var/lib"):
+        (tmp_path / "machine" / name).mkdir(parents=True)
     (tmp_path / "tests/lab").mkdir(parents=True)
     (tmp_path / "tests/lab/lab.mk").write_text(LAB)
     return tmp_path
@@ -89,15 +98,17 @@ def put(path: pathlib.Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def run(checkout: pathlib.Path, *command: str, failing: str = "") -> tuple[int, list[str]]:
+def run(checkout: pathlib.Path, *command: str, failing: str = "", **more: str) -> tuple[int, list[str]]:
     # This may be a step of `make test` itself, which hands its flags on.
     environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS", "MLNODE_"))
     }
     done = subprocess.run(
         command,
         cwd=checkout,
-        env={**environment, "FAILING": failing},
+        env={**environment, "FAILING": failing, "ONE_RUN_ROOT": str(checkout / "machine"), **more},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -210,6 +221,40 @@ def test_what_pre_commit_runs_is_a_part_of_lint() -> None:
     lint = next(line for line in makefile.splitlines() if line.startswith("LINT := ")).split()
 
     assert {hook["entry"].removeprefix("make ") for hook in hooks} <= {*lint}
+
+
+@pytest.mark.parametrize(
+    ("target", "goes_alone"),
+    [
+        *(
+            (target, True)
+            for target in ("test", "machine", "system", "molecule", "molecule-default", "images")
+        ),
+        *((target, True) for target in ("bench", "site", "drift", "revert")),
+        *((target, False) for target in ("lint", "unit", "pytest", "unit-oldest", "docs")),
+        # Not this machine
+        ("site INVENTORY=hosts.yml", False),
+    ],
+)
+def test_what_may_change_the_machine_goes_alone(
+    checkout: pathlib.Path, target: str, goes_alone: bool
+) -> None:
+    for name in (".venv/bin/python", ".venv/bin/ansible-playbook", ".venv-bench/bin/python"):
+        put(checkout / name, PROGRAM)
+    other = [sys.executable, "tools/one_run.py", "--name", "make elsewhere", "sleep", "60"]
+    environment = {**os.environ, "ONE_RUN_ROOT": str(checkout / "machine")}
+    environment.pop("MLNODE_RUN", None)
+    with subprocess.Popen(other, cwd=checkout, env=environment) as process:
+        try:
+            while not (checkout / "machine/var/lib/mlnode-tests/run.json").exists():
+                time.sleep(0.02)
+            code, lines = run(checkout, "make", *target.split(), MLNODE_WAIT="0")
+        finally:
+            process.terminate()
+    assert (code == 0) is not goes_alone, lines
+    assert any("under way on this machine: make elsewhere (PID" in line for line in lines) is goes_alone
+    if goes_alone:
+        assert gates(lines) == []
 
 
 def test_without_an_environment_nothing_is_tried(checkout: pathlib.Path) -> None:

@@ -20,8 +20,9 @@ from ..model.record import asdict
 from ..model.schema import refuse_unknown
 from ..model.setting import Layer, Status
 from ..topology import read as topology
-from . import declare, drift, install, looks, missed, mounts, own_archive, registry, waivers
+from . import declare, drift, install, looks, missed, mounts, own_archive, registry, rows, waivers
 from .registry import KINDS
+from .waivers import Waiver
 
 #: Before each line for a controller, which may see a greeting as well
 MARK = "mlnode: "
@@ -134,7 +135,10 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     if given["install"]:
         result.warnings += [printable(problem) for problem in _beside_agent(host, live)]
     judged = missed.judge(settings, exceptions, given["fail_at"])
-    return {**asdict(result), "not_in_force": [] if order.check else [*judged.failures]}
+    missing = [*judged.failures]
+    if given["install"] and live:
+        missing += _idle(host, exceptions, given["fail_at"])
+    return {**asdict(result), "not_in_force": [] if order.check else missing}
 
 
 def _keep(host: Host, outcomes: Sequence[Outcome]) -> str:
@@ -150,6 +154,15 @@ def _agent(host: Host, interpreter: str, live: bool) -> First:
         install.try_out(host, steps)
 
     return First(lambda: install.plan(host, interpreter, live), check, live)
+
+
+def _idle(host: Host, exceptions: Sequence[Waiver], fail_at: str) -> Sequence[str]:
+    """Lines about units that this run could not start: a failure at any severity, unless none is."""
+    try:
+        documents = [row.document() for row in rows.idle(host)]
+    except MlnodeError as error:
+        return [str(error)]
+    return missed.judge(documents, exceptions, "low" if missed.severe(fail_at) else fail_at).failures
 
 
 def _beside_agent(host: Host, live: bool) -> Sequence[str]:

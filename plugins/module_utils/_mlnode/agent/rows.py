@@ -54,6 +54,11 @@ def rows(host: Host, kinds: Collection[str]) -> list[Row]:
     return agent_rows
 
 
+def idle(host: Host) -> list[Row]:
+    """The row of NICs where nothing waits for them, after a run that was to start that. Raises HostError."""
+    return [_row(host, NICS_ROW, NIC_PATH_FILE, _NICS)] if boot_service.is_idle(host) else []
+
+
 def boot_sources(host: Host) -> list[str]:
     """The files that it consists of, and which of them are not there."""
     paths = (AGENT_COMMAND, *TEXTS, *LINKS)

@@ -12,7 +12,8 @@ from ..host.host import Host
 from ..model.errors import MlnodeError, paragraphs
 from ..report import reverted
 from ..report.diff import diff as of_steps
-from . import declare, install, without_origin
+from ..report.document import drift_line
+from . import declare, install, rows, without_origin
 
 
 def _failed(words: str, **more: Any) -> dict[str, Any]:
@@ -28,9 +29,12 @@ def installed(host: Host, interpreter: str, reload: bool, check: bool, diff: boo
             steps = install.install(host, interpreter, notify=reload)
         # Files of others beside the units were put there on purpose: they are reported, and left as they are.
         warnings = [*boot_service.left(host, reload)]
+        idle = rows.idle(host) if reload and not check else []
     except MlnodeError as error:
         return _failed(f"agent: {error}")
+    failed = {"failed": True, "msg": paragraphs(drift_line(idle[0].document()))} if idle else {}
     return {
+        **failed,
         "changed": bool(steps),
         "path": install.COMMAND,
         "diff": of_steps(steps) if diff else [],

@@ -12,6 +12,7 @@ import errno
 import re
 import time
 
+from ..host import unit_words
 from ..host.host import Host
 from ..model.errors import HostError, MissingError
 from ..model.record import regex
@@ -87,9 +88,9 @@ def write(host: Host, path: str, value: str) -> None:
     if value == RUNNING:
         # A drop-in that kept it stopped may be gone, and systemd has not read that yet.
         host.must_run(["systemctl", "daemon-reload"], "make systemd read its units again:")
-        host.must_run(["systemctl", "start", unit], f"start {unit}:")
+        unit_words.order(host, "start", unit, f"start {unit}:")
         return
-    host.must_run(["systemctl", "stop", unit], f"stop {unit}:")
+    unit_words.order(host, "stop", unit, f"stop {unit}:")
     for _look in range(_LOOKS):
         if not is_running(host, unit):
             return

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
+from ..host import unit_words
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..linux import systemd_show, systemd_unit
@@ -51,6 +52,9 @@ _MUST_BE_OFF = (
     *("DynamicUser", "PrivateNetwork", "PrivateUsers", "ProtectKernelModules", "ProtectKernelTunables"),
 )
 _NO = ("", "0", "no", "n", "false", "f", "off")
+
+#: From this exit status on, systemd has not come to our command (systemd.exec(5), process exit codes)
+_NOT_STARTED = 200
 
 #: Distributions have these in /usr/lib; the order of systemd_unit.PLACES
 _VENDOR = ("/usr/lib/", "/lib/")
@@ -120,8 +124,7 @@ def loader_off(host: Host, unit: str, running: bool = True) -> str:
 
 def is_idle(host: Host) -> bool:
     """True where systemd runs and does not wait for NICs now."""
-    state = _properties(host, True).get(NIC_PATH_UNIT, {}).get("ActiveState", ("active",))
-    return state in (("inactive",), ("failed",))
+    return _state(host, NIC_PATH_UNIT) in (("inactive",), ("failed",))
 
 
 # -- the units of the agent ----------------------------------------------------------------
@@ -129,6 +132,7 @@ def is_idle(host: Host) -> bool:
 
 def _boot_faults(host: Host, running: bool) -> tuple[Fault, ...]:
     faults = [*_command(host), *_unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK, running)]
+    faults += _never_began(host) if running and not faults else []
     return (*faults, *_file(host, PRESET_FILE, stops=False))
 
 
@@ -139,7 +143,9 @@ def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
         *_unit(host, NIC_SERVICE, NIC_SERVICE_FILE, NIC_SERVICE_LINK, running),
     ]
     if not faults and running and is_idle(host):
-        return (Fault(f"{NIC_PATH_UNIT} does not run", f"{MEND}, which starts it"),)
+        words = unit_words.last(host, NIC_PATH_UNIT) if _state(host, NIC_PATH_UNIT) == ("failed",) else ""
+        cause = f" ({words})" if words else ""
+        return (Fault(f"{NIC_PATH_UNIT} does not run{cause}", f"{MEND}, which starts it"),)
     # What keeps both from working is reported once.
     return tuple(fault for fault in faults if fault not in boot_faults(host, running))
 
@@ -275,6 +281,25 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
 
 def _properties(host: Host, running: bool) -> Mapping[str, Properties]:
     return systemd_show.units(host) if running else {}
+
+
+def _state(host: Host, unit: str) -> tuple[str, ...]:
+    return _properties(host, True).get(unit, {}).get("ActiveState", ("active",))
+
+
+def _never_began(host: Host) -> list[Fault]:
+    """The fault of a boot service that systemd could not start, or has ended, in this boot. What a run of it
+    could not set is a row of its own."""
+    properties = _properties(host, True).get(AGENT_UNIT, {})
+    if properties.get("ActiveState") != ("failed",):
+        return []
+    status = " ".join(properties.get("ExecMainStatus", ()))
+    ours = status.isdecimal() and int(status) < _NOT_STARTED
+    if properties.get("Result") in (None, ("success",)) or (properties["Result"] == ("exit-code",) and ours):
+        return []
+    words = unit_words.last(host, AGENT_UNIT)
+    problem = f"{AGENT_UNIT} has not run in this boot ({words or ' '.join(properties['Result'])})"
+    return [Fault(problem, f"systemctl restart {AGENT_UNIT}", theirs=True, stops=False)]
 
 
 def _as_loaded(name: str, properties: Properties, installed: Unit) -> list[Fault]:

@@ -36,7 +36,7 @@ from .plan import (
     kept,
     present,
 )
-from .steps import LoadModule, Step, kernel_writes
+from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import FOR_GOOD, Confirmation, Transaction, Waiting
 
 __all__ = [
@@ -83,6 +83,10 @@ class Outcomes(NamedTuple):
     def refused(self) -> list[Row]:
         """The settings that a guard has stopped."""
         return [row for outcome in self.outcomes for row in outcome.rows if row.status is Status.REFUSED]
+
+
+#: The reader of the agent's units: handlers.UNITS
+_UNITS = places.READERS[0]
 
 
 class First(NamedTuple):
@@ -231,7 +235,7 @@ class _Run:
             with mark, Transaction(self._host, origin, self._arm, live) as work:
                 work.foresee(steps, [entry for one in foreseen for entry in present(self._host, one.plan)])
                 if agent:
-                    work.perform(agent, check=lambda: first.check(agent), settled=True)
+                    work.perform(agent, check=lambda: first.check(agent), settled=True, notify=False)
                 # Before the declaration, so that a run which is killed here finds what leaves once more.
                 for outcome in reversed(foreseen):
                     work.perform(outcome.leaving.steps)
@@ -243,6 +247,10 @@ class _Run:
                 plans = self._stages(work, foreseen, moved=bool(steps), risky=bool(risks))
                 if is_last:
                     work.perform(shared)
+                # After the areas, one of which may raise a limit that a unit needs, and the declaration,
+                # without which a timer's first check ends at once.
+                late = [*agent, *(step for plan in plans for step in plan.steps if is_last)]
+                work.perform(_notices(late, _UNITS))
                 gone = [str(entry["id"]) for one in foreseen for entry in one.leaving.entries]
                 if self._waits:
                     self._waits = self._confirmation.restart(self._host, self._waits, gone)
@@ -372,6 +380,12 @@ def _ended(before: Outcome, after: Plan) -> Outcome:
 
 def _kept(host: Host, requests: Sequence[Request]) -> Kept:
     return kept(host, requests[0].layers if requests else ())
+
+
+def _notices(steps: Sequence[Step], reader: str) -> list[Step]:
+    """The step that notifies a reader of these steps, if one of them is for it."""
+    keys = [step.key for step in steps if getattr(step, "notify", "") == reader]
+    return [Notify(key, reader) for key in keys[-1:]]
 
 
 def _is_live(requests: Sequence[Request]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping
 
-from ..host import places
+from ..host import places, unit_words
 from ..host.host import Host
 from ..linux import grub, irqbalance, node_exporter
 from .kind import AGENT_FILE, AGENT_UNIT
@@ -37,16 +37,22 @@ def _units(host: Host) -> None:
     purpose = "make systemd read its units again:"
     host.must_run(["systemctl", "daemon-reload"], purpose)
     if host.exists(NIC_PATH_FILE):
-        host.must_run(["systemctl", "start", NIC_PATH_UNIT], "start waiting for NICs:")
+        _start(host, NIC_PATH_UNIT)
     elif host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
         stop_waiting(host)
         forget_units(host)
     if checked:
-        host.must_run(["systemctl", "start", places.CHECK_TIMER], "start the timer of the check:")
+        _start(host, places.CHECK_TIMER)
         # At once, too: it waits until this run has ended.
         host.run(["systemctl", "start", "--no-block", places.CHECK_SERVICE])
     if pulled:
-        host.must_run(["systemctl", "start", places.PULL_TIMER], "start the timer that pulls:")
+        _start(host, places.PULL_TIMER)
+
+
+def _start(host: Host, unit: str) -> None:
+    """One that does not start is a row of its own, with its last lines: agent.nics, or that of what has the
+    timer. All else that is declared has nothing to do with it."""
+    host.run(["systemctl", "start", unit])
 
 
 def _is_declared(host: Host, timer: str, drop_in: str) -> bool:
@@ -58,7 +64,7 @@ def _stop_timer(host: Host, timer: str) -> bool:
     then. False where it does not run."""
     if not host.systemd_runs() or host.run(["systemctl", "is-active", "--quiet", timer]).rc != 0:
         return False
-    host.must_run(["systemctl", "stop", timer], f"stop {timer}:")
+    unit_words.order(host, "stop", timer, f"stop {timer}:")
     return True
 
 
@@ -74,7 +80,7 @@ def stop_waiting(host: Host) -> None:
     for it, and has not begun. Raises HostError."""
     if host.systemd_runs():
         if host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
-            host.must_run(["systemctl", "stop", NIC_PATH_UNIT], "stop waiting for NICs:")
+            unit_words.order(host, "stop", NIC_PATH_UNIT, "stop waiting for NICs:")
         # A oneshot service that is stopped before its end has failed for systemd: forget_units().
         host.run(["systemctl", "stop", NIC_SERVICE])
 

@@ -80,7 +80,7 @@ def with_bar(reading: Reading, context: Context) -> Reading:
         return reading
     paths = [part.path for part in reading.parts if part.differs] or [reading.path]
     bars = (mountinfo.barred(context.host, path) for path in paths)
-    return reading._replace(barred=next(filter(None, bars), ""))
+    return reading._replace(barred=reading.barred or next(filter(None, bars), ""))
 
 
 def differs(reading: Reading) -> bool:

@@ -122,12 +122,14 @@ class Transaction:
         known: Sequence[Entry] = (),
         check: Callable[[], None] = _unchecked,
         settled: bool = False,
+        notify: bool = True,
     ) -> None:
         """Perform one stage in order. Raises MlnodeError.
 
         known: things that are right already and whose origin is to be kept all the same. check: called once
         all steps are done, before any daemon is notified of them; what it raises undoes them. settled: an
-        armed undo leaves these steps as they are, such as the program that it is made by.
+        armed undo leaves these steps as they are, such as the program that it is made by. notify: False where
+        a later stage notifies their daemons.
         """
         entries = [step.entries(self._host) for step in steps]
         stage = [entry for of_step in entries for entry in of_step]
@@ -145,7 +147,7 @@ class Transaction:
             self._key = step.key
             step.perform(self._host)
         check()
-        for name in _readers(steps) if self._notify else []:
+        for name in _readers(steps) if self._notify and notify else []:
             self._notified.append(name)
             _notify(self._host, name)
         if steps:

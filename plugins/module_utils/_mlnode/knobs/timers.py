@@ -14,7 +14,7 @@ from ..engine import boot_service
 from ..engine.handlers import UNITS
 from ..engine.kind import AGENT_ROW, Context, Row
 from ..engine.units import UNIT_FOLDER
-from ..host import places
+from ..host import places, unit_words
 from ..host.host import Host
 from ..linux import systemd_show
 from ..model.record import NamedTuple
@@ -57,6 +57,13 @@ def state(host: Host, timer: Timer, declared: str) -> Value:
     # captured tree has it, too
     is_active = shown == ("active",) or host.is_link(f"/run/systemd/units/invocation:{timer.unit}")
     return Value(text=declared if is_active else OFF)
+
+
+def why_off(host: Host, timer: Timer) -> str:
+    """The last lines of a timer that could not be started; empty of one that runs or was stopped."""
+    if systemd_show.units(host).get(timer.unit, {}).get("ActiveState") != ("failed",):
+        return ""
+    return f"{timer.unit}: {unit_words.last(host, timer.unit)}"
 
 
 def boot(timer: Timer, declared: str, context: Context) -> Boot:

@@ -16,7 +16,10 @@ SYSCTL_UNIT = "systemd-sysctl.service"
 MODULES_UNIT = "systemd-modules-load.service"
 
 _UNITS = (*AGENT_UNITS, SYSCTL_UNIT, MODULES_UNIT)
-_PROPERTIES = ("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart")
+_PROPERTIES = (
+    *("Id", "LoadState", "ActiveState", "NeedDaemonReload", "DropInPaths", "ExecStart"),
+    *("Result", "ExecMainStatus"),
+)
 
 #: Always there. It has the limits that systemd gives to units which do not say otherwise (src/core/unit.c:
 #: unit_patch_contexts): the properties of the manager itself would take one more start of systemctl.

@@ -65,9 +65,8 @@ def _read(setting: Setting, context: Context) -> Reading:
         return Reading(setting.path, lacking, boot, found.path or None, missing=True, native=True)
     path = f"{found.path}/{node_exporter.FILE}"
     note = f"as {found.source} has it" if setting.claim == own.AUTO else ""
-    return Reading(
-        path, timers.state(context.host, TIMER, found.path), boot, found.path, native=True, note=note
-    )
+    state, why = timers.state(context.host, TIMER, found.path), timers.why_off(context.host, TIMER)
+    return Reading(path, state, boot, found.path, native=True, note=note, barred=why)
 
 
 def folder_of(host: Host, claim: str) -> Found:

@@ -55,7 +55,9 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
 def _read(setting: Setting, context: Context) -> Reading:
     url = setting.claim
     runtime = timers.state(context.host, TIMER, url) if context.runtime else Value()
-    return Reading(setting.path, runtime, timers.boot(TIMER, url, context), url, native=True)
+    why = timers.why_off(context.host, TIMER) if context.runtime else ""
+    boot = timers.boot(TIMER, url, context)
+    return Reading(setting.path, runtime, boot, url, native=True, barred=why)
 
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:

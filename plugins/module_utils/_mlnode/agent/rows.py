@@ -71,17 +71,28 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
         faults: Sequence[Fault] = look(host)
     except HostError as error:
         return _unknown(key, path, info, error)
-    if not faults and key != AGENT_ROW and boot_service.stopped(host):
+    if not faults and key != AGENT_ROW and _is_stopped(host):
         boot = Boot(Value(absent="the agent does not run"), row=AGENT_ROW)
         return _made(key, path, info, boot, Status.OK, f"boot: see {AGENT_ROW}")
     if not faults:
         source = path if key == AGENT_ROW else f"{path}, {UDEV_FILE}"
         return _made(key, path, info, Boot(Value(text=_RUNS), source), Status.OK, "")
     problem = "; ".join(map(str, faults))
+    judged = [fault for fault in faults if fault.judged]
     # It may run all the same, with files that are not as they were installed.
-    stops = any(fault.stops for fault in faults)
-    boot = Boot(Value(absent=problem) if stops else Value(text=_RUNS), path)
-    return _made(key, path, info, boot, Status.DRIFTED, f"boot: {problem}")
+    value = Value(absent=problem) if any(fault.stops for fault in judged) else Value(text=_RUNS)
+    if len(judged) < len(faults) and value.text:
+        value = Value(unreadable=problem)
+    status = Status.DRIFTED if judged else Status.UNKNOWN
+    return _made(key, path, info, Boot(value, path), status, f"boot: {problem}")
+
+
+def _is_stopped(host: Host) -> bool:
+    """True also where that is not known: its own row says so."""
+    try:
+        return bool(boot_service.stopped(host))
+    except HostError:
+        return True
 
 
 def _unknown(key: str, path: str, info: Info, error: HostError) -> Row:

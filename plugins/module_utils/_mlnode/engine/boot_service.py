@@ -5,20 +5,26 @@
 The next boot reads files, so that they are what is judged: they name the line at fault, and answer for an
 image and a captured tree as well. Where systemd runs it is asked once per run for what files cannot say:
 drop-ins from places that are not known here, and a unit that it could not load or sees another command of.
+
+A line of others counts unless it is listed as harmless (harmless.py). One that changes what was installed is
+a fault; whether any other keeps the unit from its work is unknown.
 """
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ..host import unit_words
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
-from ..linux import systemd_show, systemd_unit
+from ..linux import exec_mounts, kernel_line, systemd_conf, systemd_show, systemd_unit
+from ..linux.kernel_line import KernelLine
 from ..linux.systemd_conf import Line
 from ..linux.systemd_show import Properties
 from ..linux.systemd_unit import Unit
+from ..model.errors import HostError
 from ..model.record import NamedTuple
+from . import harmless
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .units import (
     LINKS,
@@ -37,37 +43,33 @@ from .units import (
 #: What makes all right that is the agent's own
 MEND = "run site.yml, or install the agent"
 _TAKE_OUT = "take that line out and run systemctl daemon-reload"
+_TAKE_OUT_WORD = "take that out of the boot loader's entry"
+#: Of a line that may keep a unit from its work
+NOT_JUDGED = "which was not judged"
 
-#: What decides whether a service runs, and what; a drop-in may set all else, such as Nice= or a timeout
-_COMMANDS = ("ExecCondition", "ExecStartPre", "ExecStart")
-_DECIDING = (
-    ("[Unit]", ("Requires", "Requisite", "BindsTo", "Conflicts")),
-    ("[Service]", (*_COMMANDS, "User", "RootDirectory", "RootImage")),
-    ("[Path]", ("PathExists", "Unit")),
-    ("[Timer]", ("Unit",)),
-)
-#: Options of [Service] with which it could not set the kernel's values (systemd.exec(5)), and the words
-#: for no (src/basic/parse-util.c: parse_boolean)
-_MUST_BE_OFF = (
-    *("DynamicUser", "PrivateNetwork", "PrivateUsers", "ProtectKernelModules", "ProtectKernelTunables"),
-)
-_NO = ("", "0", "no", "n", "false", "f", "off")
+#: Targets that every service of the agent needs and follows (systemd.service(5), Default Dependencies)
+_NEEDED = ("sysinit.target", "basic.target")
 
 #: From this exit status on, systemd has not come to our command (systemd.exec(5), process exit codes)
 _NOT_STARTED = 200
 
-#: Distributions have these in /usr/lib; the order of systemd_unit.PLACES
-_VENDOR = ("/usr/lib/", "/lib/")
+#: Names of systemd as the first program, init= (bootparam(7))
+_INIT = ("systemd", "init")
+
+#: What starts those that a boot starts, and those that time does
+_STARTING, _TIMERS = "multi-user.target", "timers.target"
 
 
 class Fault(NamedTuple):
     """remedy: what to do. theirs: it lies in a file of others, which an installation leaves alone. stops: the
-    unit does not do its work; else it is only not as it was installed."""
+    unit does not do its work; else it is only not as it was installed. judged: False where it is not known
+    whether the unit does its work."""
 
     words: str
     remedy: str
     theirs: bool = False
     stops: bool = True
+    judged: bool = True
 
     def __str__(self) -> str:
         return f"{self.words}: {self.remedy}"
@@ -83,10 +85,17 @@ def installed(host: Host) -> bool:
 
 
 def stopped(host: Host, running: bool = True) -> str:
-    """Reason why the next boot does not run our command; empty if it does. Raises HostError."""
+    """Reason why the next boot does not run our command; empty if it does. Raises HostError, also where that
+    is not known."""
     if not installed(host):
         return NO_AGENT
-    return next((str(fault) for fault in boot_faults(host, running) if fault.stops), "")
+    stopping = [fault for fault in boot_faults(host, running) if fault.stops]
+    for fault in stopping:
+        if fault.judged:
+            return str(fault)
+    if stopping:
+        raise HostError("judge whether the next boot runs", AGENT_UNIT, None, str(stopping[0]))
+    return ""
 
 
 def boot_faults(host: Host, running: bool = True) -> Sequence[Fault]:
@@ -101,13 +110,8 @@ def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
 
 
 def timer_faults(host: Host, units: Sequence[str], running: bool = True) -> Sequence[Fault]:
-    """The same for a timer and its service, whatever starts them. Raises HostError."""
-    return host.once(
-        f"faults of {units} {running}",
-        lambda: [
-            fault for name in units for fault in _unit(host, name, f"{UNIT_FOLDER}/{name}", "", running)
-        ],
-    )
+    """The same for a timer and its service, which timers.target starts. Raises HostError."""
+    return host.once(f"faults of {units} {running}", lambda: _timer_faults(host, units, running))
 
 
 def left(host: Host, running: bool = True) -> list[str]:
@@ -131,9 +135,15 @@ def is_idle(host: Host) -> bool:
 
 
 def _boot_faults(host: Host, running: bool) -> tuple[Fault, ...]:
-    faults = [*_command(host), *_unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK, running)]
+    faults = [*_command(host, running), *_kernel_line(host, running), *_manager(host)]
+    faults += _unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK, running)
     faults += _never_began(host) if running and not faults else []
     return (*faults, *_file(host, PRESET_FILE, stops=False))
+
+
+def _timer_faults(host: Host, units: Sequence[str], running: bool) -> list[Fault]:
+    faults = [fault for name in units for fault in _unit(host, name, f"{UNIT_FOLDER}/{name}", "", running)]
+    return [*faults, *_masked(host, [_TIMERS], _line(host, running))]
 
 
 def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
@@ -150,7 +160,7 @@ def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
     return tuple(fault for fault in faults if fault not in boot_faults(host, running))
 
 
-def _command(host: Host) -> list[Fault]:
+def _command(host: Host, running: bool) -> list[Fault]:
     content = host.content(AGENT_COMMAND)
     if content is None:
         return [Fault(f"{AGENT_COMMAND} does not exist", "install the agent")]
@@ -160,7 +170,14 @@ def _command(host: Host) -> list[Fault]:
         return [Fault(f"{AGENT_COMMAND} is not the agent", MEND)]
     if not host.is_executable(AGENT_COMMAND):
         return [Fault(f"{AGENT_COMMAND} is not executable", MEND)]
-    return []
+    mounted = [exec_mounts.next_boot(host, AGENT_COMMAND)]
+    mounted += [exec_mounts.now(host, AGENT_COMMAND)] if running else []
+    return [
+        Fault(f"{where} mounts {point} noexec, so that {AGENT_COMMAND} cannot be started",
+              f"mount {point} with exec", theirs=True)
+        for where, point in mounted
+        if where
+    ]  # fmt: skip
 
 
 def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fault]:
@@ -174,10 +191,13 @@ def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fa
     if unit.fragment != path:
         return [Fault(f"{unit.fragment} takes the place of {path}", f"remove {unit.fragment}", True)]
     wanted = systemd_unit.of_text(name, TEXTS[path])
-    faults = [_fault(line, path) for line in _changed(unit, wanted)]
+    line = _line(host, running)
+    faults = [*_masked_by_line(name, line), *_masked(host, _NEEDED, line)]
+    faults += [_fault(one, path, judged) for one, judged in _differences(unit, wanted)]
     if not any(fault for fault in faults if not fault.theirs):
         faults += _file(host, path, stops=False)
     faults += _start(host, name, link, running) if link else []
+    faults += _others(host, unit, line)
     return faults or _as_loaded(name, properties, wanted)
 
 
@@ -188,11 +208,12 @@ def _unmasking(masked_by: str, name: str, path: str) -> tuple[str, bool]:
     return f"remove {masked_by}", True
 
 
-def _fault(line: Line, own: str) -> Fault:
+def _fault(line: Line, own: str, judged: bool) -> Fault:
     if line.file in ("", own):
         difference = f"{own}:{line.number} has {line.text}" if line.number else f"{own} lacks {line.text}"
         return Fault(difference, MEND)
-    return Fault(f"{line.where} sets {line.text}", _TAKE_OUT, theirs=True)
+    words = f"{line.where} sets {line.text}"
+    return Fault(words if judged else f"{words}, {NOT_JUDGED}", _TAKE_OUT, theirs=True, judged=judged)
 
 
 def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
@@ -208,9 +229,12 @@ def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
 
 def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
     """Faults of what starts the unit at boot."""
-    start = systemd_unit.start(host, name, running=running)
+    line = _line(host, running)
+    start = systemd_unit.start(host, name, line=line)
     if start.by:
         return []
+    if masked := _masked(host, [_STARTING], line):
+        return masked
     right = systemd_unit.leads_to(host, link, name)
     if start.broken == link or (start.broken and right):
         target = host.link_target(start.broken)
@@ -222,29 +246,168 @@ def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
         return [Fault(f"{name} is not enabled, as {link} does not lead to it", "install the agent")]
     problem = f"the next boot ends in {start.target} ({start.where}), which does not start multi-user.target"
     remedy = "systemctl set-default multi-user.target"
-    if start.where.startswith("the kernel"):
-        remedy = "take that out of the boot loader's entry"
+    if "kernel command line" in start.where:
+        remedy = _TAKE_OUT_WORD
     return [Fault(problem, remedy, theirs=True)]
 
 
-def _changed(unit: Unit, installed: Unit) -> list[Line]:
-    """The lines for which a unit does not do what the installed one does; a missing one has no file."""
-    lines: list[Line] = []
-    for section, keys in _DECIDING:
-        for key in keys:
-            present, wanted = unit.counting(section, key), installed.counting(section, key)
-            if [line.value for line in present] != [line.value for line in wanted]:
-                lines += [line for line in [unit.last(section, [key])] if line] or wanted[:1]
-    lines += _forbidden(unit)
-    for begin in ("Condition", "Assert"):
+def _differences(unit: Unit, installed: Unit) -> Iterator[tuple[Line, bool]]:
+    """The lines for which a unit may not do what the installed one does, a missing one without a file; and
+    True for what changes the installed unit, where the others add to it."""
+    for section, key in dict.fromkeys((line.section, line.key) for line in (*installed.lines, *unit.lines)):
+        if not _is_condition(section, key) and not harmless.is_ignored(section, key):
+            yield from _different(section, key, unit, installed)
+    for begin in _CONDITIONS:
         known = [line.text for line in installed.conditions(begin)]
-        lines += [line for line in unit.conditions(begin) if line.text not in known]
-    return lines
+        yield from ((line, True) for line in unit.conditions(begin) if line.text not in known)
 
 
-def _forbidden(unit: Unit) -> list[Line]:
-    last = [unit.last("[Service]", [key]) for key in _MUST_BE_OFF]
-    return [line for line in last if line is not None and line.value.lower() not in _NO]
+#: What a service runs, each in its turn
+_COMMANDS = (
+    *(
+        "ExecCondition",
+        "ExecStartPre",
+        "ExecStart",
+        "ExecStartPost",
+        "ExecReload",
+        "ExecStop",
+        "ExecStopPost",
+    ),
+)
+
+#: What all names of our units have
+_OURS = "mlnode-"
+
+#: Lines of another unit that act upon the unit they name
+_ACTING = ("Conflicts", "After", "Before")
+
+#: Every one of these has to hold, whatever its name (systemd.unit(5), Conditions and Asserts)
+_CONDITIONS = ("Condition", "Assert")
+
+
+def _is_condition(section: str, key: str) -> bool:
+    return section == "[Unit]" and key.startswith(_CONDITIONS)
+
+
+def _different(section: str, key: str, unit: Unit, installed: Unit) -> list[tuple[Line, bool]]:
+    present, wanted = unit.counting(section, key), installed.counting(section, key)
+    is_command = section == "[Service]" and key in _COMMANDS
+    values, wanted_values = ([_meaning(line.value) for line in lines] for lines in (present, wanted))
+    if values == wanted_values or (not is_command and [*dict.fromkeys(values)] == wanted_values):
+        return []
+    last = [line for line in [unit.last(section, [key])] if line] or wanted[:1]
+    new = [line for line, value in zip(present, values) if value not in wanted_values]
+    if harmless.is_listed(section, key):
+        bad = [line for line in new if not harmless.allows(section, key, line.value, installed)]
+        # A timer without any event never comes.
+        bad = last if not present and key == "OnCalendar" else bad
+        return [(line, bool(wanted)) for line in bad]
+    if wanted or is_command:
+        return [(line, True) for line in last]
+    return [(line, False) for line in new]
+
+
+def _meaning(value: str) -> str:
+    """The words for yes are one."""
+    return "yes" if value.lower() in harmless.YES else value
+
+
+# -- what others say about a unit ----------------------------------------------------------
+
+
+def _others(host: Host, unit: Unit, line: KernelLine | None) -> list[Fault]:
+    """Units of others that keep this one from being started in a boot: by a conflict, or by a cycle, which
+    systemd breaks by leaving one unit out.
+
+    Every file that names it is read. Commands of others are not, though one may stop it, too.
+    """
+    named = [
+        (other, one)
+        for other, one in systemd_unit.naming(host, _OURS)
+        if one.file not in TEXTS and one.key in _ACTING and unit.name in one.value.split()
+        if other != unit.name
+    ]
+    added = [one for one in unit.lines if one.key in ("After", "Before") and one.file != unit.fragment]
+    if not named and not added:
+        return []
+    booted = systemd_unit.booted(host, line)
+    faults = [
+        Fault(f"{one.where} ({other}) sets {one.text}", _TAKE_OUT, theirs=True)
+        for other, one in named
+        if one.key == "Conflicts" and other in booted
+    ]
+    acting = [(other, one) for other, one in named if other in booted]
+    order = _order(host, unit, [other for other, _line in acting])
+    for later, earlier, one in _stated([*((unit.name, one) for one in added), *acting], unit.name):
+        known = {later, earlier} <= booted
+        if known and systemd_unit.waits_for(host, earlier, later, booted, order):
+            words = f"{one.where} sets {one.text}, which closes a cycle of After= and Before="
+            faults.append(Fault(words, _TAKE_OUT, theirs=True))
+    return faults
+
+
+def _stated(lines: Sequence[tuple[str, Line]], name: str) -> Iterator[tuple[str, str, Line]]:
+    """Pairs of an order, later and earlier unit, with the line that states it; of a unit's own pairs only."""
+    for unit, line in lines:
+        for other in line.value.split() if line.key in ("After", "Before") else ():
+            if name in (unit, other):
+                yield (unit, other, line) if line.key == "After" else (other, unit, line)
+
+
+def _order(host: Host, unit: Unit, others: Sequence[str]) -> dict[str, set[str]]:
+    """Unit → those that come earlier because they say Before=: this unit, and those that name it."""
+    order: dict[str, set[str]] = {}
+    for one in (unit, *(systemd_unit.load(host, name) for name in others)):
+        for later in one.words("Before"):
+            order.setdefault(later, set()).add(one.name)
+    return order
+
+
+# -- the manager and its command line ------------------------------------------------------
+
+
+def _line(host: Host, running: bool) -> KernelLine | None:
+    """The kernel command line that counts for the next boot, as far as it is known. Raises HostError."""
+    return host.once("line of systemd", lambda: kernel_line.running(host)) if running else None
+
+
+def _kernel_line(host: Host, running: bool) -> list[Fault]:
+    """Faults of words for systemd that are about no unit; what chooses a target is one of _start()."""
+    line = _line(host, running)
+    faults = []
+    for word in line.words if line else ():
+        said = f"{line.where if line else ''} has {word.text}"
+        if word.key == "init" and word.value.rpartition("/")[2] not in _INIT:
+            faults.append(Fault(f"{said}, which starts no systemd", _TAKE_OUT_WORD, theirs=True))
+        elif not harmless.allows_parameter(word.key, word.value):
+            faults.append(Fault(f"{said}, {NOT_JUDGED}", _TAKE_OUT_WORD, theirs=True, judged=False))
+    return faults
+
+
+def _manager(host: Host) -> list[Fault]:
+    """The environment that the manager gives to all that it starts (systemd-system.conf(5))."""
+    return [
+        Fault(f"{line.where} sets {line.text}, {NOT_JUDGED}", _TAKE_OUT, theirs=True, judged=False)
+        for key in ("DefaultEnvironment", "ManagerEnvironment")
+        for line in systemd_conf.manager(host, key)
+        if line.value and not harmless.environment(line.value)
+    ]
+
+
+def _masked_by_line(name: str, line: KernelLine | None) -> list[Fault]:
+    word = line.masking(name) if line else ""
+    return [Fault(f"{line.where if line else ''} has {word}", _TAKE_OUT_WORD, theirs=True)] if word else []
+
+
+def _masked(host: Host, names: Sequence[str], line: KernelLine | None) -> list[Fault]:
+    """Faults of needed units that are masked, and so are never started."""
+    faults = []
+    for name in names:
+        unit = systemd_unit.load(host, name)
+        faults += _masked_by_line(name, line)
+        if unit.masked:
+            faults.append(Fault(f"{unit.fragment} masks {name}", f"remove {unit.fragment}", theirs=True))
+    return faults
 
 
 # -- the services of systemd ---------------------------------------------------------------
@@ -257,20 +420,16 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
         return f"{name} does not exist" if properties.get("LoadState") == ("not-found",) else ""
     if unit.masked:
         return f"{unit.fragment} masks {name}"
-    program = name[: -len(".service")]
-    commands = unit.counting("[Service]", "ExecStart")
-    if not any(line.value.split(" ")[0].rpartition("/")[2] == program for line in commands):
-        line = unit.last("[Service]", ["ExecStart"])
-        return f"{line.where} sets {line.text}" if line else f"{unit.fragment} has no ExecStart="
-    theirs = [
-        line
-        for line in (*unit.conditions("Condition"), *unit.conditions("Assert"), *_forbidden(unit))
-        if not line.file.startswith(_VENDOR)
-    ]
-    if theirs:
-        return f"{theirs[0].where} sets {theirs[0].text}"
+    line = _line(host, running)
+    for fault in _masked_by_line(name, line):
+        return fault.words
+    shipped = systemd_unit.shipped(host, name)
+    for one, judged in _differences(unit, shipped):
+        if one not in unit.lines:
+            return f"{unit.fragment} lacks {one.text}"
+        return f"{one.where} sets {one.text}" + ("" if judged else f", {NOT_JUDGED}")
     # Every boot starts it, but for that of emergency.target: services require it by themselves (bootup(7)).
-    start = systemd_unit.start(host, name, "sysinit.target")
+    start = systemd_unit.start(host, name, "sysinit.target", line)
     if start.by:
         return ""
     return f"{start.broken} keeps {name} from being started" if start.broken else f"nothing starts {name}"

@@ -75,9 +75,9 @@ def boot(timer: Timer, declared: str, context: Context) -> Boot:
             return Boot(Value(unreadable=context.agent_unread), row=row)
         return Boot(Value(absent=f"nothing starts the timer, as {context.agent_fault}"), row=row)
     faults = boot_service.timer_faults(host, (timer.unit, timer.service), context.runtime)
-    fault = next((str(fault) for fault in faults), "")
-    if fault:
-        return Boot(Value(absent=fault), timer.path)
+    for fault in sorted(faults, key=lambda one: not one.judged):
+        problem = str(fault)
+        return Boot(Value(absent=problem) if fault.judged else Value(unreadable=problem), timer.path)
     if host.content(path) != _content(timer, context.name):
         return Boot(Value(absent=f"{path} does not start {timer.unit}"), path)
     return Boot(Value(text=declared), path)

@@ -14,6 +14,7 @@ from typing import Iterator, Mapping, Sequence
 from ..host.host import Host
 from ..model.record import NamedTuple
 from . import drop_ins, systemd_conf
+from .kernel_line import KernelLine
 from .systemd_conf import Line
 
 #: systemd.unit(5), "Unit File Load Path": an earlier folder hides the same name in a later one. /lib counts
@@ -34,21 +35,23 @@ PLACES = (
     "/run/systemd/generator.late",
 )
 
+#: Where distributions have theirs
+_SHIPPED = ("/usr/lib/", "/lib/")
+
 DEFAULT_TARGET = "default.target"
-_GRAPHICAL, _MULTI_USER, _RESCUE = "graphical.target", "multi-user.target", "rescue.target"
+_GRAPHICAL, _MULTI_USER = "graphical.target", "multi-user.target"
 
 #: What starts the units it names (systemd.unit(5)); Requisite= and PartOf= start nothing
 _STARTING = ("Wants", "Requires", "BindsTo", "Upholds")
 _FOLDERS = ("wants", "requires")
 
-#: Words of the kernel command line that choose a target (systemd(1), kernel command line; src/core/main.c)
-_WORDS = {
-    **dict.fromkeys(("emergency", "-b"), "emergency.target"),
-    **dict.fromkeys(("rescue", "single", "-s", "s", "S", "1"), _RESCUE),
-    **dict.fromkeys(("2", "3", "4"), _MULTI_USER),
-    "5": _GRAPHICAL,
-}
-_PARAMETER = "systemd.unit="
+#: An empty assignment takes none of these back: a drop-in can only add to them (systemd.unit(5), Conflicts=;
+#: src/core/load-fragment.c: config_parse_unit_deps)
+_DEPENDENCIES = (*_STARTING, "After", "Before", "Conflicts", "Requisite", "PartOf", "OnFailure", "OnSuccess")
+
+#: The kinds of units that a boot starts as a part of others
+_KINDS = (".target", ".service", ".socket", ".timer", ".path", ".mount")
+_NO = ("0", "no", "n", "false", "f", "off")
 
 #: Links between names of targets; systemd itself gives up after as many (src/basic/unit-file.c: FOLLOW_MAX)
 _MOST_LINKS = 8
@@ -64,12 +67,17 @@ class Unit(NamedTuple):
     lines: tuple[Line, ...]
 
     def counting(self, section: str, key: str) -> list[Line]:
-        """Those of a key that are left: an empty assignment takes back all before it."""
+        """Those of a key that are left: an empty assignment takes back all before it, but no dependency."""
         lines: list[Line] = []
+        stays = section == "[Unit]" and key in _DEPENDENCIES
         for line in self.lines:
             if (line.section, line.key) == (section, key):
-                lines = [*lines, line] if line.value else []
+                lines = [*lines, line] if line.value else lines if stays else []
         return lines
+
+    def words(self, key: str) -> list[str]:
+        """The names in all lines of a dependency."""
+        return [word for line in self.counting("[Unit]", key) for word in line.value.split()]
 
     def conditions(self, begin: str) -> list[Line]:
         """Conditions of a start. begin: Condition or Assert. An empty one of any name takes back all
@@ -97,6 +105,14 @@ def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
     return Unit(
         name, fragment, False, tuple(line for path in files for line in systemd_conf.assignments(host, path))
     )
+
+
+def shipped(host: Host, name: str) -> Unit:
+    """The file of a unit that came with the distribution, without drop-ins. Raises HostError."""
+    for path in (f"{place}/{name}" for place, names in _places(host).items() if name in names):
+        if path.startswith(_SHIPPED) and not _is_nothing(host, path):
+            return Unit(name, path, False, tuple(systemd_conf.assignments(host, path)))
+    return Unit(name, "", False, ())
 
 
 def of_text(name: str, text: str) -> Unit:
@@ -139,8 +155,10 @@ def _is_nothing(host: Host, path: str) -> bool:
 def _drop_ins(host: Host, name: str) -> list[str]:
     """In the order of their names. Of the same name the one of the unit itself counts, then that of a prefix
     of its name, then that for all units of its type."""
-    stem, dot, kind = name.rpartition(".")
-    prefixes = [name, *(f"{part}{dot}{kind}" for part in _prefixes(stem))]
+    kind = name.rpartition(".")[2]
+    prefixes = list(_with_prefixes(name))
+    for alias in _aliases(host, name):
+        prefixes += [one for one in _with_prefixes(alias) if one not in prefixes]
     folders = [
         f"{place}/{one}.d"
         for place, names in _places(host).items()
@@ -148,6 +166,27 @@ def _drop_ins(host: Host, name: str) -> list[str]:
         if f"{one}.d" in names
     ]
     return drop_ins.paths(host, [*folders, *_paths(host, f"{kind}.d")])
+
+
+def _aliases(host: Host, name: str) -> list[str]:
+    """Other names of a unit that have drop-ins: these count for it as well (src/core/load-dropin.h:
+    unit_find_dropin_paths). Raises HostError."""
+    kind = "." + name.rpartition(".")[2]
+    others = {
+        one[: -len(".d")] for names in _places(host).values() for one in names if one.endswith(f"{kind}.d")
+    }
+    return sorted(
+        other
+        for other in others
+        if other != name and any(leads_to(host, path, name) for path in _paths(host, other)[:1])
+    )
+
+
+def _with_prefixes(name: str) -> Iterator[str]:
+    stem, dot, kind = name.rpartition(".")
+    yield name
+    for part in _prefixes(stem):
+        yield f"{part}{dot}{kind}"
 
 
 def _prefixes(stem: str) -> Iterator[str]:
@@ -170,12 +209,15 @@ class Start(NamedTuple):
     where: str
 
 
-def start(host: Host, name: str, first: str = "", running: bool = True) -> Start:
+def start(host: Host, name: str, first: str = "", line: KernelLine | None = None) -> Start:
     """Follows the targets that the default one starts, or those of another first one. Raises HostError."""
-    target, where = (first, "") if first else default_target(host, running)
+    target, where = (first, "") if first else default_target(host, line)
+    masked = line.masked if line else ()
     todo, seen, broken = [target], {target}, ""
     while todo:
         here = todo.pop(0)
+        if here in masked:
+            continue
         for path in _links(host, here).get(name, ()):
             if leads_to(host, path, name):
                 return Start(path, broken, target, where)
@@ -188,18 +230,28 @@ def start(host: Host, name: str, first: str = "", running: bool = True) -> Start
     return Start("", broken, target, where)
 
 
-def default_target(host: Host, running: bool = True) -> tuple[str, str]:
+def booted(host: Host, line: KernelLine | None = None) -> frozenset[str]:
+    """All units that a boot into the default target starts, as files say: those which wait for a device, a
+    socket or a timer to start them are not in it. Raises HostError."""
+    masked = line.masked if line else ()
+    todo = [default_target(host, line)[0]]
+    seen = set(todo)
+    while todo:
+        here = todo.pop()
+        more = [] if here in masked else [one for one in _started(host, here) if one not in seen]
+        seen.update(more)
+        todo += [one for one in more if one.endswith(_KINDS)]
+    return frozenset(seen)
+
+
+def default_target(host: Host, line: KernelLine | None = None) -> tuple[str, str]:
     """Its name, and the file or parameter that chooses it. Raises HostError.
 
-    The kernel command line is that of the running system, so that it counts only where that is meant. Where
-    no file chooses one, as in a tree without /usr, it is what distributions have.
+    line: that of the kernel, where it is known. Where no file chooses a target, as in a tree without /usr, it
+    is what distributions have.
     """
-    # A container shows that of its host, which its systemd does not go by (src/basic/proc-cmdline.c).
-    own = running and host.systemd_runs() and not host.exists("/run/systemd/container")
-    for word in reversed(host.text("/proc/cmdline").split() if own else []):
-        chosen = word[len(_PARAMETER) :] if word.startswith(_PARAMETER) else _WORDS.get(word, "")
-        if chosen:
-            return chosen, f"the kernel command line has {word}"
+    if line is not None and line.target:
+        return line.target.value, f"{line.where} has {line.target.text}"
     for path in _paths(host, DEFAULT_TARGET)[:1]:
         return _real_name(host, DEFAULT_TARGET), path
     return _GRAPHICAL, ""
@@ -243,11 +295,89 @@ def _started(host: Host, target: str) -> Sequence[str]:
 
 def _read_started(host: Host, target: str) -> list[str]:
     unit = load(host, target)
-    names = [
-        word for key in _STARTING for line in unit.counting("[Unit]", key) for word in line.value.split()
-    ]
+    if unit.masked:
+        return []
+    names = [word for key in _STARTING for word in unit.words(key)]
     for name, paths in _links(host, target).items():
         names += [name for path in paths[:1] if leads_to(host, path, name)]
     if target == _GRAPHICAL and not unit.fragment:  # a tree without /usr: bootup(7)
         names.append(_MULTI_USER)
     return list(dict.fromkeys(_real_name(host, one) if one.endswith(".target") else one for one in names))
+
+
+# -- what others say of it -----------------------------------------------------------------
+
+
+def naming(host: Host, word: str) -> Sequence[tuple[str, Line]]:
+    """Lines of [Unit] with a word, of all unit files and drop-ins, each with the unit or prefix that has it.
+    Read once for a run. Raises HostError."""
+    return host.once(f"units that name {word}", lambda: [*_naming(host, word)])
+
+
+def _naming(host: Host, word: str) -> Iterator[tuple[str, Line]]:
+    sign = word.encode("ascii")
+    for path, unit in _all_files(host):
+        if sign in (host.content(path) or b""):
+            for line in systemd_conf.assignments(host, path):
+                if line.section == "[Unit]" and word in line.value:
+                    yield unit, line
+
+
+def _all_files(host: Host) -> Iterator[tuple[str, str]]:
+    """Every file of a unit, and the unit. One that is hidden by another place is among them."""
+    for place, names in _places(host).items():
+        for name in sorted(names):
+            path = f"{place}/{name}"
+            if name.endswith(".d"):
+                for more in host.names(path):
+                    if more.endswith(".conf") and not drop_ins.is_masked(host, f"{path}/{more}"):
+                        yield f"{path}/{more}", name[: -len(".d")]
+            elif name.endswith(_KINDS) and not host.is_link(path):
+                yield path, name
+
+
+# -- the order -----------------------------------------------------------------------------
+
+
+def waits_for(host: Host, first: str, last: str, among: frozenset[str], more: Mapping[str, set[str]]) -> bool:
+    """True if a unit is started after another one, directly or by way of others. among: the units of
+    the boot, as no other has a place in its order. more: unit → those that it follows because they say so
+    with Before=. Raises HostError."""
+    todo, seen = [first], {first}
+    while todo:
+        here = todo.pop()
+        before = {*_follows(host, here), *more.get(here, ())} & among
+        if last in before:
+            return True
+        todo += before - seen
+        seen |= before
+    return False
+
+
+def _follows(host: Host, name: str) -> Sequence[str]:
+    return host.once(f"order of {name}", lambda: _read_follows(host, name))
+
+
+def _read_follows(host: Host, name: str) -> list[str]:
+    """By its own files, with the default dependencies of its kind (systemd.service(5), systemd.target(5))."""
+    unit = load(host, name)
+    names = unit.words("After")
+    if not unit.fragment or not _by_default(unit):
+        return names
+    if name.endswith(".target"):
+        return [*names, *(one for one in _started(host, name) if _precedes(host, one, name))]
+    if name.endswith((".service", ".socket", ".timer", ".path")):
+        return [*names, "sysinit.target", *(["basic.target"] if name.endswith(".service") else [])]
+    return names
+
+
+def _precedes(host: Host, name: str, target: str) -> bool:
+    """True if a target is reached after a unit that it starts: not where the unit says that it comes later
+    (src/core/unit.c: unit_add_default_target_dependency)."""
+    unit = load(host, name)
+    return _by_default(unit) and target not in unit.words("After")
+
+
+def _by_default(unit: Unit) -> bool:
+    line = unit.last("[Unit]", ["DefaultDependencies"])
+    return line is None or line.value.lower() not in _NO

@@ -16,7 +16,7 @@ from ...engine.handlers import IRQBALANCE, IRQBALANCE_SERVICE
 from ...engine.kind import Context, Row
 from ...host import places
 from ...host.host import Host
-from ...linux import systemd_conf, systemd_unit
+from ...linux import kernel_line, systemd_conf, systemd_unit
 from ...linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
@@ -245,7 +245,8 @@ def _enabled(host: Host, may_look: bool) -> str:
     """Reason why irqbalance is not off; empty if it is."""
     starter = IRQBALANCE_LINK
     if not host.is_link(starter):  # the one that `systemctl enable` makes; others may want it, too
-        starter = systemd_unit.start(host, IRQBALANCE_UNIT, running=may_look).by
+        line = kernel_line.running(host) if may_look else None
+        starter = systemd_unit.start(host, IRQBALANCE_UNIT, line=line).by
     if starter:
         return f"{starter} starts it"
     return "it runs, though nothing starts it at boot" if may_look and running(host) else ""

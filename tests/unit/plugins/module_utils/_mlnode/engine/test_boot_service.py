@@ -131,12 +131,9 @@ FAULTS = [
     (drop_in(ETC, "[Service]\nExecStart=\n"), "x.conf:2 sets ExecStart=: take"),
     (drop_in(ETC, "[Service]\nExecStartPre=/bin/false\n"), "x.conf:2 sets ExecStartPre=/bin/false"),
     (drop_in(ETC, "[Service]\nExecCondition=/bin/false\n"), "x.conf:2 sets ExecCondition=/bin/false"),
-    (drop_in(ETC, "[Service]\nUser=nobody\n"), "x.conf:2 sets User=nobody"),
-    (drop_in(ETC, "[Service]\nProtectKernelTunables=yes\n"), "x.conf:2 sets ProtectKernelTunables=yes"),
     (drop_in(ETC, "[Unit]\nConditionPathExists=/nowhere\n"), f"{ETC}/{AGENT_UNIT}.d/x.conf:2 sets Condition"),
     (drop_in(RUN, "[Unit]\nConditionHost=other\n"), f"{RUN}/{AGENT_UNIT}.d/x.conf:2 sets ConditionHost"),
     (drop_in(USR, "[Unit]\nAssertPathExists=/nowhere\n"), "x.conf:2 sets AssertPathExists=/nowhere"),
-    (drop_in(ETC, "[Unit]\nRequires=gone.service\n"), "x.conf:2 sets Requires=gone.service"),
     (drop_in(ETC, "[Service]\nExecStart=\n", "mlnode-.service.d/y.conf"), "mlnode-.service.d/y.conf:2 sets"),
     (drop_in(ETC, "[Unit]\nConditionHost=other\n", "service.d/y.conf"), "/service.d/y.conf:2 sets Condition"),
     (edited(f"ExecStart={AGENT_COMMAND} apply", "ExecStart=/bin/true"), f"{AGENT_FILE}:"),
@@ -191,6 +188,24 @@ def test_a_module_that_has_no_such_row_says_it_of_each_setting(
     assert words in row.reason
 
 
+def test_a_line_that_is_not_judged_makes_unknown_what_depends_on_it(tuned: Booted) -> None:
+    """test_harmless.py has many of them."""
+    tuned.put(f"{ETC}/{AGENT_UNIT}.d/x.conf", "[Service]\nReadOnlyPaths=/sys\n")
+    rows = survey(tuned)
+    boot = rows["agent.boot"]
+    assert (boot.status, boot.info.severity) == (Status.UNKNOWN, Severity.HIGH)
+    words = f"{ETC}/{AGENT_UNIT}.d/x.conf:2 sets ReadOnlyPaths=/sys, {boot_service.NOT_JUDGED}"
+    assert words in boot.reason
+    assert boot.reading.boot.value.unreadable is not None
+    assert (rows["thp.enabled"].status, rows["thp.enabled"].reason) == (Status.OK, "boot: see agent.boot")
+    assert rows["vm.swappiness"].reason == ""
+    request = Request("one", thp, {"enabled": "madvise", "defrag": "defer"})
+    [row, _other] = engine.evaluate(tuned, request).rows
+    assert row.status is Status.UNKNOWN
+    assert words in row.reason
+    assert [words in line for line in boot_service.left(tuned)] == [True]
+
+
 @pytest.mark.parametrize(("damage", "words"), FAULTS)
 def test_an_installation_mends_what_is_the_agents_own_and_names_the_rest(
     tuned: Booted, damage: Callable[[Machine], None], words: str
@@ -209,7 +224,7 @@ def test_an_installation_mends_what_is_the_agents_own_and_names_the_rest(
 @pytest.mark.parametrize(
     "damage",
     [
-        drop_in(ETC, "[Service]\nNice=5\nTimeoutStartSec=900\nEnvironment=A=b\n[Unit]\nAfter=x.service\n"),
+        drop_in(ETC, "[Service]\nNice=5\nTimeoutStartSec=900\nEnvironment=LANG=C\n[Unit]\nAfter=x.service\n"),
         drop_in(ETC, "[Unit]\nConditionPathExists=\n"),
         drop_in(RUN, "[Service]\nProtectKernelTunables=no\n", "service.d/zzz-lxc-service.conf"),
         drop_in(USR, "[Service]\nTimeoutStopFailureMode=abort\n", "service.d/10-timeout-abort.conf"),

@@ -1,0 +1,213 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines that others may add to a unit of the agent without keeping it from its work.
+
+A list of harmless options, since a list of harmful ones never ends: every release of systemd adds some. An
+option that is not in it is reported and not judged. Each entry is here because its manual page says that it
+changes neither whether the unit is started nor what its programs see of the machine.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Mapping
+
+from ..linux import kernel_line, systemd_time
+from ..linux.systemd_unit import Unit
+from ..model.record import regex
+
+#: The words for no (src/basic/parse-util.c: parse_boolean)
+NO = ("0", "no", "n", "false", "f", "off")
+YES = ("1", "yes", "y", "true", "t", "on")
+
+#: True for a value that does no harm to the installed unit
+Rule = Callable[[str, Unit], bool]
+
+
+#: Seconds, systemd-system.conf(5), DefaultTimeoutStartSec=
+_DEFAULT_TIMEOUT = 90.0
+
+
+def _any(_value: str, _installed: Unit) -> bool:
+    return True
+
+
+def _one_of(*words: str) -> Rule:
+    return lambda value, _installed: value.lower() in words
+
+
+def _at_least(least: int) -> Rule:
+    """A limit of that size or more; both of a pair (SOFT:HARD)."""
+    return lambda value, _installed: all(
+        one == "infinity" or (one.isascii() and one.isdigit() and int(one) >= least)
+        for one in value.split(":")
+    )
+
+
+def _no_sooner(value: str, installed: Unit) -> bool:
+    """The unit has all the time that it was installed with, and no less than the usual 90 seconds."""
+    given = systemd_time.seconds(value)
+    lines = [
+        *installed.counting("[Service]", "TimeoutStartSec"),
+        *installed.counting("[Service]", "TimeoutSec"),
+    ]
+    wanted = [systemd_time.seconds(line.value) for line in lines] or [_DEFAULT_TIMEOUT]
+    # 0 switches the limit off (systemd.service(5), TimeoutStartSec=).
+    return given == 0 or (given is not None and all(one is not None and given >= one for one in wanted))
+
+
+def _up_to(most: int) -> Rule:
+    def rule(value: str, _installed: Unit) -> bool:
+        given = systemd_time.seconds(value)
+        return given is not None and given <= most
+
+    return rule
+
+
+#: Variables that neither Python, started with -I, nor the C library below it take for anything but texts, the
+#: zone of a clock and the way to a web server. What the agent starts gets an environment of its own.
+_VARIABLE = regex(
+    r"(?:LANG|LANGUAGE|LC_[A-Z]+|TZ|NO_COLOR|(?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY"
+    r"|(?:NCCL|UCX|FI|OMPI|CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+)=",
+    0,
+)
+
+
+def environment(value: str, _installed: Unit | None = None) -> bool:
+    """True if a value of Environment= sets nothing that changes what the agent does."""
+    words = kernel_line.split(value)  # quotes are the same there; escapes are not read here
+    return "\\" not in value and all(_VARIABLE.match(word) for word in words)
+
+
+#: Calendar events that come at least once a day, in the forms that are read here (systemd.time(7))
+_DAILY = regex(r"(?:minutely|hourly|daily|(?:\*-\*-\* )?\*:[0-5]?[0-9](?:/[1-9][0-9]*)?(?::0?0)?)", 0)
+
+
+def _recurs(value: str, _installed: Unit) -> bool:
+    return _DAILY.fullmatch(value) is not None
+
+
+_OFF = _one_of(*NO)
+_BOOLEAN = _one_of(*NO, *YES)
+_NULL = _one_of("null")
+_NO_LIMIT = _one_of("infinity")
+_OUTPUT = _one_of("inherit", "null", "journal", "journal+console", "kmsg", "kmsg+console")
+
+#: systemd.unit(5)
+_UNIT: Mapping[str, Rule] = {
+    # Words for people
+    **dict.fromkeys(("Description", "Documentation", "SourcePath"), _any),
+    # An order neither starts nor stops anything; boot_service.py looks for cycles. What is wanted or upheld
+    # may fail. The others come once the unit has failed or is done.
+    **dict.fromkeys(("After", "Before", "Wants", "Upholds", "OnFailure", "OnSuccess"), _any),
+    # About stopping it, and forgetting it afterwards
+    **dict.fromkeys(("RefuseManualStop", "IgnoreOnIsolate", "CollectMode"), _any),
+}
+
+#: systemd.service(5), systemd.exec(5), systemd.kill(5), systemd.resource-control(5)
+_SERVICE: Mapping[str, Rule] = {
+    # Its share of the machine; systemd passes over a number that is out of range
+    **dict.fromkeys(("Nice", "OOMScoreAdjust", "IOSchedulingPriority"), _any),
+    **dict.fromkeys(("CPUWeight", "StartupCPUWeight", "CPUShares", "StartupCPUShares"), _any),
+    **dict.fromkeys(("IOWeight", "StartupIOWeight", "BlockIOWeight", "StartupBlockIOWeight"), _any),
+    **dict.fromkeys(("MemoryMin", "MemoryLow"), _any),
+    **dict.fromkeys(("CPUAccounting", "IOAccounting", "BlockIOAccounting", "MemoryAccounting"), _BOOLEAN),
+    **dict.fromkeys(("TasksAccounting", "IPAccounting"), _BOOLEAN),
+    "CPUSchedulingPolicy": _one_of("other", "batch"),
+    "IOSchedulingClass": _one_of("2", "best-effort"),
+    # Limits: without any, or no narrower than the kernel's own (include/asm-generic/resource.h). The agent
+    # locks no memory, and leaves no core behind.
+    **dict.fromkeys(("LimitCORE", "LimitMEMLOCK"), _any),
+    "LimitNOFILE": _at_least(1024),
+    **dict.fromkeys(("LimitCPU", "LimitFSIZE", "LimitDATA", "LimitSTACK"), _NO_LIMIT),
+    **dict.fromkeys(("LimitRSS", "LimitNPROC", "LimitAS"), _NO_LIMIT),
+    # Where its words go
+    **dict.fromkeys(("SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SyslogLevelPrefix"), _any),
+    **dict.fromkeys(("LogLevelMax", "LogRateLimitIntervalSec", "LogRateLimitBurst"), _any),
+    "StandardInput": _NULL,
+    **dict.fromkeys(("StandardOutput", "StandardError"), _OUTPUT),
+    # How it is stopped, which is not before it is done or has used up its time
+    **dict.fromkeys(("TimeoutStopSec", "TimeoutAbortSec", "KillMode", "KillSignal", "SendSIGKILL"), _any),
+    **dict.fromkeys(("SendSIGHUP", "FinalKillSignal", "RestartKillSignal", "WatchdogSignal"), _any),
+    **dict.fromkeys(("TimeoutStartFailureMode", "TimeoutStopFailureMode"), _any),
+    "TimeoutStartSec": _no_sooner,
+    "TimeoutSec": _no_sooner,
+    # Starts that are tried again after one that failed; not every systemd takes another word for Type=oneshot
+    "RestartSec": _any,
+    "Restart": _one_of("no"),
+    "Environment": environment,
+    # Options that take something away, with the word that takes nothing: an LXC container has a drop-in of
+    # these for all services
+    **dict.fromkeys(("DynamicUser", "PrivateDevices", "PrivateIPC", "PrivateMounts", "PrivateNetwork"), _OFF),
+    **dict.fromkeys(("PrivatePIDs", "PrivateTmp", "PrivateUsers", "ProtectControlGroups"), _OFF),
+    **dict.fromkeys(("ProtectClock", "ProtectHome", "ProtectHostname", "ProtectKernelLogs"), _OFF),
+    "ProtectKernelModules": _OFF,
+    **dict.fromkeys(("ProtectKernelTunables", "ProtectSystem", "LockPersonality", "NoNewPrivileges"), _OFF),
+    **dict.fromkeys(("MemoryDenyWriteExecute", "RestrictNamespaces", "RestrictRealtime"), _OFF),
+    "RestrictSUIDSGID": _OFF,
+    "ProtectProc": _one_of("default"),
+    "ProcSubset": _one_of("all"),
+    "KeyringMode": _one_of("private", "inherit"),
+}  # fmt: skip
+
+#: systemd.timer(5). More events, and another period: docs/knobs/metrics.md. A node is to be as punctual as it
+#: was installed, which is what the alerts count on.
+_TIMER: Mapping[str, Rule] = {
+    "OnCalendar": _recurs,
+    **dict.fromkeys(("OnActiveSec", "OnBootSec", "OnStartupSec"), _any),
+    **dict.fromkeys(("OnUnitActiveSec", "OnUnitInactiveSec"), _up_to(86400)),
+    **dict.fromkeys(("Persistent", "FixedRandomDelay"), _BOOLEAN),
+    "WakeSystem": _OFF,
+    "RandomizedDelaySec": _up_to(900),
+    "AccuracySec": _up_to(60),
+}
+
+SECTIONS = {"[Unit]": _UNIT, "[Service]": _SERVICE, "[Timer]": _TIMER}
+
+
+def is_listed(section: str, key: str) -> bool:
+    """True for an option that may have some other values."""
+    return is_ignored(section, key) or key in SECTIONS.get(section, {})
+
+
+def allows(section: str, key: str, value: str, installed: Unit) -> bool:
+    """True for a line that does no harm to the installed unit."""
+    if is_ignored(section, key):
+        return True
+    rule = SECTIONS.get(section, {}).get(key)
+    return rule is not None and rule(value, installed)
+
+
+def is_ignored(section: str, key: str) -> bool:
+    """True for what systemd itself does not read when it loads a unit: [Install], which is for systemctl
+    enable, and what begins with X- (systemd.unit(5))."""
+    return section == "[Install]" or section.startswith("[X-") or key.startswith("X-")
+
+
+#: Parameters of the kernel command line for systemd, kernel-command-line(7) and systemd(1), that change
+#: neither what is started nor what it sees
+_PARAMETERS = (
+    *("systemd.unit", "systemd.mask"),  # judged by themselves
+    *("systemd.wants", "systemd.show_status", "systemd.status_unit_format", "systemd.debug_shell"),
+    *("systemd.default_debug_tty", "systemd.dump_core", "systemd.crash_chvt", "systemd.crash_shell"),
+    *("systemd.crash_reboot", "systemd.crash_action", "systemd.hostname", "systemd.machine_id"),
+    *("systemd.clock_usec", "systemd.random_seed", "systemd.unified_cgroup_hierarchy"),
+    *("systemd.legacy_systemd_cgroup_controller", "systemd.watchdog_sec", "systemd.watchdog_pre_sec"),
+    *("systemd.watchdog_device", "systemd.watchdog_pretimeout_governor", "systemd.service_watchdogs"),
+    *("systemd.default_timeout_start_sec", "systemd.default_device_timeout_sec", "systemd.getty_auto"),
+    *(
+        "systemd.gpt_auto",
+        "systemd.swap",
+        "systemd.zram",
+        "systemd.firstboot",
+        "systemd.condition_first_boot",
+    ),
+    *("systemd.import_credentials", "systemd.early_core_pattern", "systemd.ssh_auto"),
+)
+_PARAMETER_BEGINS = ("systemd.log_", "systemd.journald.")
+
+
+def allows_parameter(key: str, value: str) -> bool:
+    """True for a parameter that is not systemd's, or does no harm."""
+    if key == "systemd.setenv":
+        return environment(value)
+    return not key.startswith("systemd.") or key in _PARAMETERS or key.startswith(_PARAMETER_BEGINS)

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mounts from which no program can be started: noexec, of mount(8), in fstab(5), in units of systemd.mount(5)
+and as it is mounted now."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ..host import mountinfo
+from ..host.host import Host
+from . import mounts, systemd_unit
+
+FSTAB = "/etc/fstab"
+_LOCAL_FS = "local-fs.target"
+#: What systemd makes of fstab, whose present text is what the next boot makes of it
+_OF_FSTAB = "/run/systemd/generator"
+
+#: Options after which a later `exec` is needed (mount(8), FILESYSTEM-INDEPENDENT MOUNT OPTIONS)
+_OFF, _ON = ("noexec", "user", "users"), ("exec", "defaults")
+
+
+def next_boot(host: Host, path: str) -> tuple[str, str]:
+    """The place that mounts the folder of a program without exec at the next boot, and what is mounted; empty
+    where none does. Raises HostError."""
+    for folder in _folders(mountinfo.resolved(host, path)):
+        unit, where, options = _unit(host, folder)
+        if not unit:
+            where, options = _fstab(host, folder)
+        if where:
+            return (where, folder) if _forbids(options) else ("", "")
+    return "", ""
+
+
+def now(host: Host, path: str) -> tuple[str, str]:
+    """The same of what is mounted at present. Raises HostError."""
+    known = [*mountinfo.parse(mounts.table(host))]
+    mount = mountinfo.carrying(known, mountinfo.resolved(host, path))
+    return (mount.where, mount.point) if mount and "noexec" in mount.options else ("", "")
+
+
+def _folders(path: str) -> list[str]:
+    """Those above a file, the deepest first."""
+    parts = path.strip("/").split("/")[:-1]
+    return [f"/{'/'.join(parts[:number])}" for number in range(len(parts), -1, -1)]
+
+
+def _forbids(options: Sequence[str]) -> bool:
+    last = [one for one in options if one in (*_OFF, *_ON)][-1:]
+    return bool(last) and last[0] in _OFF
+
+
+def _unit(host: Host, folder: str) -> tuple[str, str, list[str]]:
+    """Unit, place and options of what systemd mounts on a folder by a file of its own."""
+    name = f"{_escaped(folder)}.mount"
+    unit = systemd_unit.load(host, name)
+    if unit.masked or not unit.fragment or unit.fragment.startswith(_OF_FSTAB):
+        return "", "", []
+    targets = (systemd_unit.start(host, name, _LOCAL_FS).by, systemd_unit.start(host, name).by)
+    given = unit.counting("[Mount]", "Options")
+    where = given[-1].where if given else unit.fragment
+    options = [word for line in given for word in line.value.split(",")]
+    return (name, where, options) if any(targets) else ("", "", [])
+
+
+def _escaped(folder: str) -> str:
+    """systemd.unit(5), string escaping for inclusion in unit names."""
+    text = folder.strip("/").replace("-", r"\x2d")
+    return text.replace("/", "-") or "-"
+
+
+def _fstab(host: Host, folder: str) -> tuple[str, list[str]]:
+    for number, line in enumerate(host.text(FSTAB).split("\n"), start=1):
+        fields = line.split()
+        if len(fields) < 2 or fields[0].startswith("#"):
+            continue
+        options = fields[3].split(",") if len(fields) > 3 else []
+        point = mountinfo.plain(fields[1])
+        if (point.rstrip("/") or "/") == folder and "noauto" not in options:
+            return f"{FSTAB}:{number}", options
+    return "", []

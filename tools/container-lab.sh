@@ -97,7 +97,9 @@ fi
 folder=/run/mlnode-container-lab
 namespace=$folder/mnt
 mkdir -p "$folder"
-exec 9>"$folder.lock"
+# For root alone: any user can hold a lock on a file that they may read.
+(umask 077 && : >>"$folder.lock")
+exec 9>>"$folder.lock"
 flock 9
 if [ "$(stat --file-system --format=%T "$namespace" 2>/dev/null)" != nsfs ]; then
     say "hybrid cgroups: making a mount namespace with cgroup2 alone"

@@ -70,7 +70,9 @@ apt_install() {
     fi
     say "installing with apt-get: $*"
     # Others that wait for the same find it installed.
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive flock "${TMPDIR:-/tmp}/mlnode-apt.lock" sh -ec '
+    # For root alone: any user can hold a lock on a file that they may read.
+    "${as_root[@]}" sh -c 'umask 077 && : >>/run/mlnode-apt.lock'
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive flock /run/mlnode-apt.lock sh -ec '
         apt-get -qq update
         apt-get -qq install -y --no-install-recommends "$@" >/dev/null' sh "$@" </dev/null
 }

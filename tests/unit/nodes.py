@@ -89,7 +89,7 @@ class Node(Gated):
     def tuned(self) -> dict[str, object]:
         """The state without what runs keep for themselves, such as the order of what was remembered, or leave
         to the next one."""
-        own = ("/var/lib/mlnode", "/run/mlnode", origin.COPY)
+        own = ("/var/lib/mlnode", "/run/mlnode", origin.COPY, places.PULLED_COPY)
         return {
             path: what
             for path, what in self.state().items()

@@ -18,6 +18,7 @@ from ..engine.judge import waits_for_boot
 from ..engine.kind import AGENT_ROW, Row, Spec
 from ..engine.origin import Origin
 from ..engine.origin_paths import is_known
+from ..host import places
 from ..host.host import Host
 from ..knobs.metrics import kind as metrics
 from ..knobs.pull import kind as pulling
@@ -145,7 +146,7 @@ def export(host: Host) -> Result:
     if not host.is_superuser():
         raise HostError("write", checked.PATH, None, "root is needed; --print shows the metrics")
     where = folder(host)
-    with host.alone(checked.PATH.rpartition("/")[0]) as is_alone:
+    with host.alone(places.CHECK_LOCK) as is_alone:
         if not is_alone:
             raise HostError("check", "this node", None, "another check is under way")
         result = look(host)

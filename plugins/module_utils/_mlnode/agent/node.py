@@ -87,6 +87,7 @@ def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
             image = request._replace(layers=(Layer.BOOT,))
             stale = leftovers.outlived(plan.steps, lambda: engine.evaluate(host, image).steps, request.name)
             left.extend(f"{about}: {word}" for word in stale)
+            left.extend(leftovers.lost(host, plan.steps))
         return plan.rows, False
 
     node = each(host, look, errors, may_be_bare=may_be_bare)

@@ -8,6 +8,7 @@ was enrolled with. What may cut off the node, and a reboot, are left to a playbo
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import time
@@ -19,14 +20,14 @@ from ..host.host import Host
 from ..knobs.pull import kind as enrolled
 from ..knobs.pull.window import is_open
 from ..model import schema, strict_json
-from ..model.errors import HostError, MlnodeError, StoreError, printable
+from ..model.errors import DamagedError, HostError, MlnodeError, printable
 from ..model.record import NamedTuple
 from ..model.version import VERSION
 from . import pull_document
 from .pull_document import Document
 
 #: What the next pull compares with
-PATH = "/var/lib/mlnode/pull.json"
+PATHS = (places.PULLED, places.PULLED_COPY)
 FORMAT = 1
 
 #: Nothing new; in force now; for the window; for a playbook, as it may cut off the node; not all of it is in
@@ -72,9 +73,12 @@ def pull(host: Host, dry_run: bool = False) -> tuple[dict[str, Any], bool]:
     """The report, and whether it arrived where it was sent. dry_run: write and send nothing. Raises
     MlnodeError where this node is not enrolled."""
     spec = enrolment(host)
-    with host.alone(places.PULL_FOLDER) as is_alone:
+    # What is verified lies in it for a moment, and its verdict.
+    trust.require(host, places.PULL_FOLDER)
+    with host.alone(places.PULL_LOCK) as is_alone:
         if not is_alone:
             raise HostError("pull", "to this node", None, "another pull is under way")
+        signature.clear(host)
         try:
             before = load(host, spec["node"])
         except MlnodeError as error:
@@ -208,16 +212,32 @@ def _waiting(window: Sequence[str]) -> str:
 
 
 def load(host: Host, node: str) -> State:
-    """The state of this node; a new one for another name. Raises MlnodeError, as without it an old document
+    """The state of this node; a new one for another name. Of two copies the newer one counts, and a whole one
+    where the other is lost or damaged. Raises MlnodeError where none is whole, as without it an old document
     would be taken for a new one."""
+    states: list[State] = []
+    damage: DamagedError | None = None
+    for path in PATHS:
+        try:
+            states += _read(host, path)
+        except DamagedError as error:
+            damage = damage or error
+    if damage and not states:
+        raise damage
+    own = [state for state in states if state.node == node]
+    return max(own, key=lambda state: (state.serial, state.at), default=State(node))
+
+
+def _read(host: Host, path: str) -> list[State]:
+    """The state that a copy holds; none where it is absent. Raises MlnodeError."""
     try:
-        content = trust.read(host, PATH)
+        content = trust.read(host, path)
     except HostError as error:
         if error.absent:
-            return State(node)
+            return []
         raise
-    advice = "remove it to accept a document with any serial"
-    fields = strict_json.document(content, PATH, FORMAT, advice=advice)
+    advice = f"remove {' and '.join(PATHS)} to accept a document with any serial"
+    fields = strict_json.document(content, path, FORMAT, advice=advice)
     kinds = {
         **dict.fromkeys(("node", "digest", "url", "etag"), str),
         "serial": int,
@@ -229,8 +249,8 @@ def load(host: Host, node: str) -> State:
         state = State(**dict(zip(kinds, strict_json.typed(fields, kinds))))
         is_open(state.window, 0.0)
     except (ValueError, TypeError) as error:
-        raise StoreError(f"{PATH} is damaged ({error}): {advice}") from error
-    return state if state.node == node else State(node)
+        raise DamagedError(f"{path} is damaged ({error}): {advice}") from error
+    return [state]
 
 
 def last_verdict(host: Host) -> str:
@@ -245,7 +265,13 @@ def last_verdict(host: Host) -> str:
 
 
 def _save(host: Host, state: State) -> None:
-    host.write_file(PATH, _bytes({"format": FORMAT, **state._asdict()}), mode=0o600)
+    for path in PATHS:
+        try:
+            host.write_file(path, _bytes({"format": FORMAT, **state._asdict()}), mode=0o600)
+        except HostError as error:
+            # A system whose /etc cannot be written has the one; nothing can be declared there either.
+            if path != places.PULLED_COPY or error.errno != errno.EROFS:
+                raise
 
 
 def _bytes(document: Mapping[str, Any]) -> bytes:

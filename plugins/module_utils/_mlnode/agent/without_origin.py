@@ -15,7 +15,7 @@ from ..engine.declared import FOLDER as DECLARED
 from ..engine.engine import Request
 from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
-from ..engine.revert import BASELINES, FOLDER, Change, described
+from ..engine.revert import BASELINES, FOLDERS, Change, described
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..knobs.irq import irqbalance
@@ -27,8 +27,6 @@ from ..model.values import same
 from . import mounts, registry
 from .registry import KINDS
 
-#: Made for own files; one that others use stays
-_FOLDERS = (DECLARED, irqbalance.LISTS, origin.COPY.rpartition("/")[0], FOLDER)
 _UNITS = "/etc/systemd/system/"
 
 
@@ -147,11 +145,11 @@ def _notify_readers(host: Host, files: Sequence[_File]) -> list[str]:
 
 
 def _clear(host: Host) -> None:
-    """Remove what is left of the store, and the folders. Raises HostError."""
+    """Remove what is left of the store, and the folders that hold nothing else. Raises HostError."""
     patterns = (path for pattern in BASELINES for path in host.matching(pattern))
     for path in (origin.PATH, origin.COPY, *patterns):
         host.remove_file(path)
-    for folder in _FOLDERS:
+    for folder in (DECLARED, irqbalance.LISTS, *FOLDERS):
         host.remove_folder_if_empty(folder)
 
 

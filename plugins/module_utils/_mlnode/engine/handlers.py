@@ -31,7 +31,8 @@ def _units(host: Host) -> None:
     if not pulled:
         # Its service may be what runs here.
         _stop_timer(host, places.PULL_TIMER)
-        host.remove_file(places.PULL_REPORT)
+        for path in host.matching(f"{places.PULL_FOLDER}/*"):
+            host.remove_file(path)
     if not host.systemd_runs():
         return
     purpose = "make systemd read its units again:"

@@ -16,7 +16,14 @@ from ..model.errors import HostError, MlnodeError
 from ..model.record import NamedTuple, regex
 from . import declared
 from .declared import Declaration
+from .origin import Origin
 from .steps import FileWrite, Step
+
+#: What is missed without it
+_HOLDS = {
+    places.MANAGEMENT: "without it a boot that has no routes yet does not know over which interfaces this "
+    "node is managed, and leaves all NICs alone; "
+}
 
 _ADVICE = "run the playbook that declares it, or `mlnode revert` to undo all that mlnode has changed"
 
@@ -87,6 +94,25 @@ def outlived(steps: Sequence[Step], in_image: Callable[[], Sequence[Step]], name
         removed = [path for path in removed if path in stale]
     return [
         f"{path} is left over from what {name} declared before: `mlnode apply` removes it" for path in removed
+    ]
+
+
+def lost(host: Host, steps: Sequence[Step]) -> list[str]:
+    """A message for each file that a run has written for all declarations and that is gone. It is no value of
+    a setting, so that no row shows the loss."""
+    missing = [
+        step.path
+        for step in steps
+        if isinstance(step, FileWrite) and step.content is not None and step.before is None
+        if any(own.path == step.path and own.kinds for own in places.OWN)
+    ]
+    if not missing:
+        return []
+    known = {entry.get("file") for entry in Origin.for_look(host, alone=True).entries()}
+    return [
+        f"{path} was written by mlnode and is gone: {_HOLDS.get(path, '')}`mlnode apply` writes it again"
+        for path in missing
+        if path in known
     ]
 
 

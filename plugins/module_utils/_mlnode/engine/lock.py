@@ -15,7 +15,6 @@ import errno
 import fcntl
 import json
 import os
-import stat
 import time
 from contextlib import contextmanager
 from typing import Any, Iterator, Sequence
@@ -81,7 +80,7 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
         handle = _open(real)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_current(handle, real):
+            if system.is_current(handle, real):
                 return handle
         except BlockingIOError:
             if time.monotonic() >= deadline:
@@ -103,16 +102,10 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
 
 
 def _open(real: str) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        system.make_folder(os.path.dirname(real))
-        handle = os.open(real, flags, 0o600)
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise HostError("lock", LOCK_PATH, None, "it is not a regular file: remove it")
-        # flock(2) needs no more than a readable file: no other user may hold what a killed run left.
-        os.fchmod(handle, 0o600)
-        return handle
+        return system.open_lock(real)
+    except FileExistsError as error:
+        raise HostError("lock", LOCK_PATH, None, "it is not a regular file: remove it") from error
     except OSError as error:
         raise HostError("lock", LOCK_PATH, error.errno) from error
 
@@ -123,15 +116,6 @@ def _sign(handle: int, notes: Sequence[Note]) -> None:
         os.write(handle, f"{os.getpid()}\n{render(notes)}".encode("ascii"))
     except OSError as error:
         raise HostError("write", LOCK_PATH, error.errno) from error
-
-
-def _is_current(handle: int, real: str) -> bool:
-    try:
-        there = os.stat(real)
-    except FileNotFoundError:
-        return False
-    opened = os.fstat(handle)
-    return (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino)
 
 
 # -- notes of runs ------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Mapping, Sequence
 
+from ..host import places
 from ..host.host import Host
 from ..model.errors import HostError, TransactionError
 from ..model.record import NamedTuple
@@ -21,8 +22,14 @@ from .units import NIC_PATH_FILE
 #: first write of one of them was killed: not asked for any more
 FOLDER, _OF_BOOT = "/var/lib/mlnode", "/run/mlnode"
 _LEFT = ".*.mlnode-tmp"
-_KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", "pull.json", _LEFT)
-BASELINES = (*(f"{FOLDER}/{name}" for name in _KEPT), f"{_OF_BOOT}/preflight-*.json", f"{_OF_BOOT}/{_LEFT}")
+_KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", _LEFT)
+BASELINES = (
+    *(f"{FOLDER}/{name}" for name in _KEPT),
+    *(f"{_OF_BOOT}/{name}" for name in ("preflight-*.json", "*.lock", _LEFT)),
+    *(places.PULLED, places.PULLED_COPY, f"{places.PULL_FOLDER}/*"),
+)
+#: Removed where they are empty then, the inner ones first
+FOLDERS = (places.PULL_FOLDER, *places.FOLDERS)
 
 
 class Change(NamedTuple):
@@ -152,7 +159,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         if not stuck:
             for path in (path for pattern in BASELINES for path in host.matching(pattern)):
                 host.remove_file(path)
-            for folder in (FOLDER, _OF_BOOT):
+            for folder in FOLDERS:
                 host.remove_folder_if_empty(folder)
     if stuck:
         raise TransactionError("not everything could be put back", undone, stuck)

@@ -357,18 +357,20 @@ class Host:
         system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
 
     @contextmanager
-    def alone(self, folder: str) -> Iterator[bool]:
-        """Hold a folder, which is made if need be; False where another process does. Raises HostError."""
-        real = self.real(folder, follow=False)
+    def alone(self, path: str) -> Iterator[bool]:
+        """Hold a lock file of our own, which is there meanwhile; False where another process does. Raises
+        HostError."""
+        real = self.real(path, follow=False)
         try:
-            system.make_folder(real)
             handle = system.take(real)
         except OSError as error:
-            raise HostError("lock", folder, error.errno) from error
+            raise HostError("lock", path, error.errno) from error
         try:
             yield handle is not None
         finally:
             if handle is not None:
+                # While it is held: who waits for this inode sees that it is gone.
+                system.unlink_quietly(real)
                 os.close(handle)
 
     def make_folder(self, path: str) -> None:

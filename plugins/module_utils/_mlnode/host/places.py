@@ -24,6 +24,9 @@ _NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
 _UNIT = r"[A-Za-z0-9:_.@\\-]{1,255}\.service"
 _PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
 
+#: Interfaces over which the node is managed, as the last run saw them
+MANAGEMENT = "/etc/mlnode/management.json"
+
 #: Changes that the agent has given up (failed_changes.py), until a run that is watched, or the next boot,
 #: which may bring another kernel or cable
 FAILED_CHANGES = "/run/mlnode/failed"
@@ -81,6 +84,10 @@ TIMED_UNITS = tuple(unit for units in TIMED.values() for unit in units)
 #: What the last pull has come to, and its folder, which holds nothing else but for moments
 PULL_FOLDER = "/run/mlnode/pull"
 PULL_REPORT = f"{PULL_FOLDER}/report.json"
+#: The serial that the last pull has accepted, twice as the origin is: without it an old document would count
+PULLED, PULLED_COPY = "/var/lib/mlnode/pull.json", "/etc/mlnode/pull.json"
+#: Held by a pull and by a check that writes metrics, while they run
+PULL_LOCK, CHECK_LOCK = "/run/mlnode/pull.lock", "/run/mlnode/check.lock"
 
 #: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
@@ -133,7 +140,7 @@ OWN = (
     Own("/etc/default/grub.d/zz-mlnode-NAME.cfg", "boot loader", ("boot",)),
     Own("/etc/mlnode/irqbalance.d/NAME", "irqbalance", ("irq",)),
     Own("/etc/mlnode/irqbalance-policy", "irqbalance", ("irq",)),
-    Own("/etc/mlnode/management.json", "", ("nic", "rail", "qos")),
+    Own(MANAGEMENT, "", ("nic", "rail", "qos")),
     Own("/etc/mlnode/declared.d/NAME.json"),
     Own(AGENT_COMMAND),
 )

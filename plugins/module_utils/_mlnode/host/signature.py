@@ -17,6 +17,9 @@ _WHO = "publisher"
 #: It takes milliseconds
 _SECONDS = 30.0
 
+#: What ssh-keygen is given: who may sign, and the signature
+_ALLOWED, _SIGNED = (f"{places.PULL_FOLDER}/{name}" for name in ("allowed_signers", "signature"))
+
 
 def require(host: Host, content: str, signature: bytes, keys: Sequence[str], namespace: str) -> None:
     """Raises MlnodeError unless one of the keys has signed this content, in this namespace.
@@ -24,12 +27,10 @@ def require(host: Host, content: str, signature: bytes, keys: Sequence[str], nam
     keys: type and key, as in a file of public keys.
     """
     allowed = "".join(f'{_WHO} namespaces="{namespace}" {key}\n' for key in keys)
-    contents = {"allowed_signers": allowed.encode("ascii"), "signature": signature}
-    files = {f"{places.PULL_FOLDER}/{name}": content for name, content in contents.items()}
     try:
-        for path, text in files.items():
-            host.write_file(path, text, mode=0o600)
-        signers, signed = (host.real(path) for path in files)
+        host.write_file(_ALLOWED, allowed.encode("ascii"), mode=0o600)
+        host.write_file(_SIGNED, signature, mode=0o600)
+        signers, signed = host.real(_ALLOWED), host.real(_SIGNED)
         words = ["-Y", "verify", "-f", signers, "-I", _WHO, "-n", namespace, "-s", signed]
         done = system.run(["ssh-keygen", *words], _SECONDS, content)
     except HostError as error:
@@ -40,8 +41,13 @@ def require(host: Host, content: str, signature: bytes, keys: Sequence[str], nam
             ) from error
         raise
     finally:
-        for path in files:
-            host.remove_file(path)
+        clear(host)
     if done.rc != 0:
         said = (done.err.strip() or done.out.strip()).splitlines() or [f"exit status {done.rc}"]
         raise MlnodeError(f"no declared signer has signed it: {printable(said[-1])}")
+
+
+def clear(host: Host) -> None:
+    """Remove what it was verified with, as a pull that was killed leaves it. Raises HostError."""
+    for path in (_ALLOWED, _SIGNED):
+        host.remove_file(path)

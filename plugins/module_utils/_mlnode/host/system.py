@@ -191,22 +191,48 @@ def sync(real: str) -> None:
         os.close(handle)
 
 
+def open_lock(real: str) -> int:
+    """A handle of a lock file, which is made if need be, with its folder. For root alone: flock(2) needs no
+    more than a file that can be opened, so that any user could hold one that others may read. Raises
+    OSError."""
+    make_folder(os.path.dirname(real))
+    # O_NONBLOCK: a FIFO in its place would wait.
+    handle = os.open(real, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileExistsError(errno.EEXIST, "not a regular file")
+    # What another mode has left, an earlier version or a umask, is closed to others from here on.
+    os.fchmod(handle, 0o600)
+    return handle
+
+
+def is_current(handle: int, real: str) -> bool:
+    """True if a handle is that of the file at a path: a holder removes its lock file at the end."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(real))
+    except FileNotFoundError:
+        return False
+
+
 def take(real: str) -> int | None:
-    """A handle that holds a folder as long as it is open (flock(2)); None where another process does. Raises
+    """A handle that holds a lock file as long as it is open; None where another process does. Raises
     OSError."""
     # Only here: no other command holds one.
     import fcntl
 
-    handle = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    while True:
+        handle = open_lock(real)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if is_current(handle, real):
+                return handle
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except BaseException:
+            os.close(handle)
+            raise
         os.close(handle)
-        return None
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
 
 
 def fill(temporary: str, content: bytes, mode: int | None, target: str) -> None:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from ..drivers import ethtool
-from ..host import trust
+from ..host import places, trust
 from ..host.host import Host, Mounts
 from ..linux import routes as tables
 from ..linux.routes import Route
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: What the last run saw, for the next boot, which has no routes yet
-RECORD = "/etc/mlnode/management.json"
+RECORD = places.MANAGEMENT
 FORMAT = 1
 
 #: The drivers that a look here needs, as of every MOUNTS

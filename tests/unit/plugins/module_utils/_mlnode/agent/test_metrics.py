@@ -23,6 +23,7 @@ from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.kind import Info, Row
+from mlnode.host import places
 from mlnode.linux import jobs, node_exporter
 from mlnode.model.errors import HostError, MlnodeError
 from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
@@ -363,7 +364,7 @@ def test_a_folder_that_is_gone_is_named(node: nodes.Node) -> None:
 
 
 def test_never_two_at_once(node: nodes.Node) -> None:
-    with node.alone("/var/lib/mlnode") as is_alone:
+    with node.alone(places.CHECK_LOCK) as is_alone:
         assert is_alone
         with pytest.raises(HostError, match="another check is under way"):
             metrics.export(node)

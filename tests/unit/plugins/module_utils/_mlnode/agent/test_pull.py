@@ -7,6 +7,7 @@ from __future__ import annotations
 import calendar
 import functools
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -21,9 +22,10 @@ from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
 from ansible_collections.mlnode.tuning.tests.unit.pull_site import NODE, Site, declaration, document, signed
 from mlnode.agent import call, cli, metrics, pull, pull_document
 from mlnode.agent.arguments import DRIFT, ERROR, OK
+from mlnode.engine import revert
 from mlnode.host import places, system, web
 from mlnode.host.host import Host
-from mlnode.model.errors import HostError, MlnodeError
+from mlnode.model.errors import HostError, MlnodeError, UntrustedError
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"/mlnode/{NODE}.signed"
@@ -262,14 +264,14 @@ REFUSED: dict[Callable[[Fleet], None], str] = {
 def test_it_is_refused_and_nothing_is_changed(fleet: Fleet, make: Callable[[Fleet], None]) -> None:
     fleet.publish(7)
     assert fleet.verdict() == "applied"
-    before, state = fleet.node.tuned(), fleet.node.text(pull.PATH)
+    before, state = fleet.node.tuned(), fleet.node.text(places.PULLED)
     make(fleet)
     report = fleet.pull()
     assert report["verdict"] == "refused"
     assert REFUSED[make] in report["reason"]
     assert report["serial"] == 7
     assert json.loads(fleet.node.text(places.PULL_REPORT)) == report
-    assert (fleet.node.tuned(), fleet.node.text(pull.PATH)) == (before, state)
+    assert (fleet.node.tuned(), fleet.node.text(places.PULLED)) == (before, state)
 
 
 @pytest.mark.parametrize(
@@ -319,19 +321,98 @@ def test_without_ssh_keygen(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("content", ["", "{", '{"format": 1, "node": "a"}', '{"format": 1, "serial": "7"}'])
 def test_without_its_state_no_document_is_taken(fleet: Fleet, content: str) -> None:
     fleet.publish(7, sysctl=swappiness(10))
-    fleet.node.put(pull.PATH, content)
+    fleet.node.put(places.PULLED, content)
     report = fleet.pull()
     assert report["verdict"] == "refused"
-    assert f"{pull.PATH} is damaged" in report["reason"]
-    assert "remove it" in report["reason"]
-    assert fleet.node.text(pull.PATH) == content
+    assert f"{places.PULLED} is damaged" in report["reason"]
+    assert "remove /var/lib/mlnode/pull.json and /etc/mlnode/pull.json" in report["reason"]
+    assert fleet.node.text(places.PULLED) == content
 
 
 def test_a_state_of_another_user_decides_nothing(fleet: Fleet) -> None:
     fleet.publish(7, sysctl=swappiness(10))
-    fleet.node.put(pull.PATH, "{}", mode=0o666)
+    fleet.node.put(places.PULLED, "{}", mode=0o666)
     report = fleet.pull()
     assert (report["verdict"], "can be changed by others" in report["reason"]) == ("refused", True)
+
+
+@pytest.mark.parametrize("lost", pull.PATHS)
+@pytest.mark.parametrize("content", [None, "", '{"format": 1, "serial": "7"}'])
+def test_one_copy_of_the_serial_is_enough(fleet: Fleet, lost: str, content: str | None) -> None:
+    fleet.publish(7)
+    assert fleet.verdict() == "applied"
+    fleet.node.remove(lost)
+    if content is not None:
+        fleet.node.put(lost, content)
+    fleet.publish(6, sysctl=swappiness(10))
+    report = fleet.pull()
+    assert (report["verdict"], report["serial"]) == ("refused", 7)
+    assert "older than 7" in report["reason"]
+    fleet.publish(8, sysctl=swappiness(10))
+    assert fleet.verdict() == "applied"
+    assert fleet.node.text(pull.PATHS[0]) == fleet.node.text(pull.PATHS[1])
+
+
+def test_the_newer_copy_of_the_serial_counts(fleet: Fleet) -> None:
+    """As a pull leaves them that was killed between the two."""
+    fleet.publish(7)
+    assert fleet.verdict() == "applied"
+    older = fleet.node.text(places.PULLED_COPY)
+    fleet.publish(8)
+    assert fleet.verdict() == "applied"
+    fleet.node.put(places.PULLED_COPY, older, 0o600)
+    fleet.publish(7)
+    assert "older than 8" in fleet.pull()["reason"]
+
+
+def test_both_copies_go_with_a_revert(fleet: Fleet) -> None:
+    fleet.publish(7)
+    assert fleet.verdict() == "applied"
+    for path in pull.PATHS:
+        assert fleet.node.exists(path)
+        assert fleet.node.mode(path) == 0o600
+    revert.revert(fleet.node)
+    assert not any(fleet.node.exists(folder) for folder in places.FOLDERS)
+
+
+# -- what lies in its folder ---------------------------------------------------------------
+
+STRANGER = 1234
+LEFT = [f"{places.PULL_FOLDER}/{name}" for name in ("allowed_signers", "signature", ".signature.mlnode-tmp")]
+
+
+def test_a_folder_of_another_user_verifies_nothing(fleet: Fleet) -> None:
+    fleet.publish(7, sysctl=swappiness(10))
+    fleet.node.put(f"{places.PULL_FOLDER}/allowed_signers", "x")
+    os.chown(fleet.node.root + places.PULL_FOLDER, STRANGER, STRANGER)
+    before = fleet.node.tuned()
+    with pytest.raises(UntrustedError, match=f"{places.PULL_FOLDER} belongs to the user .* 1234"):
+        fleet.pull()
+    assert fleet.node.tuned() == before
+    assert fleet.site.asked == []
+
+
+def test_the_next_pull_clears_what_a_killed_one_leaves(fleet: Fleet) -> None:
+    fleet.publish(7)
+    assert fleet.verdict() == "applied"
+    for path in LEFT:
+        fleet.node.put(path, "x", 0o600)
+    assert fleet.verdict() == "unchanged"
+    assert fleet.node.names(places.PULL_FOLDER) == ["report.json"]
+
+
+@pytest.mark.parametrize("how", ["reverted", "declared no more"])
+def test_who_pulls_no_more_keeps_no_signer(fleet: Fleet, how: str) -> None:
+    for path in (*LEFT, places.PULL_LOCK):
+        fleet.node.put(path, "x", 0o600)
+    if how == "reverted":
+        revert.revert(fleet.node)
+    else:
+        areas = {"sysctl": swappiness(60)}
+        answer = call.CALLS["declare"](fleet.node, {**declaration(areas), **OWN})
+        assert not answer["failed"], answer["msg"]
+    assert fleet.node.names(places.PULL_FOLDER) == []
+    assert fleet.node.exists(places.PULL_LOCK) is (how != "reverted"), "the next one takes it over"
 
 
 # -- limits of what is done ----------------------------------------------------------------
@@ -401,7 +482,7 @@ def test_what_is_not_in_force_is_no_success(fleet: Fleet) -> None:
 
 
 def test_one_at_a_time(fleet: Fleet) -> None:
-    with fleet.node.alone(places.PULL_FOLDER), pytest.raises(HostError, match="another pull is under way"):
+    with fleet.node.alone(places.PULL_LOCK), pytest.raises(HostError, match="another pull is under way"):
         fleet.pull()
 
 

@@ -21,7 +21,9 @@ from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine, leftovers, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Request
+from mlnode.model.errors import RefusedError
 from mlnode.model.setting import Layer, Status
+from mlnode.topology import management
 
 from ..knobs.irq.node import IrqNode
 from ..knobs.nic.node import NicNode
@@ -224,3 +226,42 @@ def test_a_folder_that_cannot_be_read_is_told(machine: Machine, monkeypatch: pyt
     machine.unreadable["/etc/nccl.conf"] = errno.EACCES
     [words] = leftovers.orphans(machine, declared.load_all(machine))
     assert re.match(r"whether files are left over .* not known: .*/etc/nccl\.conf: EACCES", words)
+
+
+# -- files that no row is about ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["nic", "rail", "qos"])
+def test_a_record_of_the_management_path_that_is_gone_is_a_finding(tmp_path: pathlib.Path, kind: str) -> None:
+    make, spec, _number = WRITTEN[kind]
+    machine = make(tmp_path)
+    engine.apply(machine, Request("training", KINDS[kind], spec))
+    assert machine.exists(management.RECORD)
+    machine.forget()
+    assert not [words for words in node.survey(machine).errors if management.RECORD in words]
+    machine.remove(management.RECORD)
+    machine.forget()
+    (words,) = [words for words in node.survey(machine).errors if management.RECORD in words]
+    assert "is gone" in words
+    assert "`mlnode apply` writes it again" in words
+    answer = drift.answer(machine, {"fail_at": "high", "ignore": [], "declarations": {}})
+    assert words in answer["errors"]
+    node.apply_all(machine)
+    machine.forget()
+    assert machine.exists(management.RECORD)
+    assert not [words for words in node.survey(machine).errors if management.RECORD in words]
+
+
+def test_a_record_that_was_never_written_is_not_missed(tmp_path: pathlib.Path) -> None:
+    """A boot before the network was up knows none."""
+    make, spec, _number = WRITTEN["nic"]
+    machine = make(tmp_path)
+    routes = "/proc/net/route"
+    before = machine.read(routes)
+    machine.put(routes, before.splitlines()[0] + "\n")
+    with pytest.raises(RefusedError, match="the management path, which is unknown"):
+        engine.apply(machine, Request("training", KINDS["nic"], spec))
+    assert not machine.exists(management.RECORD)
+    machine.put(routes, before)
+    machine.forget()
+    assert not [words for words in node.survey(machine).errors if management.RECORD in words]

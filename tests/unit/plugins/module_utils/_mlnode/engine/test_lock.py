@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing, start
+from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing, in_child, in_memory, start
 from mlnode.engine import lock
+from mlnode.host import places
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError, LockTimeoutError
 
@@ -222,3 +223,108 @@ def test_an_interrupted_wait_keeps_no_file_open(host: Host, monkeypatch: pytest.
         pass
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(opened[0])
+
+
+# -- for root alone ------------------------------------------------------------------------
+
+STRANGER = 1234
+
+
+@pytest.fixture
+def open_host() -> Iterator[Host]:
+    """Below a folder that every user can enter."""
+    for folder in in_memory():
+        folder.chmod(0o755)
+        yield Host(str(folder))
+
+
+def holding(path: str) -> int:
+    """Status of another user who tries to hold a file or a folder: 0 where that user can."""
+
+    def hold() -> None:
+        os.setgroups([])
+        os.setgid(STRANGER)
+        os.setuid(STRANGER)
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            os._exit(errno.EACCES)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    return in_child(hold)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_no_other_user_can_hold_what_a_run_waits_for(open_host: Host) -> None:
+    """Whatever was left there, with the mode of an earlier version or of a umask."""
+    for path in (lock.LOCK_PATH, places.CHECK_LOCK, places.PULL_LOCK):
+        real = pathlib.Path(open_host.root + path)
+        real.parent.mkdir(parents=True, exist_ok=True)
+        real.touch()
+        real.chmod(0o666)
+        with lock.locked(open_host) if path == lock.LOCK_PATH else open_host.alone(path):
+            assert holding(str(real)) == errno.EACCES, path
+            assert real.stat().st_mode & 0o7777 == 0o600, path
+        assert not real.exists(), path
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_who_holds_a_folder_of_ours_stops_nothing(open_host: Host) -> None:
+    for folder in places.FOLDERS:
+        pathlib.Path(open_host.root + folder).mkdir(parents=True)
+        assert holding(open_host.root + folder) == 0, "any user may, as of any folder that can be entered"
+    reader, writer = os.pipe()
+
+    def hold() -> None:
+        handles = [os.open(open_host.root + folder, os.O_RDONLY) for folder in places.FOLDERS]
+        for handle in handles:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        os.write(writer, b"held")
+        time.sleep(60)
+
+    child = start(hold)
+    try:
+        assert os.read(reader, 4) == b"held"
+        for path in (places.CHECK_LOCK, places.PULL_LOCK):
+            with open_host.alone(path) as is_alone:
+                assert is_alone, path
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.parametrize("path", [places.CHECK_LOCK, places.PULL_LOCK])
+def test_one_at_a_time_and_the_next_after_a_kill(host: Host, path: str) -> None:
+    real = pathlib.Path(host.root + path)
+    reader, writer = os.pipe()
+
+    def hold() -> None:
+        with host.alone(path):
+            os.write(writer, b"held")
+            time.sleep(60)
+
+    child = start(hold)
+    assert os.read(reader, 4) == b"held"
+    with host.alone(path) as is_alone:
+        assert not is_alone
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert real.exists(), "a killed process removes nothing"
+    with host.alone(path) as is_alone:
+        assert is_alone
+    assert not real.exists()
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["fifo", "folder"])
+def test_what_is_no_lock_file_is_an_error_and_no_wait(
+    host: Host, file: pathlib.Path, make: Callable[[str], None]
+) -> None:
+    file.parent.mkdir()
+    make(str(file))
+    words = r"cannot lock /run/mlnode\.lock: .*(not a regular file|EISDIR)"
+    with pytest.raises(HostError, match=words), lock.locked(host, 0):
+        pass

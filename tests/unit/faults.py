@@ -12,7 +12,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -22,7 +22,7 @@ from mlnode.agent import archive as agent_zip
 from mlnode.agent.archive import INTERPRETER
 from mlnode.engine import lock as lock_module
 from mlnode.host import host as host_module
-from mlnode.host import system
+from mlnode.host import writing
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
 
@@ -54,6 +54,14 @@ class Gate:
         return 0 < len(self.seen) < self.at
 
 
+def _path(what: Any, named: Mapping[str, Any]) -> Any:
+    """By name, as the number of a handle tells no reader which file it is."""
+    if isinstance(what, int):
+        return os.readlink(f"/proc/self/fd/{what}")
+    folder = named.get("dir_fd", named.get("src_dir_fd"))
+    return what if folder is None else os.path.join(os.readlink(f"/proc/self/fd/{folder}"), what)
+
+
 class Os:
     """The module os, as the code under test sees it; each call that changes something passes the gate."""
 
@@ -66,14 +74,9 @@ class Os:
             return call
 
         def guarded(*arguments: Any, **named: Any) -> Any:
-            what = arguments[0]
-            if name == "open" and arguments[1] & os.O_NOCTTY:  # as only what is read is opened
+            if name == "open" and not arguments[1] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 return call(*arguments, **named)
-            if isinstance(
-                what, int
-            ):  # by its name, as the number of a handle tells no reader which file it is
-                what = os.readlink(f"/proc/self/fd/{what}")
-            self._gate.step(f"{name} {what}")
+            self._gate.step(f"{name} {_path(arguments[0], named)}")
             return call(*arguments, **named)
 
         return guarded
@@ -114,7 +117,7 @@ def failing(number: int) -> Callable[[], object]:
 def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
     """Let all that the machine changes from now on pass the gate."""
     machine.gate = gate
-    for module in (host_module, system):
+    for module in (host_module, writing):
         patch.setattr(module, "os", Os(gate))
 
 
@@ -172,7 +175,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
     def run() -> None:
         machine.gate = Gate(position, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        for module in (host_module, system, lock_module):
+        for module in (host_module, writing, lock_module):
             vars(module)["os"] = Os(machine.gate)
         work(machine)
 
@@ -206,7 +209,7 @@ def _copy(node: Gated, name: str) -> Gated:
 def _changes(machine: Gated, work: Callable[[Machine], object]) -> int:
     with pytest.MonkeyPatch.context() as patch:
         machine.gate = Gate()
-        for module in (host_module, system, lock_module):
+        for module in (host_module, writing, lock_module):
             patch.setattr(module, "os", Os(machine.gate))
         work(machine)
     number = len(machine.gate.seen)

@@ -98,8 +98,8 @@ def outlived(steps: Sequence[Step], in_image: Callable[[], Sequence[Step]], name
 
 
 def lost(host: Host, steps: Sequence[Step]) -> list[str]:
-    """A message for each file that a run has written for all declarations and that is gone. It is no value of
-    a setting, so that no row shows the loss."""
+    """A message for each file that a run has written for all declarations and that is gone. It is not a value
+    of a setting, so that no row shows the loss."""
     missing = [
         step.path
         for step in steps

@@ -19,13 +19,12 @@ import time
 from contextlib import contextmanager
 from typing import Any, Iterator, Sequence
 
-from ..host import system, trust
+from ..host import places, trust, writing
 from ..host.host import Host
 from ..model.errors import HostError, LockTimeoutError, printable
 from ..model.record import NamedTuple
 
-#: On a tmpfs, so that no reboot ever finds a stale one; flock(2) itself dies with its holder.
-LOCK_PATH = "/run/mlnode.lock"
+LOCK_PATH = places.RUN_LOCK
 
 #: An apply takes well under a second; a minute covers a machine that swaps itself to death.
 WAIT_SECONDS = 60.0
@@ -40,7 +39,7 @@ def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]
     real = host.real(LOCK_PATH, follow=False)
     deadline = time.monotonic() + wait_seconds
     try:
-        handle = _take(real, deadline, wait_seconds)
+        handle = _take(host, real, deadline, wait_seconds)
     except HostError as error:
         if error.errno in (errno.EACCES, errno.EPERM) and not host.is_superuser():
             raise HostError("change", "this node", None, "root is needed") from error
@@ -75,12 +74,12 @@ def is_held(host: Host) -> bool:
         os.close(handle)
 
 
-def _take(real: str, deadline: float, wait_seconds: float) -> int:
+def _take(host: Host, real: str, deadline: float, wait_seconds: float) -> int:
     while True:
-        handle = _open(real)
+        handle = host.open_lock(LOCK_PATH)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if system.is_current(handle, real):
+            if writing.is_current(handle, real):
                 return handle
         except BlockingIOError:
             if time.monotonic() >= deadline:
@@ -99,15 +98,6 @@ def _take(real: str, deadline: float, wait_seconds: float) -> int:
             os.close(handle)
             raise
         os.close(handle)
-
-
-def _open(real: str) -> int:
-    try:
-        return system.open_lock(real)
-    except FileExistsError as error:
-        raise HostError("lock", LOCK_PATH, None, "it is not a regular file: remove it") from error
-    except OSError as error:
-        raise HostError("lock", LOCK_PATH, error.errno) from error
 
 
 def _sign(handle: int, notes: Sequence[Note]) -> None:

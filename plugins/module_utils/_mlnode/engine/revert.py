@@ -25,7 +25,8 @@ _LEFT = ".*.mlnode-tmp"
 _KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", _LEFT)
 BASELINES = (
     *(f"{FOLDER}/{name}" for name in _KEPT),
-    *(f"{_OF_BOOT}/{name}" for name in ("preflight-*.json", "*.lock", _LEFT)),
+    *(f"{_OF_BOOT}/{name}" for name in ("preflight-*.json", _LEFT)),
+    *(places.PULL_LOCK, places.CHECK_LOCK),
     *(places.PULLED, places.PULLED_COPY, f"{places.PULL_FOLDER}/*"),
 )
 #: Removed where they are empty then, the inner ones first

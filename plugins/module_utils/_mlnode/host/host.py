@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 from ..model.errors import HostError, NotMountedError
 from ..model.setting import Value
-from . import mountinfo, places, system
+from . import mountinfo, places, system, writing
 from .system import USUAL_SECONDS, Finished
 
 T = TypeVar("T")
@@ -280,98 +280,108 @@ class Host:
             cause = mountinfo.barred(self, path)
             raise HostError(f"write {value!r} to", path, error.errno, cause=cause) from error
 
-    def write_file(self, path: str, content: bytes, mode: int | None = None) -> None:
+    @contextmanager
+    def _folder(self, action: str, path: str, make: bool = False) -> Iterator[tuple[writing.Folder, str]]:
+        """The open folder of a path, and its name there. Raises HostError for one of the product's own paths
+        in a folder that others than root can change, and for an OSError in the block."""
+        parent, _slash, name = places.checked(path).rpartition("/")
+        try:
+            with writing.opened(self.root, parent, make, strict=places.is_roots(path)) as folder:
+                yield folder, name
+        except writing.FolderError as error:
+            raise HostError(
+                action, path, error.errno, error.words, cause=error.words if error.errno else ""
+            ) from error
+        except OSError as error:
+            cause = mountinfo.read_only(self, path) if error.errno == errno.EROFS else ""
+            raise HostError(action, path, error.errno, cause=cause) from error
+
+    def write_file(
+        self,
+        path: str,
+        content: bytes,
+        mode: int | None = None,
+        fresh: bool = False,
+        owner: tuple[int, int] | None = None,
+    ) -> None:
         """Replace a file whole: old or new after a power cut, never half of it; see writing for one that
-        has several names.
+        has several names, and for a folder of another user.
 
         A file that we share keeps its owner, its ACL and other extended attributes, and its mode where none
-        is given. One that is mlnode's alone is root's, and 0644 then, whatever was there. Raises HostError.
+        is given. One that is mlnode's alone, or fresh, is root's, and 0644 then, whatever was there. Raises
+        HostError.
         """
         if len(content) > system.LIMIT:  # and could not be read again
             raise HostError("write", path, errno.EFBIG)
-        real = self.real(path, follow=False)
-        folder, name = os.path.split(real)
-        # One fixed name per target: a killed run leaves at most one such file, and the next run
-        # takes it over. No reader of a .d folder picks it up, as it ends in no known suffix.
-        temporary = os.path.join(folder, f".{name}.mlnode-tmp")
-        try:
-            system.make_folder(folder)
-            try:
-                if places.is_own(path):
-                    system.fill(temporary, content, mode, "")
-                    os.rename(temporary, real)
-                else:
-                    system.fill(temporary, content, mode, real)
-                    system.put(temporary, real)
-            except BaseException:
-                system.unlink_quietly(temporary)
-                raise
-            system.sync(folder)
-        except OSError as error:
-            cause = mountinfo.read_only(self, path) if error.errno == errno.EROFS else ""
-            raise HostError("write", path, error.errno, cause=cause) from error
+        keeps = not fresh and not places.is_own(path)
+        with self._folder("write", path, make=True) as (folder, name):
+            writing.replace(folder, name, content, mode, keeps, owner)
 
     def write_link(self, path: str, target: str) -> None:
         """Make path a symbolic link to target, replacing what is there. Raises HostError."""
-        real = self.real(path, follow=False)
-        folder, name = os.path.split(real)
-        temporary = os.path.join(folder, f".{name}.mlnode-tmp")
-        try:
-            system.make_folder(folder)
-            system.unlink_quietly(temporary)
-            try:
-                os.symlink(target, temporary)
-                os.rename(temporary, real)
-            except BaseException:
-                system.unlink_quietly(temporary)
-                raise
-            system.sync(folder)
-        except OSError as error:
-            raise HostError("link", path, error.errno) from error
+        with self._folder("link", path, make=True) as (folder, name):
+            writing.replace_link(folder, name, target)
 
-    def remove_file(self, path: str) -> None:
-        """Remove an own file and what a killed write left beside it. Absent is fine."""
-        real = self.real(path, follow=False)
-        folder, name = os.path.split(real)
-        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
-        system.unlink_quietly(system.journal_of(real))
+    def remove_file(self, path: str, mark: bytes = b"") -> None:
+        """Remove an own file and what a killed write left beside it. Absent is fine. mark: only a file that
+        begins with it."""
         try:
-            os.unlink(real)
-            system.sync(folder)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise HostError("remove", path, error.errno) from error
+            with self._folder("remove", path) as (folder, name):
+                writing.remove(folder, name, mark)
+        except HostError as error:
+            if error.errno != errno.ENOENT:
+                raise
 
     def complete(self, path: str) -> bool:
         """Finish the writing of a file that a killed run has begun; False where there is nothing to finish.
         Raises HostError."""
+        parent, _slash, name = places.checked(path).rpartition("/")
         try:
-            return system.complete(self.real(path, follow=False))
+            with writing.opened(self.root, parent) as folder:
+                return writing.complete(folder, name)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
         except OSError as error:
             raise HostError("finish writing", path, error.errno) from error
 
     def tidy(self, path: str) -> None:
         """Remove what a killed run has left beside a file that is right."""
-        folder, name = os.path.split(self.real(path, follow=False))
-        system.unlink_quietly(os.path.join(folder, f".{name}.mlnode-tmp"))
+        try:
+            with self._folder("tidy", path) as (folder, name):
+                folder.do(lambda: writing.unlink_quietly(folder.handle, writing.temporary_of(name)))
+        except HostError:  # it harms nothing where it stays
+            pass
+
+    def open_lock(self, path: str) -> int:
+        """A handle of a lock file of our own, which is made if need be. Raises HostError."""
+        with self._folder("lock", path, make=True) as (folder, name):
+            return writing.open_lock(folder, name)
 
     @contextmanager
     def alone(self, path: str) -> Iterator[bool]:
         """Hold a lock file of our own, which is there meanwhile; False where another process does. Raises
         HostError."""
+        # Only here: most commands hold none.
+        import fcntl
+
         real = self.real(path, follow=False)
+        handle, is_alone = self.open_lock(path), False
         try:
-            handle = system.take(real)
-        except OSError as error:
-            raise HostError("lock", path, error.errno) from error
+            while not is_alone:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_alone = writing.is_current(handle, real)
+                if not is_alone:
+                    os.close(handle)
+                    handle = self.open_lock(path)
+        except BlockingIOError:
+            pass
         try:
-            yield handle is not None
+            yield is_alone
         finally:
-            if handle is not None:
+            if is_alone:
                 # While it is held: who waits for this inode sees that it is gone.
-                system.unlink_quietly(real)
-                os.close(handle)
+                self.remove_file(path)
+            os.close(handle)
 
     def make_folder(self, path: str) -> None:
         """One folder in configfs, where that makes the kernel's files in it, too. Never in a captured tree,
@@ -388,10 +398,11 @@ class Host:
         what is read-only, as StateDirectory= is in the sandbox of its service (systemd.exec(5))."""
         stays = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
         try:
-            os.rmdir(self.real(path, follow=False))
-        except OSError as error:
+            with self._folder("remove", path) as (folder, name):
+                os.rmdir(name, dir_fd=folder.handle)
+        except HostError as error:
             if error.errno not in stays and not (may_stay and error.errno == errno.EROFS):
-                raise HostError("remove", path, error.errno) from error
+                raise
 
     def missing_folders(self, path: str) -> tuple[str, ...]:
         """The parents of path that do not exist yet, outermost first."""
@@ -424,14 +435,8 @@ class Host:
         if "link" in saved:
             self.write_link(path, str(saved["link"]))
             return
-        self.write_file(path, base64.b64decode(str(saved["content"])), int(saved["mode"]))
-        real = self.real(path)
-        try:
-            if self.is_superuser():
-                os.chown(real, int(saved["uid"]), int(saved["gid"]))
-            os.chmod(real, int(saved["mode"]))
-        except OSError as error:
-            raise HostError("restore owner and mode of", path, error.errno) from error
+        owner = (int(saved["uid"]), int(saved["gid"])) if self.is_superuser() else None
+        self.write_file(path, base64.b64decode(str(saved["content"])), int(saved["mode"]), owner=owner)
 
     def run(self, command: Sequence[str], seconds: float = USUAL_SECONDS) -> Finished:
         """Run a program without a shell. Raises HostError where it cannot be started or takes longer."""

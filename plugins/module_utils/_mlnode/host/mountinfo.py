@@ -203,7 +203,7 @@ def _denied(host: Files, path: str) -> str:
 def read_only(host: Files, path: str) -> str:
     """The read-only mount that a file is on, and what to do; empty if there is none, or that is unknown."""
     try:
-        mount = carrying(tuple(parse(host.text(TABLE))), _resolved(host, path))
+        mount = carrying(tuple(parse(host.text(TABLE))), resolved(host, path))
     except HostError:
         return ""
     if mount is None or not mount.read_only:

@@ -86,8 +86,10 @@ PULL_FOLDER = "/run/mlnode/pull"
 PULL_REPORT = f"{PULL_FOLDER}/report.json"
 #: The serial that the last pull has accepted, twice as the origin is: without it an old document would count
 PULLED, PULLED_COPY = "/var/lib/mlnode/pull.json", "/etc/mlnode/pull.json"
-#: Held by a pull and by a check that writes metrics, while they run
-PULL_LOCK, CHECK_LOCK = "/run/mlnode/pull.lock", "/run/mlnode/check.lock"
+#: Held by a run, by a pull and by a check that writes metrics, while they are under way. On a tmpfs, so that
+#: no reboot ever finds a stale one; flock(2) itself dies with its holder.
+RUN_LOCK, PULL_LOCK, CHECK_LOCK = "/run/mlnode.lock", "/run/mlnode-pull.lock", "/run/mlnode-check.lock"
+LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 
 #: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
@@ -174,6 +176,11 @@ def checked(path: str) -> str:
 def is_own(path: str) -> bool:
     """True if a file is mlnode's alone."""
     return bool(_IS_FOLDER_FILE.match(path) or _IS_NAMED.match(path))
+
+
+def is_roots(path: str) -> bool:
+    """True if nothing but root may have a hand in a file, so that its folder has to be root's alone."""
+    return path in LOCKS or is_own(path) or may_write(path)
 
 
 def may_write(path: str) -> bool:

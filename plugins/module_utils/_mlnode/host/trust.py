@@ -16,13 +16,7 @@ from typing import Iterator
 from ..model.errors import HostError, UntrustedError
 from . import places
 from .host import Host
-from .system import FOLDER_MODE
-
-_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
-#: Groups below are the distribution's (Debian Policy 9.2.2, uids and gids 0-99): /usr/local/bin is root:staff
-#: 2775 on Debian, and who is put into such a group is trusted with what root runs (9.1.2)
-_FIRST_FREE_GID = 100
+from .writing import FOLDER_MODE, OTHERS, changeable, foreign, is_writable, roots
 
 #: What a link of a masked unit leads to (systemctl(1), mask): any user may write to it, and nothing is in it
 _NOTHING = "/dev/null"
@@ -67,7 +61,7 @@ def is_right(host: Host, path: str) -> bool:
     status = _look(host, path)
     if status is None or stat.S_ISLNK(status.st_mode) or not places.is_own(path):
         return True
-    return status.st_uid in _roots(host) and not status.st_mode & _OTHERS
+    return status.st_uid in roots(host.root) and not status.st_mode & OTHERS
 
 
 def repair(host: Host) -> list[str]:
@@ -92,21 +86,14 @@ def _check(host: Host, path: str) -> None:
     where that cannot be seen."""
     link, is_folder = "", False
     for here, status, is_path in _way(host, path):
-        if status.st_uid not in _roots(host):
-            raise UntrustedError(
-                f"{here} belongs to the user with the number {status.st_uid} and not to root, so that "
-                f"nothing is done with what it holds: look at it, then `chown -h root:root {here}` or "
-                "remove it"
-            )
+        owner = foreign(here, status, roots(host.root))
+        if owner:
+            raise UntrustedError(owner)
         is_folder = stat.S_ISDIR(status.st_mode)
         if stat.S_ISLNK(status.st_mode):  # whose own mode means nothing
             link = here if is_path else link
-        elif here != _NOTHING and _is_open(here, status):
-            raise UntrustedError(
-                f"{here} can be changed by others than root (mode {stat.S_IMODE(status.st_mode):04o}, group "
-                f"{status.st_gid}), so that nothing is done with what it holds: look at what is there, then "
-                f"`chmod go-w {here}`"
-            )
+        elif here != _NOTHING and _is_open(host, here, status):
+            raise UntrustedError(changeable(here, status))
     if link and not is_folder and path.startswith(tuple(f"{folder}/" for folder in places.FOLDERS)):
         raise UntrustedError(
             f"{link} is a link to {host.link_target(link)} and no file of its own, so that nothing is done "
@@ -114,13 +101,13 @@ def _check(host: Host, path: str) -> None:
         )
 
 
-def _is_open(path: str, status: os.stat_result) -> bool:
-    others = status.st_mode & _OTHERS
-    is_ours = path in places.FOLDERS or places.is_own(path)
-    if not is_ours and stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
+def _is_open(host: Host, path: str, status: os.stat_result) -> bool:
+    if path in places.FOLDERS or places.is_own(path):
+        return bool(status.st_mode & OTHERS)
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         # What is root's there can only be replaced by root (inode(7)), as in /run of a container of podman.
         return False
-    return bool(others) and (is_ours or others != stat.S_IWGRP or status.st_gid >= _FIRST_FREE_GID)
+    return is_writable(status, host.real(path, follow=False))
 
 
 def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
@@ -162,11 +149,6 @@ def _look(host: Host, path: str) -> os.stat_result | None:
         if problem.absent:
             return None
         raise problem from error
-
-
-def _roots(host: Host) -> tuple[int, ...]:
-    """Users who count as root. A tree that a user has unpacked may be theirs as a whole."""
-    return (0,) if host.root == "/" else (0, os.stat(host.root).st_uid)
 
 
 # -- all of them ---------------------------------------------------------------------------
@@ -213,8 +195,8 @@ def _mended(host: Host, path: str) -> bool:
         status = os.fstat(handle)
         mode = stat.S_IMODE(status.st_mode)
         is_folder = stat.S_ISDIR(status.st_mode) and path.startswith(places.FOLDERS)
-        right = FOLDER_MODE if is_folder else mode & ~_OTHERS
-        if status.st_uid not in _roots(host) or mode == right:
+        right = FOLDER_MODE if is_folder else mode & ~OTHERS
+        if status.st_uid not in roots(host.root) or mode == right:
             return False
         os.fchmod(handle, right)
         return True

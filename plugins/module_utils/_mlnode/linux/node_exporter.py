@@ -99,7 +99,8 @@ def write(host: Host, folder: str, content: str) -> None:
     if noted != path:
         _remove(host, noted)
         host.write_file(NOTE, f"{path}\n".encode(), mode=0o644)
-    host.write_file(path, MARK + content.encode(), mode=0o644)
+    # Fresh: what lies there may be the work of the owner of the folder.
+    host.write_file(path, MARK + content.encode(), mode=0o644, fresh=True)
 
 
 def remove(host: Host) -> None:
@@ -113,5 +114,5 @@ def remove(host: Host) -> None:
 
 def _remove(host: Host, path: str) -> None:
     """Only what is mlnode's by its name and first line, whatever the note says."""
-    if path.endswith(f"/{FILE}") and not host.is_link(path) and host.text(path).startswith(MARK.decode()):
-        host.remove_file(path)
+    if path.endswith(f"/{FILE}"):
+        host.remove_file(path, MARK)

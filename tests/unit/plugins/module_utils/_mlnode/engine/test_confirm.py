@@ -9,6 +9,7 @@ import pathlib
 import signal
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -456,10 +457,10 @@ def test_a_file_that_cannot_be_put_back_is_tried_again_by_whoever_comes_next(
     armed = change(node)
     real = Machine.write_file
 
-    def full(self: Machine, path: str, content: bytes, mode: int | None = None) -> None:
+    def full(self: Machine, path: str, content: bytes, *given: Any, **named: Any) -> None:
         if path == DECLARED:
             raise HostError("write", path, errno.ENOSPC)
-        real(self, path, content, mode)
+        real(self, path, content, *given, **named)
 
     monkeypatch.setattr(Machine, "write_file", full)
     waits_no_longer(node, armed)

@@ -138,12 +138,12 @@ def test_a_killed_holder_frees_it(host: Host, file: pathlib.Path) -> None:
 def test_the_lock_of_a_file_that_is_gone_does_not_count(
     host: Host, file: pathlib.Path, monkeypatch: pytest.MonkeyPatch, made_again: bool
 ) -> None:
-    real_open = lock._open
+    real_open = Host.open_lock
     opened = []
 
-    def open_too_late(real: str) -> int:
+    def open_too_late(host: Host, path: str) -> int:
         """As a waiter does that opens the file just before its holder removes it."""
-        handle = real_open(real)
+        handle = real_open(host, path)
         opened.append(handle)
         if len(opened) == 1:
             file.unlink()
@@ -151,7 +151,7 @@ def test_the_lock_of_a_file_that_is_gone_does_not_count(
                 file.touch()
         return handle
 
-    monkeypatch.setattr(lock, "_open", open_too_late)
+    monkeypatch.setattr(Host, "open_lock", open_too_late)
     with lock.locked(host, 5):
         assert len(opened) == 2
         with open(file) as other, pytest.raises(BlockingIOError):
@@ -208,16 +208,16 @@ def test_a_file_system_without_locks_is_an_error(
 
 def test_an_interrupted_wait_keeps_no_file_open(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
-    real_open = lock._open
+    real_open = Host.open_lock
 
-    def remember(real: str) -> int:
-        opened.append(real_open(real))
+    def remember(host: Host, path: str) -> int:
+        opened.append(real_open(host, path))
         return opened[-1]
 
     def interrupt(handle: int, how: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lock, "_open", remember)
+    monkeypatch.setattr(Host, "open_lock", remember)
     monkeypatch.setattr(lock.fcntl, "flock", interrupt)
     with pytest.raises(KeyboardInterrupt), lock.locked(host, 0):
         pass

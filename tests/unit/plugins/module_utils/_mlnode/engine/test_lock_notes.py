@@ -22,7 +22,7 @@ from mlnode.agent.registry import KINDS
 from mlnode.engine import engine, lock, revert
 from mlnode.engine.lock import LOCK_PATH, Note, locked
 from mlnode.host import host
-from mlnode.host.system import journal_of
+from mlnode.host.writing import journal_of
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-node.conf"
@@ -84,7 +84,8 @@ def test_a_killed_run_is_named_once(machine: Machine) -> None:
 def test_a_file_that_it_was_writing_is_completed_and_named(machine: Machine) -> None:
     assert declare.run(machine, ORDER).changed
     ended(machine, signal.SIGKILL)
-    journal = pathlib.Path(journal_of(machine.real(DROP_IN)))
+    drop_in = pathlib.Path(machine.real(DROP_IN))
+    journal = drop_in.with_name(journal_of(drop_in.name))
     with locked(machine):
         lock.add_note(machine, NOTE)
     journal.write_bytes(pathlib.Path(machine.real(DROP_IN)).read_bytes())

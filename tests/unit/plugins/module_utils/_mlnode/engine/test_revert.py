@@ -265,7 +265,7 @@ def test_a_boot_that_undoes_a_change_ends_well_in_the_sandbox(
     """Its folder is a mount below a file system that is read-only, so that nothing can remove it."""
     tune(machine)
 
-    def refused(path: str) -> None:
+    def refused(path: str, *, dir_fd: int) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
     monkeypatch.setattr(os, "rmdir", refused)

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, Os, failing, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.host import host as host_module
-from mlnode.host import system
+from mlnode.host import writing
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError
 
@@ -60,16 +60,20 @@ class Attributes(Os):
         self.known = known
         self.refused = refused or {}
 
-    def listxattr(self, path: str) -> list[str]:
-        return [*self.known.get(path, {})]
+    def listxattr(self, handle: int) -> list[str]:
+        return [*self.known.get(_path(handle), {})]
 
-    def getxattr(self, path: str, name: str) -> bytes:
-        return self.known[path][name]
+    def getxattr(self, handle: int, name: str) -> bytes:
+        return self.known[_path(handle)][name]
 
-    def setxattr(self, path: str, name: str, value: bytes) -> None:
+    def setxattr(self, handle: int, name: str, value: bytes) -> None:
         if name in self.refused:
             raise OSError(self.refused[name], "refused")
-        self.known.setdefault(path, {})[name] = value
+        self.known.setdefault(_path(handle), {})[name] = value
+
+
+def _path(handle: int) -> str:
+    return os.readlink(f"/proc/self/fd/{handle}")
 
 
 def test_all_attributes_are_copied_but_those_of_the_content(
@@ -83,7 +87,7 @@ def test_all_attributes_are_copied_but_those_of_the_content(
         "security.ima",
     )
     known = {real(host): {name: name.encode() for name in names}}
-    monkeypatch.setattr(system, "os", Attributes(known))
+    monkeypatch.setattr(writing, "os", Attributes(known))
     host.write_file(FILE, NEW)
     copied = known[real(host, "/etc/.nccl.conf.mlnode-tmp")]
     assert copied == {name: name.encode() for name in names if name != "security.ima"}
@@ -101,7 +105,7 @@ def test_all_attributes_are_copied_but_those_of_the_content(
 def test_an_attribute_that_cannot_be_kept_stops_the_write(
     host: Host, monkeypatch: pytest.MonkeyPatch, name: str, number: int, stops: bool
 ) -> None:
-    monkeypatch.setattr(system, "os", Attributes({real(host): {name: b"x"}}, {name: number}))
+    monkeypatch.setattr(writing, "os", Attributes({real(host): {name: b"x"}}, {name: number}))
     if not stops:
         host.write_file(FILE, NEW)
         return
@@ -153,7 +157,7 @@ def test_a_write_in_place_that_fails_anywhere_leaves_the_old_content(
 ) -> None:
     os.link(real(host), real(host, "/etc/other"))
     gate = Gate()
-    for module in (host_module, system):
+    for module in (host_module, writing):
         monkeypatch.setattr(module, "os", Os(gate))
     host.write_file(FILE, OLD)
     names = [what.split()[0] for what in gate.seen]
@@ -162,7 +166,7 @@ def test_a_write_in_place_that_fails_anywhere_leaves_the_old_content(
     assert names[last - 3 : last] == ["write", "ftruncate", "fsync"]
     for position in range(2, last + 1):
         gate = Gate(position, failing(errno.ENOSPC))
-        for module in (host_module, system):
+        for module in (host_module, writing):
             monkeypatch.setattr(module, "os", Os(gate))
         with pytest.raises(HostError, match=f"write {FILE}: ENOSPC"):
             host.write_file(FILE, NEW)
@@ -195,7 +199,7 @@ def test_a_write_in_place_killed_anywhere_is_completed_or_was_never_begun(host: 
 
 
 def test_what_has_lost_its_other_name_meanwhile_is_completed_too(host: Host) -> None:
-    journal = system.journal_of(real(host))
+    journal = real(host, f"/etc/{writing.journal_of('nccl.conf')}")
     with open(journal, "wb") as stream:
         stream.write(NEW)
     os.unlink(real(host))

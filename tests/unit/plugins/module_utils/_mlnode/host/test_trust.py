@@ -18,7 +18,7 @@ from mlnode.engine import confirm, confirm_store, declared, engine, lock, origin
 from mlnode.engine import failed_changes as held
 from mlnode.engine import units as agent_files
 from mlnode.engine.engine import Request
-from mlnode.host import places, system, trust
+from mlnode.host import places, trust, writing
 from mlnode.host.host import Host
 from mlnode.knobs.limits import kind as limits
 from mlnode.knobs.sysctl import kind as sysctl
@@ -152,14 +152,14 @@ def test_at_no_time_may_others_write_into_a_new_folder(
     seen = []
     true = os.mkdir
 
-    def mkdir(path: str, bits: int = 0o777) -> None:
-        true(path, bits)
-        seen.append(os.stat(path).st_mode & 0o7777)
+    def mkdir(path: str, bits: int = 0o777, *, dir_fd: int) -> None:
+        true(path, bits, dir_fd=dir_fd)
+        seen.append(os.stat(path, dir_fd=dir_fd).st_mode & 0o7777)
 
-    monkeypatch.setattr(system.os, "mkdir", mkdir)
+    monkeypatch.setattr(writing.os, "mkdir", mkdir)
     before = os.umask(0)
     try:
-        system.make_folder(str(tmp_path / "a/b/c"))
+        Host(str(tmp_path)).write_file("/a/b/c/file", b"")
     finally:
         os.umask(before)
     assert seen == [0o755] * 3
@@ -514,10 +514,10 @@ def test_a_tree_that_a_user_has_unpacked_is_theirs(tuned: Machine, monkeypatch: 
 def test_a_user_is_told_that_root_is_needed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, work: Callable[[Machine], Any], number: int
 ) -> None:
-    def refuse(real: str) -> int:
-        raise HostError("lock", lock.LOCK_PATH, number)
+    def refuse(_host: Host, path: str) -> int:
+        raise HostError("lock", path, number)
 
-    monkeypatch.setattr(lock, "_open", refuse)
+    monkeypatch.setattr(Machine, "open_lock", refuse)
     machine.superuser = False
     with pytest.raises(HostError, match=r"\Acannot change this node: root is needed\Z"):
         work(machine)

@@ -1,0 +1,638 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How files are written, linked, removed and locked: by handles, in a folder that was walked to.
+
+The way to a folder is walked from the root, and no step can be exchanged behind the look at it. A folder is
+root's alone if it and all above belong to root and no other user can write to them. Only there is anything
+kept of what lies in it: the owner, the ACL and the other names of a file that mlnode shares. In any other
+folder a file is made anew, no link on the way counts, and the work is done by a process that has no more
+rights than the owner of the folder.
+
+A rename is atomic and makes a new inode. Where a file has several names (hard links), only a write in place
+reaches all of them: the whole new content lies beside it, on disk, before the first byte of it is written, so
+that the next run completes what a killed one has begun.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import contextmanager
+from typing import Callable, Iterator
+
+from ..model.record import NamedTuple
+
+#: All users may read, only root may write
+FOLDER_MODE = 0o755
+
+OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+#: Groups below are the distribution's (Debian Policy 9.2.2, uids and gids 0-99): /usr/local/bin is root:staff
+#: 2775 on Debian, and who is put into such a group is trusted with what root runs (9.1.2)
+_FIRST_FREE_GID = 100
+
+_MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
+
+# O_PATH: to walk through a folder needs no right to list it (open(2)).
+_STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+# Without O_NONBLOCK a FIFO waits for its other end.
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+#: They speak of the content, which is another one now; the kernel makes them itself (ima_policy, evm)
+_OF_CONTENT = ("security.ima", "security.evm")
+_SELINUX = "security.selinux"
+_ACL = "system.posix_acl_access"
+_REFUSED = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
+
+#: For a process that works as another user, who can stop it with a signal (kill(2)). A write of 1 MB that is
+#: on disk took 0.02 s on the build machine, and some seconds on a disk that is busy.
+_SECONDS = 30.0
+
+_WORD = "ascii"
+
+
+class Folder(NamedTuple):
+    """An open folder. problem: why it is not root's alone, as a sentence; empty if it is. is_open: others can
+    make names in it, as in /tmp. roots: the users who count as root."""
+
+    handle: int
+    path: str
+    uid: int
+    gid: int
+    problem: str
+    is_open: bool
+    roots: tuple[int, ...]
+
+    @property
+    def keeps(self) -> bool:
+        """True if what lies in it is what root has put there."""
+        return not self.problem and not self.is_open
+
+    def do(self, work: Callable[[], object]) -> None:
+        """The work, as the owner of the folder where that is another user. Raises OSError."""
+        if self.problem and self.uid not in self.roots and os.geteuid() == 0:
+            _as_owner(self, work)
+        else:
+            work()
+
+
+# -- whose a folder is ---------------------------------------------------------------------
+
+
+def roots(root: str) -> tuple[int, ...]:
+    """Users who count as root. A tree that a user has unpacked may be theirs as a whole."""
+    return (0,) if root == "/" else (0, os.stat(root).st_uid)
+
+
+def foreign(path: str, status: os.stat_result, owners: tuple[int, ...]) -> str:
+    """Why what is at a path is another user's, as a sentence; empty if it is root's."""
+    if status.st_uid in owners:
+        return ""
+    return (
+        f"{path} belongs to the user with the number {status.st_uid} and not to root, so that "
+        f"nothing is done with what it holds: look at it, then `chown -h root:root {path}` or "
+        "remove it"
+    )
+
+
+def changeable(path: str, status: os.stat_result) -> str:
+    """As foreign(), of what is_writable() has found."""
+    return (
+        f"{path} can be changed by others than root (mode {stat.S_IMODE(status.st_mode):04o}, group "
+        f"{status.st_gid}), so that nothing is done with what it holds: look at what is there, then "
+        f"`chmod go-w {path}`"
+    )
+
+
+def is_writable(status: os.stat_result, real: str) -> bool:
+    """True if others than root and the distribution's own groups can write to it. real: where the ACL is
+    read, which hides behind the bits of the group (acl(5), correspondence)."""
+    others = status.st_mode & OTHERS
+    if not others:
+        return False
+    return others != stat.S_IWGRP or status.st_gid >= _FIRST_FREE_GID or _has_acl(real)
+
+
+def _has_acl(real: str) -> bool:
+    try:
+        return bool(os.getxattr(real, _ACL))
+    except OSError as error:
+        return error.errno not in (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS)
+
+
+class FolderError(OSError):
+    """A folder, or the way to it, is not root's alone, or its owner does not get a file written. words: for
+    people, with the errno where there is one."""
+
+    def __init__(self, words: str, number: int | None = None) -> None:
+        super().__init__(number, words)
+        self.words = words
+
+
+@contextmanager
+def opened(root: str, path: str, make: bool = False, strict: bool = False) -> Iterator[Folder]:
+    """A folder of the tree below root, for as long as it is needed. make: it and all that are missing above
+    it, where they are root's alone. strict: no other. Raises OSError."""
+    walk = _Walk(root, roots(root), make, strict)
+    try:
+        folder = walk.to(path)
+    finally:
+        walk.close()
+    try:
+        yield folder
+    finally:
+        os.close(folder.handle)
+
+
+class _Walk:
+    """The way to a folder, link by link as the kernel goes it; links of a captured tree stay inside it."""
+
+    def __init__(self, root: str, owners: tuple[int, ...], make: bool, strict: bool) -> None:
+        self._roots, self._make, self._strict = owners, make, strict
+        self._handles = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
+        self._names: list[str] = []
+        self._problem = ""
+        self._look("/")
+
+    def to(self, path: str) -> Folder:
+        todo, links = _parts(path), 0
+        while todo:
+            target = self._step(todo.pop(0))
+            if target is not None:
+                links += 1
+                if links > _MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                todo = [*_parts(target), *todo]
+        handle = os.open(".", _FOLDER, dir_fd=self._handles[-1])
+        status = os.fstat(handle)
+        is_open = is_writable(status, f"/proc/self/fd/{handle}")
+        return Folder(handle, self._path, status.st_uid, status.st_gid, self._problem, is_open, self._roots)
+
+    def close(self) -> None:
+        for handle in self._handles:
+            os.close(handle)
+
+    @property
+    def _path(self) -> str:
+        return "/" + "/".join(self._names)
+
+    def _step(self, name: str) -> str | None:
+        """Into a folder; of a link its target."""
+        if name == "..":
+            if self._names:
+                os.close(self._handles.pop())
+                self._names.pop()
+            return None
+        handle = self._entered(name)
+        here = f"{self._path.rstrip('/')}/{name}"
+        if not stat.S_ISLNK(os.fstat(handle).st_mode):
+            self._handles.append(handle)
+            self._names.append(name)
+            self._look(here)
+            return None
+        try:
+            self._refuse_link(here, os.fstat(handle))
+            target = os.readlink("", dir_fd=handle)
+        finally:
+            os.close(handle)
+        if target.startswith("/"):
+            while self._names:
+                self._step("..")
+        return target
+
+    def _entered(self, name: str) -> int:
+        folder = self._handles[-1]
+        try:
+            return os.open(name, _STEP, dir_fd=folder)
+        except FileNotFoundError:
+            if not self._make or self._problem:
+                raise
+        _make_folder(folder, name)
+        return os.open(name, _STEP, dir_fd=folder)
+
+    def _look(self, path: str) -> None:
+        """At the last step, for whether it is root's alone. Where all can write, but nobody replaces what is
+        another's, the next step is looked at (inode(7), sticky bit), as in /run of a container of podman."""
+        handle = self._handles[-1]
+        status = os.fstat(handle)
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        problem = foreign(path, status, self._roots)
+        if not problem and not status.st_mode & stat.S_ISVTX:
+            writable = is_writable(status, f"/proc/self/fd/{handle}")
+            problem = changeable(path, status) if writable else ""
+        if problem and self._strict:
+            raise FolderError(problem)
+        self._problem = self._problem or problem
+
+    def _refuse_link(self, path: str, status: os.stat_result) -> None:
+        if self._problem or status.st_uid not in self._roots:
+            raise FolderError(
+                f"{path} is a link that another user than root can have made: name the folder that is meant"
+            )
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _make_folder(folder: int, name: str) -> None:
+    """Each by a mkdir of its own: makedirs() gives its mode to the last one only, and the others get what the
+    umask leaves of 0777."""
+    try:
+        os.mkdir(name, FOLDER_MODE, dir_fd=folder)
+    except FileExistsError:  # another process was faster, or it is no folder
+        return
+    handle = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        # A umask can only have taken bits away meanwhile: at no time may others write.
+        os.fchmod(handle, FOLDER_MODE)
+        above = os.open("..", _FOLDER, dir_fd=handle)
+        try:
+            os.fsync(above)
+        finally:
+            os.close(above)
+    finally:
+        os.close(handle)
+
+
+# -- as another user -----------------------------------------------------------------------
+
+
+def _as_owner(folder: Folder, work: Callable[[], object]) -> None:
+    """In a process that has the rights of the folder's owner, and no way back to those of root. It ends with
+    the work. Raises OSError."""
+    # Only here: hardly any folder is another user's.
+    import select
+    import signal
+
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        _work_as(folder, work, writer)
+    os.close(writer)
+    answer = b""
+    try:
+        # Its owner may stop or kill it.
+        if select.select([reader], [], [], _SECONDS)[0]:
+            answer = os.read(reader, 64)
+    finally:
+        os.close(reader)
+        _end(child, signal.SIGKILL)
+    stage, _blank, number = answer.decode(_WORD).partition(" ")
+    who = f"the owner of {folder.path}, the user with the number {folder.uid}"
+    if not number.isdigit():
+        why = f"the process that works as {who} was stopped or killed, or had no end in {_SECONDS:.0f} s"
+        raise FolderError(why)
+    if int(number):
+        detail = f"as {who}" if stage == "work" else f"to become {who} needs CAP_SETUID and CAP_SETGID"
+        raise FolderError(detail, int(number))
+
+
+def _end(child: int, number: int) -> None:
+    """Without CAP_KILL it is left to its end, or to systemd, which ends all of a service."""
+    try:
+        os.kill(child, number)
+    except PermissionError:
+        os.waitpid(child, os.WNOHANG)
+    else:
+        os.waitpid(child, 0)
+
+
+def _work_as(folder: Folder, work: Callable[[], object], writer: int) -> None:
+    """Of the child. Does not return."""
+    stage, number = "become", 0
+    try:
+        os.setgroups([])
+        os.setresgid(folder.gid, folder.gid, folder.gid)
+        os.setresuid(folder.uid, folder.uid, folder.uid)
+        if 0 in (*os.getresuid(), *os.getgroups()):
+            number = errno.EPERM
+        else:
+            stage = "work"
+            work()
+    except OSError as error:
+        number = error.errno or errno.EIO
+    except BaseException:  # noqa: BLE001  # pylint: disable=broad-exception-caught
+        # Whatever it is, this process ends here, and the one that asked reports it.
+        number = errno.EIO
+    finally:
+        os.write(writer, f"{stage} {number}".encode(_WORD))
+        os._exit(0)
+
+
+# -- files ---------------------------------------------------------------------------------
+
+
+def replace(
+    folder: Folder,
+    name: str,
+    content: bytes,
+    mode: int | None,
+    keeps: bool,
+    owner: tuple[int, int] | None = None,
+) -> None:
+    """A file with this content: old or new after a power cut. keeps: it has owner, mode, attributes and other
+    names of the one that is there. owner: instead of that. Raises OSError."""
+    keeps = keeps and folder.keeps
+    folder.do(lambda: _replace(folder.handle, name, content, mode, keeps, owner))
+
+
+def _replace(
+    folder: int, name: str, content: bytes, mode: int | None, keeps: bool, owner: tuple[int, int] | None
+) -> None:
+    temporary = temporary_of(name)
+    try:
+        _fill(folder, temporary, content, mode, name if keeps else "", owner)
+        if keeps:
+            _put(folder, temporary, name)
+        else:
+            _rename(folder, temporary, name)
+    except BaseException:
+        unlink_quietly(folder, temporary)
+        raise
+    os.fsync(folder)
+
+
+def replace_link(folder: Folder, name: str, target: str) -> None:
+    """A symbolic link, in place of what is there. Raises OSError."""
+    temporary = temporary_of(name)
+
+    def work() -> None:
+        unlink_quietly(folder.handle, temporary)
+        try:
+            os.symlink(target, temporary, dir_fd=folder.handle)
+            _rename(folder.handle, temporary, name)
+        except BaseException:
+            unlink_quietly(folder.handle, temporary)
+            raise
+        os.fsync(folder.handle)
+
+    folder.do(work)
+
+
+def remove(folder: Folder, name: str, mark: bytes = b"") -> None:
+    """Remove a file and what a killed write left beside it. mark: only one that begins with it. Raises
+    OSError."""
+
+    def work() -> None:
+        if mark and not _begins(folder.handle, name, mark):
+            return
+        for left in (temporary_of(name), journal_of(name)):
+            unlink_quietly(folder.handle, left)
+        os.unlink(name, dir_fd=folder.handle)
+        os.fsync(folder.handle)
+
+    folder.do(work)
+
+
+def _begins(folder: int, name: str, mark: bytes) -> bool:
+    try:
+        handle = _old(folder, name)
+    except PermissionError:  # as another name of a file that the owner of the folder may not read
+        return False
+    if handle is None:
+        return False
+    try:
+        return os.read(handle, len(mark)) == mark
+    finally:
+        os.close(handle)
+
+
+def temporary_of(name: str) -> str:
+    """One fixed name for each file: a killed run leaves at most one, and the next takes it over. It ends in
+    no suffix that is read."""
+    return f".{name}.mlnode-tmp"
+
+
+def journal_of(name: str) -> str:
+    """Name of the whole new content while it is written in place. It ends in no suffix that is read."""
+    return f".{name}.mlnode-new"
+
+
+def _fill(
+    folder: int, temporary: str, content: bytes, mode: int | None, target: str, owner: tuple[int, int] | None
+) -> None:
+    """A new file with this content, on disk before it returns; with owner, mode and attributes of the target,
+    if one is named and there."""
+    # A new one: a file of another user would keep its owner.
+    unlink_quietly(folder, temporary)
+    handle = os.open(temporary, _NEW, 0o600, dir_fd=folder)
+    try:
+        usual = _like(folder, target, handle) if target else 0o644
+        if owner and os.geteuid() == 0:
+            os.fchown(handle, *owner)
+        # After the owner, as a change of owner clears the set-user-ID bit (chown(2)).
+        os.fchmod(handle, usual if mode is None else mode)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _like(folder: int, target: str, handle: int) -> int:
+    """Give a new file owner and attributes of the target; the mode that it should have."""
+    try:
+        there = os.stat(target, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return 0o644
+    if os.geteuid() == 0:
+        os.fchown(handle, there.st_uid, there.st_gid)
+    if stat.S_ISLNK(there.st_mode):  # whose 0777 means nothing
+        return 0o644
+    source = _old(folder, target)
+    if source is not None:
+        try:
+            copy_attributes(source, handle)
+        finally:
+            os.close(source)
+    return stat.S_IMODE(there.st_mode)
+
+
+def _old(folder: int, name: str) -> int | None:
+    """A handle of a regular file; None where there is none, or something else."""
+    try:
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return None
+        handle = os.open(name, _OLD, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    return None
+
+
+def unlink_quietly(folder: int, name: str) -> None:
+    """It may be gone already, or be in the way of nothing."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except OSError:
+        pass
+
+
+def _rename(folder: int, name: str, to: str) -> None:
+    os.rename(name, to, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def copy_attributes(source: int, target: int) -> None:
+    """ACLs, SELinux label and all other extended attributes (xattr(7), acl(5)) from handle to handle. Raises
+    OSError where one cannot be copied, as the new file would be open to others than the old one."""
+    for name in _attributes(source):
+        if name in _OF_CONTENT:
+            continue
+        try:
+            os.setxattr(target, name, os.getxattr(source, name))
+        except OSError as error:
+            if error.errno == errno.ENODATA:  # gone since it was listed
+                continue
+            # Other security modules label new files themselves, and some refuse that to all others.
+            if error.errno in _REFUSED and name.startswith("security.") and name != _SELINUX:
+                continue
+            raise
+
+
+def _attributes(handle: int) -> list[str]:
+    try:
+        return os.listxattr(handle)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):  # a file system without any
+            return []
+        raise
+
+
+# -- in place ------------------------------------------------------------------------------
+
+
+def _put(folder: int, temporary: str, target: str) -> None:
+    """Make the target what lies, on disk, in a file beside it, which is gone then."""
+    if not _is_linked(folder, target):
+        _rename(folder, temporary, target)
+        return
+    journal = journal_of(target)
+    _rename(folder, temporary, journal)
+    try:
+        os.fsync(folder)
+        _pour(folder, journal, target)
+    except OSError as error:
+        if not isinstance(error, _TornError):
+            os.unlink(journal, dir_fd=folder)
+        raise
+
+
+def complete(folder: Folder, name: str) -> bool:
+    """Finish replace() where it was killed; False where there is nothing to finish, as where another user can
+    have put it there. Raises OSError."""
+    journal = journal_of(name)
+    if not folder.keeps or not _is_there(folder.handle, journal):
+        return False
+    if _is_linked(folder.handle, name):
+        _pour(folder.handle, journal, name)
+    else:
+        _rename(folder.handle, journal, name)
+    os.fsync(folder.handle)
+    return True
+
+
+def _is_there(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _is_linked(folder: int, name: str) -> bool:
+    try:
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+
+
+class _TornError(OSError):
+    """The old content could not be written back either: the journal is the only whole one."""
+
+
+def _pour(folder: int, journal: str, target: str) -> None:
+    source = os.open(journal, _OLD, dir_fd=folder)
+    try:
+        content, status = _all(source), os.fstat(source)
+    finally:
+        os.close(source)
+    handle = os.open(target, _IN_PLACE, dir_fd=folder)
+    try:
+        before, was = _all(handle), os.fstat(handle)
+        try:
+            _write(handle, content)
+            if (was.st_uid, was.st_gid) != (status.st_uid, status.st_gid) and os.geteuid() == 0:
+                os.fchown(handle, status.st_uid, status.st_gid)
+            os.fchmod(handle, stat.S_IMODE(status.st_mode))
+        except OSError:
+            # The blocks of the old content are still its own, so that there is room for it.
+            _write_back(handle, before)
+            raise
+    finally:
+        os.close(handle)
+    os.unlink(journal, dir_fd=folder)
+
+
+def _all(handle: int) -> bytes:
+    chunks = []
+    while chunk := os.read(handle, 1 << 20):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _write_back(handle: int, content: bytes) -> None:
+    try:
+        _write(handle, content)
+    except OSError as error:
+        raise _TornError(error.errno, error.strerror) from error
+
+
+def _write(handle: int, content: bytes) -> None:
+    """Over the old bytes, and only then cut off: what is short of space fails before anything is lost."""
+    os.lseek(handle, 0, os.SEEK_SET)
+    left = memoryview(content)
+    while left:
+        left = left[os.write(handle, left) :]
+    os.ftruncate(handle, len(content))
+    os.fsync(handle)
+
+
+# -- locks ---------------------------------------------------------------------------------
+
+
+def open_lock(folder: Folder, name: str) -> int:
+    """A handle of a lock file, which is made if need be. For root alone: flock(2) needs no more than a file
+    that can be opened, so that any user could hold one that others may read. Raises OSError."""
+    handle = os.open(name, _LOCK, 0o600, dir_fd=folder.handle)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise FolderError("it is not a regular file: remove it")
+        owner = foreign(f"{folder.path}/{name}", status, folder.roots)
+        if owner and os.geteuid() == 0:
+            raise FolderError(owner)
+        # What another mode has left, an earlier version or a umask, is closed to others from here on.
+        os.fchmod(handle, 0o600)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def is_current(handle: int, real: str) -> bool:
+    """True if a handle is that of the file at a path: a holder removes its lock file at the end."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(real))
+    except FileNotFoundError:
+        return False

@@ -16,8 +16,8 @@ description:
   - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
     of them counts as a success.
   - A playbook that uses none of these modules gets no report.
-  - The files that C(set_stats) names in C(mlnode_results), as C(campaign.yml) does, are read as results of
-    campaigns. Each rail of a node is a column, and the page has a map of the pairs.
+  - Results of campaigns that M(mlnode.tuning.write_result) writes, as in C(campaign.yml), are added. Each rail
+    of a node is a column, and the page has a map of the pairs. No other task can name a file to read.
   - What C(no_log) hides is not known here. The host counts as failed.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -99,8 +99,9 @@ _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 #: Modules of this collection that report neither settings nor checks
 _SILENT = ("agent", "node_revert", "node_topology")
 
-#: Of set_stats: files with results of campaigns, and what reads them
-_RESULTS = "mlnode_results"
+#: The action that writes results. It runs on the controller; what else a result says may be a node's answer.
+_WRITER = "mlnode.tuning.write_result"
+#: What reads them
 _READERS = "ansible_collections.mlnode.tuning.plugins.plugin_utils.results"
 
 #: Option → the module with its lines(), imported where it is asked for
@@ -148,9 +149,9 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
-        statistics = _answer(result).get("ansible_stats") or {}
-        for path in (statistics.get("data") or {}).get(_RESULTS) or []:
-            self._add(str(path))
+        if result.task.resolved_action == _WRITER and not result.task_fields.get("check_mode"):
+            answer = _answer(result)
+            self._add(pathlib.Path(answer["folder"]) / answer["file"])
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         answer = _answer(result)
@@ -189,13 +190,15 @@ class CallbackModule(CallbackBase):
             del self._fleet.hosts[known.get_name()]
         return host
 
-    def _add(self, path: str) -> None:
+    def _add(self, path: pathlib.Path) -> None:
         """The result of a campaign, as a column and as a map of pairs."""
         fleet, result = (importlib.import_module(f"{_READERS}.{name}") for name in ("fleet", "result"))
         try:
-            run = result.of(pathlib.Path(path))
+            run = result.written(path)
         except MlnodeError as error:
             self._display.warning(f"fleet_report: {error}")
+            return
+        if run is None:
             return
         for host in self._targets:
             if host.get_name() in run.nodes:

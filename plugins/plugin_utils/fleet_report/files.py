@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of a report, which may be open in a browser while they are written."""
+"""Files of a report, which may be open in a browser while they are written, and results read back."""
 
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
+import stat
 import tempfile
 from collections.abc import Iterable
 
@@ -24,6 +26,21 @@ def write(path: pathlib.Path, pieces: Iterable[str]) -> None:
         except BaseException:
             os.unlink(file.name)
             raise
+
+
+def read(path: pathlib.Path, most: int, follow: bool) -> bytes:
+    """Content of a regular file of up to `most` bytes; follow: also of one that a link leads to. Nothing else
+    is waited for, nor read without end. Raises OSError."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    with open(os.open(path, flags), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        # It may grow while it is read.
+        content = file.read(most + 1) if about.st_size <= most else b""
+    if max(len(content), about.st_size) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+    return content
 
 
 def _umask() -> int:

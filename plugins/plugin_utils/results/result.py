@@ -20,6 +20,7 @@ from ..campaign import limits
 from ..campaign.document import FORMAT
 from ..campaign.limits import Class
 from ..campaign.model import End, Facts
+from ..fleet_report import files
 from ..fleet_report.merge import utc
 
 #: Characters of a file. A pair takes 1 KB, and a campaign of 1,024 nodes, 8 rails and 8 rounds has 32,768.
@@ -115,13 +116,17 @@ def of(path: pathlib.Path) -> Result:
     return read(load(path, without=_FOR_PEOPLE), str(path))
 
 
-def load(path: pathlib.Path, without: Collection[str] = ()) -> dict[str, Any]:
+def written(path: pathlib.Path) -> Result | None:
+    """The same of a file that this run has written, so that a link in its place is another's; None for the
+    document of another measurement. Raises MlnodeError."""
+    fields = load(path, without=_FOR_PEOPLE, follow=False)
+    return read(fields, str(path)) if "campaign" in fields else None
+
+
+def load(path: pathlib.Path, without: Collection[str] = (), follow: bool = True) -> dict[str, Any]:
     """The document in a file, of whatever kind, without the fields of these names. Raises MlnodeError."""
     try:
-        size = path.stat().st_size
-        if size > MOST:
-            raise MlnodeError(f"{path} has {size} bytes, and {MOST} are read at most")
-        fields = strict_json.loads(path.read_bytes(), str(path), most=MOST, without=without)
+        fields = strict_json.loads(files.read(path, MOST, follow), str(path), most=MOST, without=without)
     except OSError as error:
         raise MlnodeError(f"cannot read {path}: {error.strerror}") from error
     if not isinstance(fields, dict):

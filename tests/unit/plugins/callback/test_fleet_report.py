@@ -10,11 +10,14 @@ import pathlib
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import result
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 
@@ -83,7 +86,7 @@ class Run:
             **self.environment,
         }
 
-    def __call__(self) -> str:
+    def __call__(self, timeout: int | None = None) -> str:
         self.prepare()
         program = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
         done = subprocess.run(
@@ -93,6 +96,7 @@ class Run:
             capture_output=True,
             text=True,
             check=False,
+            timeout=timeout,
         )
         assert "Callback dispatch" not in done.stderr, done.stderr
         return done.stdout + done.stderr
@@ -259,19 +263,24 @@ def test_hostile_words_of_hosts_are_told_and_harmless(tmp_path: pathlib.Path) ->
     assert "<script>document.title" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def write(document: Any, folder: pathlib.Path, name: str) -> dict[str, Any]:
+    """The task with which a playbook adds a result to the report."""
+    given = {"document": json.dumps(document), "folder": str(folder), "name": name}
+    return {"name": "Write the result", "mlnode.tuning.write_result": given, "run_once": True}
+
+
 def test_the_result_of_a_campaign_is_a_column_and_a_map_of_pairs(tmp_path: pathlib.Path) -> None:
-    """As campaign.yml names it, and stops: that is about the fleet, and not about the host that runs it."""
+    """As campaign.yml writes it, and stops: that is about the fleet, and not about the host that runs it."""
     names = [f"gpu{number:03}" for number in range(1, 9)]
     content = campaigns.campaign(8, 1, slow={"gpu007": 0.8})
-    (tmp_path / "1.json").write_text(json.dumps(content), encoding="utf-8")
-    (tmp_path / "2.json").write_text("{", encoding="utf-8")
-    stats = {"data": {"mlnode_results": [str(tmp_path / "1.json"), str(tmp_path / "2.json")]}}
     verdict = {"that": False, "fail_msg": "1 fail"}
     run = Run(
         tmp_path,
         {name: {} for name in [*names, "other"]},
         [
-            {"name": "Name it", "ansible.builtin.set_stats": stats, "run_once": True},
+            write(content, tmp_path / "results", "1"),
+            write({"effect": {}}, tmp_path / "results", "effect-1"),
+            write({"campaign": {}}, tmp_path / "results", "broken"),
             {"name": "Stop", "ansible.builtin.assert": verdict, "run_once": True},
         ],
         environment={"MLNODE_REPORT_HTML": str(tmp_path / "page.html")},
@@ -287,7 +296,58 @@ def test_the_result_of_a_campaign_is_a_column_and_a_map_of_pairs(tmp_path: pathl
     )
     assert found["runtime"].startswith("0.80 of the fleet's median: 78.")
     assert "tcp, campaign 20261101-030000" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "2.json is damaged" in " ".join(said.split())
+    assert "broken.json is not the result of a campaign" in " ".join(said.split())
+    assert "effect-1.json is not" not in " ".join(said.split())
+    assert json.loads((tmp_path / "results/1.json").read_text(encoding="utf-8")) == content
+    assert "Traceback" not in said
+
+
+def test_no_file_is_read_that_a_node_names(tmp_path: pathlib.Path) -> None:
+    """In the words of set_stats, and in those of the action that writes results, whichever task it answers.
+    A FIFO without a writer would be waited for, a device has no end, and an old result is of another node."""
+    os.mkfifo(tmp_path / "fifo")
+    forged = json.dumps(campaigns.campaign(2, 1, slow={"gpu002": 0.5}))
+    (tmp_path / "old.json").write_text(forged, encoding="utf-8")
+    named = [str(tmp_path / "fifo"), "/dev/zero", str(tmp_path / "old.json")]
+    answer = {
+        "settings": [fleets.setting()],
+        "ansible_stats": {"data": {"mlnode_results": named}, "aggregate": True, "per_host": False},
+        "folder": str(tmp_path),
+        "file": "old.json",
+    }
+    run = Run(tmp_path, {"gpu001": {"told": answer}, "gpu002": {"told": {"settings": [fleets.setting()]}}})
+
+    said = run(timeout=60)
+
+    assert run.states() == {"gpu001": "ok", "gpu002": "ok"}, said
+    assert run.document()["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: os.mkfifo(path), "it is not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "Too many levels of symbolic links"),
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: (path.touch(), os.truncate(path, result.MOST + 1)), "it has more than"),
+    ],
+    ids=["fifo", "link", "folder", "endless"],
+)
+def test_in_the_place_of_a_written_result_nothing_but_a_file_of_its_size_is_read(
+    tmp_path: pathlib.Path, make: Callable[[pathlib.Path], Any], words: str
+) -> None:
+    make(tmp_path / "1.json")
+
+    with pytest.raises(MlnodeError, match=words):
+        result.written(tmp_path / "1.json")
+
+
+@pytest.mark.parametrize("name", ["../1", "", "a/b", ".hidden", "\n", "x" * 129])
+def test_a_result_is_written_in_its_folder_only(tmp_path: pathlib.Path, name: str) -> None:
+    run = Run(tmp_path, {"n1": {}}, [write({}, tmp_path / "results", name)])
+
+    assert "name: must be letters" in " ".join(run().split())
+    assert not (tmp_path / "results").exists()
 
 
 def test_it_works_under_ansible_runner(tmp_path: pathlib.Path) -> None:

@@ -286,7 +286,7 @@ def test_a_file_without_end_is_not_read(tmp_path: pathlib.Path) -> None:
     with path.open("wb") as file:
         file.truncate(result.MOST + 1)
 
-    with pytest.raises(MlnodeError, match="are read at most"):
+    with pytest.raises(MlnodeError, match=f"it has more than {result.MOST} bytes"):
         result.load(path)
 
 

@@ -16,6 +16,9 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_or_module impo
 class ActionModule(AgentOrModule):
     """The name ansible-core looks for. meta/runtime.yml has it run for node_revert, too."""
 
+    # The other one is always asked of an agent.
+    CALL = "revert"
+
     def asked(self) -> dict[str, Any] | None:
         """None for a revert by a node that has no agent of these sources: it has no option for the Python of
         one that is sent."""
@@ -25,5 +28,5 @@ class ActionModule(AgentOrModule):
         given, check = checked.validated_parameters, bool(self._task.check_mode)
         options = {**given, "check": check, "diff": bool(self._task.diff)}
         if self.module == "node_revert":
-            return self.ask("revert", options, changes=not check)
+            return self.ask(self.CALL, options, changes=not check)
         return self.call("install", options, given["interpreter"], changes=not check)

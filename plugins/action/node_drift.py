@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -23,6 +23,9 @@ NOTHING: dict[str, Any] = {
     **{name: [] for name in ("drift", "failures", "ignored", "exceptions", "errors", "settings")},
     **{name: {} for name in ("digests", "summary")},
 }
+
+#: What makes an exception
+_EXCEPTION = ("key", "reason", "until")
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 agent_source.warm()
@@ -54,7 +57,17 @@ class ActionModule(AgentAction):
             answer = self.call("drift", options, interpreter, of_bare=of_bare)
         except NoAnswerError as error:
             return {**result, "failed": True, "msg": f"node_drift: {error}"}
-        return {**result, **answer}
+        return {**result, **answer, **_asked_for(answer, options["ignore"])}
+
+
+def _asked_for(answer: Mapping[str, Any], ignore: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Exceptions are those of the fleet: a node may say of each what it has made of it, and has none of its
+    own."""
+    if not answer.get("exceptions"):
+        return {}
+    asked = [tuple(str(one[name]) for name in _EXCEPTION) for one in ignore]
+    told = answer["exceptions"]
+    return {"exceptions": [one for one in told if tuple(one[name] for name in _EXCEPTION) in asked]}
 
 
 def _wrong(

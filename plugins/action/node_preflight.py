@@ -18,6 +18,8 @@ _FAIL_ON = {"fail_on": {"type": "str"}}
 class ActionModule(AgentOrModule):
     """The name ansible-core looks for. meta/runtime.yml has it run for the other modules that look, too."""
 
+    CALL = "look"
+
     def asked(self) -> dict[str, Any] | None:
         """The agent's answer, or None where the module has to be run. An agent is neither sent nor installed
         for it."""
@@ -29,4 +31,4 @@ class ActionModule(AgentOrModule):
         check = bool(self._task.check_mode)
         # What was begun may go on, and a second start would be refused.
         begins = given.get("state") == "started" and not check
-        return self.ask("look", {"module": self.module, "given": given, "check": check}, changes=begins)
+        return self.ask(self.CALL, {"module": self.module, "given": given, "check": check}, changes=begins)

@@ -16,8 +16,8 @@ description:
   - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
     of them counts as a success.
   - A playbook that uses none of these modules gets no report.
-  - Results of campaigns that M(mlnode.tuning.write_result) writes, as in C(campaign.yml), are added. Each rail
-    of a node is a column, and the page has a map of the pairs. No other task can name a file to read.
+  - Results of campaigns that M(mlnode.tuning.write_result) writes, as in C(campaign.yml), are added. Each
+    rail of a node is a column, and the page has a map of the pairs. No other task can name a file to read.
   - What C(no_log) hides is not known here. The host counts as failed.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -89,7 +89,7 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import fleet_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, fleet_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import files
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
 
@@ -149,7 +149,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
-        if result.task.resolved_action == _WRITER and not result.task_fields.get("check_mode"):
+        if _action(result) == _WRITER and not result.task_fields.get("check_mode"):
             answer = _answer(result)
             self._add(pathlib.Path(answer["folder"]) / answer["file"])
 
@@ -161,8 +161,7 @@ class CallbackModule(CallbackBase):
         # What modules reported, and an assertion about it, is in the findings and errors already.
         reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
         verdict = _action(result) in _VERDICTS and getattr(result.task, "_role", None) is None
-        campaign = self._fleet.campaigns and any(other.bad for other in self._fleet.hosts.values())
-        if verdict and campaign and result.task.run_once:  # about the fleet, and not about this host
+        if verdict and result.task.run_once and self._is_of_others(host):
             return
         if (host.bad or host.errors) and (reported or verdict):
             return
@@ -172,6 +171,12 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         self._take(result, troubled=True).unreachable = _message(_answer(result))
+
+    def _is_of_others(self, host: Any) -> bool:
+        """True if a verdict on the fleet has its reason in another host, which has reported it or is silent."""
+        others = [one for one in self._fleet.hosts.values() if one is not host]
+        missing = any(target.get_name() not in self._fleet.hosts for target in self._targets)
+        return missing or any(one.bad or one.errors or one.failures or one.unreachable for one in others)
 
     def _take(self, result: Any, troubled: bool = False) -> Any:
         """The host with what was reported about it. Without any report it is not counted, unless it is in
@@ -258,7 +263,7 @@ def _answer(result: Any) -> Mapping[str, Any]:
 
 
 def _action(result: Any) -> str:
-    return str(result.task.action)
+    return str(result.task.resolved_action or result.task.action)
 
 
 def _is_ours(task: Any) -> bool:
@@ -272,14 +277,15 @@ def _groups(host: Any) -> list[str]:
 
 def _message(answer: Mapping[str, Any]) -> str:
     """One line: of a long answer the playbook's output has the rest. Of a loop, its first failure's."""
-    for item in answer.get("results") or []:
+    loop = answer.get("results")
+    for item in loop if isinstance(loop, list) else []:
         if isinstance(item, Mapping) and item.get("failed"):
             answer = item
             break
     message = answer.get("msg") or answer.get("stderr") or answer.get("reason")
     message = message or answer.get("censored") or "no reason was given"
-    lines = message if isinstance(message, list) else str(message).splitlines()
-    return " ".join(str(line).strip() for line in lines[:8])
+    lines = message if isinstance(message, list) else (agent_answer.text(message) or "").splitlines()
+    return " ".join((agent_answer.text(line) or "").strip() for line in lines[:8])
 
 
 def _now() -> str:

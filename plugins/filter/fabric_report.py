@@ -91,6 +91,7 @@ from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import fleet
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 
 
 def fabric_report(
@@ -98,8 +99,12 @@ def fabric_report(
 ) -> dict[str, Any]:
     if not isinstance(nodes, Mapping):
         raise AnsibleFilterError("fabric_report: the input must be a dictionary with a result for each node")
+    answers, looked = (
+        {str(name): agent_answer.of_task("look", result) for name, result in given.items()}
+        for given in (nodes, subnet or {})
+    )
     try:
-        return fleet.report(nodes, fail_on, subnet)
+        return fleet.report(answers, fail_on, looked)
     except ValueError as error:
         raise AnsibleFilterError(f"fabric_report: {error}") from error
 

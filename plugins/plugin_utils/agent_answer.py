@@ -1,13 +1,15 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The answers of an agent, held against one table: a broken or compromised node must not choose
-what a controller takes for a result, nor its type or length, nor send control codes to a terminal.
+"""The door for the answers of nodes, whatever has carried them: an agent, a module or the task of a playbook.
 
-A name that is not in the table is left out.
+Each is held against one table: a broken or compromised node must not choose what a controller takes for a
+result, nor its type or length, nor send control codes to a terminal. A name that is not in the table is left
+out, facts among them.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -30,6 +32,12 @@ LINE = 3 * 4096
 #: Of a message, in characters: one line for each area
 MESSAGE = len(AREAS) * LINE
 
+#: Of the output of a command, in characters: the JSON of nccl-tests (its read.MOST) in base64, and logs
+OUTPUT = 1 << 26
+
+#: No amount of a node is greater, in whatever unit: 10^15 ns are 11 days. Sums and products are finite then.
+GREATEST = 1e15
+
 _CUT = "... (cut)"
 
 #: Place, such as areas.nic.changed, and a value → that value as the controller takes it. Raises ValueError.
@@ -45,6 +53,9 @@ class Maybe:
 
 Table = Mapping[str, "Form | Maybe"]
 
+#: In place of an answer that does not fit its table
+NOT_UNDERSTOOD = "the answer is not understood"
+
 
 def read(text: str) -> Any:
     """The value of JSON. Raises ValueError where it is not JSON, or cut."""
@@ -58,6 +69,45 @@ def checked(call: str, fields: Any) -> dict[str, Any]:
     """The answer to a call, without what is not in its table. Raises ValueError that names the field."""
     answer: dict[str, Any] = _fields(ANSWERS[call])("", fields)
     return answer
+
+
+def of_task(call: str, result: Any) -> dict[str, Any]:
+    """The answer in the result of a task, whatever has carried it; empty if there is none. One that does not
+    fit its table is a failure of its node, with the reason: it is not the end of a report about all nodes."""
+    if result is None or result == {}:
+        return {}
+    table = {**_OF_ANSIBLE, **ANSWERS[call]}
+    try:
+        given = _entries("", result)
+        known = {name: given[name] for name in table if name in given}
+        if "warnings" in known:
+            known["warnings"] = _warned(known["warnings"])
+        strict_json.check(known, kernel_bytes=True)
+        answer: dict[str, Any] = _fields(table)("", {"changed": False, **known})
+    except ValueError as error:
+        return {"changed": False, "failed": True, "msg": f"{NOT_UNDERSTOOD}: {error}"}
+    return answer
+
+
+def text(value: Any) -> str | None:
+    """A value in a report: one text of bounded length that cannot command a terminal; None for null."""
+    if value is None or (
+        type(value) is str and len(value) <= LINE and value.isascii() and value.isprintable()
+    ):
+        return value
+    if isinstance(value, (str, bool, float)) or strict_json.is_of(value, int):
+        value = value if isinstance(value, str) else strict_json.shown(value)
+        return paragraphs(value if len(value) <= LINE else value[:LINE] + _CUT)
+    return strict_json.shown(value)
+
+
+def _warned(value: Any) -> Any:
+    """Texts of warnings. Ansible has made objects of those of a module (WarningSummary, from 2.19 on)."""
+    if not isinstance(value, list):
+        return value
+    return [
+        one if isinstance(one, str) else getattr(getattr(one, "event", None), "msg", one) for one in value
+    ]
 
 
 def _wrong(where: str, allowed: str, value: Any) -> ValueError:
@@ -85,7 +135,8 @@ def _word(pattern: str) -> Form:
     def form(where: str, value: Any) -> str:
         if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
             raise _wrong(where, f"a text like {pattern}", value)
-        return sys.intern(value)
+        # Ansible's own kinds of text cannot be interned.
+        return sys.intern(str.__str__(value))
 
     return form
 
@@ -96,8 +147,15 @@ def _flag(where: str, value: Any) -> bool:
     return value
 
 
+def _switch(where: str, value: Any) -> bool:
+    """0 or 1, or as JSON has these."""
+    if value not in (0, 1):
+        raise _wrong(where, "0 or 1", value)
+    return bool(value)
+
+
 def _count(where: str, value: Any) -> int:
-    if not strict_json.is_of(value, int) or value < 0:
+    if not strict_json.is_of(value, int) or not 0 <= value <= GREATEST:
         raise _wrong(where, "a number", value)
     return int(value)
 
@@ -105,11 +163,30 @@ def _count(where: str, value: Any) -> int:
 def _number(where: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _wrong(where, "a number", value)
+    if not math.isfinite(value) or abs(value) > GREATEST:
+        raise _wrong(where, f"a number of up to {GREATEST:g}", value)
     return value
+
+
+def _amount(where: str, value: Any) -> float:
+    if _number(where, value) < 0:
+        raise _wrong(where, "a number from 0 on", value)
+    found: float = value
+    return found
+
+
+def _status_of_process(where: str, value: Any) -> int:
+    if not strict_json.is_of(value, int):
+        raise _wrong(where, "a number", value)
+    return int(value)
 
 
 def _or_null(inner: Form) -> Form:
     return lambda where, value: None if value is None else inner(where, value)
+
+
+def _or_empty(inner: Form) -> Form:
+    return lambda where, value: {} if value == {} else inner(where, value)
 
 
 def _list(inner: Form) -> Form:
@@ -141,6 +218,17 @@ def _fields(table: Table) -> Form:
     return form
 
 
+def _partly(table: Table) -> Form:
+    """A dictionary of which these fields are read here, and the others are for people."""
+    form = _fields(table)
+
+    def whole(where: str, value: Any) -> dict[str, Any]:
+        rest = {name: one for name, one in _entries(where, value).items() if name not in table}
+        return {**_tree(where, rest), **form(where, value)}
+
+    return whole
+
+
 def _names(name: Form, inner: Form) -> Form:
     """A dictionary with any names of one form."""
 
@@ -158,6 +246,11 @@ _lines = _list(_line)
 _status = _word("[a-z_]{1,32}")
 _area = _word("|".join(AREAS))
 _id = _word("[0-9a-f]{1,32}")
+
+
+def _command(where: str, value: Any) -> Any:
+    return _line(where, value) if isinstance(value, str) else _lines(where, value)
+
 
 _SETTING: Table = {
     **dict.fromkeys(("kind", "key", "path", "declared", "reason"), _line),
@@ -201,7 +294,49 @@ _CHECK: Table = {
     **dict.fromkeys(("reason", "reference"), Maybe(_line)),
 }
 
+_SPEED: Table = {"value": _or_null(_amount), "tool": _line, "reason": _line}
+
+#: Of one NUMA node
+_MEMORY: Table = {"node": _count, **dict.fromkeys(("copied", "read"), _fields(_SPEED))}
+
+_PORT: Table = dict.fromkeys(("rate", "state"), Maybe(_or_null(_line)))
+_LINK: Table = {"speed": _line, "width": _count}
+
+#: What nccl_tests.facts reads
+_TOPOLOGY: Table = {
+    "gpus": Maybe(_list(_partly({"vendor": _line}))),
+    "pci": Maybe(_list(_partly({"address": _line, "path": _lines, "link": _or_null(_partly(_LINK))}))),
+    "rdma": Maybe(
+        _list(
+            _partly(
+                {
+                    "name": _line,
+                    "rail": _or_null(_count),
+                    "address": _or_null(_line),
+                    "ports": _list(_partly(_PORT)),
+                }
+            )
+        )
+    ),
+}
+
 _EXCEPTION: Table = {**dict.fromkeys(("key", "reason", "until"), _line), "state": _status}
+
+#: Empty where nothing waits
+_waits = _or_empty(_fields({"id": _id, "seconds": _amount}))
+_undone = _or_empty(_fields({"id": _id, "text": _line, "stuck": _lines}))
+
+#: Of the result of a task, what Ansible may have added to an answer
+_OF_ANSIBLE: Table = {
+    **dict.fromkeys(("failed", "skipped", "unreachable"), Maybe(_flag)),
+    **dict.fromkeys(("skip_reason", "results_file", "censored"), Maybe(_line)),
+    **dict.fromkeys(("msg", "module_stdout", "module_stderr"), Maybe(_text(MESSAGE))),
+    "rc": Maybe(_or_null(_status_of_process)),
+    "warnings": Maybe(_lines),
+    # Of a task with async
+    "ansible_job_id": Maybe(_word("[A-Za-z0-9._-]{1,64}")),
+    **dict.fromkeys(("started", "finished"), Maybe(lambda where, value: int(_switch(where, value)))),
+}
 
 #: Of every answer
 _END: Table = {"changed": _flag, "failed": Maybe(_flag), "msg": Maybe(_text(MESSAGE))}
@@ -212,8 +347,8 @@ ANSWERS: Mapping[str, Table] = {
         "failed": Maybe(_flag),
         "msg": Maybe(_text(MESSAGE)),
         # Empty where there is none
-        "pending": Maybe(_fields({"id": Maybe(_id), "words": Maybe(_line), "left": Maybe(_number)})),
-        "undone": Maybe(_fields({"id": Maybe(_id), "text": Maybe(_line), "stuck": Maybe(_lines)})),
+        "pending": Maybe(_or_empty(_fields({"id": _id, "words": _line, "left": _amount}))),
+        "undone": Maybe(_undone),
         "padding": Maybe(_text(MOST)),
     },
     "declare": {
@@ -223,7 +358,7 @@ ANSWERS: Mapping[str, Table] = {
         "warnings": Maybe(_lines),
         "reboot_required": Maybe(_flag),
         # Empty where nothing waits
-        "confirm": Maybe(_fields({"id": Maybe(_id), "seconds": Maybe(_number)})),
+        "confirm": Maybe(_waits),
         "not_in_force": Maybe(_lines),
         "risks": Maybe(_line),
     },
@@ -261,6 +396,24 @@ ANSWERS: Mapping[str, Table] = {
         "done": Maybe(_flag),
         "problem": Maybe(_line),
         "answer": Maybe(_text(MOST)),
-        **dict.fromkeys(("nodes", "subnet", "topology"), Maybe(_tree)),
+        "nodes": Maybe(_list(_fields(_MEMORY))),
+        "topology": Maybe(_partly(_TOPOLOGY)),
+        "subnet": Maybe(_tree),
+    },
+    # Of all modules that declare one area
+    "view": {
+        **_END,
+        **{name: form if isinstance(form, Maybe) else Maybe(form) for name, form in _AREA.items()},
+        "diff": Maybe(_list(_fields(_PAIR))),
+        "warnings": Maybe(_lines),
+        "confirm": Maybe(_waits),
+        "confirmed": Maybe(_flag),
+        "undone": Maybe(_undone),
+    },
+    # Of Ansible's own modules that run a program
+    "command": {
+        **_END,
+        **dict.fromkeys(("stdout", "stderr"), Maybe(_text(OUTPUT))),
+        "cmd": Maybe(_command),
     },
 }

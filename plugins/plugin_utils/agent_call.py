@@ -21,7 +21,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
 
 from ..module_utils._mlnode.agent.archive import INTERPRETER, isolated, started
-from ..module_utils._mlnode.model.errors import DeclarationError, printable
+from ..module_utils._mlnode.model.errors import DeclarationError, paragraphs, printable
 
 AGENT = "/usr/local/bin/mlnode"
 
@@ -151,6 +151,23 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         if reply.answer is None and reply.begun and changes:
             raise reply.error(changes)
         return None if reply.answer is None else _checked(name, reply.answer)
+
+    def by_module(self, name: str, variables: dict[str, Any] | None) -> dict[str, Any]:
+        """The answer of the module in whose place this is, run with its own files; that of its start where it
+        runs in the background. name: as of call(). One that does not fit is a failure."""
+        raw = self._execute_module(task_vars=variables, wrap_async=bool(self._task.async_val))
+        answer = agent_answer.of_task(name, raw)
+        if self._discovered_interpreter_key:  # or Ansible looks for one at each task
+            found = agent_answer.text(self._discovered_interpreter)
+            answer["ansible_facts"] = {self._discovered_interpreter_key: found}
+        return answer
+
+    def _parse_returned_data(self, res: dict[str, Any], *form: Any) -> dict[str, Any]:
+        # Ansible shows what it finds around the answer of a module as it is. In JSON control characters are
+        # escaped, so that an answer is the same without any.
+        shown = paragraphs(res.get("stdout", "")[: agent_answer.OUTPUT])
+        parsed: dict[str, Any] = super()._parse_returned_data({**res, "stdout": shown}, *form)
+        return parsed
 
     def _ask_installed(self, question: bytes) -> dict[str, Any]:
         there = f"if [ -e {AGENT} ]; then exec {AGENT} call"

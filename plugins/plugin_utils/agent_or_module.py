@@ -21,6 +21,9 @@ class AgentOrModule(AgentAction):
     # Ansible's own way for a module, which the agent knows nothing of.
     _supports_async = True
 
+    #: Name of the table of the module's answer, as of AgentAction.call()
+    CALL = ""
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
@@ -29,7 +32,7 @@ class AgentOrModule(AgentAction):
         except NoAnswerError as error:
             return {**result, "failed": True, "msg": f"{self.module}: {error}"}
         if answer is None:
-            answer = self._execute_module(task_vars=task_vars, wrap_async=bool(self._task.async_val))
+            answer = self.by_module(self.CALL, task_vars)
         return {**result, **answer}
 
     @abstractmethod

@@ -74,13 +74,10 @@ class AreaView(ConfirmedAction):
 
     def _module(self, variables: dict[str, Any]) -> dict[str, Any]:
         try:
-            result: dict[str, Any] = self._execute_module(
-                task_vars=variables, wrap_async=bool(self._task.async_val)
-            )
+            return self.by_module("view", variables)
         finally:
             # In the form of a shebang. It is new enough for the module, which may be more than python3 is.
             self._python = (self._used_interpreter or "").lstrip("#!") or INTERPRETER
-        return result
 
 
 def _result(answer: dict[str, Any], area: str, confirms: bool) -> dict[str, Any]:

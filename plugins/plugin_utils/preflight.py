@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ..module_utils._mlnode.checks.model import BAD, FAIL_ON, Verdict
 from ..module_utils._mlnode.model.errors import printable
+from . import agent_answer
 from .fleet_report.names import few, natural
 
 #: As many lines as people read; the results have all of them
@@ -88,16 +89,12 @@ def report(results: Mapping[str, Any], fail_on: str = "fail") -> Report:
 
 def _checks(result: Any) -> Sequence[Mapping[str, Any]]:
     """Of one node. One that has none was not looked at."""
-    answer = result if isinstance(result, Mapping) else {}
-    checks = answer.get("checks")
-    if isinstance(checks, Sequence) and checks and all(_is_check(one) for one in checks):
+    answer = agent_answer.of_task("look", result)
+    checks: Sequence[Mapping[str, Any]] = answer.get("checks") or ()
+    if checks:
         return checks
     why = "not reachable" if answer.get("unreachable") else str(answer.get("msg") or "no result")
     return [{"name": _MISSING, "target": "node", "verdict": "unknown", "found": why}]
-
-
-def _is_check(one: Any) -> bool:
-    return isinstance(one, Mapping) and {"name", "target", "verdict", "found"} <= {*one}
 
 
 def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:

@@ -51,7 +51,14 @@ Finished = subprocess.CompletedProcess[str]
 def play(tmp_path: pathlib.Path) -> Callable[..., Finished]:
     collection = tmp_path / "collections/ansible_collections/mlnode/tuning"
     (collection / "plugins/action").mkdir(parents=True)
-    for name in ("galaxy.yml", "meta", "playbooks", "plugins/filter", "plugins/module_utils"):
+    for name in (
+        "galaxy.yml",
+        "meta",
+        "playbooks",
+        "plugins/filter",
+        "plugins/module_utils",
+        "plugins/plugin_utils",
+    ):
         (collection / name).symlink_to(ROOT / name)
     for name in ("rdma_check", "ib_subnet"):
         (collection / f"plugins/action/{name}.py").write_text(_STUB, encoding="utf-8")
@@ -106,7 +113,10 @@ def asked(tmp_path: pathlib.Path, name: str) -> Any:
 def subnet(**verdicts: str) -> Any:
     return {
         "checks": [
-            {"name": name, "target": "subnet", "verdict": verdict, "found": f"{name} is {verdict}"}
+            {
+                **{"name": name, "target": "subnet", "verdict": verdict, "found": f"{name} is {verdict}"},
+                **dict.fromkeys(("expected", "source", "advice"), ""),
+            }
             for name, verdict in verdicts.items()
         ]
     }

@@ -16,6 +16,7 @@ from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError, printable
+from .. import agent_answer
 from ..fleet_report.names import natural
 from . import limits, model
 from .blame import Blame, Certainty, Pair, State, blame
@@ -42,7 +43,7 @@ def stage(slots: Mapping[str, str], started: Mapping[str, Any], collected: Mappi
     """From the slots of a plan, which are JSON, and the results of the module campaign on all nodes."""
     answers, reasons = {}, {}
     for name in slots:
-        begin, end = (results.get(name) or {} for results in (started, collected))
+        begin, end = (agent_answer.of_task("look", results.get(name)) for results in (started, collected))
         if end.get("answer"):
             answers[name] = end["answer"]
         refused = "" if "ends" in begin else begin.get("msg")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import BAD, Verdict
 from ...module_utils._mlnode.model import strict_json
+from ..agent_answer import GREATEST
 
 #: A node on one rail, counted from 0: what a measurement has two of
 End = tuple[str, int]
@@ -216,6 +217,6 @@ def _amount(fields: Mapping[str, Any], name: str) -> float | None:
     value = fields.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not an amount from 0 on")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= GREATEST:
+        raise ValueError(f"{name} is {strict_json.shown(value)}, and not an amount from 0 to {GREATEST:g}")
     return float(value)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.model.version import VERSION
+from .. import agent_answer
 from ..campaign import judge
 from ..campaign.model import Reading as Measured
 from ..fleet_report.names import few
@@ -118,7 +119,8 @@ def _memory(phase: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Readin
         return
     for figure, field in ((COPY, "copied"), (RANDOM, "read")):
         found = {}
-        for host, answer in phase["memory"].items():
+        for host, result in phase["memory"].items():
+            answer = agent_answer.of_task("look", result)
             if "nodes" not in answer:
                 found[host] = Reading(None, printable(str(answer.get("msg") or "no answer was collected")))
             for node in answer.get("nodes", ()):

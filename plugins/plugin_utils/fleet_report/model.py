@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.setting import Severity, Status
+from .. import agent_answer
 from .names import natural
 
 #: From the worst on
@@ -224,7 +225,7 @@ class Fleet:
         for waiver, state in waivers(result):
             self.waivers.setdefault(waiver, Counter())[state] += 1
         if "compliant" in result and "verdict" in result:  # node_drift alone reports the node as a whole
-            host.errors[:] = [str(error) for error in _list(result.get("errors"))]
+            host.errors[:] = [_said(error) for error in _list(result.get("errors"))]
         return taken
 
     def _one(self, finding: Finding) -> Finding:
@@ -337,12 +338,13 @@ def causes(outliers: Iterable[Outlier]) -> list[list[Outlier]]:
     return [*found.values()]
 
 
-def findings(result: Mapping[str, Any], module: str) -> Iterator[Finding]:
-    """Of one result, and of those of a loop or of areas. module: what checks are called together."""
+def findings(result: Mapping[str, Any], module: str, depth: int = 2) -> Iterator[Finding]:
+    """Of one result, and of those of a loop or of areas. module: what checks are called together. depth: the
+    areas of the results of a loop are the deepest."""
     areas = result.get("areas")
     for item in (*_list(result.get("results")), *(areas.values() if isinstance(areas, Mapping) else ())):
-        if isinstance(item, Mapping):
-            yield from findings(item, module)
+        if isinstance(item, Mapping) and depth:
+            yield from findings(item, module, depth - 1)
     for item in _list(result.get("settings")):
         if isinstance(item, Mapping) and {"kind", "key", "status", "severity"} <= {*item}:
             yield _setting(item)
@@ -354,16 +356,16 @@ def findings(result: Mapping[str, Any], module: str) -> Iterator[Finding]:
 def waivers(result: Mapping[str, Any]) -> Iterator[tuple[Waiver, str]]:
     for item in _list(result.get("exceptions")):
         if isinstance(item, Mapping) and {"key", "reason", "until", "state"} <= {*item}:
-            yield Waiver(str(item["key"]), str(item["reason"]), str(item["until"])), str(item["state"])
+            yield Waiver(*(_said(item[name]) for name in Waiver._fields)), _said(item["state"])
 
 
 def _setting(item: Mapping[str, Any]) -> Finding:
     return Finding(
-        str(item["kind"]),
-        str(item["key"]),
+        _said(item["kind"]),
+        _said(item["key"]),
         _word(item["status"], STATUSES, str(Status.UNKNOWN)),
         _word(item["severity"], SEVERITIES, str(Severity.MEDIUM)),
-        **{name: _text(item.get(name)) for name in Finding._fields[4:]},
+        **{name: agent_answer.text(item.get(name)) for name in Finding._fields[4:]},
     )
 
 
@@ -371,23 +373,23 @@ def _check(item: Mapping[str, Any], module: str) -> Finding:
     verdict = _word(item["verdict"], STATUSES, str(Verdict.UNKNOWN))
     return Finding(
         module,
-        f"{item['name']} {item['target']}",
+        f"{_said(item['name'])} {_said(item['target'])}",
         verdict,
         _word(item.get("severity"), SEVERITIES, _COST.get(verdict, str(Severity.LOW))),
-        want=_text(item.get("expected")),
-        runtime=_text(item.get("found")),
-        path=_text(item.get("source")),
-        reason=_text(item.get("advice")),
+        want=agent_answer.text(item.get("expected")),
+        runtime=agent_answer.text(item.get("found")),
+        path=agent_answer.text(item.get("source")),
+        reason=agent_answer.text(item.get("advice")),
     )
 
 
 def _word(value: Any, known: tuple[str, ...], otherwise: str) -> str:
     """A word of a newer version is not taken for a success."""
-    return str(value) if str(value) in known else otherwise
+    return known[known.index(value)] if isinstance(value, str) and value in known else otherwise
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _said(value: Any) -> str:
+    return agent_answer.text(value) or ""
 
 
 def _list(value: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import printable
+from .. import agent_answer
 from ..campaign import limits
 from ..campaign.model import Link
 
@@ -72,7 +73,8 @@ def _text(value: Any) -> str:
 def node(name: str, raw: Mapping[str, Any]) -> Node:
     """raw: `probe` and `topology`, results of tasks; `rails_gbits`, `gpus` and `hostname` are what was given
     for the node, and win. Raises ValueError for one of these that is wrong."""
-    probe, topology = (raw.get(key) or {} for key in ("probe", "topology"))
+    probe = agent_answer.of_task("command", raw.get("probe"))
+    topology = agent_answer.of_task("look", raw.get("topology"))
     said = _probe(str(probe.get("stdout") or ""))
     given = [Rail("given", _positive(name, one)) for one in raw.get("rails_gbits") or ()]
     known = topology.get("topology") or {}

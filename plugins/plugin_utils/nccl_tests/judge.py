@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError, printable
+from .. import agent_answer
 from ..campaign import model
 from ..campaign.blame import Certainty, State
 from ..fleet_report.names import few
@@ -36,6 +37,10 @@ _FAILURE = re.compile(
 _LONGEST = 200
 #: Names in one reason
 _NAMED = 6
+
+
+#: Of a run, what its first node has answered
+_SAID = ("rc", "cmd", "stdout", "stderr", "msg")
 
 
 class About(NamedTuple):
@@ -197,15 +202,16 @@ def past(documents: Mapping[str, str]) -> Past:
 def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ran:
     """Without a verdict."""
     names = tuple(str(name) for name in raw["nodes"])
-    status = raw.get("rc") if isinstance(raw.get("rc"), int) else None
+    said = {name: raw[name] for name in _SAID if raw.get(name) is not None}
+    own = agent_answer.of_task("command", said)
+    status = own.get("rc")
     logs = {str(name): str(log or "") for name, log in (raw.get("logs") or {}).items()}
-    stdout, stderr = (str(raw.get(key) or "") for key in ("stdout", "stderr"))
-    command = printable(" ".join(str(word) for word in raw.get("cmd") or ()))
+    stdout, stderr = (own.get(key, "") for key in ("stdout", "stderr"))
+    words = own.get("cmd") or ()
+    command = words if isinstance(words, str) else " ".join(words)
     problem, reading = "", None
     try:
-        if status is not None and not any(
-            posixpath.dirname(str(raw["path"])) in str(word) for word in raw["cmd"]
-        ):
+        if status is not None and posixpath.dirname(str(raw["path"])) not in command:
             raise ValueError("what is known of its first node is of another run")
         reading = read.read(stdout, _content(raw.get("json")), str(raw["path"]))
         _complete(reading, [nodes[name] for name in names], about.gpus)
@@ -216,7 +222,7 @@ def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ra
     if status in _TIMED_OUT:
         reading, problem = None, f"it ran past {about.timeout} s"
     elif problem:
-        problem = printable("; ".join([problem, *_said(stdout, f"{stderr}\n{raw.get('msg') or ''}")]))
+        problem = printable("; ".join([problem, *_said(stdout, f"{stderr}\n{own.get('msg', '')}")]))
     # Without a result nothing was proven, and a log may still say why.
     moved = transport.judge(logs, names, about.network)
     return Ran(int(raw["number"]), names, status, command, reading, problem, (), moved, None, Verdict.UNKNOWN)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError
+from ..agent_answer import GREATEST
 
 #: Characters of one file. Times of each iteration and process are most of it: 20 iterations of 1,024
 #: processes at 31 sizes, in place and not, are 1.3 million numbers of some 12 characters.
@@ -164,7 +165,7 @@ def _text(fields: Mapping[str, Any], name: str) -> str:
 
 def _whole(fields: Mapping[str, Any], name: str) -> int:
     value = fields.get(name)
-    if not strict_json.is_of(value, int) or int(value or 0) < 0:
+    if not strict_json.is_of(value, int) or not 0 <= int(value or 0) <= GREATEST:
         raise ValueError(f"{name} is {strict_json.shown(value)}, and not a number from 0 on")
     return int(value or 0)
 
@@ -174,8 +175,8 @@ def _number(fields: Mapping[str, Any], name: str) -> float:
 
 
 def _amount(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not an amount from 0 on")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= GREATEST:
+        raise ValueError(f"{name} is {strict_json.shown(value)}, and not an amount from 0 to {GREATEST:g}")
     return float(value)
 
 
@@ -224,7 +225,7 @@ def _table(stdout: str) -> Reading:
         devices=tuple(devices),
         out_of_bounds=int(bounds[0][0]) or int(bounds[0][1] != "OK"),
         version=versions[0][0],
-        nccl=int(versions[0][1]),
+        nccl=int(_cell(versions[0][1])),
     )
 
 
@@ -233,7 +234,7 @@ def _line(line: str, columns: Sequence[str], places: Sequence[int]) -> Row:
     if len(words) != len(columns):
         raise ValueError(f"a row has {len(words)} of {len(columns)} columns: {_short(line)}")
     one, other = (_cells(words[place : place + 4]) for place in places)
-    return Row(int(words[0]), one, other)
+    return Row(int(_cell(words[0])), one, other)
 
 
 def _cells(words: Sequence[str]) -> Measure:
@@ -244,7 +245,7 @@ def _cells(words: Sequence[str]) -> Measure:
 def _cell(word: str) -> float:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", word):
         raise ValueError(f"the table has {_short(word)}, where a number belongs")
-    return float(word)
+    return _amount(float(word), "a number of the table")
 
 
 # -- does it agree with itself? -----------------------------------------------------------------------
@@ -278,6 +279,8 @@ def _consistent(found: Reading) -> None:
 
 
 def _plausible(size: int, measure: Measure, ranks: int) -> None:
+    if not size:
+        raise ValueError("a size is 0 bytes")
     if not measure.time:
         raise ValueError(f"{size} bytes took no time")
     algbw = size / measure.time / 1000

@@ -183,6 +183,8 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 
 def paragraphs(text: str) -> str:
     """As printable(), of a text whose line ends and tabs are meant."""
+    if text.isascii() and text.isprintable() and type(text) is str:
+        return text
     lines = (line.split("\t") for line in text.split("\n"))
     return "\n".join("\t".join(map(printable, parts)) for parts in lines)
 

@@ -44,7 +44,7 @@ def modules_run(monkeypatch: pytest.MonkeyPatch, action: Any) -> list[dict[str, 
     def execute(self: Any, **words: Any) -> dict[str, Any]:
         self._used_interpreter = None
         calls.append(words)
-        return {"changed": True, "settings": ["of the module"]}
+        return {"changed": True, "msg": "of the module"}
 
     monkeypatch.setattr(action.ActionModule, "_execute_module", execute)
     return calls

@@ -68,7 +68,7 @@ def test_a_revert_by_a_node_without_agent_is_that_of_the_module(
 ) -> None:
     """It is done with the Python that Ansible has found there, which a sent agent would not know."""
     asked = node(monkeypatch, "node_revert", MISSING)
-    assert asked.run()["settings"] == ["of the module"]
+    assert asked.run()["msg"] == "of the module"
     assert (asked.ways, len(ran)) == (["installed"], 1)
 
 

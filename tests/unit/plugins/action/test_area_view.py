@@ -78,7 +78,7 @@ def test_without_the_agent_the_module_is_run(
 ) -> None:
     found = node(monkeypatch, "thp", first, enabled="never")
 
-    assert found.run(inventory_hostname="n1")["settings"] == ["of the module"]
+    assert found.run(inventory_hostname="n1")["msg"] == "of the module"
     assert ran == [{"task_vars": {"inventory_hostname": "n1"}, "wrap_async": False}]
     assert found.ways == ["installed"], "none is sent for a module that has its own files"
 
@@ -129,7 +129,9 @@ def test_a_check_that_was_killed_is_made_by_the_module(
 
 
 def test_a_risk_is_confirmed_over_a_new_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    proof = answer(pending={"id": "abc", "left": 30}, undone={}, padding="x" * PADDING)
+    proof = answer(
+        pending={"id": "abc", "left": 30, "words": "it interrupts eth0"}, undone={}, padding="x" * PADDING
+    )
     made = answer(changed=True, areas={"nic": AREA}, confirm={"id": "abc", "seconds": 30})
     kept = answer(pending={}, undone={}, padding="")
     found = node(

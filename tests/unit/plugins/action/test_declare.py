@@ -332,7 +332,7 @@ def test_the_agent_confirms_whatever_python_ansible_would_use(
 ) -> None:
     """No module is run for it, as the node may have no Python that this ansible-core can use. first: what the
     node answers before the agent is sent along."""
-    proof = answer(pending={"id": "abc", "left": 37}, undone={}, padding="x" * PADDING)
+    proof = answer(pending={"id": "abc", "left": 37, "words": "eth0"}, undone={}, padding="x" * PADDING)
     kept = answer(pending={}, undone={}, padding="")
     made = [
         answer(risks="it interrupts eth0"),

@@ -122,7 +122,7 @@ class Node:
 
     def _change(self) -> dict[str, Any]:
         self.made = self.clock.now
-        answer = {"changed": True, "settings": ["the settings"]}
+        answer = {"changed": True, "running": ["a job"]}
         for item in self.module:
             if isinstance(item, Exception):
                 raise item
@@ -220,7 +220,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_a_change_of_another_interface_is_the_modules_own_affair(run: Run) -> None:
     run.node.arms = False
 
-    assert run() == {"changed": True, "settings": ["the settings"]}
+    assert run() == {"changed": True, "running": ["a job"]}
     assert run.node.calls == [(MODULE, run.task.args)]
     assert run.connection.resets == 0
 
@@ -272,7 +272,7 @@ def test_a_node_that_cannot_be_reached_is_unreachable_at_once(run: Run) -> None:
 def test_a_new_connection_with_a_large_answer_keeps_the_change(run: Run) -> None:
     result = run()
 
-    made = {"changed": True, "settings": ["the settings"], "confirm": {"id": ID, "seconds": 60}}
+    made = {"changed": True, "running": ["a job"], "confirm": {"id": ID, "seconds": 60}}
     assert result == {**made, "confirmed": True}
     assert run.node.calls[1:] == [
         (CONFIRM, {"id": "", "padding": PADDING}),

@@ -25,6 +25,9 @@ CHECK = {
 }  # fmt: skip
 
 
+SPEED = {"value": 9.5, "tool": "mbw", "reason": ""}
+
+
 def node(monkeypatch: pytest.MonkeyPatch, module: str, *answers: Done, **arguments: Any) -> Node:
     return Node(monkeypatch, node_preflight, *answers, module=module, **arguments)
 
@@ -62,7 +65,7 @@ def test_the_agent_looks_in_the_place_of_the_module(
         ("ib_subnet", {"subnet": {"switches": 4}}),
         ("campaign", {"ends": 1.5e9, "interfaces": ["eth0"]}),
         ("campaign", {"done": True, "answer": '{"slots":[{"gbits":1.5}]}', "problem": ""}),
-        ("memory_bandwidth", {"nodes": [{"node": 0, "copied": 9.5}]}),
+        ("memory_bandwidth", {"nodes": [{"node": 0, "copied": SPEED, "read": {**SPEED, "value": None}}]}),
         ("node_topology", {"topology": {"nics": [{"name": "eth0", "node": None}]}}),
         (
             "node_audit",
@@ -85,7 +88,7 @@ def test_without_an_answer_the_module_is_run(
 ) -> None:
     asked = node(monkeypatch, "node_topology", first)
 
-    assert asked.run(inventory_hostname="n1")["settings"] == ["of the module"]
+    assert asked.run(inventory_hostname="n1")["msg"] == "of the module"
     assert ran == [{"task_vars": {"inventory_hostname": "n1"}, "wrap_async": False}]
     assert asked.ways == ["installed"], "none is sent for a module that has its own files"
 

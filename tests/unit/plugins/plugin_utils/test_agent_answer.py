@@ -144,7 +144,7 @@ def test_a_value_of_another_type_is_named(name: str) -> None:
         ("declare", {"areas": {"web": AREA}}, "a name in areas must be a text like "),
         ("declare", {"areas": {"nic": {"changed": True}}}, "areas.nic.settings is missing"),
         ("declare", {"confirm": {"id": "x; reboot"}}, "confirm.id must be a text like [0-9a-f]{1,32}, got"),
-        ("declare", {"confirm": {"seconds": "1"}}, "confirm.seconds must be a number, got '1'"),
+        ("declare", {"confirm": {"id": "1", "seconds": "1"}}, "confirm.seconds must be a number, got '1'"),
         ("declare", {"changed": 1}, "changed must be true or false, got 1"),
         ("drift", {"summary": {"ok": -1}}, "summary.ok must be a number, got -1"),
         ("drift", {"settings": [{**SETTING, "status": "\x1b[2J"}]}, "settings[0].status must be a text"),

@@ -55,7 +55,8 @@ def test_no_nodes() -> None:
 def check(
     verdict: str, name: str = "time_wait", found: str = "7", advice: str = "", **more: str
 ) -> dict[str, Any]:
-    return {"name": name, "target": "node", "verdict": verdict, "found": found, "advice": advice, **more}
+    texts = {"name": name, "target": "node", "found": found, "advice": advice, "expected": "", "source": ""}
+    return {**texts, "verdict": verdict, **more}
 
 
 GOOD = {"checks": [check("pass")]}
@@ -95,8 +96,8 @@ def test_the_worst_of_each_and_of_all(
         ({}, "no result"),
         (None, "no result"),
         ({"checks": []}, "no result"),
-        ({"checks": [{"name": "time_wait"}]}, "no result"),
-        ({"checks": "all is well"}, "no result"),
+        ({"checks": [{"name": "time_wait"}]}, "the answer is not understood: checks[0].target is missing"),
+        ({"checks": "all is well"}, "the answer is not understood: checks must be a list, got 'all is well'"),
     ],
 )
 def test_a_node_without_a_result_fails_the_fleet_whatever_may_fail(result: Any, why: str) -> None:

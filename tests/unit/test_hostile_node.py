@@ -1,0 +1,116 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole plays in which some nodes answer what they like, as nodes without an agent: the Python of each
+node is a program that prints its answer."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+from typing import Any
+
+import yaml
+from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
+
+#: A title for the window, and a screen without what was printed before
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202e"
+
+CHECK = {
+    "name": "time_wait", "target": "node", "verdict": "pass", "expected": "", "found": "7", "source": "",
+    "advice": "",
+}  # fmt: skip
+
+
+def play(
+    folder: pathlib.Path, answers: dict[str, Any], playbook: str, *words: str, junk: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """answers: node → its answer, whatever it is asked. junk: after the answers of bad nodes."""
+    hosts = {}
+    for number, (name, answer) in enumerate(answers.items(), 1):
+        (folder / f"{name}.json").write_text(
+            json.dumps(answer) + (junk if name.startswith("bad") else ""), encoding="utf-8"
+        )
+        python = folder / name
+        python.write_text(f"#!/bin/sh\ncat {folder / name}.json\n", encoding="utf-8")
+        python.chmod(0o755)
+        hosts[name] = {
+            "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": str(python),
+            "ansible_remote_tmp": str(folder / f"tmp-{name}"), "campaign_addresses": [f"192.0.2.{number}"],
+        }  # fmt: skip
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"training": {"hosts": hosts}}), encoding="utf-8")
+    report = (
+        "-e",
+        f"mlnode_report_json={folder / 'fleet.json'}",
+        "-e",
+        f"mlnode_report_html={folder / 'page.html'}",
+    )
+    return ansible(
+        "ansible-playbook", "-i", str(folder / "hosts.yml"), f"playbooks/{playbook}", *report, *words
+    )
+
+
+def shown(done: subprocess.CompletedProcess[str]) -> str:
+    """Both streams, in which nothing commands a terminal."""
+    text = done.stdout + done.stderr
+    assert {char for char in text if not char.isprintable()} <= {"\n", "\t"}
+    return " ".join(text.split())
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"changed": False, "checks": True},
+    {"changed": False, "checks": [CHECK], "seconds": float("nan")},
+    {"changed": "\x1b[2J", "checks": [CHECK]},
+    {"changed": False, "checks": [{**CHECK, "found": [[{}]]}]},
+    {"changed": False, "failed": True, "msg": ESCAPES, "exception": ESCAPES},
+    {"failed": True, "msg": {"a": [ESCAPES]}, "exception": [ESCAPES], "warnings": {"a": ESCAPES}},
+    {"changed": False, "checks": [CHECK], "ansible_facts": {"preflight_fail_on": "never"}, "rc": "x"},
+]
+
+
+def test_a_preflight_judges_all_other_nodes(tmp_path: pathlib.Path) -> None:
+    good = {"changed": False, "checks": [CHECK], "failures": [], "summary": {"pass": 1}}
+    more = {"warnings": [ESCAPES], "deprecations": [{"msg": ESCAPES, "version": "9"}]}
+    bad = {f"bad{number}": {**more, **answer} for number, answer in enumerate(HOSTILE)}
+
+    done = play(tmp_path, {"a": good, **bad, "c": good}, "preflight.yml", junk=f"\n{ESCAPES}\n")
+
+    said = shown(done)
+    assert done.returncode == 2, said
+    assert f"unknown: {2 + len(bad)} nodes: {len(bad)} unknown, 2 pass" in said
+    report = json.loads((tmp_path / "fleet.json").read_text(encoding="utf-8"))
+    states = {host["name"]: host["state"] for host in report["hosts"]}
+    assert {name for name, state in states.items() if state == "ok"} == {"a", "c"}
+    assert {*states} == {"a", "c", *bad}
+    for name in ("fleet.json", "page.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert {char for char in text if not char.isprintable()} <= {"\n", "\t"}
+
+
+#: In the place of what a node has measured
+WRONG: list[Any] = [True, "{", json.dumps({"slots": [[]]}), json.dumps({"rails": ESCAPES})]
+
+
+def test_a_campaign_judges_all_other_nodes(tmp_path: pathlib.Path) -> None:
+    def of(value: Any) -> dict[str, Any]:
+        told = {"changed": True, "ends": 1.0, "done": True, "problem": "", "warnings": [ESCAPES]}
+        return {**told, "answer": value}
+
+    way = {"forward_gbits": 9.0, "backward_gbits": 9.0, "hole": 0.9, "reason": ""}
+    slots = [{"round": number, "rail": 0, **way} for number in range(5)]
+    good = json.dumps({"rails": [], "served": [], "slots": slots, "kernel": "6.12"})
+    bad = {f"bad{number}": of(answer) for number, answer in enumerate(WRONG)}
+    given = ("duration=1", "lead=0", "second_look=false", "rounds=0", f"results={tmp_path}/results")
+    words = [word for one in given for word in ("-e", f"campaign_{one}")]
+
+    done = play(tmp_path, {"a": of(good), **bad, "c": of(good)}, "campaign.yml", *words)
+
+    said = shown(done)
+    assert done.returncode == 2, said
+    [path] = (tmp_path / "results").glob("*.json")
+    document = json.loads(path.read_text(encoding="utf-8"))
+    nodes = {node["name"]: node for node in document["nodes"]}
+    assert {*nodes} == {"a", "c", *bad}
+    assert all(nodes[name]["reason"] for name in bad), document
+    [pair] = [one for one in document["pairs"] if {end["node"] for end in one["ends"]} == {"a", "c"}]
+    assert pair["gbits"] == 9.0

@@ -41,8 +41,8 @@ def of_nodes(made: Fleet, folder: pathlib.Path, rounds: int, say: Callable[[str]
     made.variables = {name: {"campaign_addresses": own} for name, own in addresses.items()}
     measured = {
         "ping": functools.partial(made.sample, count, PLAYS["ping"]),
-        # What a container lacks is unknown, and no failure.
-        "preflight": functools.partial(made.sample, count, (PREFLIGHT,)),
+        # What a container lacks is unknown, which ends no benchmark.
+        "preflight": functools.partial(made.sample, count, (PREFLIGHT, "-e", "preflight_fail_on=fail")),
     }
     made.sample(count, PLAYS["ping"])  # the first one opens the connections
     figures = measure.document(measure.interleaved(rounds, measured, say))

@@ -173,7 +173,7 @@ class CallbackModule(CallbackBase):
         self._take(result, troubled=True).unreachable = _message(_answer(result))
 
     def _is_of_others(self, host: Any) -> bool:
-        """True if a verdict on the fleet has its reason in another host, which has reported it or is silent."""
+        """True if a verdict on the fleet has its reason in another host, reported or silent."""
         others = [one for one in self._fleet.hosts.values() if one is not host]
         missing = any(target.get_name() not in self._fleet.hosts for target in self._targets)
         return missing or any(one.bad or one.errors or one.failures or one.unreachable for one in others)

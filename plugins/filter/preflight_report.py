@@ -25,9 +25,10 @@ options:
   fail_on:
     description:
       - For which verdicts RV(_value.success) is false, as O(mlnode.tuning.node_preflight#module:fail_on).
+        A node without a result makes it false, whatever this is.
     type: str
     choices: [fail, unknown, warn, never]
-    default: fail
+    default: unknown
 seealso:
   - module: mlnode.tuning.node_preflight
 """
@@ -72,7 +73,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import preflight
 
 
-def preflight_report(results: Any, fail_on: str = "fail") -> dict[str, Any]:
+def preflight_report(results: Any, fail_on: str = "unknown") -> dict[str, Any]:
     if not isinstance(results, Mapping):
         raise AnsibleFilterError(
             "preflight_report: the input must be a dictionary with a result for each node"

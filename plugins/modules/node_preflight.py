@@ -51,7 +51,7 @@ options:
     type: dict
     default: {}
 extends_documentation_fragment:
-  - mlnode.tuning.fail_on.fail
+  - mlnode.tuning.fail_on.unknown
   - mlnode.tuning.declaration.attributes
 notes:
   - Needs C(ip) of iproute2 and C(ping) of iputils on the node. Drift needs the agent, which M(mlnode.tuning.declare)

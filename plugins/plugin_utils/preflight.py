@@ -71,7 +71,7 @@ class Report(NamedTuple):
     table: list[str]
 
 
-def report(results: Mapping[str, Any], fail_on: str = "fail") -> Report:
+def report(results: Mapping[str, Any], fail_on: str = "unknown") -> Report:
     """results: name → result of node_preflight, or what came instead of one. Raises ValueError."""
     if fail_on not in FAIL_ON:
         raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")

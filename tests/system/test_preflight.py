@@ -68,9 +68,9 @@ def net() -> Iterator[Net]:
         made.remove()
 
 
-def rows(done: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
+def rows(done: subprocess.CompletedProcess[str], of: int = 3) -> dict[str, tuple[str, str]]:
     """Check → its verdict and its nodes, as the table has them."""
-    pattern = r"^ +(fail|unknown|warn|skip) +(\S+) +(\d of 3: \S+(?:, \S+)*)  "
+    pattern = rf"^ +(fail|unknown|warn|skip) +(\S+) +(\d of {of}: \S+(?:, \S+)*)  "
     return {name: (verdict, nodes) for verdict, name, nodes in re.findall(pattern, done.stdout, re.MULTILINE)}
 
 
@@ -110,6 +110,9 @@ def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
     net.ip("switch", "link set node03 mtu 9000")
     done = net.preflight(tmp_path, "node01", "node02")
 
-    assert done.returncode == 0, done.stdout + done.stderr
+    # Where this machine is a container, not all of its processes can be looked into, which is unknown.
+    unknown = any(verdict == "unknown" for verdict, _nodes in rows(done, 2).values())
+    assert done.returncode == (2 if unknown else 0), done.stdout + done.stderr
+    assert not any(verdict == "fail" for verdict, _nodes in rows(done, 2).values())
     assert "nic_drops" not in done.stdout
     assert "path_mtu_9000" not in done.stdout

@@ -114,7 +114,10 @@ def subnet(**verdicts: str) -> Any:
     return {
         "checks": [
             {
-                **{"name": name, "target": "subnet", "verdict": verdict, "found": f"{name} is {verdict}"},
+                "name": name,
+                "target": "subnet",
+                "verdict": verdict,
+                "found": f"{name} is {verdict}",
                 **dict.fromkeys(("expected", "source", "advice"), ""),
             }
             for name, verdict in verdicts.items()

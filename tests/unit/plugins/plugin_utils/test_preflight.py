@@ -106,6 +106,12 @@ def test_a_node_without_a_result_fails_the_fleet_whatever_may_fail(result: Any, 
     assert f"1 of 2: b  {why}" in found.table[1]
 
 
+def test_what_is_unknown_is_no_success_unless_it_is_accepted() -> None:
+    results = {name: {"checks": [check("pass"), check("unknown")]} for name in "abc"}
+    assert not preflight_report.preflight_report(results)["success"]
+    assert preflight_report.preflight_report(results, "fail")["success"]
+
+
 def test_a_fleet_without_nodes_is_no_success() -> None:
     found = preflight.report({})
     assert (found.verdict, found.success) == ("unknown", False)

@@ -32,7 +32,7 @@ OPTIONS: Table = {
     "tcp_port": Option("int", default=18590),
     "sent": Option("float"),
     "expect": Option("dict", default={}),
-    **end.fail_on("fail"),
+    **end.fail_on("unknown"),
 }
 
 #: For all of it, in seconds. Ansible starts the module, and Python compiles it, in another one.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -35,17 +36,25 @@ class ActionModule(ActionBase):
         # A task sends its arguments along with its result, and a document has many megabytes.
         self._task.args = {name: one for name, one in self._task.args.items() if name != "document"}
         given = checked.validated_parameters
-        wrong = [*checked.error_messages]
-        if not wrong and not _NAME.fullmatch(given["name"]):
-            wrong = [f"name: must be letters, digits, '-', '_' and '.', got {given['name']!a}"]
+        wrong = checked.error_messages or _wrong(given)
         if wrong:
             raise AnsibleActionFail(f"write_result: {'; '.join(wrong)}")
         folder, file = pathlib.Path(given["folder"]), f"{given['name']}.json"
-        if not self._task.check_mode:
-            try:
+        try:
+            if given["state"] == "absent":
+                if not self._task.check_mode:
+                    (folder / file).unlink(missing_ok=True)
+                return {**result, "changed": False, "folder": str(folder)}
+            if not self._task.check_mode:
                 files.write(folder / file, [given["document"].rstrip("\n"), "\n"])
-            except OSError as error:
-                raise AnsibleActionFail(
-                    f"write_result: cannot write {folder / file}: {error.strerror}"
-                ) from error
+        except OSError as error:
+            raise AnsibleActionFail(
+                f"write_result: cannot write or remove {folder / file}: {error.strerror}"
+            ) from error
         return {**result, "changed": False, "folder": str(folder), "file": file}
+
+
+def _wrong(given: Mapping[str, Any]) -> list[str]:
+    if not _NAME.fullmatch(given["name"]):
+        return [f"name: must be letters, digits, '-', '_' and '.', got {given['name']!a}"]
+    return ["document: is required"] if given["state"] == "present" and given["document"] is None else []

@@ -151,7 +151,8 @@ class CallbackModule(CallbackBase):
         self._take(result)
         if _action(result) == _WRITER and not result.task_fields.get("check_mode"):
             answer = _answer(result)
-            self._add(pathlib.Path(answer["folder"]) / answer["file"])
+            if "file" in answer:
+                self._add(pathlib.Path(answer["folder"]) / answer["file"])
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         answer = _answer(result)

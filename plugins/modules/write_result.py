@@ -11,16 +11,17 @@ module: write_result
 short_description: Write a result of a fleet into a folder of the controller
 version_added: 0.1.0
 description:
-  - Writes one document as a JSON file on the controller. No node is reached. The file is written whole or not at all.
+  - Writes or removes one JSON file on the controller. No node is reached. The file is written whole or not at all.
   - The callback P(mlnode.tuning.fleet_report#callback) adds the results of campaigns that this writes to its report.
     It reads no path that another task names, as the answer of a node could be that task's result.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
   document:
-    description: The document as JSON, such as RV(mlnode.tuning.campaign_report#filter:_value.document).
+    description:
+      - The document as JSON, such as RV(mlnode.tuning.campaign_report#filter:_value.document). Required for
+        O(state=present).
     type: str
-    required: true
   folder:
     description: The folder on the controller. It is created if it is missing.
     type: path
@@ -29,6 +30,11 @@ options:
     description: The name of the file without C(.json), from letters, digits, C(-), C(_) and C(.).
     type: str
     required: true
+  state:
+    description: V(absent) removes the file, if there is one.
+    type: str
+    choices: [present, absent]
+    default: present
 attributes:
   action:
     support: full
@@ -63,7 +69,7 @@ folder:
   sample: campaigns
 file:
   description: The name of the file in it.
-  returned: success
+  returned: success, unless it is removed
   type: str
   sample: 20261107-030000.json
 """

@@ -9,6 +9,7 @@ import math
 import random
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import plan as circle
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.interval import Effect
 from ansible_collections.mlnode.tuning.tests.simulation.fleet import Fleet
@@ -49,6 +50,28 @@ def test_no_effect_is_seldom_taken_for_one() -> None:
     found = [measured(0.0, seed) for seed in SEEDS]
 
     assert sum(one.is_certain for one in found) <= 0.05 * len(found)
+
+
+@pytest.mark.parametrize(("nodes", "rounds"), [(3, 2), (3, 3), (5, 2), (8, 2)])
+def test_pairs_that_share_nodes_prove_no_more_than_they_do(nodes: int, rounds: int) -> None:
+    """All noise is in the nodes, which is the worst for pairs of the same ones. Without a wider interval the
+    truth was held in 83 to 91 of 100 cases."""
+    plan = circle.of(nodes, rounds)
+    met = [pair for number in range(rounds) for pair in plan.pairs(number)]
+    pairs = {f"{one} {other}": (str(one), str(other)) for one, other in met}
+    held = 0
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        noise = {str(node): [chance.gauss(0, 0.01) for _phase in interval.ORDER] for node in range(nodes)}
+        series = {
+            name: [math.exp(one + other) for one, other in zip(*(noise[node] for node in ends))]
+            for name, ends in pairs.items()
+        }
+        found = interval.of(series, pairs)
+        assert found is not None
+        held += found.low <= 0 <= found.high
+
+    assert held >= 0.93 * len(SEEDS)
 
 
 @pytest.mark.parametrize("effect", [-0.05, 0.01])

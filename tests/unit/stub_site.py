@@ -79,7 +79,7 @@ class Site:
             (collection / name).symlink_to(ROOT / name)
         for kind in ("plugin_utils", "action", "modules"):
             (collection / "plugins" / kind).mkdir(exist_ok=True)
-            for path in (ROOT / "plugins" / kind).glob("*.py"):
+            for path in (ROOT / "plugins" / kind).glob("[!_]*"):
                 (collection / "plugins" / kind / path.name).symlink_to(path)
         call = utils / "agent_call.py"
         real = call.read_text(encoding="utf-8")

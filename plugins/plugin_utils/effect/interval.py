@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,6 +25,10 @@ _T = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 )  # fmt: skip
+
+#: Part of the variance that the differences of two pairs with a node in common share, where all of it is in
+#: the nodes: the difference of a pair is then the sum of two equal parts, of which one is the same
+_SHARED = 0.5
 
 #: Measurements in their order, four for each block; None where there is none
 Series = Sequence["float | None"]
@@ -64,14 +69,14 @@ def _difference(block: Series) -> float | None:
     return statistics.fmean(parts["B"]) - statistics.fmean(parts["A"])
 
 
-def of(pairs: Mapping[str, Series]) -> Effect | None:
+def of(pairs: Mapping[str, Series], nodes: Mapping[str, Sequence[str]] | None = None) -> Effect | None:
     """Of all pairs together, whose measurements were taken at the same times; None with fewer than two
-    differences.
+    differences. nodes: the two of a pair, where a node may be in several pairs.
 
     Neither the differences of one pair in several blocks nor those of several pairs in one block are
     independent: pairs differ in how much a change does to them, and a disturbance of a block meets all pairs.
     So one difference is a pair's mean over its blocks or, where there are more blocks than pairs, a block's
-    mean over the pairs.
+    mean over the pairs. Pairs that share nodes prove less than as many others: the interval is wider then.
     """
     table = [differences(series) for series in pairs.values()]
     unit = "pair"
@@ -79,13 +84,25 @@ def of(pairs: Mapping[str, Series]) -> Effect | None:
         table, unit = [[*column] for column in zip(*table)], "block"
     known = [[one for one in row if one is not None] for row in table]
     means = [statistics.fmean(row) for row in known if row]
+    measured = [(nodes or {}).get(name, ()) for name, row in zip(pairs, known) if row]
     if len(means) < 2:
         return None
     middle = statistics.fmean(means)
     degrees = len(means) - 1
     half = _T[min(degrees, len(_T)) - 1] * statistics.stdev(means, middle) / math.sqrt(len(means))
+    half *= _wider(measured) if unit == "pair" else 1.0
     value, low, high = (math.expm1(one) for one in (middle, middle - half, middle + half))
     return Effect(value, low, high, len(means), unit)
+
+
+def _wider(pairs: Sequence[Sequence[str]]) -> float:
+    """By how much the standard error of a mean is larger than that of as many independent differences of the
+    same spread, if pairs with a node in common share as much as they can."""
+    number = len(pairs)
+    # Two pairs of a node share it, as many as its pairs make two of.
+    common = sum(count * (count - 1) / 2 for count in Counter(node for one in pairs for node in one).values())
+    part = _SHARED * min(1.0, common / (number * (number - 1) / 2))
+    return math.sqrt((1 + (number - 1) * part) / (1 - part))
 
 
 def words(effect: Effect | None) -> str:

@@ -44,12 +44,13 @@ RANDOM = Figure("memory", "random read of memory", "ns", "less")
 
 
 class Reading(NamedTuple):
-    """Of one pair in one phase; None where there is none, and reason then has why."""
+    """Of one pair in one phase; None where there is none, and reason then has why. nodes: its two."""
 
     value: float | None
     reason: str = ""
     tool: str = ""
     cpu_bound: bool = False
+    nodes: tuple[str, ...] = ()
 
 
 #: Pair → its readings, one for each phase
@@ -99,7 +100,7 @@ def _tcp(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[tuple[Fi
         rail = f" rail {sample.rail}" if len(plan["nodes"][sample.nodes[0]]["addresses"]) > 1 else ""
         one = sample.reading
         found[f"{' - '.join(sample.nodes)}{rail}"] = Reading(
-            _both(one), one.reason, "iperf3", cpu_bound=one.cpu_bound
+            _both(one), one.reason, "iperf3", cpu_bound=one.cpu_bound, nodes=sample.nodes
         )
     yield TCP, found
 
@@ -136,7 +137,7 @@ def _result(figure: Figure, pairs: Pairs, phases: int) -> dict[str, Any]:
     # A pair that is not in all phases cannot be put in their order.
     whole = {name: readings for name, readings in pairs.items() if len(readings) == phases}
     series = {name: [one.value for one in readings] for name, readings in whole.items()}
-    effect = interval.of(series)
+    effect = interval.of(series, {name: readings[0].nodes for name, readings in whole.items()})
     return {
         **figure._asdict(),
         "tools": sorted({one.tool for readings in pairs.values() for one in readings if one.value}),

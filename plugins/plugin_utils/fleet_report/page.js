@@ -739,8 +739,8 @@
       const button = make("button");
       button.type = "button";
       button.append(make("span", `dot ${severities[severity]}`),
-        `${number(count)} of ${number(of)} differ${count === 1 ? "s" : ""} in ${shown(key)}${rest ? ` and ${number(rest)} more` : ""}`);
-      button.title = [`${severities[severity]}: show only these`, shown(texts[why])].filter(Boolean).join("\n");
+        `${number(count)} of ${number(hosts.length)} differ${count === 1 ? "s" : ""} in ${shown(key)}${rest ? ` and ${number(rest)} more` : ""}`);
+      button.title = [`${severities[severity]}: show only these`, of < hosts.length ? `${number(of)} of ${number(hosts.length)} hosts report it` : "", shown(texts[why])].filter(Boolean).join("\n");
       button.addEventListener("click", () => { find(rest ? texts[why] : key, true); read(); });
       return button;
     });

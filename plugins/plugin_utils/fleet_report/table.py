@@ -35,7 +35,9 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
         report += _counts(fleet, width)
     if {*fleet.states()} - {"ok", "not checked"}:
         report += ["", *_hosts(fleet.ranked(), width)]
-    report += _part("Differences", [difference(items) for items in causes(fleet.outliers())], width)
+    looked = sum(bool(host.findings or host.unnamed) for host in hosts)
+    different = [difference(items, len(hosts), looked) for items in causes(fleet.outliers())]
+    report += _part("Differences", different, width)
     for state in ("unreachable", "failed"):
         report += _part(state.capitalize(), [[line] for line in _troubles(fleet.ranked(), state)], width)
     for state in ("never answered", "not checked"):
@@ -70,28 +72,31 @@ def merged(fleet: Fleet) -> list[str]:
     ]
 
 
-def difference(items: Sequence[Outlier]) -> list[str]:
+def difference(items: Sequence[Outlier], total: int, looked: int) -> list[str]:
     """Such as `3 of 512 differ in thp.enabled (high, drifted): gpu017, gpu101, gpu440`; the cause, and all
-    that has it on the same hosts."""
+    that has it on the same hosts. total: number of all hosts. looked: of those that reported anything; a
+    host that did not has a line elsewhere."""
     first, *others = items
     number = len(first.hosts)
     statuses = {status for item in items for status in item.statuses}
     why = ", ".join([first.severity, *(status for status in BAD if status in statuses)])
     what = f"{first.key} and {len(others)} more" if others else first.key
-    of = f"all {number}" if number == first.of else f"{number} of {first.of}"
+    of = f"all {number}" if number == total else f"{number} of {total}"
+    silent = looked - first.of
+    rest = f"; {silent} report{'s' if silent == 1 else ''} nothing about it" if silent > 0 else ""
     differ = "differs" if number == 1 else "differ"
-    lone = first.of == 1
+    lone = total == 1
     lines = (
         [f"{what} differ{'' if others else 's'} ({why})"]
         if lone
-        else [f"{of} {differ} in {what} ({why}): {few(first.hosts, _NAMES)}"]
+        else [f"{of} {differ} in {what} ({why}): {few(first.hosts, _NAMES)}{rest}"]
     )
     if first.why:
         lines.append(" ".join(first.why.split()))
     if others:
         keys = [item.key for item in others]
-        rest = len(keys) - _NAMES
-        lines.append(f"also {', '.join(keys[:_NAMES])}{f' and {rest} more' if rest > 0 else ''}")
+        more = len(keys) - _NAMES
+        lines.append(f"also {', '.join(keys[:_NAMES])}{f' and {more} more' if more > 0 else ''}")
     return lines
 
 

@@ -21,8 +21,10 @@ def test_the_whole_table() -> None:
         "1      ok           -      ok      -           gpu001",
         "",
         "Differences",
-        "  1 of 2 differs in vm.swappiness (high, drifted): gpu002",
-        "  rate mlx5_0/1 differs (high, fail)",
+        "  1 of 6 differs in vm.swappiness (high, drifted): gpu002; 1 reports nothing",
+        "    about it",
+        "  1 of 6 differs in rate mlx5_0/1 (high, fail): gpu003; 2 report nothing about",
+        "    it",
         "    look at the cable",
         "",
         "Unreachable",
@@ -113,3 +115,28 @@ def test_exceptions_without_use_are_told() -> None:
         "Exceptions without use",
         "  net.* (until 2027-01-31): old driver: nothing on any host needs it",
     ]
+
+
+@pytest.mark.parametrize(
+    ("differing", "alike", "others", "lost", "expected"),
+    [
+        (3, 0, 0, 0, "all 3 differ in vm.swappiness (high, drifted): n[1:3]"),
+        # One that could not be asked is of the fleet, and named in a part of its own.
+        (2, 0, 0, 1, "2 of 3 differ in vm.swappiness (high, drifted): n1, n2"),
+        (2, 0, 1, 0, "2 of 3 differ in vm.swappiness (high, drifted): n1, n2; 1 reports nothing about it"),
+        (1, 2, 2, 1, "1 of 6 differs in vm.swappiness (high, drifted): n1; 2 report nothing about it"),
+        (1, 0, 1, 0, "1 of 2 differs in vm.swappiness (high, drifted): n1; 1 reports nothing about it"),
+    ],
+)
+def test_a_difference_says_how_many_of_all_hosts(
+    differing: int, alike: int, others: int, lost: int, expected: str
+) -> None:
+    fleet = fleets.empty()
+    settings = [fleets.drifted(reason="")] * differing + [fleets.setting()] * alike
+    settings += [fleets.setting("vm.b")] * others
+    for number, one in enumerate(settings, 1):
+        fleet.take(fleet.host(f"n{number}"), {"settings": [one]}, "node_drift")
+    for number in range(lost):
+        fleet.host(f"gone{number}").unreachable = "timed out"
+
+    assert f"  {expected}" in lines(fleet, None)

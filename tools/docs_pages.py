@@ -31,7 +31,7 @@ LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^()#\s]*)(#[^()\s]*)?(?=\))")
 #: The beginning of a link into the repository's own site, behind its address
 OWN = r"/(?:blob|raw|tree)/main/"
 #: The documentation of these is in their own files.
-PLUGIN = re.compile(r"plugins/(module|callback|filter)s?/(\w+)\.py")
+PLUGIN = re.compile(r"plugins/(module|callback|filter|lookup)s?/(\w+)\.py")
 #: A section of the index, and the page that an item of its list begins with
 SECTION = re.compile(r"^## (.+)\n(?:(?!## ).*\n)*", re.MULTILINE)
 #: An item for all pages of a folder

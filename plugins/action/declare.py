@@ -9,10 +9,12 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible import context
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     agent_source,
     areas,
+    asked,
     options_of,
     profile,
     rollout,
@@ -49,7 +51,7 @@ class ActionModule(AreaView):
         checked = ArgumentSpecValidator(_SPEC).validate({**self._task.args, **self._of_role(variables)})
         given = checked.validated_parameters
         wrong = self._wrong_variables(variables) or [f"declare: {fault}" for fault in checked.error_messages]
-        wrong = wrong or _wrong(given)
+        wrong = wrong or _wrong(given) or self._misspelt_tags(variables)
         if wrong:
             return {**result, "failed": True, "msg": "; ".join(wrong)}
         result["layers"] = given["layers"]
@@ -108,6 +110,12 @@ class ActionModule(AreaView):
         parents = variables.get("ansible_parent_role_names") or ()
         return inventory.mistaken(role, variables, template, parents) or inventory.refused(
             role, variables, template
+        )
+
+    def _misspelt_tags(self, variables: Mapping[str, Any]) -> list[str]:
+        run, skip = (variables.get(name) or () for name in ("ansible_run_tags", "ansible_skip_tags"))
+        return asked.misspelt_tags(
+            run, skip, context.CLIARGS.get("args") or (), self._loader, self._task.tags
         )
 
     def _options(

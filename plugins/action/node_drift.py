@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, options_of, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, areas, options_of, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
 
@@ -45,7 +45,12 @@ class ActionModule(AgentAction):
         wrong = checked.error_messages or _wrong(declarations, task_vars or {}, self._templar.template)
         if wrong:
             return {**result, "failed": True, "msg": f"node_drift: {'; '.join(wrong)}"}
+        chosen = self._areas(task_vars or {})
+        if not chosen:
+            return {**result, "skipped": True, "skip_reason": "no area has one of these tags"}
         options = dict(checked.validated_parameters)
+        if chosen != [*areas.AREAS]:
+            options["selected"] = chosen
         interpreter = options.pop("interpreter")
         options["host"] = str((task_vars or {}).get("inventory_hostname", ""))
         options["declarations"] = expected = {
@@ -68,6 +73,11 @@ def _asked_for(answer: Mapping[str, Any], ignore: Sequence[Mapping[str, Any]]) -
     asked = [tuple(str(one[name]) for name in _EXCEPTION) for one in ignore]
     told = answer["exceptions"]
     return {"exceptions": [one for one in told if tuple(one[name] for name in _EXCEPTION) in asked]}
+
+    def _areas(self, variables: Mapping[str, Any]) -> list[str]:
+        """Those that tags choose for a task with the tag `always`; any other was chosen by Ansible."""
+        run, skip = (variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
+        return areas.selected(run if "always" in self._task.tags else None, skip, self._task.tags)
 
 
 def _wrong(

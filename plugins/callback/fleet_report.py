@@ -104,6 +104,9 @@ _WRITER = "mlnode.tuning.write_result"
 #: What reads them
 _READERS = "ansible_collections.mlnode.tuning.plugins.plugin_utils.results"
 
+#: Variable that inventory_check.yml shows: hosts in no group of nodes
+_LEFT_ALONE = "mlnode_left_alone"
+
 #: Option → the module with its lines(), imported where it is asked for
 _FILES = {"json": "document", "junit": "junit", "html": "page"}
 
@@ -153,6 +156,9 @@ class CallbackModule(CallbackBase):
             answer = _answer(result)
             if "file" in answer:
                 self._add(pathlib.Path(answer["folder"]) / answer["file"])
+        left = _answer(result).get(_LEFT_ALONE) if _action(result) == "ansible.builtin.debug" else None
+        if isinstance(left, Mapping):
+            self._fleet.left_alone.update((str(host), str(groups)) for host, groups in left.items())
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         answer = _answer(result)

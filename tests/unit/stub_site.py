@@ -73,7 +73,7 @@ class Site:
         utils.mkdir(parents=True)
         #: Of ansible.cfg, section [defaults]
         self.settings = {"forks": "8"}
-        plugins = ("doc_fragments", "filter", "module_utils")
+        plugins = ("doc_fragments", "filter", "lookup", "module_utils")
         folders = ("meta", "observability", "playbooks", "roles")
         for name in ("galaxy.yml", *folders, *(f"plugins/{one}" for one in plugins)):
             (collection / name).symlink_to(ROOT / name)

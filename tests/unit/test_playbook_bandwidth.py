@@ -50,7 +50,7 @@ def standin(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The collection with the stand-in in the place of the action that has the module run."""
     collection = tmp_path / "collections/ansible_collections/mlnode/tuning"
     (collection / "plugins/action").mkdir(parents=True)
-    folders = ("callback", "doc_fragments", "filter", "module_utils", "modules", "plugin_utils")
+    folders = ("callback", "doc_fragments", "filter", "lookup", "module_utils", "modules", "plugin_utils")
     for name in ("galaxy.yml", "meta", *(f"plugins/{one}" for one in folders)):
         (collection / name).symlink_to(ROOT / name)
     (collection / "plugins/action/node_preflight.py").write_text(_STANDIN, encoding="utf-8")
@@ -111,7 +111,7 @@ def test_in_check_mode_nothing_is_measured(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        ({"a": {}}, "The group `fabric` has no two hosts in this inventory"),
+        ({"a": {}}, "The group `fabric` has 1 host in this inventory, expected 2 or more."),
         (
             {"a": {}, "b": {"rdma_bandwidth_devices": [DEVICE, DEVICE]}},
             "as many entries in rdma_bandwidth_devices",

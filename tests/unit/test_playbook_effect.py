@@ -16,7 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
-        (["a"], "has 1 hosts in this inventory, of which tcp is to be measured 1 times"),
+        (["a"], "has 1 host in this inventory, expected 2 or more."),
         (["a", "b"], "One pair in one block is one difference"),
     ],
     ids=["one node", "one difference"],
@@ -105,7 +105,7 @@ def test_a_limit_of_one_node_is_named(tmp_path: pathlib.Path) -> None:
     status, said = site(tmp_path, "ab", "declared").play("--limit", "a", playbook="playbooks/effect.yml")
 
     assert status == 2
-    assert "this run has a alone" in " ".join(said.split())
+    assert "--limit a leaves a alone, expected 2 nodes or more" in " ".join(said.split())
 
 
 @pytest.mark.parametrize("measures", [True, False], ids=["measured again", "put back"])

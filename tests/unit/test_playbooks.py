@@ -30,7 +30,7 @@ from mlnode.model import schema
 
 #: Whatever tags are named: areas are chosen inside of the call
 ALWAYS = {
-    "Stop if there is no node to work on": 1,
+    "Stop if a part of the run would look at nothing": 1,
     "Stop where too many nodes are lost": 2 * len(PROFILES),
     "Declare the node": len(NODES),
     "Declare the RDMA fabric": 1,
@@ -160,7 +160,7 @@ def test_the_groups_to_revert_have_names_of_their_own(fleet: str, words: list[st
 
 
 def test_a_host_of_no_group_that_does_not_answer_is_named_and_no_drift(fleet: str) -> None:
-    done = ansible("ansible-playbook", "playbooks/drift.yml", "-i", fleet, "--limit", "dead")
+    done = ansible("ansible-playbook", "playbooks/drift.yml", "-i", fleet, "--limit", "d*d")
 
     assert done.returncode == 0, done.stdout
     assert re.search(
@@ -168,11 +168,21 @@ def test_a_host_of_no_group_that_does_not_answer_is_named_and_no_drift(fleet: st
     )
 
 
+def test_a_host_that_is_asked_for_by_name_has_to_answer(fleet: str) -> None:
+    done = ansible("ansible-playbook", "playbooks/drift.yml", "-i", fleet, "--limit", "dead,")
+
+    assert done.returncode != 0, done.stdout
+    assert "Not compared: dead" in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("groups", "said"),
     [
         ({"inference": ["one"]}, ""),
-        ({"infrence": ["one"], "login": ["two"]}, "Its own groups: infrence, login."),
+        (
+            {"infrence": ["one"], "login": ["two"]},
+            "not known here; did you mean `inference`?",
+        ),
         ({"training": [], "inference": []}, "Its own groups: inference, training."),
         ({}, "Its own groups: none."),
     ],

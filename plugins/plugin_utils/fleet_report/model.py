@@ -205,6 +205,8 @@ class Fleet:
     #: Of a fleet that several reports are about
     merged: list[Part] = field(default_factory=list)
     campaigns: list[Pairs] = field(default_factory=list)
+    #: Host of the inventory that is in no group of nodes \N{RIGHTWARDS ARROW} its groups
+    left_alone: dict[str, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict, repr=False)
     _known: dict[Finding, Finding] = field(default_factory=dict, repr=False)
 

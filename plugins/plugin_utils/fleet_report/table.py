@@ -43,6 +43,7 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     for state in ("never answered", "not checked"):
         names = [host.name for host in hosts if host.state == state]
         report += _part(state.capitalize(), [[few(names, _NAMES)]] if names else [], width)
+    report += _part("In no group known here, and left alone", _left_alone(fleet), width)
     report += _part("Merged", [[line] for line in merged(fleet)], width)
     unused = [
         [f"{waiver.key} (until {waiver.until}): {waiver.reason}: nothing on any host needs it"]
@@ -60,6 +61,14 @@ def headline(fleet: Fleet) -> str:
     mode = " (check mode)" if fleet.check_mode else ""
     number = len(fleet.hosts)
     return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {counts or 'none'}")
+
+
+def _left_alone(fleet: Fleet) -> list[list[str]]:
+    """A line for each group of them."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(fleet.left_alone, key=natural):
+        alike.setdefault(fleet.left_alone[name], []).append(name)
+    return [[f"{few(names, _NAMES)} ({groups})"] for groups, names in alike.items()]
 
 
 def merged(fleet: Fleet) -> list[str]:

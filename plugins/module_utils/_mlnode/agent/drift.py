@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from ..engine import declared, digests
 from ..engine.kind import Spec
@@ -23,8 +23,8 @@ _KEYS = 4
 
 def _check_options(params: Mapping[str, Any]) -> None:
     """Raises ValueError for what the module drift would not have accepted."""
-    kinds = {"fail_at": str, "ignore": list, "declarations": dict}
-    _fail_at, ignored, declarations = strict_json.typed(params, kinds)
+    kinds = {"fail_at": str, "ignore": list, "declarations": dict, "selected": list}
+    _fail_at, ignored, declarations, _selected = strict_json.typed({"selected": [], **params}, kinds)
     for item in ignored:
         strict_json.typed(item, waivers.FIELDS)
     for areas in declarations.values():
@@ -36,8 +36,8 @@ def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     """The result of the module drift, whose options params are; with `failed` and `msg` where it fails.
 
     params: `fail_at`, `ignore`, and `declarations`, name → areas; of a name without areas nothing should be
-    declared. Where given, `host` (its name in the inventory) and `instead` (what is wrong with the installed
-    agent). Raises ValueError for others.
+    declared. Where given, `selected` (the areas that are looked at, all if empty), `host` (its name in the
+    inventory) and `instead` (what is wrong with the installed agent). Raises ValueError for others.
     """
     _check_options(params)
     try:
@@ -54,12 +54,15 @@ def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
 def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     """Result of answer() for a node. Raises MlnodeError for wrong options."""
     exceptions = waivers.parse(params["ignore"])
+    only = tuple(params.get("selected", ()))
+    schema.refuse_others("selected", only, "area", tuple(KINDS))
     inventory = {
-        declared.check_name(name): _checked(name, areas) for name, areas in params["declarations"].items()
+        declared.check_name(name): _only(only, _checked(name, areas))
+        for name, areas in params["declarations"].items()
     }
     expected = {name: digests.digests(areas) for name, areas in inventory.items()}
     # Where the inventory declares nothing, a node without declarations is as expected.
-    node = survey(host, may_be_bare=bool(expected) and not any(expected.values()))
+    node = survey(host, may_be_bare=bool(expected) and not any(expected.values()), only=only)
     state = node_report.node(node)
     errors = [*filter(None, [str(params.get("instead", ""))]), *state["errors"]]
     try:
@@ -67,7 +70,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         declarations = declared.load_all(host, [])
     except MlnodeError:
         declarations = []
-    there = {item.name: _meant(item.kinds) for item in declarations}
+    there = {item.name: _only(only, _meant(item.kinds)) for item in declarations}
     present = {name: digests.digests(kinds) for name, kinds in there.items()}
     errors += digests.differences(
         expected,
@@ -82,6 +85,8 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
     if ignored:
         counts += f" ({len(ignored)} ignored)"
+    if only:
+        counts = f"{counts or 'nothing'} in {', '.join(only)}"
     verdict = [f"as declared: {counts}"] if compliant else ["not as declared", counts, *errors]
     return {
         "changed": False,
@@ -102,6 +107,11 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
             for setting in state["settings"]
         ],
     }
+
+
+def _only(areas: Sequence[str], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of these areas, all if none is named."""
+    return {kind: spec for kind, spec in kinds.items() if not areas or kind in areas}
 
 
 def _changed(area: str, inventory: Mapping[str, Any], there: Mapping[str, Any]) -> str:

@@ -48,15 +48,16 @@ class Survey(NamedTuple):
         return not self.errors and not self.drifted
 
 
-def survey(host: Host, may_be_bare: bool = False) -> Survey:
-    """Look at everything declared; writes nothing. may_be_bare: it is not an error that nothing is."""
-    node, left = _look(host, may_be_bare)
+def survey(host: Host, may_be_bare: bool = False, only: Sequence[str] = ()) -> Survey:
+    """Look at everything declared, or only at the named kinds; writes nothing. may_be_bare: it is not an
+    error that nothing is."""
+    node, left = _look(host, may_be_bare, only)
     if left and lock.is_held(host):
         # A run writes the declaration before its files, so that they do not belong together for a moment.
         left = []
     elif left:
         host.forget()
-        node, left = _look(host, may_be_bare)
+        node, left = _look(host, may_be_bare, only)
     errors = [*node.errors, *left, *trust.problems(host), *_closed(host, node.rows)]
     return node._replace(errors=tuple(dict.fromkeys(errors)))
 
@@ -71,7 +72,7 @@ def _closed(host: Host, rows: Sequence[NodeRow]) -> list[str]:
     return [f"root is needed to look at {listed(keys)}"] if keys else []
 
 
-def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
+def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, list[str]]:
     """All rows, and what is left over from what was declared before."""
     systemd_show.ask(host)
     errors: list[str] = []
@@ -90,8 +91,8 @@ def _look(host: Host, may_be_bare: bool) -> tuple[Survey, list[str]]:
             left.extend(leftovers.lost(host, plan.steps))
         return plan.rows, False
 
-    node = each(host, look, errors, may_be_bare=may_be_bare)
-    return node, [*left, *leftovers.report(host)]
+    node = each(host, look, errors, only, may_be_bare)
+    return node, left if only else [*left, *leftovers.report(host)]
 
 
 def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:

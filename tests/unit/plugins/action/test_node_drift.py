@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     answer,
     done,
 )
-from mlnode.agent import call
+from mlnode.agent import call, registry
 from mlnode.agent import install as agent
 from mlnode.engine import declared
 
@@ -82,6 +82,46 @@ def test_the_agent_takes_what_it_is_asked(monkeypatch: pytest.MonkeyPatch, machi
         in (found["errors"])
     )
     assert {*found} <= {*agent_answer.ANSWERS["drift"]}
+
+
+@pytest.mark.parametrize(
+    ("run", "skip", "own", "selected"),
+    [
+        (["sysctl", "thp"], ["thp"], ["always"], ["sysctl"]),
+        (["all"], [], ["always"], None),
+        # Chosen by its own tag, or for all that has none
+        (["mine"], [], ["mine"], None),
+        (["untagged"], [], [], None),
+        (["mine"], ["thp"], ["always", "mine"], [area for area in registry.KINDS if area != "thp"]),
+    ],
+)
+def test_tags_choose_areas_in_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+    run: list[str],
+    skip: list[str],
+    own: list[str],
+    selected: list[str] | None,
+) -> None:
+    node = Node(monkeypatch, node_drift, FINE)
+    node.task.tags = own
+    node.run(ansible_run_tags=run, ansible_skip_tags=skip)
+
+    assert node.questions[0]["options"].get("selected") == selected
+
+
+def test_tags_of_nothing_here_skip_it_without_a_remote_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Node(monkeypatch, node_drift).run(ansible_run_tags=["web"])["skipped"]
+
+
+def test_only_the_chosen_areas_are_compared(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
+    given = {"mine": {"thp": THP, "sysctl": {"settings": {"vm.swappiness": 1}}}}
+    node = Node(monkeypatch, node_drift, FINE, declarations=given)
+    node.run(ansible_run_tags=["thp"])
+
+    found = call.CALLS["drift"](machine, node.questions[0]["options"])
+
+    assert found["verdict"].startswith("not as declared; nothing in thp; ")
+    assert "(missing there: thp): run site.yml" in found["verdict"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from typing import Any, Collection, Mapping
 from ..host import system, trust
 from ..host.host import Host
 from ..model import strict_json
-from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError
+from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError, StoreError
 from ..model.setting import KnobFile, Value
 from ..model.values import fits
 from . import lock, origin_paths
@@ -253,6 +253,8 @@ def _parsed(path: str, content: bytes) -> tuple[tuple[Entry, ...] | None, str]:
         document = strict_json.document(content, path, FORMAT, most=system.LIMIT, kernel_bytes=True)
     except DamagedError as error:
         return None, str(error)
+    except StoreError as error:
+        raise StoreError(f"{error}; nothing was changed; {origin_paths.WITH_ITS_AGENT}") from error
     try:
         return tuple(checked(dict(entry)) for entry in document["entries"]), ""
     except origin_paths.DAMAGE as error:

@@ -52,21 +52,28 @@ _SORTS = {
 }
 
 
+#: What to do about an origin of another version. A run reads it before it replaces the agent.
+WITH_ITS_AGENT = (
+    "revert the node with the agent that has recorded it, which is still installed unless it was replaced by "
+    "hand: run mlnode revert on the node, then site.yml again"
+)
+
+
 def refuse_unknown(entry: Mapping[str, Any]) -> None:
     """Raises StoreError for what this version would not put back as it was meant."""
     sort = next((sort for sort in _SORTS if sort in entry), "")
     unknown = sorted(map(str, {*entry} - _ALL - {sort} - _SORTS.get(sort, frozenset())))
     if unknown:
-        raise _newer(entry, f"the field {unknown[0][:40]!r} is unknown")
+        raise _another(entry, f"the field {unknown[0][:40]!r} is unknown")
     name = entry.get("notify", "")
     if name and isinstance(name, str) and name not in places.READERS:
-        raise _newer(entry, f"who is notified is unknown: {name[:40]!r}")
+        raise _another(entry, f"who is notified is unknown: {name[:40]!r}")
 
 
-def _newer(entry: Mapping[str, Any], form: str) -> StoreError:
+def _another(entry: Mapping[str, Any], form: str) -> StoreError:
     return StoreError(
         f"the origin of {str(entry.get('id'))[:200]!a} is in a form that this version of mlnode cannot put "
-        f"back ({form}), and nothing was changed: use the version that has recorded it"
+        f"back ({form}), and nothing was changed: {WITH_ITS_AGENT}"
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from mlnode.agent import archive as agent_zip
-from mlnode.agent import cli, node
+from mlnode.agent import call, cli, node
 from mlnode.agent import install as agent
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine, handlers, origin, origin_paths, partial, revert
@@ -254,7 +254,7 @@ def recorded(machine: Machine, **more: Any) -> None:
 def test_a_revert_that_is_not_understood_removes_nothing(machine: Machine, more: dict[str, Any]) -> None:
     recorded(machine, **more)
     before = machine.tree()
-    with pytest.raises(StoreError, match="nothing was changed: use the version that has recorded it"):
+    with pytest.raises(StoreError, match="nothing was changed: revert the node with the agent"):
         revert.revert(machine)
     assert machine.tree() == before
 
@@ -268,6 +268,64 @@ def test_nor_does_one_of_a_sort_that_is_not_known(machine: Machine) -> None:
     with pytest.raises(StoreError, match="the field 'firmware' is unknown"):
         revert.revert(machine)
     assert machine.tree() == before
+
+
+SITE: dict[str, Any] = {
+    "name": "a",
+    "on_unsupported": "warn",
+    "fabric_type": "",
+    "fail_at": "high",
+    "interpreter": "",
+    "layers": ["runtime", "boot"],
+    "selected": ["sysctl"],
+    "ignore": [],
+    "confirm_seconds": 0,
+    "leave": False,
+    "check": False,
+    "risky": False,
+    "diff": False,
+    "install": True,
+    "areas": {"sysctl": {"settings": {"vm.swappiness": 20}}},
+}
+
+
+@pytest.mark.parametrize("form", ["entry", "format"])
+def test_the_agent_that_has_recorded_an_origin_is_there_when_site_refuses_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """And what the message says leads on."""
+    machine.put("/usr/local/bin/.keep", "")
+    assert call._declare(machine, {**SITE, "interpreter": sys.executable})["failed"] is False
+    document = json.loads(machine.read(origin.PATH))
+    if form == "format":
+        document["format"] = 0
+    else:
+        next(entry for entry in document["entries"] if entry["id"].startswith("file:/etc/sysctl.d"))[
+            "merge"
+        ] = "x"
+    machine.put(origin.PATH, json.dumps(document), 0o600)
+    machine.put(origin.COPY, machine.read(origin.PATH), 0o600)
+    before = machine.tree()
+    for check in (True, False):
+        # Of another interpreter: the command would be replaced.
+        answer = call._declare(machine, {**SITE, "check": check})
+        assert answer["failed"]
+        for words in ("nothing was changed", "run mlnode revert on the node, then site.yml again"):
+            assert words in answer["msg"]
+        assert machine.tree() == before, "the command as well"
+
+    with monkeypatch.context() as older:
+        if form == "entry":
+            older.setitem(origin_paths._SORTS, "file", origin_paths._SORTS["file"] | {"merge"})
+        else:
+            older.setattr(origin, "FORMAT", 0)
+        revert.revert(machine)
+    machine.forget()
+    assert machine.now("/proc/sys/vm/swappiness") == "60"
+
+    answer = call._declare(machine, {**SITE, "interpreter": sys.executable})
+    assert (answer["failed"], answer["msg"]) == (False, "")
+    assert machine.now("/proc/sys/vm/swappiness") == "20"
 
 
 def test_every_refresh_of_this_version_is_known() -> None:

@@ -86,6 +86,13 @@ def stop_waiting(host: Host) -> None:
         host.run(["systemctl", "stop", NIC_SERVICE])
 
 
+def stop_agent(host: Host) -> None:
+    """Stop all that starts the agent, for a caller that is about to remove it. Raises HostError."""
+    stop_waiting(host)
+    _stop_checks(host)
+    _stop_timer(host, places.PULL_TIMER)
+
+
 def forget_units(host: Host) -> None:
     """Nothing of the units stays once their files are gone: no flag, and no failure in `systemctl --failed`.
     A unit that systemd does not know any more is not an error."""

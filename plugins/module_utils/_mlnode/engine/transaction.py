@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Callable, Protocol, Sequence
 
+from ..host import places
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError, RefusedError, TransactionError
 from .kind import AGENT_PENDING
 from .origin import Entry, Origin, restore
 from .steps import FileWrite, Step, UnitWrite
+
+#: The agent, as its origin names it, and those who start it
+_PROGRAM, _UNITS = f"file:{places.AGENT_COMMAND}", places.READERS[0]
 
 
 def _unarmed(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
@@ -169,8 +174,17 @@ class Transaction:
         writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
         self._fresh += self._origin.remember(wanted, writes)
 
+    def _stop_agent(self) -> None:
+        """Nothing starts a program any more that is about to be removed: a NIC whose queues go back would,
+        and so would a timer."""
+        is_new = any(entry["id"] == _PROGRAM and entry["saved"] is None for entry in self._begun)
+        if is_new and _UNITS in self._notified:
+            with suppress(HostError):  # notify_again() tries the same, and its error is reported
+                import_module(f"{__package__}.handlers").stop_agent(self._host)
+
     def _undo(self, error: BaseException) -> None:
         first = [entry for entry in self._begun if str(entry["id"]) not in self._settled]
+        self._stop_agent()
         undone, stuck = roll_back(self._host, first)
         # What is armed tries once more, with the program that this run has put there.
         if not (stuck and self._armed):

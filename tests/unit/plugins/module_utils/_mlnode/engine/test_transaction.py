@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
-from mlnode.engine import engine, handlers, origin, transaction
+from mlnode.engine import engine, handlers, origin, transaction, units
 from mlnode.engine.kind import AGENT_PENDING
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import (
@@ -496,3 +497,48 @@ def test_where_nothing_is_confirmed_a_change_that_waits_is_left_to_the_agent(mac
 
     with pytest.raises(RefusedError, match="eth0 waits for 30 s"):
         transaction.FOR_GOOD.refuse_while_pending(host)
+
+
+class Watched(Machine):
+    """Notes what systemd is told while the agent's program is there, and after."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.told: list[tuple[str, str, bool]] = []
+
+    def _systemctl(self, verb: str, unit: str) -> Finished:
+        self.told.append((verb, unit, self.exists(places.AGENT_COMMAND)))
+        return super()._systemctl(verb, unit)
+
+
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_what_starts_the_agent_is_stopped_before_its_program_goes(
+    tmp_path: pathlib.Path, before: bytes | None
+) -> None:
+    """A NIC whose queues go back would start a program that is not there: Failed at step EXEC."""
+    machine = Watched.debian(str(tmp_path / "node"))
+    assert isinstance(machine, Watched)
+    machine.put("/run/systemd/system/.keep", "")
+    if before is not None:
+        earlier = [
+            FileWrite("program", places.AGENT_COMMAND, before, None, 0o755),
+            FileWrite("path", units.NIC_PATH_FILE, b"[Path]\n", None, 0o644),
+        ]
+        transaction.run(machine, Origin.load(machine), earlier)
+    steps = [
+        FileWrite("program", places.AGENT_COMMAND, b"new", before, 0o755),
+        FileWrite("path", units.NIC_PATH_FILE, b"[Path]\nPathExists=/x\n", None, 0o644, "units"),
+    ]
+
+    def failing() -> None:
+        with transaction.Transaction(machine, Origin.load(machine)) as work:
+            work.perform(steps)
+            assert units.NIC_PATH_UNIT in machine.active
+            raise HostError("set", "nic.fabric.channels", errno.EBUSY)
+
+    with pytest.raises(TransactionError):
+        failing()
+    stops = [there for verb, unit, there in machine.told if (verb, unit) == ("stop", units.NIC_PATH_UNIT)]
+    assert stops == ([True] if before is None else [])
+    assert (units.NIC_PATH_UNIT in machine.active) is (before is not None)
+    assert machine.content(places.AGENT_COMMAND) == before

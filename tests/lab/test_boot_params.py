@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,6 +25,10 @@ ACS = "config_acs=xx111x1@0000:00:10.0;xx101x1@0000:00:11.0"
 #: One CPU of the two. The guard wants two left over, which this machine does not have.
 ISOLATE = {"isolate": {"cpus": "1"}, "absent": ["audit"]}
 ALLOWED = {**ISOLATE, "parameters": {"pci": [ACS], "iommu": "pt"}, "allow": ["housekeeping"]}
+
+MENU, CUSTOM = "/boot/grub/grub.cfg", "/boot/grub/custom.cfg"
+#: What ALLOWED and the profile make of the command line
+DECLARED = {"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity", "pci", "iommu", "numa_balancing"}
 
 #: Longer than any play
 JOB_SECONDS = 3600
@@ -119,6 +124,37 @@ def test_somebody_else_s_file_is_seen_in_what_grub_will_do(boot: Machine) -> Non
     assert found["boot.numa_balancing"].startswith("overridden:")
     boot.run(f"rm {DROP_INS}/zzz-late.cfg && update-grub")
     assert facts.wrong(boot) == {}
+
+
+def test_an_entry_that_only_grub_can_choose_is_named_once(boot: Machine, collection: Collection) -> None:
+    """Until it has been started nothing tells that it will be: no key is pressed. Then no reboot helps."""
+    entry = f"menuentry 'Own' --id own {{\n{plain_body(boot.read(MENU))}}}\n"
+    boot.write(CUSTOM, f"{entry}if keystatus --ctrl; then\n  true\nelse\n  set default=own\nfi\n")
+    assert facts.wrong(boot) == {}
+    boot.reboot()
+    assert not {word for word in words(boot) if word.startswith("isolcpus")}
+    assert "the boot chain starts another entry" in facts.wrong(boot)["boot.isolcpus"]
+    before = boot.read(BOOT_ID)
+    declare(boot, collection, ALLOWED, node_reboot=True)
+    assert boot.read(BOOT_ID) == before, "it would come back the same"
+    boot.write(CUSTOM, f"set default=own\n{entry}")
+    found = facts.wrong(boot)["boot.isolcpus"]
+    assert found.startswith("overridden:")
+    assert f"the entry that GRUB starts by default ({CUSTOM}:1)" in found
+    boot.run(f"rm {CUSTOM}")
+    assert facts.wrong(boot)["boot.isolcpus"].startswith("pending_reboot:")
+    boot.reboot()
+    assert facts.wrong(boot) == {}
+
+
+def plain_body(menu: str) -> str:
+    """The first entry, without what is declared."""
+    match = re.search(r"^menuentry .*?\{\n(.*?)^\}", menu, re.MULTILINE | re.DOTALL)
+    assert match is not None
+    return "".join(
+        " ".join(word for word in line.split() if word.partition("=")[0] not in DECLARED) + "\n"
+        for line in match.group(1).splitlines()
+    )
 
 
 def test_what_somebody_removed_is_declared_again_by_the_service(boot: Machine) -> None:

@@ -20,6 +20,12 @@ from ..model.record import NamedTuple, dataclass, field, regex
 _DEPTH = 8
 #: More than any menu has
 _ALL = 1 << 16
+#: Blocks in each other, branches of one `if`, and words of one condition: a menu has at most five
+_MOST_NESTED = 64
+#: Commands outside of entries: ten times what grub-mkconfig writes for a hundred kernels
+_MOST_COMMANDS = 1 << 14
+#: A variable that is longer is not followed
+_LONGEST = 1 << 12
 #: A loop is not followed: what it sets is unknown
 _LOOPS = {"while": "done", "until": "done", "for": "done"}
 _KEYWORDS = frozenset({"then", "elif", "else", "fi", "do", "done"})
@@ -250,6 +256,7 @@ class _Parser:
         self._text = text
         self._tokens = list(_tokens(text))
         self._at = 0
+        self._depth = 0
 
     def all(self) -> list[Command]:
         commands = self._commands(())
@@ -259,6 +266,14 @@ class _Parser:
 
     def _commands(self, ends: Sequence[str]) -> list[Command]:
         """Up to one of these words or signs, which is left."""
+        self._depth += 1
+        if self._depth > _MOST_NESTED:
+            self._fail()
+        found = self._up_to(ends)
+        self._depth -= 1
+        return found
+
+    def _up_to(self, ends: Sequence[str]) -> list[Command]:
         found: list[Command] = []
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
@@ -314,6 +329,8 @@ class _Parser:
         command = Command(token.line)
         word = token.plain
         while word in ("if", "elif"):
+            if len(command.branches) > _MOST_NESTED:
+                self._fail()
             self._at += 1
             condition = self._commands(("then",))
             self._at += 1
@@ -346,6 +363,7 @@ class _Run:
         self._files: list[str] = []
         self._functions: dict[str, Command] = {}
         self._calls = 0
+        self._performed = 0
         self.items: list[Item] = []
         self.place = ""
         self._exports = {"prefix", "root", *(f"feature_{name}" for name in _FEATURES)}
@@ -379,6 +397,9 @@ class _Run:
         return result
 
     def _one(self, command: Command) -> bool | None:
+        self._performed += 1
+        if self._performed > _MOST_COMMANDS:
+            raise ValueError(f"more than {_MOST_COMMANDS} commands")
         if command.branches:
             return self._if(command.branches)
         if command.loop is not None:
@@ -505,7 +526,7 @@ class _Run:
                 texts[-1] += "".join(pieces[:1])
                 texts += pieces[1:]
             found += texts if seen or any(texts) else []
-        return found
+        return found if sum(map(len, found)) <= _LONGEST else None
 
     # -- files -----------------------------------------------------------------------------
 
@@ -595,6 +616,8 @@ class _Test:
 
     def result(self, words: Sequence[str]) -> bool | None:
         """-o binds least, then -a."""
+        if len(words) > _MOST_NESTED:
+            return None
         for sign, stops in (("-o", True), ("-a", False)):
             if sign in words and not {"(", ")"} & set(words):
                 at = words.index(sign)

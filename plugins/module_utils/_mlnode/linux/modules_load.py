@@ -23,8 +23,11 @@ _LOAD, _PROBE = (tuple(f"{top}/{name}" for top in drop_ins.TOPS) for name in ("m
 #: What kmod reads; of modules-load.d systemd reads the first alone
 _PROBED = (".conf", ".alias")
 
-#: Commands of an `install` line that load nothing
-_NOTHING = regex(r"(?:/usr)?(?:/s?bin/)?(?:true|false)\b", re.ASCII)
+#: Commands of an `install` line that load nothing. What one does is known of these, and of one that loads the
+#: module itself and does not end before.
+_NOTHING = regex(r"(?:(?:/usr)?(?:/s?bin/)?(?:true|false)\b|:(?=\s|$)|/dev/null\b|exit\b)[^;&|]*$", re.ASCII)
+_ENDS, _PARTS = regex(r"\b(?:false|exit)\b", re.ASCII), regex(r"[;&|]")
+_IGNORING = ("-i", "--ignore-install")
 
 #: Parameters of the kernel command line. The kernel itself refuses the first ones (kernel/module/main.c:
 #: blacklisted), kmod leaves out the second.
@@ -52,11 +55,13 @@ class Line(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Reason why a listed module does not come at boot. for_all: nor by hand, with modprobe."""
+    """Reason why a listed module does not come at boot. for_all: nor by hand, with modprobe, nor when the
+    kernel asks for it by its name. sure: False where it may come all the same."""
 
     where: str
     what: str
     for_all: bool = False
+    sure: bool = True
 
     @property
     def words(self) -> str:
@@ -82,16 +87,28 @@ class Config(NamedTuple):
         return next((line for line in self.listed if underscored(line.text) == name), None)
 
     def barred(self, name: str) -> Bar | None:
-        """Obstacle to its loading by systemd-modules-load: of several install commands the first counts."""
-        commands = [(line, fields) for line, verb, fields in _rules(self.rules) if verb == "install"]
-        matching = [(line, fields) for line, fields in commands if fnmatch.fnmatchcase(name, fields[0])]
-        if matching and _NOTHING.match(matching[0][1][1]):
-            line, fields = matching[0]
-            return Bar(line.where, f"has {fields[1].split()[0]} run instead of loading it", for_all=True)
+        """Obstacle to its loading by systemd-modules-load, or by a program that asks for it by its name."""
+        aliases = self._matching("alias", name)
+        # Aliases of files come before modules (libkmod-module.c: kmod_module_new_from_lookup).
+        if aliases and name not in [underscored(module) for _line, module in aliases]:
+            line, module = aliases[0]
+            return Bar(line.where, f"has the name stand for {module}", for_all=True)
+        for line, command in self._matching("install", name)[:1]:  # of several the first counts
+            if not _installs(command, name):
+                words = f"has {command.split()[0]} run instead of loading it"
+                return Bar(line.where, words, for_all=True, sure=_NOTHING.match(command) is not None)
         for line, verb, fields in _rules(self.rules):
             if verb == "blacklist" and fields[0] == name:
                 return Bar(line.where, "blacklists it")
         return None
+
+    def _matching(self, verb: str, name: str) -> list[tuple[Line, str]]:
+        """Lines of a verb whose pattern has the name, with what is behind that."""
+        return [
+            (line, fields[1])
+            for line, one, fields in _rules(self.rules)
+            if one == verb and fnmatch.fnmatchcase(name, fields[0])
+        ]
 
     def given(self, name: str, parameter: str) -> list[Given]:
         """Values that options lines give a parameter, in their order: the kernel takes the last."""
@@ -112,10 +129,22 @@ def _rules(lines: Sequence[Line]) -> Iterator[tuple[Line, str, tuple[str, str]]]
     """Verb, module and the rest of each line of modprobe.d that is complete."""
     for line in lines:
         verb, *fields = line.text.split(None, 2)
-        if verb in ("install", "options") and len(fields) == 2:
+        if verb in ("alias", "install", "options") and len(fields) == 2:
             yield line, verb, (underscored(fields[0]), fields[1])
         elif verb == "blacklist" and fields:
             yield line, verb, (underscored(fields[0]), "")
+
+
+def _installs(command: str, name: str) -> bool:
+    """True if a command certainly loads the module itself."""
+    parts = [part.split() for part in _PARTS.split(command)]
+    loads = any(
+        words[0].rpartition("/")[2] == "modprobe"
+        and any(word in _IGNORING for word in words)
+        and name in map(underscored, words)
+        for words in filter(None, parts)
+    )
+    return loads and not _ENDS.search(command)
 
 
 def _given(words: Sequence[str], parameter: str, where: str) -> Iterator[Given]:
@@ -166,21 +195,24 @@ def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
     """True if the running kernel's command line has the module loaded at boot, and what of it stops that.
     Raises HostError."""
     named = False
-    barred: Bar | None = None
+    refused: Bar | None = None
+    left_out: Bar | None = None
+    for_init = False
     for word in host.text("/proc/cmdline").split():
-        key, equals, value = word.partition("=")
-        if key == "--":  # what follows is for init
-            break
-        names = [underscored(one) for one in value.split(",")]
-        if not equals or name not in names:
-            continue
-        key = underscored(key)
-        named = named or key == _NAMED
-        if key == _REFUSED:
-            barred = Bar(f"kernel command line ({word})", "has the kernel refuse it", for_all=True)
-        elif key == _LEFT_OUT and barred is None:
-            barred = Bar(f"kernel command line ({word})", "blacklists it")
-    return named, barred
+        for_init = for_init or word == "--"
+        key, _equals, value = word.partition("=")
+        names = value.strip('"').split(",")
+        where = f"kernel command line ({word})"
+        if underscored(key) == _NAMED and not for_init:
+            named = named or name in map(underscored, names)
+        elif underscored(key) == _REFUSED and not for_init:
+            # A name as the kernel has it; of several such words the last counts (kernel/params.c:
+            # param_set_charp).
+            refused = Bar(where, "has the kernel refuse it", for_all=True) if name in names else None
+        elif key == _LEFT_OUT and name in map(underscored, names):
+            # kmod 30 wants the kernel's spelling, too; it does not stop at --.
+            left_out = left_out or Bar(where, "blacklists it", sure=name in names)
+    return named, refused or left_out
 
 
 def given_on_command_line(host: Host, name: str, parameter: str) -> list[Given]:

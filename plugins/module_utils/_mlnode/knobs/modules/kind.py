@@ -159,7 +159,8 @@ def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, lis
     if node.config.unreadable:
         return Boot(Value(unreadable="; ".join(node.config.unreadable)))
     if barred is not None:
-        return Boot(Value(absent=barred.words), barred.where, foreign=True)
+        why = Value(absent=barred.words) if barred.sure else Value(unreadable=barred.words)
+        return Boot(why, barred.where, foreign=True)
     off = boot_service.loader_off(node.host, systemd_show.MODULES_UNIT, node.context.runtime)
     if off:  # no list is read, and modprobe is the agent's
         return node.context.boot_by_agent(setting, LOADED, instead_of=off)

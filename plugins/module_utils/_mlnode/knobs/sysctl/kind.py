@@ -14,7 +14,7 @@ from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
-from . import guards
+from . import guards, needed
 from . import info as sysctl_info
 from . import parse as sysctl_parse
 from . import schema as own
@@ -32,8 +32,7 @@ MODULES_FILE = "/etc/modules-load.d/mlnode-"
 #: Where the scheduler's knob went in 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
 _DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
 
-#: Values that live in a module: key → prefix of the module's name
-_MODULE_PREFIX = {"net.ipv4.tcp_congestion_control": "tcp_", "net.core.default_qdisc": "sch_"}
+#: The values that the kernel has at hand
 _AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_available_congestion_control"}
 
 #: Where the boot value comes from if nothing sets it: what the node had before us
@@ -109,6 +108,12 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     else:
         boot = context.boot_by_agent(setting, want)
     offered, load, modules, lack = _modules(setting.key, want, context)
+    bar = needed.barred(setting.key, want, context)
+    unloaded = ""
+    if bar is not None:
+        boot = bar.boot(boot)
+        # modprobe would load nothing now, either.
+        unloaded, load = (f"{want}: {bar}", ()) if load and bar.bar.for_all else ("", load)
     now, undo = " ".join(values.tokens(runtime.text)), _undo(setting.key, path, runtime.text, context)
     # The kernel gives the huge pages that it has in one piece.
     file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
@@ -118,7 +123,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         boot=boot,
         want=want,
         offered=offered,
-        blocked=lack or context.host.blocked(path),
+        blocked=lack or unloaded or context.host.blocked(path),
         refusal=guards.refusal(setting.key, path, runtime.text, want, context),
         native=native and not lack,
         load=load,
@@ -137,6 +142,8 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
         boot = _boot(setting, setting.want, None, config, context)
     else:
         boot = context.boot_by_agent(setting, setting.want)
+    bar = needed.barred(setting.key, setting.want, context)
+    boot = boot if bar is None else bar.boot(boot)
     return Reading(
         path=setting.path,
         runtime=Value(),
@@ -209,9 +216,9 @@ def _modules(
     key: str, want: str | None, context: Context
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
     """Values the kernel offers, modules to load now and at boot, and what is lacking."""
-    if key not in _MODULE_PREFIX or want is None:
+    if key not in needed.PREFIXES or want is None:
         return (), (), (), ""
-    module = _MODULE_PREFIX[key] + want.replace("-", "_")
+    module = needed.module_of(key, want)
     loadable = _is_loadable(module, context)
     wanted = (module,) if loadable else ()
     if key not in _AVAILABLE:

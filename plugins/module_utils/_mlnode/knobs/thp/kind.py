@@ -9,7 +9,7 @@ kernel command line is reported as the boot layer's value, because it rules unti
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Collection, Sequence
 
 from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host.host import Host, Mounts
@@ -33,6 +33,10 @@ _ACCEPTED = {
     "enabled": ("always", "madvise", "never"),
     "shmem_enabled": ("always", "within_size", "advise", "never", "deny", "force"),
 }
+#: These count for all sizes, for a test of the kernel
+_WHATEVER = ("deny", "force")
+#: The size of a page that one entry of a page middle directory maps, in bytes
+_PMD = f"{BASE}/hpage_pmd_size"
 _SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
 #: The policies of both of them
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
@@ -53,10 +57,11 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """Runtime from sysfs, boot from the command line or the agent."""
-    return [_read_one(setting, context) for setting in settings]
+    declared = {setting.path for setting in settings}
+    return [_read_one(setting, context, declared) for setting in settings]
 
 
-def _read_one(setting: Setting, context: Context) -> Reading:
+def _read_one(setting: Setting, context: Context, declared: Collection[str]) -> Reading:
     boot = _boot(setting, context)
     if not context.runtime:
         return Reading(setting.path, Value(), boot, setting.want)
@@ -77,8 +82,32 @@ def _read_one(setting: Setting, context: Context) -> Reading:
         want=setting.want,
         offered=offered,
         blocked=context.host.blocked(setting.path),
+        note=_sizes_apart(setting, declared, context),
         parts=(KnobFile(0, setting.path, now, setting.want or "", undo),),
     )
+
+
+def _sizes_apart(setting: Setting, declared: Collection[str], context: Context) -> str:
+    """Page sizes that do not follow a policy for all, and are not declared themselves; empty if all do.
+
+    Since Linux 6.8 `enabled` counts for the sizes that are set to inherit, and 6.14 has shmem_enabled of each
+    size as well. The kernel sets the size of a PMD to inherit and all others to never (transhuge.rst).
+    """
+    host, file = context.host, setting.path.rpartition("/")[2]
+    if setting.path != f"{BASE}/{file}" or file not in _SIZE_PARAMETERS or setting.want in _WHATEVER:
+        return ""
+    usual = f"{BASE}/hugepages-{(values.number(host.value(_PMD).text) or 0) >> 10}kB/{file}"
+    apart = []
+    for path in host.matching(f"{BASE}/hugepages-*kB/{file}"):
+        policy = values.chosen(host.value(path).text or "")
+        inherits = policy in ("inherit", setting.want) or (policy == "never" and path != usual)
+        if not inherits and path not in declared:
+            apart.append(f"{path[len(BASE) + 1 :]} is {policy}")
+    if not apart:
+        return ""
+    given = context.facts.command_line(_SIZE_PARAMETERS[file])
+    cause = f" (kernel command line: {_SIZE_PARAMETERS[file]}={given[-1]})" if given else ""
+    return f"{'; '.join(apart)}, and not inherit{cause}: pages of that size do not follow {file}"
 
 
 def _explained(raw: Value, setting: Setting, context: Context) -> Value:

@@ -131,8 +131,11 @@ def test_a_blacklist_names_modules(machine: Machine, text: str, words: str) -> N
         ("install l[no]op false\n", "false"),
         ("install loop /bin/false\ninstall loop /sbin/modprobe --ignore-install loop\n", "/bin/false"),
         ("install loop /sbin/modprobe --ignore-install loop\ninstall loop /bin/false\n", ""),
-        ("install loop /bin/falsetto\n", ""),
         ("install loop\n", ""),
+        ("install loop :\n", ":"),
+        ("install loop /dev/null\n", "/dev/null"),
+        ("install loop true && modprobe -i loop\n", ""),
+        ("install loop modprobe x; /sbin/modprobe --ignore-install loop $CMDLINE_OPTS\n", ""),
         ("install other /bin/false\n", ""),
     ],
 )  # fmt: skip
@@ -140,6 +143,32 @@ def test_the_first_install_command_counts(machine: Machine, text: str, command: 
     machine.put("/etc/modprobe.d/a.conf", text)
     words = f"/etc/modprobe.d/a.conf:1 has {command} run instead of loading it"
     assert barred(machine) == ((words, True) if command else None)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["/bin/falsetto", "sh -c x", "modprobe other", "modprobe loop", "false && modprobe -i loop", "echo loop"],
+)
+def test_what_another_install_command_does_is_not_known(machine: Machine, command: str) -> None:
+    machine.put("/etc/modprobe.d/a.conf", f"install loop {command}\n")
+    bar = modules_load.load(machine).barred("loop")
+    assert bar is not None
+    assert (bar.where, bar.for_all, bar.sure) == ("/etc/modprobe.d/a.conf:1", True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("alias loop off\n", "1 has the name stand for off"),
+        ("alias lo* other\n", "1 has the name stand for other"),
+        ("alias loop other\nalias loop loop\n", ""),
+        ("alias other loop\n", ""),
+        ("alias loop\n", ""),
+    ],
+)
+def test_an_alias_comes_before_the_module(machine: Machine, text: str, words: str) -> None:
+    machine.put("/etc/modprobe.d/a.conf", text)
+    assert barred(machine) == ((f"/etc/modprobe.d/a.conf:{words}", True) if words else None)
 
 
 def test_the_first_install_command_is_that_of_the_first_name(machine: Machine) -> None:
@@ -174,7 +203,10 @@ def test_mentions(machine: Machine) -> None:
             "module_blacklist=a,rdma_ucm", False,
             "(module_blacklist=a,rdma_ucm) has the kernel refuse it", True,
         ),
-        ("module-blacklist=rdma-ucm", False, "(module-blacklist=rdma-ucm) has the kernel refuse it", True),
+        ("module-blacklist=rdma_ucm", False, "(module-blacklist=rdma_ucm) has the kernel refuse it", True),
+        ('module_blacklist="a,rdma_ucm"', False, '(module_blacklist="a,rdma_ucm") has the kernel refuse it', True),
+        ("module_blacklist=rdma-ucm", False, "", False),  # the kernel compares with its own spelling
+        ("module_blacklist=rdma_ucm module_blacklist=x", False, "", False),  # and takes the last one
         ("modprobe.blacklist=rdma_ucm", False, "(modprobe.blacklist=rdma_ucm) blacklists it", False),
         (
             "module_blacklist=rdma_ucm modprobe.blacklist=rdma_ucm", False,

@@ -150,6 +150,53 @@ def test_what_a_change_of_enabled_moves_is_kept_to_be_put_back(machine: Machine,
     assert sized.parts[0].undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"), RESERVE)
 
 
+@pytest.mark.parametrize(
+    ("policies", "spec", "words"),
+    [
+        ({"2048kB": "never"}, {"enabled": "madvise"}, "hugepages-2048kB/enabled is never, and not inherit"),
+        ({"2048kB": "never"}, {"enabled": "always"}, "hugepages-2048kB/enabled is never"),
+        ({"2048kB": "never"}, {"enabled": "never"}, ""),
+        ({"2048kB": "madvise"}, {"enabled": "madvise"}, ""),
+        ({"2048kB": "always"}, {"enabled": "never"}, "hugepages-2048kB/enabled is always"),
+        ({"64kB": "never"}, {"enabled": "madvise"}, ""),  # as the kernel has it
+        ({"64kB": "inherit"}, {"enabled": "madvise"}, ""),
+        ({"64kB": "always"}, {"enabled": "madvise"}, "hugepages-64kB/enabled is always"),
+        ({"64kB": "always", "2048kB": "never"}, {"enabled": "madvise"}, "enabled is never; hugepages-64kB/"),
+        ({"2048kB": "never"}, {"enabled": "madvise", "sizes": {"2048kB": {"enabled": "never"}}}, ""),
+        ({"2048kB": "never"}, {"defrag": "never"}, ""),
+    ],
+)
+def test_a_size_that_does_not_follow_is_named(
+    machine: Machine, policies: dict[str, str], spec: dict[str, Any], words: str
+) -> None:
+    machine.put(f"{THP}/hpage_pmd_size", "2097152\n")
+    for size, policy in policies.items():
+        known = " ".join(f"[{one}]" if one == policy else one for one in POLICIES)
+        machine.put(f"{THP}/hugepages-{size}/enabled", f"{known}\n")
+    note = next(iter(readings(machine, spec).values())).note
+    assert words in note
+    assert bool(words) == bool(note)
+
+
+POLICIES = ("always", "inherit", "madvise", "never")
+
+
+def test_a_size_that_the_command_line_sets_apart_is_named_with_it(machine: Machine) -> None:
+    """A parameter for one size takes the default from all others (mm/huge_memory.c: hugepage_init_sysfs)."""
+    machine.put(f"{THP}/hpage_pmd_size", "2097152\n")
+    machine.put(f"{THP}/hugepages-2048kB/enabled", "always inherit madvise [never]\n")
+    machine.put("/proc/cmdline", "ro thp_anon=64K:always\n")
+    note = reading(machine, {"enabled": "madvise"}).note
+    assert "hugepages-2048kB/enabled is never, and not inherit (kernel command line: thp_anon=64K:" in note
+
+
+def test_shared_memory_has_sizes_as_well(machine: Machine) -> None:
+    machine.put(f"{THP}/hpage_pmd_size", "2097152\n")
+    machine.put(f"{THP}/hugepages-2048kB/shmem_enabled", "always inherit within_size advise [never]\n")
+    assert "2048kB/shmem_enabled is never" in reading(machine, {"shmem_enabled": "advise"}).note
+    assert reading(machine, {"shmem_enabled": "deny"}).note == ""
+
+
 def test_other_files_move_nothing_else(machine: Machine) -> None:
     assert RESERVE not in reading(machine, {"defrag": "never"}).parts[0].undo
     machine.remove("/proc/sys/vm/min_free_kbytes")

@@ -76,12 +76,7 @@ def wait_for_run(host: Host) -> None:
 
 def folder(host: Host) -> str:
     """The folder of the file, as the declarations of this node have it. Raises MlnodeError."""
-    claims = [
-        str(spec["textfile_directory"])
-        for item in declared.load_all(host, [])
-        for spec in [item.kinds.get(metrics.KIND, {})]
-        if spec.get("textfile_directory")
-    ]
+    claims = _claims(host, [])
     if not claims:
         raise HostError(
             "write", node_exporter.FILE, None, "no declaration has textfile_directory: see node_metrics"
@@ -90,6 +85,16 @@ def folder(host: Host) -> str:
     if found.problem:
         raise HostError("write", node_exporter.FILE, None, found.problem)
     return found.path
+
+
+def _claims(host: Host, errors: list[str]) -> list[str]:
+    """errors: takes what is wrong with declarations."""
+    return [
+        str(spec["textfile_directory"])
+        for item in declared.load_all(host, errors)
+        for spec in [item.kinds.get(metrics.KIND, {})]
+        if spec.get("textfile_directory")
+    ]
 
 
 def look(host: Host) -> Result:
@@ -142,13 +147,19 @@ def _is_fresh(drift: Drift, before: Checked) -> bool:
 
 
 def export(host: Host) -> Result:
-    """Check the node, write the file and keep what the next check compares with. Raises MlnodeError."""
+    """Check the node, write the file and keep what the next check compares with; where no declaration has a
+    folder any more, remove the file that is left. Raises MlnodeError."""
     if not host.is_superuser():
         raise HostError("write", checked.PATH, None, "root is needed; --print shows the metrics")
-    where = folder(host)
+    errors: list[str] = []
+    is_left = host.exists(node_exporter.NOTE) and not _claims(host, errors) and not errors
+    where = "" if is_left else folder(host)
     with host.alone(places.CHECK_LOCK) as is_alone:
         if not is_alone:
             raise HostError("check", "this node", None, "another check is under way")
+        if is_left:  # by a run that could not write there
+            node_exporter.remove(host)
+            return Result("", (), Checked())
         result = look(host)
         node_exporter.write(host, where, result.text)
         checked.save(host, result.checked)

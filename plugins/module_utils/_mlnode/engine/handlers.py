@@ -9,11 +9,13 @@ is not run as root, and a revert notifies the readers of what was written withou
 
 from __future__ import annotations
 
+import errno
 from typing import Callable, Mapping
 
 from ..host import places, unit_words
 from ..host.host import Host
 from ..linux import grub, irqbalance, node_exporter
+from ..model.errors import HostError
 from .kind import AGENT_FILE, AGENT_UNIT
 from .units import CHECK_TIMER_FILE, NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE, PULL_TIMER_FILE
 
@@ -27,7 +29,7 @@ def _units(host: Host) -> None:
     pulled = _is_declared(host, PULL_TIMER_FILE, places.PULL_DROP_IN)
     if not checked:
         _stop_checks(host)
-        node_exporter.remove(host)
+        _remove_metrics(host)
     if not pulled:
         # Its service may be what runs here.
         _stop_timer(host, places.PULL_TIMER)
@@ -74,6 +76,18 @@ def _stop_checks(host: Host) -> None:
         # One that is stopped before its end has failed.
         host.run(["systemctl", "stop", places.CHECK_SERVICE])
         host.run(["systemctl", "reset-failed", places.CHECK_SERVICE])
+
+
+def _remove_metrics(host: Host) -> None:
+    try:
+        node_exporter.remove(host)
+    except HostError as error:
+        # In the sandbox of a pull, where its folder is read-only. That of the check is another one, and it
+        # waits until this run has ended.
+        if error.errno not in (errno.EROFS, errno.EPERM) or not host.systemd_runs():
+            raise
+        command = ["systemctl", "start", "--no-block", places.CHECK_SERVICE]
+        host.must_run(command, "have the file of metrics removed by")
 
 
 def stop_waiting(host: Host) -> None:

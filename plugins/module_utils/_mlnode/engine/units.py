@@ -30,35 +30,72 @@ UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 #: Present while a NIC has changed and no run has handled it yet
 NIC_FLAG = "/run/mlnode-nics"
 
-# CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
-# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
-# No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
-# AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs.
-# /boot, mounts and /var/lib/os-prober are for the boot loader, whose menu is regenerated where what is
-# declared for it was lost: other systems are found by mounting their disks.
-_WRITES = "ProtectSystem=strict\nReadWritePaths=/etc /run -/boot -/var/lib/os-prober\n"
-_SANDBOX = f"""\
+# -- sandboxes -----------------------------------------------------------------------------
+
+# What all four services are denied. Of the rest, docs/guide/security.md says why it stays open.
+# ProtectProc=ptraceable hides from root, who has CAP_SYS_PTRACE, no process (proc(5), hidepid).
+# Block devices are read by grub-probe and os-prober, and written by nothing; character devices are those of
+# GPUs and RDMA, whose names are known once their driver is loaded.
+# Files get their mode by fchmod(2), whatever the umask is.
+_CLOSED = """\
 NoNewPrivileges=yes
-CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
-CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD
-{_WRITES}StateDirectory=mlnode
+StateDirectory=mlnode
 StateDirectoryMode=0755
 ProtectHome=yes
 PrivateTmp=yes
+PrivateMounts=yes
 ProtectClock=yes
 ProtectHostname=yes
 ProtectControlGroups=yes
-RestrictAddressFamilies=AF_UNIX AF_NETLINK
+ProtectKernelLogs=yes
+ProtectProc=ptraceable
+DevicePolicy=closed
+DeviceAllow=char-* rwm
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 MemoryDenyWriteExecute=yes
 SystemCallArchitectures=native
-SystemCallFilter=@system-service @module @mount
 SystemCallErrorNumber=EPERM
-UMask=0022
+UMask=0077
 """
+
+# Of what applies: /proc/sys, /sys and NICs (CAP_SYS_ADMIN, CAP_NET_ADMIN; user.max_* wants CAP_SYS_RESOURCE),
+# modules (CAP_SYS_MODULE), files of others with their owner (CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE).
+# CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
+# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
+# No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
+# AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs; systemctl needs AF_UNIX.
+# /boot, mounts, block devices and /var/lib/os-prober are for the boot loader, whose menu is regenerated where
+# what is declared for it was lost: other systems are found by mounting their disks.
+_APPLIES = f"""\
+{_CLOSED}CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
+CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD
+SystemCallFilter=@system-service @module @mount
+SystemCallFilter=~@resources
+ProtectSystem=strict
+ReadWritePaths=/etc /run -/boot -/var/lib/os-prober
+DeviceAllow=block-* r
+"""
+_OFFLINE = "RestrictAddressFamilies=AF_UNIX AF_NETLINK\nIPAddressDeny=any\n"
+_SANDBOX = _APPLIES + _OFFLINE
+_PULL_SANDBOX = f"{_APPLIES}RestrictAddressFamilies=AF_UNIX AF_NETLINK AF_INET AF_INET6\n"
+
+# Of what checks: it reads as `mlnode check` does and sets nothing. CAP_SYS_PTRACE as above, and
+# CAP_DAC_READ_SEARCH to reach a folder of metrics behind one that is closed. The file is written as the user
+# who owns the folder (CAP_SETUID, CAP_SETGID), by a process that is ended if that user stops it (CAP_KILL).
+# No ProtectKernelTunables and ProtectKernelModules: a kernel file that is read-only, and modules that cannot
+# be seen, are findings. Only the node knows the folder: hence all of /var, /srv and /opt, and nothing below
+# /etc, /usr and /boot.
+_CHECK_SANDBOX = f"""\
+{_CLOSED}CapabilityBoundingSet=CAP_DAC_READ_SEARCH CAP_SYS_PTRACE CAP_SETUID CAP_SETGID CAP_KILL
+SystemCallFilter=@system-service
+SystemCallFilter=~@resources
+ProtectSystem=full
+{_OFFLINE}"""
+
+# -- services ------------------------------------------------------------------------------
 
 # It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
 # before anything that starts jobs. Of the seven minutes one is for the lock and five are for the boot loader;
@@ -125,12 +162,9 @@ PathExists={NIC_FLAG}
 WantedBy=multi-user.target
 """
 
-_CHECK_SANDBOX = _SANDBOX.replace(_WRITES, "ProtectSystem=full\n")
-
-# It reads as `mlnode check` does, so that it may do the same, and writes one file into a folder that only the
-# node knows: hence all of /var and /srv, and nothing below /etc, /usr and /boot. It is meant to cost a job
-# nothing: the lowest priority, and the disk only while no one else wants it. One that hangs, as on a dead
-# NFS server, ends before the next one is due; systemd starts no second one beside it.
+# It is meant to cost a job nothing: the lowest priority, and the disk only while no one else wants it. One
+# that hangs, as on a dead NFS server, ends before the next one is due; systemd
+# starts no second one beside it.
 CHECK_UNIT = f"""\
 [Unit]
 Description=Check this node and write metrics for node_exporter (mlnode.tuning)
@@ -163,7 +197,6 @@ CHECK_TIMER_UNIT = _TIMER.format(about="Check this node", service=CHECK_SERVICE)
 PULL_TIMER_UNIT = _TIMER.format(about="Look for a new declaration of this node", service=PULL_SERVICE)
 
 # It applies, so that it may do what the boot service may, and in that time; a minute more is for the network.
-_FAMILIES = "RestrictAddressFamilies=AF_UNIX AF_NETLINK"
 PULL_UNIT = f"""\
 [Unit]
 Description=Pull what this node is declared to be (mlnode.tuning)
@@ -176,7 +209,7 @@ Type=oneshot
 ExecStart={AGENT_COMMAND} pull
 SuccessExitStatus=3
 TimeoutStartSec=480
-{_SANDBOX.replace(_FAMILIES, f"{_FAMILIES} AF_INET AF_INET6")}"""
+{_PULL_SANDBOX}"""
 
 # Interfaces without hardware come and go with every container. A flag that is up already needs no program.
 UDEV = f"""\

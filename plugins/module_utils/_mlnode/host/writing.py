@@ -5,7 +5,7 @@
 The way to a folder is walked from the root, and no step can be exchanged behind the look at it. A folder is
 root's alone if it and all above belong to root and no other user can write to them. Only there is anything
 kept of what lies in it: the owner, the ACL and the other names of a file that mlnode shares. In any other
-folder a file is made anew, no link on the way counts, and the work is done by a process that has no more
+folder a file is made new, no link on the way counts, and the work is done by a process that has no more
 rights than the owner of the folder.
 
 A rename is atomic and makes a new inode. Where a file has several names (hard links), only a write in place
@@ -216,7 +216,7 @@ class _Walk:
         return os.open(name, _STEP, dir_fd=folder)
 
     def _look(self, path: str) -> None:
-        """At the last step, for whether it is root's alone. Where all can write, but nobody replaces what is
+        """At the last step, for whether it is root's alone. Where all can write, but none replaces what is
         another's, the next step is looked at (inode(7), sticky bit), as in /run of a container of podman."""
         handle = self._handles[-1]
         status = os.fstat(handle)
@@ -246,7 +246,7 @@ def _make_folder(folder: int, name: str) -> None:
     umask leaves of 0777."""
     try:
         os.mkdir(name, FOLDER_MODE, dir_fd=folder)
-    except FileExistsError:  # another process was faster, or it is no folder
+    except FileExistsError:  # another process was faster, or a file is in the way
         return
     handle = os.open(name, _FOLDER, dir_fd=folder)
     try:

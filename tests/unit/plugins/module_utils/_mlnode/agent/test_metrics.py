@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pathlib
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from mlnode.engine import declared, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.kind import Info, Row
 from mlnode.host import places
+from mlnode.host.system import Finished
 from mlnode.linux import jobs, node_exporter
 from mlnode.model.errors import HostError, MlnodeError
 from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
@@ -354,6 +356,42 @@ def test_nothing_is_written_where_nothing_is_declared(node: nodes.Node) -> None:
     with pytest.raises(MlnodeError, match="no declaration has textfile_directory"):
         metrics.export(node)
     assert not node.exists(FILE)
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EPERM])
+def test_a_run_that_may_not_write_there_leaves_the_file_to_the_check(
+    node: nodes.Node, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """As a pull in its sandbox, whose new declaration has no metrics."""
+    real, ran, run = type(node).remove_file, [], type(node).run
+
+    def refuse(self: nodes.Node, path: str, mark: bytes = b"") -> None:
+        if path == FILE:
+            raise HostError("remove", path, number)
+        real(self, path, mark)
+
+    def remember(self: nodes.Node, command: Sequence[str], seconds: float = 60) -> Finished:
+        ran.append(" ".join(command))
+        return run(self, command, seconds)
+
+    monkeypatch.setattr(type(node), "remove_file", refuse)
+    monkeypatch.setattr(type(node), "run", remember)
+    apply(node, sysctl=SYSCTL)
+    assert node.exists(FILE)
+    assert "systemctl start --no-block mlnode-check.service" in ran
+    monkeypatch.undo()
+    node.forget()
+    metrics.export(node)
+    assert not node.exists(FILE)
+    assert not node.exists(node_exporter.NOTE)
+
+
+def test_nothing_is_removed_while_a_declaration_cannot_be_read(node: nodes.Node) -> None:
+    node.put("/etc/mlnode/declared.d/node.json", "{")
+    node.forget()
+    with pytest.raises(MlnodeError):
+        metrics.export(node)
+    assert node.exists(FILE)
 
 
 def test_a_folder_that_is_gone_is_named(node: nodes.Node) -> None:

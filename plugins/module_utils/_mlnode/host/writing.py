@@ -109,18 +109,25 @@ def changeable(path: str, status: os.stat_result) -> str:
     )
 
 
-def is_writable(status: os.stat_result, real: str) -> bool:
-    """True if others than root and the distribution's own groups can write to it. real: where the ACL is
-    read, which hides behind the bits of the group (acl(5), correspondence)."""
+def is_writable(status: os.stat_result, where: int | str) -> bool:
+    """True if others than root and the distribution's own groups can write to it. where: its ACL is read,
+    which hides behind the bits of the group (acl(5), correspondence): a path, or the handle of a folder."""
     others = status.st_mode & OTHERS
     if not others:
         return False
-    return others != stat.S_IWGRP or status.st_gid >= _FIRST_FREE_GID or _has_acl(real)
+    return others != stat.S_IWGRP or status.st_gid >= _FIRST_FREE_GID or _has_acl(where)
 
 
-def _has_acl(real: str) -> bool:
+def _has_acl(where: int | str) -> bool:
     try:
-        return bool(os.getxattr(real, _ACL))
+        if isinstance(where, str):
+            return bool(os.getxattr(where, _ACL))
+        # Not of a handle of O_PATH, and not through /proc, which is missing where an image is made.
+        handle = os.open(".", _FOLDER, dir_fd=where)
+        try:
+            return bool(os.getxattr(handle, _ACL))
+        finally:
+            os.close(handle)
     except OSError as error:
         return error.errno not in (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS)
 
@@ -170,7 +177,7 @@ class _Walk:
                 todo = [*_parts(target), *todo]
         handle = os.open(".", _FOLDER, dir_fd=self._handles[-1])
         status = os.fstat(handle)
-        is_open = is_writable(status, f"/proc/self/fd/{handle}")
+        is_open = is_writable(status, handle)
         return Folder(handle, self._path, status.st_uid, status.st_gid, self._problem, is_open, self._roots)
 
     def close(self) -> None:
@@ -224,8 +231,7 @@ class _Walk:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         problem = foreign(path, status, self._roots)
         if not problem and not status.st_mode & stat.S_ISVTX:
-            writable = is_writable(status, f"/proc/self/fd/{handle}")
-            problem = changeable(path, status) if writable else ""
+            problem = changeable(path, status) if is_writable(status, handle) else ""
         if problem and self._strict:
             raise FolderError(problem)
         self._problem = self._problem or problem

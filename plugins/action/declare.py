@@ -18,6 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     options_of,
     profile,
     rollout,
+    unsupported,
 )
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
@@ -72,7 +73,12 @@ class ActionModule(AreaView):
                 answer = self._answer(options)
         except (NoAnswerError, rollout.RolloutError) as error:
             return {**result, "failed": True, "msg": f"declare: {error}"}
-        return {**result, **_judged(answer, judged_later)}
+        missing = unsupported.lines(answer, [(given["profile"], options["areas"])])
+        return {
+            **result,
+            **_judged(answer, judged_later),
+            **({unsupported.FIELD: missing} if missing else {}),
+        }
 
     def _rolled_out(self, options: dict[str, Any], state: pathlib.Path, host: str) -> dict[str, Any]:
         """The answer of a node, and that it is done in the state of a rollout; or nothing but that it is done

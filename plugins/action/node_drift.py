@@ -9,7 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source, areas, options_of, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
+    agent_source,
+    areas,
+    options_of,
+    profile,
+    unsupported,
+)
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
 
@@ -62,7 +68,15 @@ class ActionModule(AgentAction):
             answer = self.call("drift", options, interpreter, of_bare=of_bare)
         except NoAnswerError as error:
             return {**result, "failed": True, "msg": f"node_drift: {error}"}
-        return {**result, **answer, **_asked_for(answer, options["ignore"])}
+        profiles = {name: (given or {}).get("profile") for name, given in declarations.items()}
+        missing = unsupported.lines(answer, [(profiles[name], areas) for name, areas in expected.items()])
+        answer = {**answer, **_asked_for(answer, options["ignore"])}
+        return {**result, **answer, **({unsupported.FIELD: missing} if missing else {})}
+
+    def _areas(self, variables: Mapping[str, Any]) -> list[str]:
+        """Those that tags choose for a task with the tag `always`; any other was chosen by Ansible."""
+        run, skip = (variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
+        return areas.selected(run if "always" in self._task.tags else None, skip, self._task.tags)
 
 
 def _asked_for(answer: Mapping[str, Any], ignore: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -73,11 +87,6 @@ def _asked_for(answer: Mapping[str, Any], ignore: Sequence[Mapping[str, Any]]) -
     asked = [tuple(str(one[name]) for name in _EXCEPTION) for one in ignore]
     told = answer["exceptions"]
     return {"exceptions": [one for one in told if tuple(one[name] for name in _EXCEPTION) in asked]}
-
-    def _areas(self, variables: Mapping[str, Any]) -> list[str]:
-        """Those that tags choose for a task with the tag `always`; any other was chosen by Ansible."""
-        run, skip = (variables.get(name) for name in ("ansible_run_tags", "ansible_skip_tags"))
-        return areas.selected(run if "always" in self._task.tags else None, skip, self._task.tags)
 
 
 def _wrong(

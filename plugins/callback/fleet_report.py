@@ -89,7 +89,7 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, fleet_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, fleet_report, unsupported
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import files
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
 
@@ -193,6 +193,9 @@ class CallbackModule(CallbackBase):
         fresh = known.get_name() not in self._fleet.hosts
         host = self._fleet.host(known.get_name(), _groups(known))
         findings = self._fleet.take(host, _answer(result), module)
+        for line in _answer(result).get(unsupported.FIELD) or () if _is_ours(result.task) else ():
+            names = self._fleet.unsupported.setdefault(str(line), [])
+            names += [] if host.name in names else [host.name]
         if "censored" in _answer(result) and _is_ours(result.task) and module not in _SILENT:
             # Without an entry a report of an earlier run would stay, and be taken for that of this one.
             host.errors.append(f"{result.task.get_name()}: no_log hides what {module} has reported")

@@ -178,6 +178,12 @@ not_in_force:
   returned: success
   type: list
   elements: str
+unsupported_overrides:
+  description: One line with the reason for each setting that the node has not and that the inventory, not a profile, declares.
+  returned: where there is one
+  type: list
+  elements: str
+  sample: ["lnet.debug: /proc/sys/lnet/debug does not exist: this kernel has no such setting"]
 rendered:
   description: The question to the agent, with the areas as profile and variables have them.
   returned: with O(render)

@@ -207,6 +207,8 @@ class Fleet:
     campaigns: list[Pairs] = field(default_factory=list)
     #: Host of the inventory that is in no group of nodes \N{RIGHTWARDS ARROW} its groups
     left_alone: dict[str, str] = field(default_factory=dict)
+    #: Setting that an inventory declares, and why some hosts have it not \N{RIGHTWARDS ARROW} these hosts
+    unsupported: dict[str, list[str]] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict, repr=False)
     _known: dict[Finding, Finding] = field(default_factory=dict, repr=False)
 

@@ -43,6 +43,8 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     for state in ("never answered", "not checked"):
         names = [host.name for host in hosts if host.state == state]
         report += _part(state.capitalize(), [[few(names, _NAMES)]] if names else [], width)
+    missing = [[f"{few(names, _NAMES)}: {line}"] for line, names in fleet.unsupported.items()]
+    report += _part("Declared by you, and unsupported", missing, width)
     report += _part("In no group known here, and left alone", _left_alone(fleet), width)
     report += _part("Merged", [[line] for line in merged(fleet)], width)
     unused = [

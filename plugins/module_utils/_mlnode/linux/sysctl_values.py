@@ -17,6 +17,7 @@ import re
 from ..model.errors import DeclarationError
 from ..model.record import regex
 from ..model.values import number_ranges, tokens
+from . import sysctl_d, sysctl_keys
 
 #: proc_dostring() and parsers of their own: a text that looks like a number is none
 STRINGS = frozenset(
@@ -40,6 +41,9 @@ LISTS = {"net.ipv4.ip_local_reserved_ports": 1 << 16, "kernel.watchdog_cpumask":
 #: bitmap_parse(): hexadecimal masks (net/core/sysctl_net_core.c)
 MASKS = frozenset({"net.core.flow_limit_cpu_bitmap", "net.core.rps_default_mask"})
 _MASK = regex(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
+
+#: Least and greatest of a range (net/ipv4/sysctl_net_ipv4.c: ipv4_local_port_range)
+_ASCENDING = frozenset({"net.ipv4.ip_local_port_range"})
 
 #: What ends a number (proc_wspace_sep). str.split() would also split at blanks that the kernel refuses.
 _BLANKS = " \t\n"
@@ -110,6 +114,46 @@ def _list(text: str, end: int) -> str | None:
         members.append(f"{low}-{high}" if dash else f"{low}")
     spans = number_ranges(",".join(members)) or ()
     return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
+
+
+def require(key: str, text: str | None, like: str | None = None, release: str = "") -> None:
+    """Raises DeclarationError for a value that the kernel refuses, or takes a part of. like: the present
+    value, which shows how many numbers a file has. release: of the kernel. Without both, none was asked."""
+    if text is None or key in STRINGS or key in MASKS:
+        return
+    if key in LISTS:
+        if _list(text, LISTS[key]) is None:
+            raise DeclarationError(f"must be numbers and ranges below {LISTS[key]}, got {text!r}")
+        return
+    range_ = sysctl_keys.span(sysctl_d.slashed(key), release)
+    like = like if like is None else " ".join(tokens(like))
+    present = _integers(like) if like is not None else None
+    if present is None and (like is not None or range_ is None):
+        return  # words, or nothing is known
+    given = _integers(text)
+    if given is None:
+        shown = f", as the present {like!r}" if present else ""
+        raise DeclarationError(f"must be {_count(present)}{shown}, got {text!r}")
+    if present and len(given) != len(present):
+        raise DeclarationError(f"must be {_count(present)}, as the present {like!r}, got {text!r}")
+    if key in _ASCENDING and given != sorted(given):
+        raise DeclarationError(f"the first number must not be greater than the second, got {text!r}")
+    least, most = range_ or (-_ULONG_MAX, _ULONG_MAX)
+    for one in given:
+        if not least <= one <= most:
+            raise DeclarationError(f"must be from {least} to {most}, got {one}")
+
+
+def _count(present: list[int] | None) -> str:
+    return "a number" if not present or len(present) == 1 else f"{len(present)} numbers"
+
+
+def _integers(text: str) -> list[int] | None:
+    """The numbers of a text that is nothing else; None if there is another word, or none at all."""
+    words = _SEPARATOR.split(text.strip(_BLANKS))
+    numbers = [number(word) for word in words]
+    found = [one for one in numbers if one is not None]
+    return found if len(found) == len(words) else None
 
 
 def check(key: str, text: str) -> None:

@@ -212,6 +212,17 @@ def test_what_no_log_hides_leaves_no_report_of_an_earlier_run(tmp_path: pathlib.
     assert "n1: Look: no_log hides what rdma_check has reported" in said.partition("FLEET REPORT")[2], said
 
 
+def test_hosts_that_are_left_alone_are_named(tmp_path: pathlib.Path) -> None:
+    name = {"ansible.builtin.debug": {"var": "mlnode_left_alone"}, "run_once": True}
+    left = {"mlnode_left_alone": {"web1": "web", "web2": "web", "x": "no group"}}
+    told = {"settings": [fleets.setting()], "mlnode_left_alone": {"forged": "by a node"}}
+    run = Run(tmp_path, {"n1": {"told": told}}, tasks=[{**name, "vars": left}, TELL])
+
+    table = run().partition("In no group known here, and left alone\n")[2]
+    assert table.splitlines()[:2] == ["  web1, web2 (web)", "  x (no group)"]
+    assert "forged" not in table
+
+
 def test_options_come_from_the_configuration_and_from_extra_variables(tmp_path: pathlib.Path) -> None:
     run = Run(
         tmp_path,

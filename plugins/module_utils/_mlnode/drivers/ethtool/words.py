@@ -7,6 +7,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Iterable
 
+from ...model import slips
 from ...model.record import NamedTuple
 
 #: In the order of enum ethtool_fec_config_bits, in which a value is always spelled
@@ -62,6 +63,32 @@ FAMILIES = (
     Family("ntuple", "ntuple-filters", "rx-ntuple-filter"),
     Family("rxhash", "receive-hashing", "rx-hashing"),
 )
+
+
+#: The kernel's names (netdev_features_strings of Linux 4.19, 6.1, 6.12 and 7.3)
+_FEATURES = """
+tx-scatter-gather tx-checksum-ipv4 tx-checksum-ip-generic tx-checksum-ipv6 highdma
+tx-scatter-gather-fraglist tx-vlan-hw-insert rx-vlan-hw-parse rx-vlan-filter tx-vlan-stag-hw-insert
+rx-vlan-stag-hw-parse rx-vlan-stag-filter vlan-challenged tx-generic-segmentation tx-lockless netns-local
+rx-gro rx-gro-hw rx-lro tx-tcp-segmentation tx-gso-robust tx-tcp-ecn-segmentation
+tx-tcp-accecn-segmentation tx-tcp-mangleid-segmentation tx-tcp6-segmentation tx-fcoe-segmentation
+tx-gre-segmentation tx-gre-csum-segmentation tx-ipxip4-segmentation tx-ipxip6-segmentation
+tx-udp_tnl-segmentation tx-udp_tnl-csum-segmentation tx-gso-partial tx-tunnel-remcsum-segmentation
+tx-sctp-segmentation tx-esp-segmentation tx-udp-segmentation tx-gso-list tx-checksum-fcoe-crc
+tx-checksum-sctp fcoe-mtu rx-ntuple-filter rx-hashing rx-checksum tx-nocache-copy loopback rx-fcs rx-all
+l2-fwd-offload hw-tc-offload esp-hw-offload esp-tx-csum-hw-offload rx-udp_tunnel-port-offload tls-hw-record
+tls-hw-tx-offload tls-hw-rx-offload rx-gro-list macsec-hw-offload rx-udp-gro-forwarding
+hsr-tag-ins-offload hsr-tag-rm-offload hsr-fwd-offload hsr-dup-offload
+"""
+
+
+def meant(name: str) -> str:
+    """The known feature or family that a misspelt one is taken for; empty if it is known, or like none."""
+    families = (spelling for family in FAMILIES for spelling in (family.short, family.long))
+    known = [*_FEATURES.split(), *families]
+    near = [(slips.count(name, one, slips.most(one)), one) for one in known]
+    number, one = min(near)
+    return "" if number > slips.most(one) or number == 0 else one
 
 
 def members(name: str, features: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from ...drivers.ethtool.words import Family
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
-from ...model.schema import meant
 from ...model.setting import KnobFile, Marker, Write
 from ...model.values import fits
 from ..nics.targets import SYSFS, beneath
@@ -232,8 +231,11 @@ def _features(host: Host, setting: NicSetting, files: Files) -> None:
         return
     names = [name for name in words.members(setting.field, here) if name not in _APART - {setting.field}]
     if not names:
-        known = [*here, *(name for family in words.FAMILIES for name in (family.short, family.long))]
-        files.lacking = f"this kernel has no feature {setting.field}{meant(setting.field, known)}"
+        near = words.meant(setting.field)
+        if near:
+            files.invalid = f"no kernel has a feature {setting.field}; did you mean {near}?"
+            files.problems.append(files.invalid)
+        files.lacking = f"this kernel has no feature {setting.field}"
         return
     state = {name: files.read(host, f"{folder}/{name}") for name in names}
     fixed = {name: files.read(host, f"{folder}/fixed/{name}") == "yes" for name in names}

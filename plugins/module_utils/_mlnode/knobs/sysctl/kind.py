@@ -9,7 +9,7 @@ from typing import Sequence
 from ...engine import boot_service
 from ...engine.kind import Context, Row, no_facts
 from ...host.host import Host, Mounts
-from ...linux import modules_load, sysctl_d, sysctl_values, systemd_show
+from ...linux import modules_load, sysctl_d, sysctl_keys, sysctl_values, systemd_show
 from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
@@ -94,6 +94,9 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     path = _path_here(setting, context)
     native = path.startswith("/proc/sys/") and path == setting.path
     runtime = _runtime(setting, path, context)
+    mistake = _misspelt(setting) if runtime.absent else ""
+    if mistake:
+        return Reading(path, Value(unreadable=mistake), Boot(Value(unreadable=mistake)), invalid=mistake)
     if runtime.text is None:
         # An interface or a module may bring the file later, and udev then reads the line again. So the line
         # stays, as it does for what cannot be read this once.
@@ -101,6 +104,8 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         return Reading(path, runtime, Boot(runtime), want, native=native)
     try:
         want = _wanted(setting, runtime.text)
+        release = context.facts.kernel_release()
+        sysctl_values.require(setting.key, want, runtime.text if native else None, release)
     except DeclarationError as error:
         return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
     if native:
@@ -151,7 +156,25 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
         want=setting.want,
         refusal=guards.refusal_anywhere(setting.key, setting.want, context),
         native=native,
+        invalid=_misspelt(setting) or _out_of_range(setting),
     )
+
+
+def _misspelt(setting: Setting) -> str:
+    """The known key that was meant by one that this kernel has not, or that no kernel was asked for."""
+    if not setting.path.startswith("/proc/sys/"):
+        return ""
+    meant = sysctl_keys.meant(sysctl_d.slashed(setting.key))
+    return f"no kernel has this key; did you mean {sysctl_d.dotted(meant)}?" if meant else ""
+
+
+def _out_of_range(setting: Setting) -> str:
+    """Why no kernel takes the value; empty if one may."""
+    try:
+        sysctl_values.require(setting.key, setting.want)
+    except DeclarationError as error:
+        return str(error)
+    return ""
 
 
 def _path_here(setting: Setting, context: Context) -> str:

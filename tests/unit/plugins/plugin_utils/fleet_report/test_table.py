@@ -38,6 +38,22 @@ def test_the_whole_table() -> None:
     ]
 
 
+def test_what_was_asked_for_and_not_done_is_named() -> None:
+    fleet = fleets.synthetic(2, knobs=1, drift=0)
+    fleet.unsupported = {"vm.x: not here": ["gpu001", "gpu002"]}
+    fleet.left_alone = {"web2": "web", "web10": "web", "lone": "no group"}
+
+    assert lines(fleet, 80)[-7:] == [
+        "",
+        "Declared by you, and unsupported",
+        "  gpu001, gpu002: vm.x: not here",
+        "",
+        "In no group known here, and left alone",
+        "  lone (no group)",
+        "  web2, web10 (web)",
+    ]
+
+
 def test_a_fleet_as_it_should_be_is_two_lines() -> None:
     fleet = fleets.synthetic(500, knobs=5, drift=0)
 

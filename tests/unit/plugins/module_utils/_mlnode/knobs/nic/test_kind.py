@@ -232,7 +232,15 @@ def test_a_fixed_feature_is_right_or_unsupported(node: NicNode) -> None:
 
 def test_a_misspelt_feature_is_told_with_the_nearest(node: NicNode) -> None:
     found = row(node, {**ETH2, "features": {"ntupel": True}})
-    assert found.reason == "eth2: this kernel has no feature ntupel; did you mean ntuple?"
+    assert found.reading.invalid == "no kernel has a feature ntupel; did you mean ntuple?"
+    assert found.status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["tx-tcp-accecn-segmentation", "rx-of-my-own"])
+def test_a_feature_of_another_kernel_is_unsupported(node: NicNode, name: str) -> None:
+    found = row(node, {**ETH2, "features": {name: True}})
+    assert (found.status, found.reading.invalid) == (Status.UNSUPPORTED, "")
+    assert found.reason == f"eth2: this kernel has no feature {name}"
 
 
 def test_a_driver_that_ignores_a_feature_is_caught_and_all_is_put_back(node: NicNode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 from typing import Any, Mapping
 
@@ -12,6 +13,7 @@ from mlnode.agent import node as whole_node
 from mlnode.engine import engine, judge
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts, Row
 from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Status, Write
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
@@ -71,6 +73,56 @@ def settings_in(text: str | None) -> list[str]:
     assert [line[:1] for line in lines[:2]] == ["#", "#"]
     assert text.endswith("\n")
     return lines[2:]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("vm.swappiness", "ten", "must be a number, as the present '60', got 'ten'"),
+        ("vm.swappiness", "1 2", "must be a number, as the present '60', got '1 2'"),
+        ("vm.swappiness", 201, "must be from 0 to 200, got 201"),
+        ("vm.swappiness", -1, "must be from 0 to 200, got -1"),
+        ("net.ipv4.tcp_rmem", "4096", "must be 3 numbers, as the present '4096 131072 6291456', got '4096'"),
+        ("net.ipv4.tcp_rmem", {"at_least": "1 2"}, "cannot be compared"),
+        ("net.ipv4.ip_local_reserved_ports", "70000", "must be numbers and ranges below 65536, got '70000'"),
+    ],
+)
+def test_what_the_kernel_would_refuse_is_refused_before(
+    machine: Machine, key: str, value: Any, words: str
+) -> None:
+    assert words in reading(machine, key, value).invalid
+    asked = [engine.Request("default", sysctl, {"settings": {key: value}})]
+    with pytest.raises(DeclarationError, match=re.escape(words)) as previewed:
+        engine.preview(machine, asked)
+    with pytest.raises(DeclarationError, match=r"nothing was changed") as applied:
+        engine.apply_together(machine, lambda: asked)
+    assert str(applied.value) == str(previewed.value)
+
+
+@pytest.mark.parametrize("layers", [BOTH_LAYERS, BOOT_ONLY])
+def test_a_misspelt_key_is_an_error_that_names_the_known_one(
+    machine: Machine, layers: tuple[Layer, ...]
+) -> None:
+    found = row(machine, "vm.swapiness", 1, layers=layers)
+    assert found.reading.invalid == "no kernel has this key; did you mean vm.swappiness?"
+    if layers == BOTH_LAYERS:
+        assert (found.status, found.reason) == (Status.UNKNOWN, found.reading.invalid)
+    with pytest.raises(DeclarationError, match=r"did you mean vm\.swappiness"):
+        engine.preview(
+            machine, [engine.Request("default", sysctl, {"settings": {"vm.swapiness": 1}}, layers)]
+        )
+
+
+@pytest.mark.parametrize(
+    "key", ["kernel.unprivileged_userns_clone", "lnet.debug", "net.ipv4.conf.eth9.rp_filter"]
+)
+def test_a_key_of_another_kernel_is_unsupported(machine: Machine, key: str) -> None:
+    assert row(machine, key, 1).status is Status.UNSUPPORTED
+
+
+def test_a_key_that_only_this_kernel_has_is_no_mistake(machine: Machine) -> None:
+    machine.put("/proc/sys/vm/swapiness", "60\n")
+    assert row(machine, "vm.swapiness", 1).status is Status.DRIFTED
 
 
 # -- runtime -------------------------------------------------------------------------------
@@ -234,7 +286,7 @@ def test_undo_brings_the_ruling_value_back(
 ) -> None:
     for path, text in present.items():
         machine.put(f"/proc/sys/{path}", f"{text}\n")
-    found = reading(machine, key, 1)
+    found = reading(machine, key, "4096 131072 16777216" if key.endswith("tcp_rmem") else 1)
     assert found.parts[0].undo == tuple(Write(f"/proc/sys/{path}", text) for path, text in undo.items())
 
 

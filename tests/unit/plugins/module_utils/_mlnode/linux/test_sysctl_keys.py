@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of keys against the kernel of this machine, and values against its own verdict."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import random
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit import netns
+from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, declaration
+from mlnode.linux import sysctl_d, sysctl_keys, sysctl_values
+from mlnode.model.errors import DeclarationError
+
+PROC = pathlib.Path("/proc/sys")
+
+#: What no table has: the scheduler's domains by CPU (until 5.13), mounted file systems, and what a virtual
+#: machine's own kernel adds
+OTHERS = ("kernel/sched_domain/", "fs/binfmt_misc/", "kernel/init_private", "dev/parport/", "kernel/spl/")
+
+
+def here() -> list[str]:
+    """All keys of the running kernel."""
+    found = [str(path.relative_to(PROC)) for path in PROC.rglob("*") if path.is_file()]
+    assert len(found) > 100
+    return [key for key in found if not key.startswith(OTHERS)]
+
+
+def test_the_table_has_every_key_of_this_kernel() -> None:
+    assert [key for key in here() if not sysctl_keys.is_known(key)] == []
+
+
+def test_no_key_of_this_kernel_is_taken_for_a_mistake() -> None:
+    assert [key for key in here() if sysctl_keys.meant(key)] == []
+
+
+def test_the_table_has_every_key_of_the_profiles() -> None:
+    for profile in PROFILES:
+        for key in declaration(profile).get("sysctl", {}).get("settings", {}):
+            if "@" not in key:
+                assert sysctl_keys.is_known(sysctl_d.slashed(key)), key
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("vm/swapiness", "vm/swappiness"),
+        ("vm/swappines", "vm/swappiness"),
+        ("vm/swapipness", "vm/swappiness"),
+        ("vm/overcommit-memory", "vm/overcommit_memory"),
+        ("net/ipv4/tcp_fin_timout", "net/ipv4/tcp_fin_timeout"),
+        ("net/ipv4/conf/eth0.5/rp_fliter", "net/ipv4/conf/eth0.5/rp_filter"),
+        ("net/ipv4/cnof/all/rp_filter", "net/ipv4/conf/all/rp_filter"),
+        # In another folder, or in none
+        ("net/ipv4/somaxconn", "net/core/somaxconn"),
+        ("swappiness", "vm/swappiness"),
+        # Known, whatever this kernel has
+        ("vm/swappiness", ""),
+        ("kernel/sched_migration_cost_ns", ""),
+        ("kernel/unprivileged_userns_clone", ""),
+        ("net/ipv4/conf/wlan7/rp_filter", ""),
+        ("net/netfilter/nf_conntrack_max", ""),
+        ("user/max_user_namespaces", ""),
+        ("dev/raid/speed_limit_max", ""),
+        # Like none
+        ("lnet/debug", ""),
+        ("vm/my_own", ""),
+        ("kernel/arch_x", ""),
+        ("net/ipv4/tcp_another_thing", ""),
+    ],
+)
+def test_the_known_key_that_a_misspelt_one_means(path: str, meant: str) -> None:
+    assert sysctl_keys.meant(path) == meant
+
+
+def _misspelt(name: str, chance: random.Random) -> str:
+    """One slip: a letter that is missing, doubled, exchanged with the next, or another one."""
+    at = chance.randrange(1, len(name) - 1)
+    return chance.choice(
+        (
+            name[:at] + name[at + 1 :],
+            name[:at] + name[at] + name[at:],
+            name[:at] + name[at + 1] + name[at] + name[at + 2 :],
+            f"{name[:at]}z{name[at + 1 :]}",
+        )
+    )
+
+
+def test_a_slip_in_any_key_of_the_profiles_is_found() -> None:
+    keys = [
+        sysctl_d.slashed(key)
+        for profile in PROFILES
+        for key in declaration(profile).get("sysctl", {}).get("settings", {})
+        if "@" not in key
+    ]
+    for seed, key in enumerate(keys):
+        folder, _slash, name = key.rpartition("/")
+        wrong = f"{folder}/{_misspelt(name, random.Random(seed))}"
+        assert sysctl_keys.is_known(wrong) or sysctl_keys.meant(wrong), (key, wrong)
+
+
+@pytest.mark.parametrize(
+    ("path", "release", "span"),
+    [
+        ("vm/swappiness", "", (0, 200)),
+        ("net/ipv4/tcp_fin_timeout", "", (-(1 << 31), (1 << 31) - 1)),
+        # An int in 4.19, a byte today
+        ("net/ipv4/tcp_sack", "6.1.0-18-amd64", (0, 255)),
+        ("net/ipv4/tcp_sack", "4.18.0-553.el8", None),
+        ("net/ipv4/tcp_sack", "", None),
+        ("fs/aio-max-nr", "", (0, (1 << 64) - 1)),
+        ("kernel/core_pattern", "6.18", None),
+        ("lnet/debug", "6.18", None),
+    ],
+)
+def test_the_numbers_that_a_key_takes(path: str, release: str, span: tuple[int, int] | None) -> None:
+    assert sysctl_keys.span(path, release) == span
+
+
+#: Words, numbers at the ends of the types of the kernel, and vectors of other lengths
+VALUES = (
+    "ten", "5s", "1.5", "1,2", "1 x", "-1", "0", "1", "2", "100", "255", "256", "65535", "65536",
+    "2147483647", "2147483648", "-2147483649", "4294967295", "4294967296", "18446744073709551615",
+    "18446744073709551616", "1 2", "1 2 3", "4096 131072 6291456",
+)  # fmt: skip
+
+#: What is no number, or a number too many, for a file that shows one
+NEVER = ("ten", "5s", "1.5", "1,2", "1 x", "1 2", "18446744073709551616")
+
+#: Keys that are lists, bitmaps or words, and those that are rounded
+_NOT_NUMBERS = ("/rps_default_mask", "/flow_limit_cpu_bitmap", "/stable_secret", "/tcp_fastopen_key")
+
+
+def _is_right(path: str, text: str, present: str) -> bool:
+    try:
+        sysctl_values.require(sysctl_d.dotted(path), text, present, os.uname().release)
+    except DeclarationError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace takes root")
+def test_a_verdict_is_that_of_the_kernel() -> None:
+    """Every writable key of a new network namespace, and each value: what the kernel keeps is right, and what
+    is no number for a file of numbers is not."""
+    tried = numbers = 0
+    for path, present, answers in netns.answers(VALUES, _NOT_NUMBERS):
+        for text, kept in answers.items():
+            tried += 1
+            ours = _is_right(path, text, present)
+            assert ours or not kept, (path, text, present)
+            if text in NEVER and sysctl_values.number(present) is not None and "ports" not in path:
+                numbers += 1
+                assert not ours or kept, (path, text, present)
+    assert tried > 1000
+    assert numbers > 300

@@ -97,7 +97,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model i
 _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
 #: Modules of this collection that report neither settings nor checks
-_SILENT = ("agent", "node_revert", "node_topology")
+_SILENT = ("agent", "node_topology")
 
 #: The action that writes results. It runs on the controller; what else a result says may be a node's answer.
 _WRITER = "mlnode.tuning.write_result"
@@ -176,6 +176,16 @@ class CallbackModule(CallbackBase):
         if failure not in host.failures:
             host.failures.append(failure)
 
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        """A node of a rollout that is done already: the action itself has skipped it, and not a condition."""
+        answer = _answer(result)
+        if not _is_ours(result.task) or "false_condition" in answer or not answer.get("skip_reason"):
+            return
+        known = result.host
+        host = self._fleet.host(known.get_name(), _groups(known))
+        host.skipped = agent_answer.text(answer["skip_reason"]) or ""
+        self._reported = True
+
     def v2_runner_on_unreachable(self, result: Any) -> None:
         self._take(result, troubled=True).unreachable = _message(_answer(result))
 
@@ -241,7 +251,7 @@ class CallbackModule(CallbackBase):
                 host.failures.clear()
             if not summary["unreachable"]:
                 host.unreachable = ""
-        reported = any(host.findings or host.errors for host in fleet.hosts.values())
+        reported = any(host.findings or host.errors or host.skipped for host in fleet.hosts.values())
         troubled = any(host.unreachable or host.failures for host in fleet.hosts.values())
         if not reported and not (self._ours and troubled):
             return

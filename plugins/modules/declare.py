@@ -163,6 +163,13 @@ areas:
   type: dict
   sample:
     thp: {changed: true, reboot_required: false, settings: []}
+settings:
+  description:
+    - Settings of the agent itself, as C(settings) of an area. With those of RV(areas) they are what
+      C(mlnode status) counts on the node.
+  returned: success, if the agent is installed, and not in check mode
+  type: list
+  elements: dict
 layers:
   description: O(layers), wherever it was given; none of them with O(render).
   returned: unless the options are wrong

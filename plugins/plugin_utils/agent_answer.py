@@ -354,6 +354,8 @@ ANSWERS: Mapping[str, Table] = {
     "declare": {
         **_END,
         "areas": Maybe(_names(_area, _fields(_AREA))),
+        # About the agent itself
+        "settings": Maybe(_settings),
         "diff": Maybe(_list(_fields(_PAIR))),
         "warnings": Maybe(_lines),
         "reboot_required": Maybe(_flag),

@@ -29,6 +29,8 @@ class AgentAction(AgentAction):
         with open(host / "asked", "a") as stream:
             stream.write(json.dumps({"call": name, **options}) + chr(10))
         answers = json.loads((host / "answers.json").read_text())
+        if name == "revert":
+            return {"changed": True, "reverted": [{"key": "vm.swappiness", "value": "60"}], "reboot_required": False}
         if name == "drift":
             return {"changed": False, **answers["drift"]}
         missed = [] if options["check"] else answers.get(options["name"], [])
@@ -73,7 +75,7 @@ class Site:
         utils.mkdir(parents=True)
         #: Of ansible.cfg, section [defaults]
         self.settings = {"forks": "8"}
-        plugins = ("doc_fragments", "filter", "lookup", "module_utils")
+        plugins = ("callback", "doc_fragments", "filter", "lookup", "module_utils")
         folders = ("meta", "observability", "playbooks", "roles")
         for name in ("galaxy.yml", *folders, *(f"plugins/{one}" for one in plugins)):
             (collection / name).symlink_to(ROOT / name)

@@ -96,6 +96,28 @@ def test_a_rollout_stops_at_a_share_of_failures_and_goes_on_where_it_stopped(tmp
     assert asked()[names[0]] == 2, "it is declared otherwise"
 
 
+def test_a_resumed_rollout_and_a_revert_write_the_fleet_report(tmp_path: pathlib.Path) -> None:
+    """Nodes that were done already are in it, and are not said to be looked at."""
+    site, _names = fleet(tmp_path, 3)
+    site.settings["callbacks_enabled"] = "mlnode.tuning.fleet_report"
+    report = tmp_path / "fleet.json"
+    given = {"mlnode_rollout": str(tmp_path / "rollout.json"), "mlnode_report_json": str(report)}
+    assert site.play("-e", json.dumps(given))[0] == 0
+
+    code, output = site.play("-e", json.dumps(given))
+
+    assert (code, {host["state"] for host in json.loads(report.read_text())["hosts"]}) == (0, {"not checked"})
+    line = f"gpu[01:03]: {tmp_path}/rollout.json has this node as done with this declaration"
+    assert line in output.partition("FLEET REPORT")[2], output
+
+    report.unlink()
+    code, output = site.play("-e", json.dumps(given), playbook="playbooks/revert.yml")
+
+    assert code == 0, output
+    assert "FLEET REPORT" in output
+    assert [host["state"] for host in json.loads(report.read_text())["hosts"]] == ["ok"] * 3
+
+
 #: A node that is reached otherwise than by a local connection, or Ansible would refuse to reboot it. Answers
 #: the modules with which it is looked at before, notes when it goes down and is up, and has another boot ID
 #: then.

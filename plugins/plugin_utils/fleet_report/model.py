@@ -47,6 +47,10 @@ _COST = {
 }
 
 
+#: The kind of what node_revert reports
+_REVERT = "revert"
+
+
 class Finding(NamedTuple):
     """A setting or a check of one host. None where the module gave none."""
 
@@ -131,7 +135,8 @@ class Pairs(NamedTuple):
 class Host:
     """errors: what kept parts of it from being looked at. failures: messages of the tasks that failed.
     unnamed: (status, severity) → number of findings that a merged report counts without their names. silent:
-    its state where the report that was to have it has nothing, whatever another one has measured."""
+    its state where the report that was to have it has nothing, whatever another one has measured. skipped:
+    why it was left out of this run on purpose."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -141,6 +146,7 @@ class Host:
     unreachable: str = ""
     unnamed: Counter[tuple[str, str]] = field(default_factory=Counter)
     silent: str = ""
+    skipped: str = ""
 
     @property
     def counts(self) -> Counter[tuple[str, str]]:
@@ -167,9 +173,10 @@ class Host:
 
     @property
     def words(self) -> list[str]:
-        """Reasons why it is unreachable or failed, or has never answered."""
+        """Reasons why it is unreachable or failed, has never answered, or was not checked."""
         lost = ["no report has it"] if self.silent == "never answered" else []
-        return [*filter(None, [self.unreachable]), *self.failures, *self.errors, *lost]
+        skipped = [self.skipped] if self.skipped and self.state == "not checked" else []
+        return [*filter(None, [self.unreachable]), *self.failures, *self.errors, *lost, *skipped]
 
     @property
     def worst(self) -> str:
@@ -352,9 +359,29 @@ def findings(result: Mapping[str, Any], module: str, depth: int = 2) -> Iterator
     for item in _list(result.get("settings")):
         if isinstance(item, Mapping) and {"kind", "key", "status", "severity"} <= {*item}:
             yield _setting(item)
+    if isinstance(result.get("reverted"), list):
+        yield from _reverted(result)
     for item in _list(result.get("checks")):
         if isinstance(item, Mapping) and {"name", "target", "verdict"} <= {*item}:
             yield _check(item, module)
+
+
+def _reverted(result: Mapping[str, Any]) -> Iterator[Finding]:
+    """Of a revert: each value that was put back, and whether anything stays."""
+    put_back = [item for item in _list(result.get("reverted")) if isinstance(item, Mapping)]
+    for item in put_back:
+        key, value = _said(item.get("key")), agent_answer.text(item.get("value"))
+        yield Finding(_REVERT, key, str(Status.CHANGED), str(Severity.LOW), runtime=value)
+    stays = [_said(line) for line in _list(result.get("stays"))]
+    waits = result.get("reboot_required") is True
+    status = Status.PENDING_REBOOT if stays or waits else Status.OK
+    reasons = [*stays, *(["the running kernel keeps its command line until a reboot"] if waits else [])]
+    yield Finding(
+        *(_REVERT, "revert", str(status), str(Severity.MEDIUM)),
+        want="as before the first run",
+        runtime=f"{len(put_back)} put back" if put_back else "nothing to put back",
+        reason="; ".join(reasons),
+    )
 
 
 def waivers(result: Mapping[str, Any]) -> Iterator[tuple[Waiver, str]]:

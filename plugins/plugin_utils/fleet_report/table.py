@@ -41,8 +41,11 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     for state in ("unreachable", "failed"):
         report += _part(state.capitalize(), [[line] for line in _troubles(fleet.ranked(), state)], width)
     for state in ("never answered", "not checked"):
-        names = [host.name for host in hosts if host.state == state]
-        report += _part(state.capitalize(), [[few(names, _NAMES)]] if names else [], width)
+        silent = [host for host in hosts if host.state == state]
+        names = [host.name for host in silent if not host.skipped]
+        items = [[few(names, _NAMES)]] if names else []
+        items += [[line] for line in _troubles([host for host in silent if host.skipped], state)]
+        report += _part(state.capitalize(), items, width)
     missing = [[f"{few(names, _NAMES)}: {line}"] for line, names in fleet.unsupported.items()]
     report += _part("Declared by you, and unsupported", missing, width)
     report += _part("In no group known here, and left alone", _left_alone(fleet), width)

@@ -124,6 +124,7 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         # It may have to wait for a run that installs another agent, and what is imported late is of that one.
         registry.imported()
         mounts.imported()
+        from . import node as _whole  # noqa: F401  # pylint: disable=unused-import
     result = declare.run(host, order)
     settings = [
         item
@@ -138,7 +139,22 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     missing = [*judged.failures]
     if given["install"] and live:
         missing += _idle(host, exceptions, given["fail_at"])
-    return {**asdict(result), "not_in_force": [] if order.check else missing}
+    runs = given["install"] and not (order.check or result.failed)
+    answer = {**asdict(result), "settings": _agent_settings(host) if runs else []}
+    return {**answer, "not_in_force": [] if order.check else missing}
+
+
+def _agent_settings(host: Host) -> list[dict[str, Any]]:
+    """Rows about the agent, which the node has beside those of its areas: `mlnode status` and node_drift
+    count the same."""
+    from ..engine import declared
+    from . import node
+
+    try:
+        declarations = declared.load_all(host, [])
+    except MlnodeError:  # what the run could not have written; `mlnode status` says it
+        return []
+    return [item.row.document() for item in node.agent_rows(host, declarations)]
 
 
 def _keep(host: Host, outcomes: Sequence[Outcome]) -> str:

@@ -20,7 +20,7 @@ from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedErr
 from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, Layer, Status
 from ..topology import management
-from . import rows as agent_rows
+from . import rows as of_agent
 from .registry import KINDS
 
 
@@ -175,15 +175,15 @@ def each(
         changed = changed or moved
         for row in rows:
             _merge(rows_by_key, request.name, row)
-    agent_rows = [] if only else _agent_rows(host, declarations)
-    return Survey((*agent_rows, *rows_by_key.values()), tuple(errors), changed)
+    about = [] if only else agent_rows(host, declarations)
+    return Survey((*about, *rows_by_key.values()), tuple(errors), changed)
 
 
-def _agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:
+def agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:
     """Once for the node, as all declarations rely on the agent; without any there is nothing for it to do."""
     names = tuple(declaration.name for declaration in declarations)
     kinds = {kind for declaration in declarations for kind in declaration.kinds}
-    return [NodeRow(row, names) for row in agent_rows.rows(host, kinds)] if kinds else []
+    return [NodeRow(row, names) for row in of_agent.rows(host, kinds)] if kinds else []
 
 
 def _lost(host: Host) -> list[str]:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The audit as text: what is bad with all there is to know of it, the rest in a line each."""
+"""The audit as text: what is bad with all there is to know of it, a summary, and the rest in a line each."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ _INDENT = " " * 10
 def report(checks: Sequence[AuditCheck], width: int | None, colour: bool = False) -> str:
     """width None: no terminal, so no line is wrapped."""
     parts = ["\n".join(_bad(check, width, colour)) for check in checks if check.verdict in DEVIATIONS]
-    for title, verdict in (("NOT KNOWN", Verdict.UNKNOWN), ("NOT JUDGED", Verdict.SKIP)):
-        rest = [_line(check) for check in checks if check.verdict is verdict]
-        if rest:
-            parts.append("\n".join(grid((title, rest[0]), [("", line) for line in rest[1:]], width)))
+    parts += _listed("NOT KNOWN", checks, Verdict.UNKNOWN, width)
     counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
     parts.append("\n".join(wrapped(f"{len(checks)} checks: {counts}", width)))
+    # Half of all checks, for which there is nothing to do: what is above is read first.
+    parts += _listed("NOT JUDGED", checks, Verdict.SKIP, width)
     return "\n\n".join(parts)
+
+
+def _listed(title: str, checks: Sequence[AuditCheck], verdict: Verdict, width: int | None) -> list[str]:
+    lines = [_line(check) for check in checks if check.verdict is verdict]
+    return ["\n".join(grid((title, lines[0]), [("", line) for line in lines[1:]], width))] if lines else []
 
 
 def _line(check: AuditCheck) -> str:

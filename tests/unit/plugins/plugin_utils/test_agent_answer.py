@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from ansible import constants
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_answer import LINE, MOST
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import MARK, Node, done
-from mlnode.agent import call
+from mlnode.agent import call, node, node_report
 
 SETTING: dict[str, Any] = {
     **dict.fromkeys(("kind", "key", "path", "declared", "reason", "severity", "status"), "ok"),
@@ -28,6 +30,7 @@ ANSWER: dict[str, dict[str, Any]] = {
     "declare": {
         "changed": True,
         "areas": {"nic": {**AREA, "commands": ["ethtool"]}},
+        "settings": [{**SETTING}],
         "diff": [PAIR],
         "warnings": ["w"],
         "reboot_required": False,
@@ -189,10 +192,33 @@ def test_what_is_not_understood_is_a_failure_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, action: Any, text: str, words: str
 ) -> None:
     answers = [done(f"{MARK}{text}\n")]
-    node = Node(monkeypatch, action, *answers * 2)
+    asked = Node(monkeypatch, action, *answers * 2)
 
-    found = node.plugin.run(task_vars={})
+    found = asked.plugin.run(task_vars={})
 
     assert found["failed"]
     assert words in found["msg"]
     assert len(found["msg"]) < 1000
+
+
+def test_a_run_reports_as_many_settings_as_the_node_counts(machine: Machine) -> None:
+    """The fleet report of site.yml and `mlnode status` have one basis, with the rows about the agent."""
+    areas = {"thp": {"enabled": "madvise"}, "sysctl": {"settings": {"vm.swappiness": 1, "vm.no_such": 1}}}
+    given = {
+        **OPTIONS,
+        "areas": areas,
+        "selected": [*areas],
+        "check": False,
+        "interpreter": "/usr/bin/python3",
+    }
+    call.CALLS["declare"](machine, given)  # installs the agent
+    machine.forget()
+    answer = agent_answer.checked("declare", json.loads(json.dumps(call.CALLS["declare"](machine, given))))
+    machine.forget()
+
+    counted = node_report.node(node.survey(machine))
+
+    reported = {(one.kind, one.key) for one in model.findings(answer, "declare")}
+    assert reported == {(one["kind"], one["key"]) for one in counted["settings"]}
+    assert ("agent", "agent.boot") in reported
+    assert Counter(one.status for one in model.findings(answer, "declare")) == counted["summary"]

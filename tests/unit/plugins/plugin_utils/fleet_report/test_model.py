@@ -208,3 +208,32 @@ def test_no_result_of_any_module_stops_the_report(result: dict[str, Any], settin
     assert len(fleet.outliers()) <= len(fleet.knobs())
     assert sum(fleet.counts().values()) == len(host.findings)
     assert len(fleet.unused()) <= len(fleet.waivers)
+
+
+@pytest.mark.parametrize(
+    ("more", "state", "reason"),
+    [
+        ({}, "ok", ""),
+        ({"reboot_required": True}, "differs", "the running kernel keeps its command line until a reboot"),
+        ({"stays": ["vm.swappiness = 10 until the node is booted"]}, "differs", "vm.swappiness = 10 until"),
+    ],
+)
+def test_a_revert_is_reported(more: dict[str, Any], state: str, reason: str) -> None:
+    fleet = fleets.empty()
+    done = {"reverted": [{"key": "vm.swappiness", "value": "60"}, {"key": "/etc/x", "value": "removed"}]}
+
+    fleet.take(fleet.host("n1"), {"changed": True, "reboot_required": False, **done, **more}, "node_revert")
+
+    host = fleet.hosts["n1"]
+    whole = host.findings["revert", "revert"]
+    assert host.state == state
+    assert (whole.runtime, (whole.reason or "")[: len(reason)]) == ("2 put back", reason)
+    assert host.findings["revert", "vm.swappiness"].runtime == "60"
+
+
+def test_a_revert_of_an_untouched_node_is_ok() -> None:
+    fleet = fleets.empty()
+    fleet.take(fleet.host("n1"), {"changed": False, "reverted": [], "reboot_required": False}, "node_revert")
+
+    assert fleet.hosts["n1"].state == "ok"
+    assert fleet.hosts["n1"].findings["revert", "revert"].runtime == "nothing to put back"

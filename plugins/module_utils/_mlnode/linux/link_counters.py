@@ -126,6 +126,18 @@ class Book:
         return known if known is not None and known.identity == identity else Device(identity)
 
 
+def kept(host: Host) -> frozenset[str]:
+    """Paths of all counters that are compared with an earlier look in this boot; none where nothing is kept,
+    or what is cannot be read: the check reports that."""
+    try:
+        known = _load(host, _time(host)[0])
+    except MlnodeError:
+        return frozenset()
+    return frozenset(
+        path for device in known.values() for looks in (device.base, device.last) for path in looks
+    )
+
+
 def excuse(host: Host, rises: Mapping[str, int]) -> None:
     """Counters that have risen by a change that was asked for, such as a reset of a link: what they are
     compared with rises along. rises: path → by how much. What is not kept, or of another boot, needs none.

@@ -15,6 +15,7 @@ from ...model.setting import Unit
 from ...topology import read as topology
 from ...topology.reader import integer
 from ..irq import vectors as irq_vectors
+from ..nics.targets import beneath
 from ..summary import Target
 
 #: How long a link may take to come back: autonegotiation takes up to three seconds on copper (IEEE 802.3,
@@ -26,6 +27,8 @@ LINK_SECONDS = 20.0
 RESET_SECONDS = 2.0
 
 _POLL_SECONDS = 0.1
+
+_RDMA = "/sys/class/infiniband"
 
 
 class State(NamedTuple):
@@ -40,13 +43,13 @@ class State(NamedTuple):
 
 def unit(target: Target, resets: bool) -> Unit:
     def look(host: Host) -> Callable[[], None]:
-        before, downs = state(host, target), _downs(host, target)
+        before, counts = state(host, target), _counts(host, target)
 
         def is_well() -> None:
             try:
                 wait(host, target, before, RESET_SECONDS if resets and before.carrier else 0.0)
             finally:
-                _excuse(host, downs, _downs(host, target))
+                _excuse(host, counts, _counts(host, target))
 
         return is_well
 
@@ -54,40 +57,46 @@ def unit(target: Target, resets: bool) -> Unit:
 
 
 def _excuse(host: Host, before: Mapping[str, int], now: Mapping[str, int]) -> None:
-    """A link that a change has reset has not failed: checks of its counters must not say so. The change does
-    not fail with what they keep."""
+    """A link that a change has reset has not failed, and packets that were under way have no other cause:
+    checks of its counters must not say so. The change does not fail with what they keep."""
     try:
         link_counters.excuse(host, {path: now[path] - before[path] for path in now if path in before})
     except MlnodeError:
         pass
 
 
-def _downs(host: Host, target: Target) -> dict[str, int]:
-    """Path → how often a link went down."""
-    ports = [port.partition("/")[::2] for port in _ports(host, target)]
-    paths = [
-        f"/sys/class/net/{target.name}/carrier_down_count",
-        *(f"/sys/class/infiniband/{name}/ports/{port}/counters/link_downed" for name, port in ports),
-    ]
-    counts = {path: integer(host.value(path).text or "") for path in paths}
+def _counts(host: Host, target: Target) -> dict[str, int]:
+    """Path → counter, of all that are compared by a check: those of a NIC, of what it hands its MTU on to,
+    and of their RDMA ports."""
+    kept = link_counters.kept(host)
+    if not kept:
+        return {}
+    names = (target.name, *beneath(host, target.name))
+    ports = [port.partition("/")[::2] for name in names for port in _ports(host, name)]
+    folders = (
+        *(f"/sys/class/net/{name}/" for name in names),
+        *(f"/ethtool/{name}/statistic/" for name in names),
+        *(f"{_RDMA}/{name}/ports/{port}/" for name, port in ports),
+    )
+    paths = [path for path in kept if path.startswith(folders)]
+    counts = {path: integer((host.value(path).text or "").strip()) for path in paths}
     return {path: number for path, number in counts.items() if number is not None}
 
 
-def _ports(host: Host, target: Target) -> list[str]:
+def _ports(host: Host, name: str) -> list[str]:
     return [
         f"{device.name}/{port.number}"
         for device in topology.of(host).rdma
         for port in device.ports
-        if target.name in port.netdevs
+        if name in port.netdevs
     ]
 
 
 def state(host: Host, target: Target) -> State:
     """The present state. What cannot be read was not there before either, and is not missed."""
-    folder = "/sys/class/infiniband"
     ports = {
-        port: host.value(f"{folder}/{port.replace('/', '/ports/')}/state").text or ""
-        for port in _ports(host, target)
+        port: host.value(f"{_RDMA}/{port.replace('/', '/ports/')}/state").text or ""
+        for port in _ports(host, target.name)
     }
     return State(
         # EINVAL while the interface is down

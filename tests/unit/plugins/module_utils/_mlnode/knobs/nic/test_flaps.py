@@ -15,6 +15,12 @@ from mlnode.linux import link_counters
 from .node import NicNode, apply
 
 DOWNS = "/sys/class/net/eth2/carrier_down_count"
+#: Of packets that are under way as the NIC is reset
+LOST = (
+    "/sys/class/infiniband/mlx5_0/ports/1/counters/excessive_buffer_overrun_errors",
+    "/sys/class/infiniband/mlx5_0/ports/1/counters/local_link_integrity_errors",
+    "/sys/class/infiniband/mlx5_0/ports/1/hw_counters/rnr_nak_retry_err",
+)
 LINK_DOWNED = "/sys/class/infiniband/mlx5_0/ports/1/counters/link_downed"
 
 
@@ -28,7 +34,7 @@ class Resetting(NicNode):
         self.told()
 
     def told(self) -> None:
-        for path in (DOWNS, LINK_DOWNED):
+        for path in (DOWNS, LINK_DOWNED, *LOST):
             self.put(path, f"{self.down}\n")
 
 

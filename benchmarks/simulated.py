@@ -64,10 +64,10 @@ def record(folder: pathlib.Path) -> None:
 def _asked(agent: pathlib.Path) -> dict[str, Any]:
     """The answer of the agent, which is written to this path, to a declaration in check mode."""
     options = {
-        "name": "node", "areas": declaration("training"), "selected": [*areas.AREAS], "ignore": [],
+        "name": "node", "areas": declaration("training"), "profile": {}, "selected": [*areas.AREAS],
         "layers": ["runtime", "boot"], "on_unsupported": "warn", "fabric_type": "", "fail_at": "high",
-        "interpreter": "/usr/bin/env python3", "leave": False, "check": True, "risky": False, "diff": False,
-        "install": False, "confirm_seconds": 60,
+        "ignore": [], "interpreter": "/usr/bin/env python3", "leave": False, "check": True, "risky": False,
+        "diff": False, "install": False, "confirm_seconds": 60,
     }  # fmt: skip
     agent.write_bytes(agent_source.archive())
     question = agent_call._question("declare", options)

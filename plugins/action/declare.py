@@ -131,10 +131,11 @@ class ActionModule(AreaView):
         resolved = (*areas.AREAS, "profile", "variables")
         # An area that is given is declared, also where it is null.
         spec = {name: given[name] for name in resolved if name not in areas.AREAS or name in self._task.args}
+        declared = profile.declared(spec, variables, self._templar.template)
         return {
             **{name: value for name, value in given.items() if name not in resolved},
             "fabric_type": given["fabric_type"] or "",
-            "areas": profile.declared(spec, variables, self._templar.template),
+            **declared._asdict(),
             "selected": selected,
             "check": bool(self._task.check_mode),
             "diff": bool(self._task.diff),

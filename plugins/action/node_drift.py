@@ -60,7 +60,7 @@ class ActionModule(AgentAction):
         interpreter = options.pop("interpreter")
         options["host"] = str((task_vars or {}).get("inventory_hostname", ""))
         options["declarations"] = expected = {
-            str(name): profile.declared(declared or {}, task_vars or {}, self._templar.template)
+            str(name): profile.declared(declared or {}, task_vars or {}, self._templar.template).areas
             for name, declared in options["declarations"].items()
         }
         of_bare = NOTHING if expected and not any(expected.values()) else None

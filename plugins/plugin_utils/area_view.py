@@ -37,6 +37,7 @@ class AreaView(ConfirmedAction):
         options = {
             **{name: given[name] for name in schema.DECLARATION},
             "areas": {area: {name: given[name] for name in registry.options(area)}},
+            "profile": {},
             "selected": [area],
             "confirm_seconds": seconds,
             "check": bool(self._task.check_mode),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from ansible.errors import AnsibleError
@@ -60,22 +60,53 @@ def load(profile: str) -> dict[str, Any]:
     return areas
 
 
+class Declared(NamedTuple):
+    """areas: all that is declared of each. profile: the part of it that a profile asks for and the operator
+    does not declare himself."""
+
+    areas: dict[str, Any]
+    profile: dict[str, Any]
+
+
 def declared(
     options: Mapping[str, Any], variables: Mapping[str, Any], template: Callable[[Any], Any]
-) -> dict[str, Any]:
+) -> Declared:
     """Areas of a declaration. options: `profile`, `variables` (the prefix of a role's variables), and areas,
     each of which replaces what the variables say of it. Raises AnsibleError."""
     prefix = str(options.get("variables") or "")
     overrides = area_names.overrides(prefix, variables, template) if prefix else {}
     overrides.update((name, spec) for name, spec in options.items() if name not in ("profile", "variables"))
-    return areas(options.get("profile") or "", overrides)
+    profiles = options.get("profile") or ""
+    return Declared(areas(profiles, overrides), of_profile(profiles, overrides))
 
 
 def areas(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Areas to declare: an override replaces what the profiles say of a setting, as each of them what those
     before it say, and null takes it away, be it a value, a rule or a whole area. Raises AnsibleError."""
+    return _merged(_profiles(profiles), overrides)
+
+
+def of_profile(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of areas() that no override says anything of. Raises AnsibleError."""
+    return _untouched(_profiles(profiles), overrides)
+
+
+def _profiles(profiles: str | Sequence[str]) -> dict[str, Any]:
     named = [profiles] if isinstance(profiles, str) else profiles
-    return functools.reduce(_merged, [*map(load, named), overrides], {})
+    return functools.reduce(_merged, map(load, named), {})
+
+
+def _untouched(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[str, Any]:
+    over = {str(name): value for name, value in over.items()}
+    left: dict[str, Any] = {}
+    for name, below in ((str(name), value) for name, value in base.items()):
+        above = over.get(name, {})
+        if name not in over or above in ({}, []):
+            left[name] = below
+        elif _is_tree(below) and _is_tree(above):
+            inner = _untouched(below, above)
+            left.update({name: inner} if inner else {})
+    return left
 
 
 def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -> dict[str, Any]:

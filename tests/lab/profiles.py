@@ -83,6 +83,12 @@ _ALL = (
     Profile("epp", cpu="EPYC-Rome-v1", table="cpc", command_line=f"amd_pstate=active {acpi.MEMMAP}"),
     Profile("boot", grub=True, devices=(*root_port(0x10), *root_port(0x11))),
     Profile("cloud"),
+    # A second NIC of a hypervisor, which ignores what it has no command for, and one that negotiates pause.
+    Profile(
+        "virtual",
+        devices=(*nic(1, "virtio-net-pci", "pcie.0"), *nic(2, "igb", "pcie.0")),
+        guest_devices="up:igb",
+    ),
     # What the nodes under test are reached through: a jump host, and the switch of a network.
     Profile("peer", mebibytes=512, devices=nic(9, "virtio-net-pci", "pcie.0"), cable=1),
     Profile("debian12", disk=OLDER_DISK),
@@ -91,7 +97,7 @@ _ALL = (
 PROFILES = {profile.name: profile for profile in _ALL}
 
 #: What `make lab` builds and `make test-lab` boots; the older kernel is there for who asks for it.
-DEFAULT = ("baremetal", "epp", "boot", "cloud", "peer")
+DEFAULT = ("baremetal", "epp", "boot", "cloud", "virtual", "peer")
 
 
 def named(name: str) -> Profile:

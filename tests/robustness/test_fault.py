@@ -19,7 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, h
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
 from mlnode.agent import node as whole
-from mlnode.engine import engine, revert
+from mlnode.engine import answers, engine, revert
 from mlnode.engine.lock import LOCK_PATH
 from mlnode.host.system import Finished
 from mlnode.model.errors import MlnodeError
@@ -80,6 +80,17 @@ def fails(machine: Node, position: int, number: int, work: Callable[[Node], obje
     return f"{position}: {where}: {errno.errorcode[number]}: {said}", said
 
 
+def forget_answers(machine: Node) -> bool:
+    """True if a device has answered to a value, which costs that row alone and is remembered: a boot ends
+    that."""
+    found = machine.names(answers.FOLDER)
+    for name in found:
+        os.unlink(f"{machine.root}{answers.FOLDER}/{name}")
+    machine.remove_empty(answers.FOLDER)
+    machine.forget()
+    return bool(found)
+
+
 def undo(machine: Node) -> None:
     revert.revert(machine)
     machine.unload()
@@ -99,7 +110,7 @@ def test_an_apply_that_fails_anywhere_leaves_all_as_it_was(kind: str, folder: pa
         install(machine)
         before = machine.state()
         where, said = fails(machine, position, number, tune)
-        if said:
+        if not forget_answers(machine) and said:
             assert machine.state() == before, where
         tune(machine)
         assert not engine.evaluate(machine, case.request).steps, where
@@ -146,7 +157,7 @@ def test_what_fails_at_boot_is_named_and_mended_by_the_next_run(kind: str, folde
     for position, number in positions(case, probe, boot):
         declare(machine, case)
         where, said = fails(machine, position, number, boot)
-        if said and kind in HELD:
+        if not forget_answers(machine) and said and kind in HELD:
             engine.apply(machine, case.request)
         else:
             boot(machine)

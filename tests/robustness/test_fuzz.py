@@ -356,6 +356,7 @@ OPTIONS = st.dictionaries(
             "call",
             "layers",
             "areas",
+            "profile",
             "selected",
             "leave",
             "risky",
@@ -397,6 +398,7 @@ ASKED: dict[str, dict[str, Any]] = {
         "diff": True,
         "install": True,
         "areas": {"sysctl": {"settings": {"vm.swappiness": 10}}},
+        "profile": {},
         "confirm_seconds": 0,
     },
 }

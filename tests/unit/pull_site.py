@@ -45,6 +45,7 @@ def declaration(areas: dict[str, Any], name: str = "node", **other: Any) -> dict
         "ignore": [],
         "leave": False,
         "areas": areas,
+        "profile": {},
         **other,
     }
 

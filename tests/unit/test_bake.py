@@ -100,6 +100,7 @@ def bake(image: Image, profile: str) -> bool:
     options = {
         "name": name_of(profile),
         "areas": declaration(profile),
+        "profile": {},
         "layers": ["boot"],
         "selected": [*KINDS],
         "on_unsupported": "warn",

@@ -87,7 +87,7 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         **dict.fromkeys(("name", "on_unsupported", "fabric_type", "fail_at", "interpreter"), str),
         **dict.fromkeys(("layers", "selected", "ignore"), list),
         **dict.fromkeys(("leave", "check", "risky", "diff", "install"), bool),
-        "areas": dict,
+        **dict.fromkeys(("areas", "profile"), dict),
         "confirm_seconds": int,
     }
     given = dict(zip(kinds, strict_json.typed(options, kinds)))
@@ -111,6 +111,7 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         risky=given["risky"] or not given["confirm_seconds"],
         diff=given["diff"],
         after=_keep,
+        profile=given["profile"],
         first=_agent(host, given["interpreter"], live) if given["install"] else NOTHING,
     )
     try:

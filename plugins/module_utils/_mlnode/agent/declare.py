@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any, Callable, Mapping, Sequence
 
 from ..engine import declared, engine, origin
@@ -34,7 +36,8 @@ class Order(NamedTuple):
     that may be touched, in the order in which they are applied. whole: those of them that are not named leave
     the declaration, too. leave: what leaves it keeps its value, instead of getting back its origin. first,
     risky: as in engine.apply_together(). diff: what is changed is asked for as before/after pairs, too.
-    after: called once a run has changed the node, for a warning, or nothing.
+    after: called once a run has changed the node, for a warning, or nothing. profile: area → the part of its
+    specification that is a profile's; the rest the operator has declared himself.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Order(NamedTuple):
     risky: bool = True
     diff: bool = True
     after: Callable[[Host, Sequence[Outcome]], str] = _not_kept
+    profile: Mapping[str, Spec] = MappingProxyType({})
 
 
 @dataclass
@@ -110,10 +114,30 @@ def requests(host: Host, order: Order) -> list[Request]:
     old = declared.load(host, declared.check_name(order.name))
     before = old.kinds if old and order.whole else {}
     return [
-        Request(order.name, order.kinds[name], order.areas.get(name, {}), order.layers, leave=order.leave)
+        Request(
+            order.name,
+            order.kinds[name],
+            order.areas.get(name, {}),
+            order.layers,
+            leave=order.leave,
+            profile=_keys(order.kinds[name], order.profile.get(name, {})),
+        )
         for name in order.selected
         if name in before or _is_asked(order, name)
     ]
+
+
+def _keys(kind: Kind, spec: Spec) -> frozenset[str]:
+    """The settings of a part of a specification. What has no meaning without the rest is the operator's."""
+    if not spec:
+        return frozenset()
+    # By its name, as no module of one area has to bring it along.
+    partial = import_module("..engine.partial", __package__)
+    try:
+        part = partial.understood(kind, spec)[0]
+        return frozenset(setting.key for setting in kind.parse(part, None))
+    except MlnodeError:
+        return frozenset()
 
 
 def _is_asked(order: Order, area: str) -> bool:
@@ -168,6 +192,10 @@ def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
         loud = (*_loud(order, outcome.rows), *outcome.leaving.stays)
         result.warnings += [printable(before + text) for text in loud]
         result.reboot_required = result.reboot_required or waits
+    lacking = [row for outcome in outcomes.outcomes for row in outcome.rows if _lacks(row)]
+    if lacking and order.on_unsupported == "fail":  # as a device has shown in this run
+        result.failed = True
+        result.msg = paragraphs(f"{order.name}: unsupported: {_words(lacking)}; all else is applied")
     if outcomes.refused:
         done = "is applied" if not order.check else "would be applied"
         result.failed = True

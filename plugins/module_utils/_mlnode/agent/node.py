@@ -206,7 +206,13 @@ def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Re
         if kind not in KINDS
     ]
     return [
-        Request(declaration.name, KINDS[name], declaration.kinds[name], alone=True)
+        Request(
+            declaration.name,
+            KINDS[name],
+            declaration.kinds[name],
+            alone=True,
+            profile=frozenset(declaration.profile.get(name, ())),
+        )
         for name in KINDS
         for declaration in declarations
         if declared.declares(declaration.kinds.get(name, {}))

@@ -37,7 +37,7 @@ FIELDS: Mapping[str, type] = {
     **dict.fromkeys(("name", "on_unsupported", "fabric_type", "fail_at"), str),
     **dict.fromkeys(("layers", "selected", "ignore"), list),
     "leave": bool,
-    "areas": dict,
+    **dict.fromkeys(("areas", "profile"), dict),
 }
 
 Declarations = Sequence[Mapping[str, Any]]

@@ -13,7 +13,7 @@ from ..model.errors import HostError, MlnodeError
 from . import failed_changes, transaction
 from .engine import Outcome
 from .origin import Origin
-from .plan import Plan, Request, afterwards, ended, evaluate, present
+from .plan import Plan, Request, afterwards, ended, evaluate, present, taken
 from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
 
 #: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
@@ -42,7 +42,8 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
     if not first.steps:
         return Outcome(first, first.rows, changed=False), [*plan.errors, *errors]
     try:
-        return Outcome(first, *ended(first, evaluate(host, request))), [*plan.errors, *errors, *gone]
+        after = evaluate(host, request)
+        return Outcome(taken(first, after), *ended(first, after)), [*plan.errors, *errors, *gone]
     except MlnodeError as error:
         error_parts = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
         raise MlnodeError("; ".join(error_parts)) from error

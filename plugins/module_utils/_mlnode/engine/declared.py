@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Callable, Collection, Iterator, Mapping, Sequence
 
 from ..host import trust
 from ..host.host import Host
@@ -32,10 +33,15 @@ Spec = Mapping[str, Any]
 
 
 class Declaration(NamedTuple):
-    """Everything declared under one name: kind of knob → its specification."""
+    """Everything declared under one name: kind of knob → its specification.
+
+    profile: kind of knob → the keys of its settings that a profile asks for, of all that the operator does
+    not declare himself.
+    """
 
     name: str
     kinds: Mapping[str, Spec]
+    profile: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     @property
     def path(self) -> str:
@@ -64,6 +70,7 @@ def render(declaration: Declaration) -> bytes:
         "format": FORMAT,
         "name": declaration.name,
         "kinds": {kind: dict(spec) for kind, spec in declaration.kinds.items()},
+        **({"profile": {**declaration.profile}} if declaration.profile else {}),
     }
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if len(text) > strict_json.MOST:
@@ -89,7 +96,18 @@ def parse(content: bytes, path: str) -> Declaration:
     for kind, spec in kinds.items():
         if not isinstance(spec, dict):
             raise StoreError(f"{path}: {kind} holds {strict_json.shown(spec)}, which is not a declaration")
-    return Declaration(name, kinds)
+    return Declaration(name, kinds, _of_profile(document.get("profile", {}), path))
+
+
+def _of_profile(raw: Any, path: str) -> Mapping[str, Sequence[str]]:
+    """Raises StoreError."""
+    sound = isinstance(raw, dict) and all(
+        isinstance(keys, list) and all(isinstance(key, str) for key in keys) for keys in raw.values()
+    )
+    if not sound:
+        raise StoreError(f"{path}: profile holds {strict_json.shown(raw)}, expected lists of keys by area")
+    of_kinds: Mapping[str, Sequence[str]] = raw
+    return of_kinds
 
 
 def load(host: Host, name: str) -> Declaration | None:
@@ -163,11 +181,17 @@ def declares(spec: Spec) -> bool:
     return any(value not in (None, {}, []) for value in spec.values())
 
 
-def updated(old: Declaration | None, name: str, kind: str, spec: Spec) -> Declaration:
-    """The declaration with one kind replaced and the others kept. What declares nothing leaves it."""
+def updated(
+    old: Declaration | None, name: str, kind: str, spec: Spec, profile: Collection[str] = ()
+) -> Declaration:
+    """The declaration with one kind replaced and the others kept. What declares nothing leaves it. profile:
+    keys of the kind that a profile asks for."""
     kinds: dict[str, Spec] = dict(old.kinds) if old else {}
+    keys: dict[str, Sequence[str]] = dict(old.profile) if old else {}
+    keys.pop(kind, None)
     if declares(spec):
         kinds[kind] = spec
+        keys.update({kind: sorted(profile)} if profile else {})
     else:
         kinds.pop(kind, None)
-    return Declaration(name, kinds)
+    return Declaration(name, kinds, {kind: keys[kind] for kind in kinds if kind in keys})

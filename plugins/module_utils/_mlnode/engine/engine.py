@@ -35,6 +35,7 @@ from .plan import (
     evaluate,
     kept,
     present,
+    taken,
 )
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import FOR_GOOD, Confirmation, Transaction, Waiting
@@ -81,7 +82,7 @@ class Outcomes(NamedTuple):
 
     @property
     def refused(self) -> list[Row]:
-        """The settings that a guard has stopped."""
+        """The settings that a guard has stopped, or a device that the operator has declared them for."""
         return [row for outcome in self.outcomes for row in outcome.rows if row.status is Status.REFUSED]
 
 
@@ -185,7 +186,7 @@ def apply(
 
 
 def refuse(outcomes: Outcomes) -> None:
-    """Raises RefusedError where a guard has stopped a setting."""
+    """Raises RefusedError where a guard or a device has stopped a setting."""
     if outcomes.refused:
         rest = "; all else is applied" if outcomes.changed else "; nothing was changed"
         raise RefusedError(f"refused: {_words(outcomes.refused)}{rest}")
@@ -375,7 +376,7 @@ def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None
 def _ended(before: Outcome, after: Plan) -> Outcome:
     rows, changed = ended(before.plan, after)
     left_steps = (*before.leaving.steps, *before.leaving.late)
-    return Outcome(before.plan, rows, changed or bool(left_steps), leaving=before.leaving)
+    return Outcome(taken(before.plan, after), rows, changed or bool(left_steps), leaving=before.leaving)
 
 
 def _kept(host: Host, requests: Sequence[Request]) -> Kept:

@@ -31,7 +31,7 @@ def held_back(host: Host, part: KnobFile) -> str:
     value, reason = _values(host, part.device.rpartition("/")[2]).get(part.path, ("", ""))
     if not reason or value != part.want:
         return ""
-    return f"it was tried and put back: {reason}; a playbook tries again, and so does the next boot"
+    return f"it was tried and put back: {reason}; mend that, and run the playbook again"
 
 
 def _values(host: Host, device: str) -> dict[str, Any]:

@@ -116,7 +116,7 @@ _MOST = 65536
 #: Of a message, in characters: that of a rollback names each value that could not be put back
 _LONGEST = 4096
 
-KILLED, STOPPED, UNHEARD = "killed", "stopped", "unheard"
+KILLED, STOPPED, UNHEARD, UNKNOWN = "killed", "stopped", "unheard", "unknown"
 
 
 class Note(NamedTuple):
@@ -133,6 +133,8 @@ class Note(NamedTuple):
     @property
     def text(self) -> str:
         """For people. What it has done is looked at by the run that shows it."""
+        if self.end == UNKNOWN:
+            return printable(f"{self.name}: what became of the notification is not known: {self.error}")
         run = f"an earlier run for {self.name} (process {self.pid}, begun {self.since})"
         if self.end == UNHEARD and self.error:
             return printable(f"{run} has failed, and could not answer any more: {self.error}")

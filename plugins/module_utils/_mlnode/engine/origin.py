@@ -14,6 +14,7 @@ import functools
 import json
 import os
 import stat
+import time
 from typing import Any, Collection, Mapping
 
 from ..host import system, trust
@@ -399,12 +400,48 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
         if _fits(entry, host.value(path), value):
             continue
         try:
-            host.write_kernel(path, value)
+            _write(host, path, value)
         except HostError as error:
             if not error.absent:  # the device or interface is gone, and its knob with it
                 raise
             continue
-        runtime = host.value(path)
-        if runtime.text is None or not (entry.get("partial") or _fits(entry, runtime, value)):
+        runtime = _settled(host, entry, path, value)
+        if runtime.text is None or not (_may_differ(entry) or _fits(entry, runtime, value)):
             raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {runtime!s}")
     return True
+
+
+def _write(host: Host, path: str, value: str) -> None:
+    """Of several files in one go; each that differs by itself where that is refused for the sake of one.
+    Raises HostError."""
+    folder, _slash, names = path.rpartition("/")
+    try:
+        host.write_kernel(path, value)
+    except HostError as error:
+        if error.absent or "," not in names:
+            raise
+        for name, text in zip(names.split(","), value.split()):
+            now = host.value(f"{folder}/{name}").text
+            if now is None or not fits(now, text):
+                host.write_kernel(f"{folder}/{name}", text)
+
+
+#: For how long two ends negotiate: copper takes up to three seconds (IEEE 802.3, clause 28), and some drivers
+#: look at the link every two (intel/igb/igb_main.c: igb_watchdog_task)
+_NEGOTIATION_SECONDS = 8.0
+_POLL_SECONDS = 0.1
+
+
+def _settled(host: Host, entry: Entry, path: str, value: str) -> Value:
+    """The value that was written, once both ends of a link agree on it."""
+    runtime = host.value(path)
+    until = time.monotonic() + _NEGOTIATION_SECONDS
+    while "negotiated" in entry and not _fits(entry, runtime, value) and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        runtime = host.value(path)
+    return runtime
+
+
+def _may_differ(entry: Entry) -> bool:
+    """True where the kernel may give less, or where the other end of a link may have another opinion now."""
+    return bool(entry.get("partial") or entry.get("negotiated"))

@@ -42,7 +42,7 @@ _DEVICE = regex(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
 _ALL = frozenset({"id", "key", "value"})
 
 #: What putting a kernel file back has to heed: fields of KnobFile, kept where they are true
-FORMS = ("partial", "among", "late")
+FORMS = ("partial", "among", "late", "negotiated")
 
 #: What makes an entry of a sort → what else it may have
 _SORTS = {

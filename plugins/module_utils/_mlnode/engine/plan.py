@@ -14,11 +14,22 @@ from ..model.errors import DeclarationError, HostError, MlnodeError
 from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Status
 from . import declared
+from .answers import Answers, settled
 from .declared import Declaration
 from .judge import differs, judge, with_bar
 from .kind import AGENT_FAULT, AGENT_IMAGE_FAULT, Context, Facts, Kind, Row, Spec
 from .origin import Entry, Origin
-from .steps import FileWrite, KernelWrite, LinkWrite, LoadModule, Notify, Step, by_unit, kernel_writes
+from .steps import (
+    FileWrite,
+    KernelWrite,
+    LinkWrite,
+    LoadModule,
+    Notify,
+    Step,
+    by_unit,
+    kernel_writes,
+    without,
+)
 
 S = TypeVar("S", bound=Step)
 
@@ -38,6 +49,7 @@ class Request(NamedTuple):
     layers: tuple[Layer, ...] = BOTH_LAYERS
     alone: bool = False
     leave: bool = False
+    profile: frozenset[str] = frozenset()
 
 
 class Plan(NamedTuple):
@@ -93,7 +105,10 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
     _refuse_conflicts(request, settings, known.declarations)
     rows = []
+    known_answers = Answers(host) if context.runtime else None
     for setting, reading in zip(settings, request.kind.read(settings, context)):
+        if known_answers:
+            reading = settled(reading, known_answers, setting.key in request.profile)
         reading = with_bar(reading, context)
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
@@ -103,6 +118,7 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     if context.boot and not errors:  # a file made of a part would lose the lines of the rest
         for file in request.kind.boot_files(request.name, rows, context):
             steps += _file_steps(host, file, host.content(file.path), context)
+        steps.sort(key=lambda step: not getattr(step, "first", False))
     return Plan(request.kind.KIND, tuple(rows), tuple(steps), tuple(errors))
 
 
@@ -122,7 +138,7 @@ def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | No
     name = requests[0].name
     new = next((item for item in known.declarations if item.name == name), None)
     for request in requests:
-        new = declared.updated(new, name, request.kind.KIND, request.spec)
+        new = declared.updated(new, name, request.kind.KIND, request.spec, request.profile)
     return new
 
 
@@ -187,8 +203,8 @@ def _file_steps(host: Host, file: BootFile, old: bytes | None, context: Context)
     other_mode = file.mode is not None and host.mode(file.path) != file.mode
     wrong = (other_mode and file.content is not None) or not trust.is_right(host, file.path)
     if file.content != old or wrong:
-        return [FileWrite(file.path, file.path, file.content, old, file.mode, file.notify)]
-    return [Notify(file.path, file.notify)] if file.stale and context.runtime else []
+        return [FileWrite(file.path, file.path, file.content, old, file.mode, file.notify, file.first)]
+    return [Notify(file.path, file.notify, file.first)] if file.stale and context.runtime else []
 
 
 def present(host: Host, plan: Plan) -> list[Entry]:
@@ -281,7 +297,8 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
         old = before.get(row.setting.key, row)
         moved = moved or _seen(old.reading) != _seen(row.reading)
         if row.status is Status.OK and old.status is not Status.OK:
-            row = row._replace(status=Status.CHANGED, reason=old.reason)
+            answered = any(part.answer for part in row.reading.parts)
+            row = row._replace(status=Status.CHANGED, reason=row.reason if answered else old.reason)
         elif row.setting.key in written and any(part.partial and part.differs for part in row.reading.parts):
             shortage = f"asked for {row.reading.want}, the kernel gave {row.reading.runtime}"
             shortage += ": no more memory is free in one piece"
@@ -293,6 +310,13 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
 
 #: Steps whose effect no value of a setting shows
 _NO_VALUE = (FileWrite, LinkWrite, LoadModule, Notify)
+
+
+def taken(plan: Plan, after: Plan) -> Plan:
+    """The plan without the writes that brought nothing, as a device has answered to them with its old
+    value."""
+    lacking = {part.path for row in after.rows for part in row.reading.parts if part.answer}
+    return plan._replace(steps=tuple(without(plan.steps, lacking))) if lacking else plan
 
 
 def _seen(reading: Reading) -> tuple[object, ...]:

@@ -23,14 +23,17 @@ from .units import NIC_PATH_FILE
 FOLDER, _OF_BOOT = "/var/lib/mlnode", "/run/mlnode"
 _LEFT = ".*.mlnode-tmp"
 _KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", _LEFT)
+#: Notes about devices, in folders of their own
+NOTES = (places.ANSWERS, places.FAILED_CHANGES)
 BASELINES = (
     *(f"{FOLDER}/{name}" for name in _KEPT),
     *(f"{_OF_BOOT}/{name}" for name in ("preflight-*.json", _LEFT)),
     *(places.PULL_LOCK, places.CHECK_LOCK),
     *(places.PULLED, places.PULLED_COPY, f"{places.PULL_FOLDER}/*"),
+    *(f"{folder}/*" for folder in NOTES),
 )
 #: Removed where they are empty then, the inner ones first
-FOLDERS = (places.PULL_FOLDER, *places.FOLDERS)
+FOLDERS = (places.PULL_FOLDER, *NOTES, *places.FOLDERS)
 
 
 class Change(NamedTuple):

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence, Union
+from typing import Collection, Iterator, Sequence, Union
 
 from ..host.host import Host
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from ..model.setting import KnobFile, Unit
-from ..model.values import chosen, fits, same
+from ..model.values import chosen, fits
+from . import answers
 from .origin import Entry, file_entry, kernel_entry, module_entry, restore
 
 
@@ -25,37 +26,33 @@ class KernelWrite(NamedTuple):
         return [kernel_entry(host, f"{self.key} of {unit.name}" if unit else self.key, self.file)]
 
     def perform(self, host: Host) -> None:
-        file = self.file
+        refused = None
         try:
-            host.write_kernel(file.path, file.want)
+            host.write_kernel(self.file.path, self.file.want)
         except HostError as error:
-            if file.marker is None or error.errno not in file.marker.errnos:
+            if not answers.is_answer(self.file, error):
                 raise
-            host.write_file(file.marker.path, error.kernel.encode("utf-8", "backslashreplace"))
-            return
-        self.read_back(host)
+            refused = error
+        self.read_back(host, refused)
 
-    def read_back(self, host: Host) -> None:
-        """Raises HostError where the kernel took the value and yet shows another one."""
+    def read_back(self, host: Host, refused: HostError | None = None) -> None:
+        """The state decides, and not the error of the write: a device without the value has answered, and
+        else HostError is raised."""
         file = self.file
         runtime = host.value(file.path)
         if runtime.text is None:
-            raise HostError("read back", file.path, None, runtime.problem)
-        if file.made and _another_number(file.runtime, file.want, runtime.text):
-            host.write_file(file.made, f"{file.want} {runtime.text.strip()}".encode("ascii"))
+            raise refused or HostError("read back", file.path, None, runtime.problem)
+        if file.partial or fits(runtime.text, file.want, file.among):
             return
-        if not file.partial and not fits(runtime.text, file.want, file.among):
-            raise HostError(
-                f"set {self.key} to {file.want!r} in",
-                file.path,
-                None,
-                f"the write was accepted, but the kernel now shows {chosen(runtime.text)!r}",
-            )
-
-
-def _another_number(before: str, asked: str, runtime: str) -> bool:
-    """A device that rounds what it takes; one that does not move at all has ignored it."""
-    return runtime.strip().isdigit() and not same(runtime, asked) and not same(runtime, before)
+        if file.taker:
+            answers.keep(host, file, runtime.text, refused)
+            return
+        raise HostError(
+            f"set {self.key} to {file.want!r} in",
+            file.path,
+            None,
+            f"the write was accepted, but the kernel now shows {chosen(runtime.text)!r}",
+        )
 
 
 class JoinedWrite(NamedTuple):
@@ -83,15 +80,20 @@ class JoinedWrite(NamedTuple):
         try:
             host.write_kernel(self.path, self.value)
         except HostError as error:
-            markers = [write.file.marker for write in self.writes if write.file.marker]
-            if not any(error.errno in marker.errnos for marker in markers):
+            if not all(answers.is_answer(write.file, error) for write in self.writes):
                 raise
-            # One of them can never be: each by itself shows which.
-            for write in self.writes:
-                write.perform(host)
+            for step in self._apart():
+                step.perform(host)
             return
         for write in self.writes:
             write.read_back(host)
+
+    def _apart(self) -> Sequence[KernelWrite | JoinedWrite]:
+        """One of them cannot be: those that are only means apart from the rest, else each by itself, which
+        shows which."""
+        means = [write for write in self.writes if write.file.means]
+        needed = tuple(write for write in self.writes if not write.file.means)
+        return [JoinedWrite(needed), *means] if means and len(needed) > 1 else [*needed, *means]
 
 
 class UnitWrite(NamedTuple):
@@ -120,7 +122,7 @@ class UnitWrite(NamedTuple):
 
 
 class FileWrite(NamedTuple):
-    """An own file; content None removes it, mode None keeps the present one."""
+    """An own file; content None removes it, mode None keeps the present one. first: as in BootFile."""
 
     key: str
     path: str
@@ -128,6 +130,7 @@ class FileWrite(NamedTuple):
     before: bytes | None = None
     mode: int | None = None
     notify: str = ""
+    first: bool = False
 
     def entries(self, host: Host) -> list[Entry]:
         return [file_entry(host, self.path, self.notify)]
@@ -177,10 +180,11 @@ class LoadModule(NamedTuple):
 
 
 class Notify(NamedTuple):
-    """Only a notification of a service that has not read a file as it is now."""
+    """Only a notification of a service that has not read a file as it is now. first: as in BootFile."""
 
     key: str
     notify: str
+    first: bool = False
 
     def entries(self, _host: Host) -> list[Entry]:
         return []
@@ -266,3 +270,22 @@ def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
     for write in writes:
         folders.setdefault(write.file.joined or write.file.path, []).append(write)
     return [alike[0] if len(alike) == 1 else JoinedWrite(tuple(alike)) for alike in folders.values()]
+
+
+def without(steps: Sequence[Step], paths: Collection[str]) -> list[Step]:
+    """The steps without the writes of these kernel files."""
+    left: list[Step] = []
+    for step in steps:
+        if isinstance(step, UnitWrite):
+            inner = tuple(one for change in step.steps for one in _rest(change, paths))
+            left += [step._replace(steps=inner)] if inner else []
+        elif isinstance(step, (KernelWrite, JoinedWrite)):
+            left += _rest(step, paths)
+        else:
+            left.append(step)
+    return left
+
+
+def _rest(change: KernelWrite | JoinedWrite, paths: Collection[str]) -> Sequence[KernelWrite | JoinedWrite]:
+    writes = tuple(write for write in kernel_writes([change]) if write.file.path not in paths)
+    return [JoinedWrite(writes)] if len(writes) > 1 else writes

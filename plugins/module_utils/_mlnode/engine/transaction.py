@@ -10,7 +10,8 @@ from typing import Any, Callable, Protocol, Sequence
 
 from ..host import places
 from ..host.host import Host
-from ..model.errors import HostError, MlnodeError, RefusedError, TransactionError
+from ..model.errors import HostError, MlnodeError, RefusedError, TransactionError, UnansweredError
+from . import answers, lock
 from .kind import AGENT_PENDING
 from .origin import Entry, Origin, restore
 from .steps import FileWrite, Step, UnitWrite
@@ -144,7 +145,10 @@ class Transaction:
         risks = (at for at, step in enumerate(steps) if isinstance(step, UnitWrite) and step.risky)
         first = 0 if self._armed else next(risks, 0)
         begun = [*self._begun]
+        early = sum(getattr(step, "first", False) for step in steps)
         for number, (step, of_step) in enumerate(zip(steps, entries)):
+            if number == early:
+                self._tell(steps[:early])
             if number == first:
                 self._armed = bool(self._arm(*self._at_stake(begun, stage))) or self._armed
             # The failed step itself may have taken half an effect, so it is put back too.
@@ -152,11 +156,16 @@ class Transaction:
             self._key = step.key
             step.perform(self._host)
         check()
-        for name in _readers(steps) if self._notify and notify else []:
-            self._notified.append(name)
-            _notify(self._host, name)
+        if notify:
+            self._tell(steps[early:] if early < len(steps) else steps)
         if steps:
             self._host.forget()
+
+    def _tell(self, steps: Sequence[Step]) -> None:
+        """Notify those who read the files of these steps. Raises MlnodeError."""
+        for name in _readers(steps) if self._notify else []:
+            self._notified.append(name)
+            _notify(self._host, name)
 
     def _at_stake(self, begun: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
         """Entries that an undo puts back, and those that are new in the origin."""
@@ -193,6 +202,7 @@ class Transaction:
             undone, stuck = [*undone, *more], [*stuck, *failed]
         stuck += notify_again(self._host, self._notified)
         self._host.forget()
+        stuck += self._unnoted()
         if not stuck:
             # Nothing of this run is left, so a later first change must find a later origin.
             stuck = _forget(self._origin, self._fresh)
@@ -200,6 +210,15 @@ class Transaction:
             cause = str(error) or type(error).__name__
             where = f"{self._key}: " if self._key else ""
             raise TransactionError(f"{where}{cause}", undone, stuck) from error
+
+    def _unnoted(self) -> list[str]:
+        """Forget what devices have answered meanwhile: the next run asks them in its own state."""
+        ids = (str(entry["id"]).partition(":") for entry in self._begun)
+        try:
+            answers.forget(self._host, [path for sort, _colon, path in ids if sort == "kernel"])
+        except HostError as error:
+            return [f"the notes about devices ({error})"]
+        return []
 
 
 def run(
@@ -263,5 +282,9 @@ def _readers(steps: Sequence[Step]) -> list[str]:
 
 
 def _notify(host: Host, name: str) -> None:
-    # By its name: who writes such a file brings it along.
-    import_module(f"{__package__}.handlers").run(host, name)
+    """An unknown end undoes nothing: the run reports it. Raises HostError."""
+    try:
+        # By its name: who writes such a file brings it along.
+        import_module(f"{__package__}.handlers").run(host, name)
+    except UnansweredError as error:
+        lock.add_note(host, lock.Note.of(name, lock.UNKNOWN, str(error)))

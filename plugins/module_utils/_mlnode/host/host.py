@@ -218,6 +218,12 @@ class Host:
         # No program can set the first; on FAT it is the time at which the file was made.
         return None if status is None else max(status.st_ctime, status.st_mtime)
 
+    def identity(self, path: str) -> str:
+        """Another text once the path is created again, as by a reload of its driver; empty where there is
+        nothing. Raises HostError."""
+        status = self._stat(path, follow=True)
+        return "" if status is None else f"{status.st_dev}:{status.st_ino}"
+
     def space(self, path: str) -> os.statvfs_result:
         """Blocks and inodes of the file system that a path is on, by statvfs(3), which waits for ever for a
         server that is gone. Raises HostError, always for a captured tree."""

@@ -31,6 +31,9 @@ MANAGEMENT = "/etc/mlnode/management.json"
 #: which may bring another kernel or cable
 FAILED_CHANGES = "/run/mlnode/failed"
 
+#: What devices have answered to values that they do not have since (answers.py)
+ANSWERS = "/run/mlnode/answers"
+
 #: A change of NICs that waits to be confirmed, and one that was undone and has not been reported yet
 PENDING = "/var/lib/mlnode/confirm.json"
 UNDONE = "/var/lib/mlnode/undone.json"

@@ -13,7 +13,7 @@ import os
 import stat
 from typing import Sequence
 
-from ..model.errors import HostError
+from ..model.errors import HostError, UnansweredError
 from ..model.record import NamedTuple
 
 # -- reading -----------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def run(command: Sequence[str], seconds: float, given: str = "") -> Finished:
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
         )
     except subprocess.TimeoutExpired as error:
-        raise HostError("run", command[0], None, f"no answer in {seconds:.0f} s") from error
+        raise UnansweredError("run", command[0], None, f"no answer in {seconds:.0f} s") from error
     except OSError as error:
         raise HostError("run", command[0], error.errno) from error
     return Finished(done.returncode, done.stdout, done.stderr)

@@ -100,6 +100,10 @@ class HostError(MlnodeError):
         return f"{self.path} does not exist"
 
 
+class UnansweredError(HostError):
+    """A program did not end in its time: what became of its work is not known."""
+
+
 class MissingError(HostError):
     """Something is absent; the message says why."""
 

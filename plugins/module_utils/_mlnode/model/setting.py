@@ -81,14 +81,6 @@ class Write(NamedTuple):
     value: str
 
 
-class Marker(NamedTuple):
-    """Note of a write that can never be: a kernel that answers with one of these does not fail, but shows
-    that the file is not to be set here. Below /run, as another boot may bring another answer."""
-
-    path: str
-    errnos: tuple[int, ...]
-
-
 class Unit(NamedTuple):
     """A device that is changed as a whole, and looked at, before the next one is.
 
@@ -110,16 +102,20 @@ class KnobFile(NamedTuple):
     undo: the writes that bring the present value back, and whatever else a change of it moves.
     device: what the file belongs to; once that path is gone, or after a reboot, the number may be another's,
     so that its old value means nothing any more. Empty where it stays.
-    marker: None where a write that is refused is a failure.
+    owner: the path that goes and comes with the driver that takes the value; `device` where none is given.
+    Empty where the kernel itself takes it: a value that it does not take fails the whole run.
     moved: what of this declaration will move the file before its turn, so that it has to be written even
-    though it is right now; empty if nothing does.
+    though it is right now; empty if nothing does. mover: the write that does, where one is known.
     unit: the device it is a part of, where that is changed as a whole. joined: the folder whose files one
     write sets together; empty if each is set by itself. risk: how a write may cut off who asked for it.
-    refusal: as in Reading, of this part alone. made: where it is noted that the device made another number of
-    the one that it took; empty where that is a failure.
+    refusal: as in Reading, of this part alone. answer: why the owner does not have the value although it was
+    asked for; empty where that is not known. advice: what helps then.
+    rounds: a number, of which the device may make another one. means: it only lets others of its folder take
+    effect, so that a device which does not take it is right without it.
     cpus: those that the file rules; empty where it is not about some CPUs.
     partial: the kernel may take the value and give less. among: see values.fits(). late: it can be put back
-    only once the files of its setting are.
+    only once the files of its setting are. negotiated: the present value was agreed on with the other end of
+    the link, so that it takes a moment to be back.
     """
 
     number: int
@@ -128,17 +124,32 @@ class KnobFile(NamedTuple):
     want: str
     undo: tuple[Write, ...]
     device: str = ""
-    marker: Marker | None = None
+    owner: str = ""
     moved: str = ""
+    mover: Write | None = None
     unit: Unit | None = None
     joined: str = ""
     risk: str = ""
     refusal: str = ""
-    made: str = ""
+    answer: str = ""
+    advice: str = ""
+    rounds: bool = False
+    means: bool = False
     cpus: tuple[int, ...] = ()
     partial: bool = False
     among: bool = False
     late: bool = False
+    negotiated: bool = False
+
+    @property
+    def taker(self) -> str:
+        """The path with which a note of what it does with a value ends; empty for the kernel itself."""
+        return self.owner or self.device
+
+    @property
+    def label(self) -> str:
+        """Name of the file for people, within its device."""
+        return self.path.rpartition("/")[2]
 
     @property
     def differs(self) -> bool:
@@ -198,7 +209,8 @@ class BootFile(NamedTuple):
     of an existing file, and makes a new one 0644.
 
     notify: who is notified that it changed, a name of handlers.HANDLERS; empty for none.
-    stale: they are notified even if the file is right, as what they made of it is not.
+    stale: they are notified even if the file is right, as what they made of it is not. first: they move the
+    values, so that they are notified before those are set.
     """
 
     path: str
@@ -206,6 +218,7 @@ class BootFile(NamedTuple):
     notify: str = ""
     stale: bool = False
     mode: int | None = None
+    first: bool = False
 
 
 class Status(str, Enum):

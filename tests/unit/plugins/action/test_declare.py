@@ -49,6 +49,7 @@ def test_the_installed_agent_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert options == {
         "name": "mine",
         "areas": {"thp": THP},
+        "profile": {},
         "selected": [*KINDS],
         "layers": ["runtime", "boot"],
         "on_unsupported": "warn",

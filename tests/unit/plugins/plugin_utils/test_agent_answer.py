@@ -59,6 +59,7 @@ OPTIONS: dict[str, Any] = {
     "fail_at": "low",
     "ignore": [],
     "fabric_type": "",
+    "profile": {},
     "confirm_seconds": 0,
     "interpreter": "/usr/bin/python3",
     "leave": False,

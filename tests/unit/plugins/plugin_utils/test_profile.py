@@ -235,3 +235,35 @@ def test_a_damaged_profile_is_named_with_its_file(tmp_path: pathlib.Path, text: 
 
     assert f"profile: {path}: " in str(raised.value)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "left"),
+    [
+        ({}, {}),
+        ({"sysctl": {}}, {}),
+        ({"sysctl": None}, {"sysctl": None}),
+        ({"sysctl": {"settings": {"vm.swappiness": 1}}}, {"sysctl": {"settings": {"vm.swappiness": None}}}),
+        ({"sysctl": {"settings": {"vm.max_map_count": {"at_least": 9}, "kernel.x": 1}}},
+         {"sysctl": {"settings": {"vm.max_map_count": None}}}),
+        ({"irq": {"rules": {"nics": {"nics": {"names": ["eth2"]}, "rps": "off"}}}}, {}),
+        ({"irq": {"rules": {"nics": {"strategy": "list", "cpus": "1"}}}},
+         {"irq": {"rules": {"nics": {"strategy": None}}}}),
+        ({"irq": {"irqbalance": "leave"}}, {"irq": {"irqbalance": None}}),
+        ({"qos": {"rules": {"rails": {"dscp": {26: 4}}}}},
+         {"qos": {"rules": {"rails": {"dscp": {"26": None}}}}}),
+    ],
+)  # fmt: skip
+def test_what_is_a_profiles_is_what_no_override_names(
+    own: str, overrides: dict[str, Any], left: dict[str, Any]
+) -> None:
+    assert profile.of_profile(own, overrides) == profile.areas(own, left)
+    both = profile.declared({"profile": own, **overrides}, {}, lambda value: value)
+    assert (both.areas, both.profile) == (
+        profile.areas(own, overrides),
+        profile.of_profile(own, overrides),
+    )
+
+
+def test_without_a_profile_all_is_the_operators() -> None:
+    assert profile.of_profile("", {"thp": {"enabled": "never"}}) == {}

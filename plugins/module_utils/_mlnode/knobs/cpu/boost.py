@@ -40,7 +40,7 @@ def _no_turbo(node: Node, want: str) -> Files:
     least = node.value(_MIN_PCT).text
     if least:  # which the kernel takes down with it
         undo.append(Write(_MIN_PCT, least))
-    part = KnobFile(WHOLE, _NO_TURBO, now, "0" if want == "on" else "1", tuple(undo))
+    part = KnobFile(WHOLE, _NO_TURBO, now, "0" if want == "on" else "1", tuple(undo), owner=_NO_TURBO)
     blocked = ""
     if want == "on" and now == "1" and not _has_turbo(node):
         blocked = "the firmware has switched boost off (no flag `ida` in /proc/cpuinfo): switch it on there"
@@ -69,7 +69,8 @@ def _everywhere(node: Node, scope: Scope, want: str) -> Files:
     parts = [_switch(node, policy, want, (first,)) for policy in known]
     # A write to the machine's sets all of them, so that those which were different have to follow it back.
     others = [Write(part.path, part.runtime) for part in parts if part.runtime != first.value]
-    machine = KnobFile(WHOLE, _BOOST, first.value, "1" if want == "on" else "0", (first, *others))
+    wanted = "1" if want == "on" else "0"
+    machine = KnobFile(WHOLE, _BOOST, first.value, wanted, (first, *others), owner=_BOOST)
     # The policies take a write only while the machine's own is on.
     parts = [machine, *parts] if want == "on" else [*parts, machine]
     return Files(parts=parts, path=_BOOST)
@@ -96,7 +97,8 @@ def _own(policy: Policy) -> str:
 def _switch(node: Node, policy: Policy, want: str, before: tuple[Write, ...] = ()) -> KnobFile:
     path = _own(policy)
     now, wanted = node.text(path), "1" if want == "on" else "0"
-    return KnobFile(policy.number, path, now, wanted, (*before, Write(path, now)), cpus=policy.cpus)
+    undo = (*before, Write(path, now))
+    return KnobFile(policy.number, path, now, wanted, undo, owner=path, cpus=policy.cpus)
 
 
 def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Files:
@@ -111,5 +113,15 @@ def percent(node: Node, _scope: Scope, wanted: Mapping[str, str]) -> Files:
     refusal = ""
     if most is not None and most < int(want):
         refusal = f"{_MAX_PCT} is {most}, and the kernel takes no more for the least: raise it first"
-    part = KnobFile(WHOLE, _MIN_PCT, now, want, undo, moved=moved)
+    part = KnobFile(
+        WHOLE,
+        _MIN_PCT,
+        now,
+        want,
+        undo,
+        owner=_MIN_PCT,
+        moved=moved,
+        mover=Write(_NO_TURBO, "1"),
+        rounds=True,
+    )
     return Files(parts=[part], path=_MIN_PCT, refusal=refusal)

@@ -31,7 +31,7 @@ def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     for policy in policies:
         path = f"{policy.path}/scaling_governor"
         undo = (Write(path, node.text(path)), *_preference_now(node, policy))
-        parts.append(KnobFile(policy.number, path, node.text(path), want, undo, cpus=policy.cpus))
+        parts.append(KnobFile(policy.number, path, node.text(path), want, undo, owner=path, cpus=policy.cpus))
         offers[policy.number] = _words(node, f"{policy.path}/scaling_available_governors")
     invalid = _not_offered(want, offers)
     if invalid and want in _GOVERNORS and not any(_is_active(node, policy) for policy in policies):
@@ -57,19 +57,20 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     for policy in policies:
         path, now = paths[policy.number], texts[policy.number]
         undo: tuple[Write, ...] = (Write(path, now),)
-        ruled, moved = False, ""
+        ruled, moved, mover = False, "", None
         if _is_active(node, policy):
             ruling = f"{policy.path}/scaling_governor"
             ruled = node.text(ruling) == _PERFORMANCE
             if declared in (None, _PERFORMANCE):  # under which nothing else can be put back
                 undo = (Write(ruling, node.text(ruling)), *undo)
             elif ruled:  # and will not be any more: the kernel then brings back another one by itself
-                moved = "the governor"
+                moved, mover = "the governor", Write(ruling, declared)
             if want != _PERFORMANCE and (declared == _PERFORMANCE or (ruled and declared is None)):
                 busy.append(policy.number)
         if not ruled:  # amd-pstate offers one word only while it is ruled
             offers[policy.number] = _words(node, f"{policy.path}/energy_performance_available_preferences")
-        parts.append(KnobFile(policy.number, path, now, want, undo, moved=moved, cpus=policy.cpus))
+        part = KnobFile(policy.number, path, now, want, undo, owner=path, cpus=policy.cpus)
+        parts.append(part._replace(moved=moved, mover=mover))
     invalid = "" if want.isdecimal() else _not_offered(want, offers)
     refusal = _divided(policies, scope)
     if busy and declared is None:
@@ -121,7 +122,7 @@ def shown(part: KnobFile, text: str) -> str:
 def _own(paths: Mapping[int, str], texts: Mapping[int, str], want: str) -> list[KnobFile]:
     """Files that move nothing but themselves."""
     return [
-        KnobFile(cpu, path, texts[cpu], want, (Write(path, texts[cpu]),), cpus=(cpu,))
+        KnobFile(cpu, path, texts[cpu], want, (Write(path, texts[cpu]),), owner=path, cpus=(cpu,))
         for cpu, path in paths.items()
     ]
 

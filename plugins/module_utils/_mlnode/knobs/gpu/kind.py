@@ -135,7 +135,7 @@ def _add(files: Files, number: int, gpu: Gpu, modes: dict[str, str], want: str) 
         files.notes.append(f"GPU {gpu.address} has no persistence mode")
     else:
         path = nvidia.file_of(gpu.address)
-        files.parts.append(KnobFile(number, path, mode, want, (Write(path, mode),)))
+        files.parts.append(KnobFile(number, path, mode, want, (Write(path, mode),), owner=nvidia.DRIVER))
 
 
 def _daemon(host: Host, want: str) -> list[KnobFile]:

@@ -9,19 +9,17 @@ import re
 import time
 from typing import Sequence
 
+from ...engine.answers import Answers
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.errors import HostError
-from ...model.setting import KnobFile, Marker, Value, Write
+from ...model.setting import KnobFile, Value, Write
 from ...topology.model import Nic, Topology
 from ..nics.ports import Port
 from ..summary import Files, Target
 from . import plan
 from . import vectors as irq_vectors
 from .parse import Rule, Steering
-
-#: Where a write is noted that the kernel refused (transaction.py); gone at the next boot, as the numbers are
-MARKERS = "/run/mlnode/managed"
 
 #: What a write to smp_affinity_list ends with for a managed IRQ: EIO, since Linux 6.12 EPERM
 #: (kernel/irq/proc.c: write_irq_affinity)
@@ -47,10 +45,10 @@ def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
         files.problems.append(vectors.problem)
     if vectors.unnamed:
         files.note("no interrupt is named after a queue, so all of them are taken for queues")
-    marked = frozenset(_names(host, MARKERS, files))
+    known = Answers(host)
     for vector in vectors.queues:
         want = str(pool.cpus[vector.queue % len(pool.cpus)]) if pool.cpus else ""
-        _interrupt(host, port, vector, want, marked, files)
+        _interrupt(host, port, vector, want, known, files)
     _follow(host, files)
     if files.managed:
         files.note(f"interrupts that the kernel keeps to itself: {files.managed}")
@@ -58,25 +56,24 @@ def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
 
 
 def _interrupt(
-    host: Host, port: Port, vector: irq_vectors.Vector, want: str, marked: frozenset[str], files: Files
+    host: Host, port: Port, vector: irq_vectors.Vector, want: str, known: Answers, files: Files
 ) -> None:
     path = f"/proc/irq/{vector.irq}/smp_affinity_list"
-    marker = f"{port.address}-{vector.irq}"
+    device = f"{irq_vectors.msi_folder(port.address)}/{vector.irq}"
     try:
         saved = host.snapshot(path)
         if saved is None:  # gone since the folder was listed
             return
         # Since Linux 6.12 the file of a managed interrupt is read-only (kernel/irq/proc.c).
-        if not int(saved.get("mode", 0)) & 0o200 or marker in marked:
+        read_only = not int(saved.get("mode", 0)) & 0o200
+        if read_only or known.refused(path, device, _KERNEL_OWNS):
             files.managed += 1
             return
         now = host.read(path).strip()
     except HostError as error:
         files.problems.append(str(error))
         return
-    device = f"{irq_vectors.msi_folder(port.address)}/{vector.irq}"
-    owned = Marker(f"{MARKERS}/{marker}", _KERNEL_OWNS)
-    files.parts.append(KnobFile(vector.irq, path, now, want, (Write(path, now),), device, owned))
+    files.parts.append(KnobFile(vector.irq, path, now, want, (Write(path, now),), device))
 
 
 def _names(host: Host, folder: str, files: Files) -> list[str]:

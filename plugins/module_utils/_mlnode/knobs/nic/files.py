@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import errno
 from typing import Sequence
 
 from ...drivers.ethtool import words
@@ -12,32 +11,12 @@ from ...drivers.ethtool.words import Family
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
-from ...model.setting import KnobFile, Marker, Write
+from ...model.setting import KnobFile, Write
 from ...model.values import fits
 from ..nics.targets import SYSFS, beneath
 from ..summary import Files, Target
 from . import auto
 from .parse import Amount, NicSetting, path_of
-
-#: Where a value is noted that the driver refused, by interface index, so that a NIC that returns is asked
-#: again. Before a write it is unknown: drivers read what they cannot set, and an ioctl reads 0 for what
-#: they do not have.
-MARKERS = "/run/mlnode/unsupported"
-#: Where it is noted what a driver made of a number that it took
-MADE = "/run/mlnode/made"
-
-#: ENOTSUPP of the kernel itself, which errno(3) does not know and drivers return nevertheless
-_ENOTSUPP = 524
-
-#: Group → what says that it can never be. Channels are EBUSY on ice as long as RDMA is active.
-_NEVER = {
-    "ring": (errno.EOPNOTSUPP, _ENOTSUPP),
-    "channels": (errno.EOPNOTSUPP, _ENOTSUPP, errno.EBUSY),
-    "coalesce": (errno.EOPNOTSUPP, _ENOTSUPP),
-    "pause": (errno.EOPNOTSUPP, _ENOTSUPP),
-    "private-flag": (errno.EOPNOTSUPP, _ENOTSUPP),
-    "fec": (errno.EOPNOTSUPP, _ENOTSUPP),
-}
 
 #: Groups whose numbers drivers round: vmxnet3 to 32 times the buffers of a packet, i40e to steps of 2 us
 _ROUNDED = frozenset({"ring", "channels", "coalesce"})
@@ -70,25 +49,16 @@ def of(host: Host, setting: NicSetting, target: Target) -> Files:
     return files
 
 
-def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str) -> None:
+def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str, answer: str = "") -> None:
+    """answer: why it does not have the value although that was asked for, where the kernel says so."""
     interface = files.target.name
     path = path_of(interface, setting.group, name)
     now = files.read(host, path)
     if now is None:
         return
-    place = _place(host, interface, setting.group, name)
-    marker = Marker(f"{MARKERS}/{place}", _NEVER.get(setting.group, ()))
-    made = f"{MADE}/{place}" if setting.group in _ROUNDED and want.isdigit() else ""
-    if marker.errnos and host.exists(marker.path):
-        files.lacking = f"the driver {files.target.driver} refused {name}: {host.text(marker.path)}"
-        return
     # Many drivers report all that the port could do (ice, bnxt_en, cxgb4: get_fecparam).
     among = setting.group == "fec"
-    asked, _blank, has = host.text(made).partition(" ") if made else ("", "", "")
-    if has and asked == want:
-        files.clamped = f"asked for {want}, and the driver made it {has}"
-        want = has
-    elif among and fits(now, want, among):
+    if among and fits(now, want, among):
         now = want
     files.parts.append(
         KnobFile(
@@ -99,8 +69,9 @@ def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str) -
             undo=(Write(path, _undone(setting, now)), *_moved_along(host, interface, setting, want)),
             device=f"/sys/class/net/{interface}",
             joined=path.rpartition("/")[0] if _is_joined(setting) else "",
-            marker=marker if marker.errnos else None,
-            made=made,
+            answer=answer,
+            advice=_advice(host, setting, interface),
+            rounds=setting.group in _ROUNDED,
             among=among,
         )
     )
@@ -142,10 +113,13 @@ def _undone(setting: NicSetting, now: str) -> str:
     return "auto" if setting.group == "fec" and "auto" in now.split() else now
 
 
-def _place(host: Host, interface: str, group: str, name: str) -> str:
-    """The name of a note about one value of this very device."""
-    index = host.value(f"/sys/class/net/{interface}/ifindex").text or "0"
-    return f"{interface}-{index}-{group}-{name}"
+def _advice(host: Host, setting: NicSetting, interface: str) -> str:
+    """Many drivers ignore pause frames that are declared while they are negotiated (intel/igb/igb_ethtool.c:
+    igb_set_pauseparam)."""
+    if setting.group != "pause" or setting.field == "autoneg":
+        return ""
+    negotiated = host.value(path_of(interface, "pause", "autoneg")).text == "on"
+    return "the link negotiates pause frames: declare autoneg: false with it" if negotiated else ""
 
 
 # -- MTU -----------------------------------------------------------------------------------
@@ -243,11 +217,10 @@ def _features(host: Host, setting: NicSetting, files: Files) -> None:
         return
     for name in _demanded(setting, state, fixed):
         asked = not fixed[name] and host.value(f"{folder}/requested/{name}").text == setting.text
-        if asked and state[name] != setting.text:
-            # However often it is asked for: the kernel switches it as soon as it can.
-            files.lacking = f"{name} is requested, and {state[name]} as long as what it needs is off"
-        else:
-            _part(host, setting, files, name, setting.text)
+        # However often it is asked for: the kernel switches it as soon as it can.
+        waits = f"{name} is requested, and {state[name]} as long as what it needs is off"
+        answer = waits if asked and state[name] != setting.text else ""
+        _part(host, setting, files, name, setting.text, answer)
     stuck = [part.path.rpartition("/")[2] for part in files.parts if fixed[part.path.rpartition("/")[2]]]
     if any(part.differs for part in files.parts if part.path.rpartition("/")[2] in stuck):
         files.parts.clear()

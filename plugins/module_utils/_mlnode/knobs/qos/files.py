@@ -63,13 +63,15 @@ def _undone(part: KnobFile, joined: Sequence[KnobFile]) -> KnobFile:
 
 
 def _part(
-    host: Host, files: Files, path: str, want: str, device: str = "", moved: str = ""
+    host: Host, files: Files, path: str, want: str, device: str = "", mover: Write | None = None
 ) -> KnobFile | None:
     now = files.read(host, path)
-    return None if now is None else _known(files, path, now, want, device, moved)
+    return None if now is None else _known(files, path, now, want, device, mover)
 
 
-def _known(files: Files, path: str, now: str, want: str, device: str = "", moved: str = "") -> KnobFile:
+def _known(
+    files: Files, path: str, now: str, want: str, device: str = "", mover: Write | None = None
+) -> KnobFile:
     folder, _slash, name = path.rpartition("/")
     part = KnobFile(
         number=0,
@@ -79,7 +81,8 @@ def _known(files: Files, path: str, now: str, want: str, device: str = "", moved
         undo=(Write(path, now),),
         device=device or f"{_NETS}/{files.target.name}",
         joined=folder if folder.endswith(_TOGETHER) and "," not in name else "",
-        moved=moved,
+        moved="PFC is changed before" if mover else "",
+        mover=mover,
     )
     files.parts.append(part)
     return part
@@ -135,23 +138,23 @@ def _ets(host: Host, setting: QosSetting, files: Files) -> None:
 
 def _buffer(host: Host, setting: QosSetting, files: Files) -> None:
     folder = f"/dcb/{files.target.name}/buffer"
-    if _part(
-        host, files, f"{folder}/prio-buffer,buffer-size", setting.text, moved=_moved(host, setting, files)
-    ):
+    path, mover = f"{folder}/prio-buffer,buffer-size", _mover(host, setting, files)
+    if _part(host, files, path, setting.text, mover=mover):
         most = _most(host, f"{folder}/total-size", files)
         wanted = sum(setting.value[1])
         if most and wanted > most:
             files.invalid = f"{files.label}: buffers of {wanted} bytes together, and the NIC has {most}"
 
 
-def _moved(host: Host, setting: QosSetting, files: Files) -> str:
+def _mover(host: Host, setting: QosSetting, files: Files) -> Write | None:
     """A driver resizes its buffers when PFC is set (mellanox/mlx5/core/en_dcbnl.c:
     mlx5e_dcbnl_ieee_setpfc)."""
     if "pfc" not in setting.rule.given:
-        return ""
+        return None
+    path = f"/dcb/{files.target.name}/pfc/prio-pfc"
     wanted = ",".join(str(number) for number in setting.rule.given["pfc"]) or NONE
-    now = host.value(f"/dcb/{files.target.name}/pfc/prio-pfc").text
-    return "" if now is None or now == wanted else "PFC is changed before"
+    now = host.value(path).text
+    return None if now is None or now == wanted else Write(path, wanted)
 
 
 def _most(host: Host, path: str, files: Files) -> int:

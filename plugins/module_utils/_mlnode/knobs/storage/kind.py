@@ -288,7 +288,9 @@ def _without(files: Files, path: str, now: Value) -> Files:
 
 
 def _add(files: Files, path: str, now: str, want: str, device: _Device) -> None:
-    files.parts = [KnobFile(0, path, now, want, (Write(path, now),), device=device.home)]
+    # A number is rounded down to whole pages.
+    rounds = now.isdigit()
+    files.parts = [KnobFile(0, path, now, want, (Write(path, now),), device=device.home, rounds=rounds)]
 
 
 _FILES: Mapping[str, Callable[[Host, RuleSetting, _Device], Files]] = {

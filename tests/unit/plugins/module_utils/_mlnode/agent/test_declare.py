@@ -306,6 +306,7 @@ OPTIONS: dict[str, Any] = {
     "layers": ["runtime", "boot"],
     "on_unsupported": "warn",
     "areas": {"thp": {"enabled": "madvise"}},
+    "profile": {},
     "selected": [*KINDS],
     "leave": False,
     "confirm_seconds": 60,

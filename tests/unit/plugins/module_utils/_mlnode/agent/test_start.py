@@ -96,8 +96,9 @@ def test_a_check_for_a_controller_imports_the_areas_that_it_names(archive: str) 
     sources = agent_archive.sources(agent._files())
     options = {
         **dict.fromkeys(("leave", "diff", "install", "risky"), False), "check": True, "name": "start",
-        "areas": {"thp": THP}, "selected": ["thp"], "layers": ["runtime"], "on_unsupported": "ignore",
-        "fabric_type": "", "fail_at": "never", "ignore": [], "interpreter": "/usr/bin/env python3",
+        "areas": {"thp": THP}, "profile": {}, "selected": ["thp"], "layers": ["runtime"],
+        "on_unsupported": "ignore", "fabric_type": "", "fail_at": "never", "ignore": [],
+        "interpreter": "/usr/bin/env python3",
         "confirm_seconds": 0,
     }  # fmt: skip
     question = {"size": sources.size, "sha256": sources.sha256, "call": "declare", "options": options}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node, registry
-from mlnode.engine import engine, handlers, origin, revert
+from mlnode.engine import answers, engine, handlers, origin, revert
 from mlnode.engine import units as agent_files
 from mlnode.engine.judge import waits_for_boot
 from mlnode.engine.kind import Context, Info, Row
@@ -28,7 +28,6 @@ from mlnode.model.setting import (
     Boot,
     BootFile,
     KnobFile,
-    Marker,
     Reading,
     Setting,
     Severity,
@@ -41,11 +40,9 @@ from mlnode.model.values import grouped
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 CONFIG = "/etc/nccl.conf"
 MADE = "/etc/thing.made"
-MARKERS = "/run/mlnode/managed"
 
 
-def owned(path: str) -> Marker:
-    return Marker(path, (errno.EIO, errno.EPERM))
+OWNED = (errno.EIO, errno.EPERM)
 
 
 def vector(number: int) -> str:
@@ -74,12 +71,12 @@ class Vectors:
         host, want = context.host, setting.want or ""
         parts, before = [], {}
         for name in host.names("/proc/irq"):
-            path, marker = vector(int(name)), f"{MARKERS}/{name}"
+            path, owner = vector(int(name)), f"/sys/bus/pci/devices/0/msi_irqs/{name}"
             now = host.value(path).text
-            if now is None or host.exists(marker):
+            if now is None or answers.Answers(host).refused(path, owner, OWNED):
                 continue
-            device = f"/sys/bus/pci/devices/0/msi_irqs/{name}" if self.devices else ""
-            parts.append(KnobFile(int(name), path, now, want, (Write(path, now),), device, owned(marker)))
+            device = owner if self.devices else ""
+            parts.append(KnobFile(int(name), path, now, want, (Write(path, now),), device, owner))
             if path in context.origins:
                 before[int(name)] = context.origins[path]
         boot = context.boot_by_agent(setting, want)
@@ -156,11 +153,11 @@ def test_only_the_files_that_differ_are_written_and_each_comes_back(many: Machin
     assert [many.now(vector(number)) for number in range(40, 44)] == ["0-7", "2,3", "0-7", "0-7"]
 
 
-def test_one_refused_file_takes_all_of_the_rule_back(many: Machine) -> None:
-    many.fails[vector(42)] = errno.ENOSPC
+def test_one_failed_file_takes_all_of_the_rule_back(many: Machine) -> None:
+    many.fails[vector(42)] = errno.EROFS
     with pytest.raises(TransactionError) as error:
         applied(many, Vectors())
-    assert "ENOSPC" in str(error.value)
+    assert "EROFS" in str(error.value)
     assert str(error.value).count("vectors.all = 0-7") == 1, "told once, not once for each file"
     assert [many.now(vector(number)) for number in range(40, 44)] == ["0-7"] * 4
 
@@ -183,7 +180,7 @@ def test_a_note_stands_beside_ok(many: Machine) -> None:
 def test_what_the_kernel_keeps_to_itself_stops_nothing(many: Machine, number: int) -> None:
     many.fails[vector(41)] = number
     assert applied(many, Vectors()).status is Status.CHANGED
-    assert many.exists(f"{MARKERS}/41")
+    assert many.names(answers.FOLDER) == ["proc!irq!41!smp_affinity_list"]
     assert many.now(vector(41)) == "0-7"
     assert engine.evaluate(many, request(Vectors())).steps == ()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.engine import engine, handlers, origin, transaction, units
+from mlnode.engine.answers import Answers
 from mlnode.engine.kind import AGENT_PENDING
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import (
@@ -30,7 +31,7 @@ from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.model.errors import HostError, MlnodeError, RefusedError, TransactionError
-from mlnode.model.setting import KnobFile, Marker, Unit, Write
+from mlnode.model.setting import KnobFile, Unit, Write
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 UNIT = "/etc/systemd/system/mlnode-apply.service"
@@ -299,8 +300,7 @@ def test_an_origin_of_an_earlier_run_survives_a_failed_one(machine: Machine) -> 
 
 def joined(path: str, value: str, before: str, unit: Unit | None = None) -> KernelWrite:
     folder = path.rpartition("/")[0]
-    marker = Marker("/run/mlnode/refused", (errno.EOPNOTSUPP,))
-    return kernel(path, value, before, joined=folder, unit=unit, marker=marker)
+    return kernel(path, value, before, joined=folder, unit=unit, owner=path)
 
 
 class Ring(Machine):
@@ -355,20 +355,74 @@ def test_files_of_a_folder_are_one_write_and_one_undo_each(ring: Ring) -> None:
     assert [write.file.path for write in kernel_writes(steps)] == [RX, TX]
 
 
-def test_one_of_them_that_can_never_be_does_not_keep_the_others(ring: Ring) -> None:
-    ring.fails = {"/proc/sys/vm/rx,tx": errno.EOPNOTSUPP, TX: errno.EOPNOTSUPP}
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.EBUSY, errno.EIO, 524])
+def test_one_of_them_that_can_never_be_does_not_keep_the_others(ring: Ring, number: int) -> None:
+    ring.fails = {"/proc/sys/vm/rx,tx": number, TX: number}
     unit = Health("eth0", []).unit
     run(ring, by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
     assert (ring.now(RX), ring.now(TX)) == ("1024", "512")
-    assert ring.exists("/run/mlnode/refused")
+    answers = Answers(ring)
+    assert answers.refused(TX, TX, (number,))
+    assert not answers.refused(RX, RX, (number,))
 
 
-def test_another_refusal_of_several_is_a_failure_of_all(ring: Ring) -> None:
-    ring.fails = {"/proc/sys/vm/rx,tx": errno.EINVAL}
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EMFILE])
+def test_an_error_that_is_no_answer_of_the_device_fails_all(ring: Ring, number: int) -> None:
+    ring.fails = {"/proc/sys/vm/rx,tx": number}
     unit = Health("eth0", []).unit
-    with pytest.raises(TransactionError, match="EINVAL"):
+    before = ring.tree()
+    with pytest.raises(TransactionError, match=errno.errorcode[number]):
         run(ring, by_unit([joined(RX, "1024", "512", unit), joined(TX, "2048", "512", unit)]))
-    assert (ring.now(RX), ring.now(TX)) == ("512", "512")
+    assert ring.tree() == before
+
+
+def test_what_only_lets_the_others_take_effect_is_left_out_where_it_cannot_be(ring: Ring) -> None:
+    """As the negotiation of pause frames with the driver ice."""
+    autoneg = "/proc/sys/vm/autoneg"
+    ring.put(autoneg, "1\n")
+    ring.fails = {"/proc/sys/vm/rx,tx,autoneg": errno.EOPNOTSUPP, autoneg: errno.EOPNOTSUPP}
+    unit = Health("eth0", []).unit
+    means = joined(autoneg, "0", "1", unit)
+    means = means._replace(file=means.file._replace(means=True))
+    run(ring, by_unit([joined(RX, "1", "512", unit), joined(TX, "2", "512", unit), means]))
+    assert ring.writes == [("/proc/sys/vm/rx,tx", "1 2")]
+
+
+def test_the_state_decides_and_not_the_error_of_the_write(ring: Ring) -> None:
+    class Lying(Ring):
+        def write_kernel(self, path: str, value: str) -> None:
+            super().write_kernel(path, value)
+            raise HostError(f"write {value!r} to", path, errno.EIO)
+
+    lying = Lying(ring.root)
+    run(lying, [kernel(TX, "2048", "512", owner=TX)])
+    assert lying.now(TX) == "2048"
+    assert not lying.exists(places.ANSWERS)
+
+
+def test_a_third_value_goes_back_to_what_was_there(ring: Ring) -> None:
+    class Stubborn(Ring):
+        def write_kernel(self, path: str, value: str) -> None:
+            super().write_kernel(path, "7" if value == "2048" else value)
+
+    stubborn = Stubborn(ring.root)
+    part = kernel(TX, "2048", "512", owner=TX)
+    run(stubborn, [part])
+    assert stubborn.now(TX) == "512"
+    answer = Answers(stubborn).of(part.file)
+    assert answer is not None
+    assert (answer.got, answer.made, answer.kernel) == ("512", False, "")
+    rounded = part._replace(file=part.file._replace(rounds=True))
+    run(stubborn, [rounded])
+    assert stubborn.now(TX) == "7"
+
+
+def test_notes_about_devices_go_with_a_run_that_is_rolled_back(ring: Ring) -> None:
+    before = ring.tree()
+    ring.fails = {TX: errno.EOPNOTSUPP, RATIO: errno.EPERM}
+    with pytest.raises(TransactionError):
+        run(ring, [kernel(TX, "2048", "512", owner=TX), kernel(RATIO, "5", "20")])
+    assert ring.tree() == before
 
 
 def test_a_device_is_looked_at_before_the_next_one_is_touched(ring: Ring) -> None:

@@ -18,7 +18,7 @@ from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.knobs.gpu import kind as gpu
-from mlnode.model.errors import DeclarationError, HostError, TransactionError
+from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
 from mlnode.model.setting import Layer, Status, Value
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
@@ -177,7 +177,7 @@ def test_a_tool_that_hangs(node: GpuMachine) -> None:
     assert (found.status, found.reason) == (Status.UNKNOWN, "cannot run nvidia-smi: no answer in 60 s")
 
 
-def test_a_write_that_fails_is_put_back(node: GpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_gpu_refuses_the_others_have(node: GpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     outer = node.run
 
     def run(command: Any, seconds: float = 60) -> Finished:
@@ -186,9 +186,9 @@ def test_a_write_that_fails_is_put_back(node: GpuMachine, monkeypatch: pytest.Mo
         return outer(command, seconds)
 
     monkeypatch.setattr(node, "run", run)
-    with pytest.raises(TransactionError, match="Insufficient Permissions"):
+    with pytest.raises(RefusedError, match=f"{SECOND}.*Insufficient Permissions"):
         apply(node)
-    assert {*node.modes.values()} == {"Disabled"}
+    assert sorted(node.modes.values()) == ["Disabled", *["Enabled"] * (len(node.modes) - 1)]
 
 
 def test_in_a_container_it_is_the_hosts(node: GpuMachine) -> None:

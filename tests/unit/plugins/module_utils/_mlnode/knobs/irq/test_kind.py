@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.engine import revert
+from mlnode.engine import answers, revert
 from mlnode.knobs.irq import files as irq_files
-from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
-from mlnode.model.setting import Marker, Status
+from mlnode.model.errors import DeclarationError, HostError, RefusedError
+from mlnode.model.setting import Status
 
 from .node import ETH2, HARDWARE, IRQS, IrqNode, apply, igb, plan, reading, row, wants, with_cpus
 
@@ -48,7 +48,7 @@ def test_a_part_is_tied_to_its_device_and_can_be_put_back(node: IrqNode) -> None
     assert [(write.path, write.value) for write in part.undo] == [(part.path, "0-15")]
     assert part.device == f"/sys/bus/pci/devices/{ETH2}/msi_irqs/28"
     assert node.exists(part.device)
-    assert part.marker == Marker(f"/run/mlnode/managed/{ETH2}-28", (errno.EIO, errno.EPERM))
+    assert part.taker == part.device
 
 
 def test_what_is_declared_is_applied(node: IrqNode) -> None:
@@ -211,18 +211,18 @@ def test_what_may_not_be_written_is_unsupported(node: IrqNode) -> None:
     assert (found.status, found.reason) == (Status.UNSUPPORTED, "a container")
 
 
-def test_a_full_cpu_is_explained_and_everything_is_put_back(node: IrqNode) -> None:
+def test_a_full_cpu_is_explained_and_the_others_are_set(node: IrqNode) -> None:
     for number in IRQS["eth2"]:
         node.place(number, "8")
     node.fails["/proc/irq/30/smp_affinity_list"] = errno.ENOSPC
 
-    with pytest.raises(TransactionError) as caught:
+    with pytest.raises(RefusedError) as caught:
         apply(node, ETH2_SPREAD)
 
     words = str(caught.value)
-    assert "irq.two: cannot write '2' to /proc/irq/30/smp_affinity_list: ENOSPC" in words
+    assert "irq.two: /proc/irq/30/smp_affinity_list: smp_affinity_list 2: ENOSPC" in words
     assert "these CPUs have no interrupt vector left: name more CPUs, or give the NIC fewer queues" in words
-    assert node.affinity("eth2") == ["8"] * 4
+    assert node.affinity("eth2") == ["0", "1", "8", "3"]
 
 
 def test_space_that_is_lacking_elsewhere_is_no_matter_of_interrupts() -> None:
@@ -319,14 +319,9 @@ def test_a_refused_write_is_remembered_until_the_next_boot(node: IrqNode, number
 
     assert node.affinity("eth2") == ["0", "0-15", "2", "3"]
     assert done.rows[0].status is Status.CHANGED
-    assert node.exists(f"/run/mlnode/managed/{ETH2}-29")
+    assert node.names(answers.FOLDER) == ["proc!irq!29!smp_affinity_list"]
     assert not apply(node, ETH2_SPREAD).changed
     assert row(node, ETH2_SPREAD).reason == "eth2: interrupts that the kernel keeps to itself: 1"
-
-
-def test_markers_that_cannot_be_listed_are_told(node: IrqNode) -> None:
-    node.unreadable[irq_files.MARKERS] = errno.EACCES
-    assert (reading(node, ETH2_SPREAD).runtime.unreadable or "").startswith("cannot list /run/mlnode/managed")
 
 
 # -- where they really arrive --------------------------------------------------------------

@@ -1,0 +1,250 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Answers of devices to values that they do not have since: refused, ignored, or made into another one.
+
+Only a write brings an answer to light, and each try may reset the device. So it is noted, one file for each
+kernel file, and holds while all is as it was: this boot, this driver, this value, and what the device shows.
+Whether a value that a device does not take is `unsupported` or a failure is up to who asked for it: a profile
+is for all nodes, and an operator means this one.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import Collection, Iterable
+
+from ..host import places, trust
+from ..host.host import Host
+from ..model import values
+from ..model.errors import HostError, StoreError, UnansweredError, listed
+from ..model.record import NamedTuple
+from ..model.setting import KnobFile, Reading, Value, Write
+
+FOLDER = places.ANSWERS
+
+#: Errors that speak of this process and its sandbox, and say nothing of device and value
+_OURS = (errno.EACCES, errno.EROFS, errno.EINTR, errno.EMFILE, errno.ENFILE)
+
+#: What has to be another one before a value is tried again
+_UNTIL = "not tried again until the next boot, a reload of its driver or another value"
+
+#: Devices that a message names
+_NAMED = 4
+
+#: An empty value, as people can see it
+_EMPTY = '""'
+
+
+class Answer(NamedTuple):
+    """want: the value that was asked for. got: the value that the device shows since. made: it made that of
+    the other. third: a value that it had in between, and which was put back. errno, kernel: the error of the
+    write; 0 and nothing where it was accepted. owner: the device. identity: another one after a reload of its
+    driver."""
+
+    want: str
+    got: str
+    made: bool
+    third: str
+    errno: int
+    kernel: str
+    owner: str
+    identity: str
+
+    def text(self, file: KnobFile) -> str:
+        """For people: what became of the value."""
+        what = f"{file.label} {self.want}"
+        if self.kernel:
+            return f"{what}: {self.kernel}"
+        if self.third:
+            return f"{what}: the device made it {self.third}, and has {self.got or _EMPTY} again"
+        return f"{what}: the write was accepted, and it stays {self.got or _EMPTY}"
+
+
+# -- noting --------------------------------------------------------------------------------
+
+
+def is_answer(file: KnobFile, error: HostError) -> bool:
+    """True if the error of a write is the device's answer to the value; False for one that is about this
+    process, for a program without an answer, and for a device that is gone."""
+    return bool(file.taker) and not (
+        error.absent or error.errno in _OURS or isinstance(error, UnansweredError)
+    )
+
+
+def keep(host: Host, file: KnobFile, runtime: str, error: HostError | None) -> None:
+    """Note the answer of a device that shows this text. Where it took a third value, that goes back first.
+    Raises HostError."""
+    got = values.chosen(runtime)
+    moved = not _shows(got, file.runtime, file)
+    made = moved and file.rounds and got.isdigit()
+    third = got if moved and not made else ""
+    if third:
+        got = _put_back(host, file)
+    number, kernel = (error.errno or 0, error.kernel) if error else (0, "")
+    noted = Answer(file.want, got, made, third, number, kernel, file.taker, host.identity(file.taker))
+    host.write_file(_note_of(file.path), json.dumps(noted._asdict()).encode("ascii"))
+
+
+def _shows(runtime: str, value: str, file: KnobFile) -> bool:
+    """True if the text of a file is this value, which is another text of it."""
+    return values.same(runtime, value) or values.fits(runtime, value, file.among)
+
+
+def _put_back(host: Host, file: KnobFile) -> str:
+    """The value that it has again. Raises HostError."""
+    before = next((write for write in file.undo if write.path == file.path), Write(file.path, file.runtime))
+    host.write_kernel(before.path, before.value)
+    runtime = host.value(file.path)
+    if runtime.text is None or not values.fits(runtime.text, before.value, file.among):
+        raise HostError("put back", file.path, None, f"wrote {before.value!r}, the kernel shows {runtime!s}")
+    return values.chosen(runtime.text)
+
+
+def forget(host: Host, paths: Iterable[str]) -> None:
+    """Remove the notes about these kernel files. Raises HostError."""
+    known = {*_noted(host)}
+    for name in [name for name in map(_name_of, paths) if name in known]:
+        host.remove_file(f"{FOLDER}/{name}")
+    if known:
+        for folder in (FOLDER, FOLDER.rpartition("/")[0]):
+            host.remove_folder_if_empty(folder, may_stay=True)
+
+
+def _noted(host: Host) -> list[str]:
+    try:
+        return host.names(FOLDER)
+    except HostError:
+        return []  # then each value is tried, which costs a reset and no truth
+
+
+def _name_of(path: str) -> str:
+    return path.strip("/").replace("/", "!")
+
+
+def _note_of(path: str) -> str:
+    return f"{FOLDER}/{_name_of(path)}"
+
+
+# -- reading -------------------------------------------------------------------------------
+
+
+class Answers:
+    """All that is noted; each is read only where its file is looked at."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._names = frozenset(_noted(host))
+
+    def refused(self, path: str, owner: str, errnos: Collection[int]) -> bool:
+        """True if a write to the file ended with one of these, whatever the value."""
+        answer = self._read(path)
+        return answer is not None and answer.owner == owner and answer.errno in errnos
+
+    def stands(self, write: Write) -> bool:
+        """True if a write would not be made, as the device has answered to it."""
+        answer = self._read(write.path)
+        runtime = self._host.value(write.path).text if answer else None
+        return (
+            answer is not None
+            and runtime is not None
+            and answer.want == write.value
+            and values.same(values.chosen(runtime), answer.got)
+        )
+
+    def of(self, part: KnobFile) -> Answer | None:
+        """The answer to the value that is wanted; None where none holds."""
+        # What is moved before its turn is asked for in another state than it is in now.
+        if not part.differs or part.moved or not part.taker:
+            return None
+        answer = self._read(part.path)
+        if (
+            answer is None
+            or answer.owner != part.taker
+            or answer.want != part.want
+            or not _shows(part.runtime, answer.got, part)
+        ):
+            return None
+        return answer
+
+    def _read(self, path: str) -> Answer | None:
+        """One that holds for the device as it is."""
+        if _name_of(path) not in self._names:
+            return None
+        try:
+            fields = json.loads(trust.read(self._host, _note_of(path)))
+            answer = Answer(**{name: fields[name] for name in Answer._fields})
+            kinds = (str, str, bool, str, int, str, str, str)
+            sound = all(isinstance(*pair) for pair in zip(answer, kinds))
+            return answer if sound and answer.identity == self._host.identity(answer.owner) else None
+        except (HostError, StoreError, ValueError, TypeError, KeyError, RecursionError):
+            return None  # a note that is damaged or not mlnode's holds nothing back
+
+
+# -- judging -------------------------------------------------------------------------------
+
+
+class _Judged(NamedTuple):
+    """A part as it counts. lacks: why it does not have the value. clamped: both numbers."""
+
+    part: KnobFile
+    lacks: str = ""
+    clamped: str = ""
+
+
+def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
+    """The reading with what is known of its devices. by_profile: the value is a profile's, so that a device
+    without it is right; else it is the operator's, and refused."""
+    found = [_unmoved(part, known) for part in reading.parts]
+    judged = [_judged(part, known.of(part), by_profile) for part in found]
+    parts = tuple(one.part for one in judged)
+    if parts == reading.parts:
+        return reading
+    before = {part.refusal for part in reading.parts}
+    refusals = [part.refusal for part in parts if part.refusal]
+    refusal = reading.refusal if reading.refusal not in before else ""
+    lacks = _grouped(one.lacks for one in judged)
+    reading = reading._replace(
+        parts=parts,
+        refusal=refusal or (lacks if lacks and not by_profile else next(iter(refusals), "")),
+        clamped=_joined(reading.clamped, _grouped(one.clamped for one in judged)),
+    )
+    if not by_profile or not lacks:
+        return reading
+    if all(one.lacks or one.part.means for one in judged):
+        return reading._replace(runtime=Value(absent=lacks))
+    return reading._replace(note=_joined(reading.note, lacks))
+
+
+def _unmoved(part: KnobFile, known: Answers) -> KnobFile:
+    """What would move it stays as it is."""
+    stays = part.moved and part.mover is not None and known.stands(part.mover)
+    return part._replace(moved="") if stays else part
+
+
+def _judged(part: KnobFile, answer: Answer | None, by_profile: bool) -> _Judged:
+    if answer is None and not part.answer:
+        return _Judged(part)
+    where = f"{part.unit.name if part.unit else part.path}: "
+    kept = part._replace(want=part.runtime, refusal="")
+    if answer is not None and answer.made:
+        return _Judged(kept, clamped=f"{where}asked for {answer.want}, and the driver made it {answer.got}")
+    if part.means:
+        return _Judged(kept)
+    words = f"{answer.text(part)}; {_UNTIL}" if answer else part.answer
+    words = f"{where}{words}" + (f"; {part.advice}" if part.advice else "")
+    part = kept if by_profile else part._replace(refusal=words)
+    return _Judged(part._replace(answer=words), lacks=words)
+
+
+def _joined(*texts: str) -> str:
+    return "; ".join(filter(None, texts))
+
+
+def _grouped(texts: Iterable[str]) -> str:
+    """Each text `DEVICE: WORDS` once, with the devices of which it is true."""
+    labels: dict[str, list[str]] = {}
+    for text in filter(None, texts):
+        label, _colon, words = text.partition(": ")
+        labels.setdefault(words, []).append(label)
+    return _joined(*(f"{listed(alike, _NAMED)}: {words}" for words, alike in labels.items()))

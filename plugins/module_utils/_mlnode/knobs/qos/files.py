@@ -92,8 +92,18 @@ def _known(
 
 
 def _global_pause(host: Host, setting: QosSetting, files: Files) -> None:
-    for name in ("rx", "tx"):
-        _part(host, files, f"/ethtool/{files.target.name}/pause/{name}", setting.text)
+    """Both directions, and no negotiation of them: drivers such as igb and ixgbe ignore what is declared
+    while they negotiate (intel/igb/igb_ethtool.c: igb_set_pauseparam), and what two ends have agreed on
+    changes with the other end. Drivers such as ice do as declared, and cannot stop to negotiate
+    (intel/ice/ice_ethtool.c: ice_set_pauseparam): they are right without it."""
+    folder = f"/ethtool/{files.target.name}/pause"
+    parts = [_part(host, files, f"{folder}/{name}", setting.text) for name in ("rx", "tx")]
+    if not all(parts) or host.value(f"{folder}/autoneg").text != "on":
+        return
+    if setting.text == "off" or any(part.differs for part in parts if part):
+        _part(host, files, f"{folder}/autoneg", "off")
+        files.parts = [part._replace(negotiated=True) for part in files.parts]
+        files.parts[-1] = files.parts[-1]._replace(means=True)
 
 
 def _trust(host: Host, setting: QosSetting, files: Files) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import pathlib
 import re
+import struct
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
+from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
@@ -289,26 +291,121 @@ def test_a_play_may_want_no_reset_at_all(host: QosNode) -> None:
         assert "(driver mlx5_core); to do it all the same: max_disruption: link_reset" in one.reason
 
 
+# -- pause frames that are negotiated ------------------------------------------------------
+
+
+class Negotiating(Nic):
+    """As igb: while it negotiates, what is asked for in its directions is ignored, and what both ends agree
+    on is there a moment later. later: looks until then."""
+
+    later = 0
+
+    def _set_table(self, command: int, request: bytes) -> tuple[int, bytes]:
+        answer = super()._set_table(command, request)
+        if command == 0x12 and self.pause and self.pause.get("autoneg"):
+            self.pause.update(rx=0, tx=0)
+            self.later = 2
+        return answer
+
+    def _table(self, command: int) -> bytes:
+        if command == 0x12 and self.pause and self.later:
+            self.later -= 1
+            if not self.later:
+                self.pause.update(rx=1, tx=1)
+        return super()._table(command)
+
+
+PAUSE = {"autoneg": 1, "rx": 1, "tx": 1}
+
+
+@pytest.fixture
+def negotiating(host: QosNode) -> QosNode:
+    host.nics = {**host.nics, "eth2": Negotiating(pause={**PAUSE})}
+    return host
+
+
+def test_pause_frames_are_off_for_good_where_they_were_negotiated(negotiating: QosNode) -> None:
+    done = apply(negotiating, rule(global_pause=False))
+    assert {one.status for one in done.rows} == {Status.CHANGED}
+    assert negotiating.nics["eth2"].pause == {"autoneg": 0, "rx": 0, "tx": 0}
+    writes = [path for path, _value in negotiating.writes if path.startswith("/ethtool/eth2/pause")]
+    assert writes == ["/ethtool/eth2/pause/rx,tx,autoneg"], "one reset of the link"
+    negotiating.forget()
+    assert not apply(negotiating, rule(global_pause=False)).changed
+
+
+def test_their_negotiation_goes_back_in_one_write(
+    negotiating: QosNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    apply(negotiating, rule(global_pause=False))
+    negotiating.writes.clear()
+    negotiating.forget()
+    revert.revert(negotiating)
+    assert negotiating.nics["eth2"].pause == PAUSE
+    writes = [pair for pair in negotiating.writes if pair[0].startswith("/ethtool/eth2/pause")]
+    assert writes == [("/ethtool/eth2/pause/rx,tx,autoneg", "on on on")]
+
+
+def test_what_is_negotiated_as_declared_may_be_another_thing_tomorrow(negotiating: QosNode) -> None:
+    negotiating.nics["eth2"].pause = {"autoneg": 1, "rx": 0, "tx": 0}
+    assert rows(negotiating, rule(global_pause=False))["global_pause"].status is Status.DRIFTED
+    apply(negotiating, rule(global_pause=False))
+    assert (negotiating.nics["eth2"].pause or {})["autoneg"] == 0
+
+
+def test_a_boot_brings_them_where_an_operator_had_switched_them_off(negotiating: QosNode) -> None:
+    _outcome, errors = boot_run.apply_each(negotiating, request(rule(global_pause=False)))
+    assert errors == []
+    assert negotiating.nics["eth2"].pause == {"autoneg": 0, "rx": 0, "tx": 0}
+
+
+class Firm(Nic):
+    """As ice: it does as it is told while it negotiates, and cannot be told not to."""
+
+    def _set_table(self, command: int, request: bytes) -> tuple[int, bytes]:
+        if command == 0x12 and not struct.unpack_from("=I", request, 4)[0]:
+            raise OSError(errno.EOPNOTSUPP, "use ethtool -s")
+        return super()._set_table(command, request)
+
+
+def test_a_driver_that_always_negotiates_is_right_without_it(host: QosNode) -> None:
+    host.nics = {**host.nics, "eth2": Firm(pause={**PAUSE})}
+    done = apply(host, rule(global_pause=False))
+    assert {one.status for one in done.rows} == {Status.CHANGED}
+    assert host.nics["eth2"].pause == {"autoneg": 1, "rx": 0, "tx": 0}
+    host.forget()
+    calls = len(host.nics["eth2"].calls)
+    again = apply(host, rule(global_pause=False))
+    assert (again.changed, again.rows[0].status) == (False, Status.OK)
+    assert 0x13 not in host.nics["eth2"].calls[calls:]
+    host.forget()
+    revert.revert(host)
+    assert host.nics["eth2"].pause == PAUSE
+
+
 # -- failures ------------------------------------------------------------------------------
 
 
-def test_what_a_driver_ignores_is_undone_and_told(host: QosNode) -> None:
+def test_what_a_driver_ignores_is_told_and_the_rest_is_set(host: QosNode) -> None:
     host.bridge.ignores.add("pfc")
-    hardware = state(host)
-    with pytest.raises(TransactionError, match=r"qos\.roce\.pfc.*the kernel now shows 'none'"):
+    with pytest.raises(RefusedError, match=r"qos\.roce\.pfc: eth2: .*accepted, and it stays none"):
         apply(host, ROCE)
-    assert state(host) == hardware
-    assert not host.exists("/etc/mlnode/declared.d/default.json")
+    assert host.bridges["eth3"].pfc == {3}
+    assert host.bridge.ets == host.bridges["eth3"].ets
 
 
 @pytest.mark.parametrize("group", ["pfc", "ets", "app", "buffer"])
-def test_what_a_driver_refuses_is_undone_and_told(host: QosNode, group: str) -> None:
+def test_what_a_driver_refuses_is_told_and_the_rest_is_set(host: QosNode, group: str) -> None:
     host.bridges["eth3"].refuses[group] = "Attribute write: Invalid argument"
-    before, hardware = host.tree(), state(host)
-    with pytest.raises(TransactionError, match=r"dcb .* eth3 .*Attribute write: Invalid argument"):
+    with pytest.raises(RefusedError, match=r"eth3: .*Attribute write: Invalid argument"):
         apply(host, ROCE)
-    assert state(host) == hardware
-    assert host.tree() == before
+    statuses = {key: one.status for key, one in rows(host, ROCE).items()}
+    assert {key for key, status in statuses.items() if status is not Status.OK} == _OF_GROUP[group]
+
+
+#: Objects of dcb \N{RIGHTWARDS ARROW} the settings that are set with them
+_OF_GROUP = {"pfc": {"pfc"}, "ets": {"ets"}, "app": {"dscp", "trust"}, "buffer": {"buffer"}}
 
 
 def test_every_write_that_fails_is_undone(tmp_path: pathlib.Path) -> None:

@@ -285,7 +285,12 @@ def _listed(host: Host, name: str, meant: Sequence[str]) -> bytes:
 
 
 def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Files that configure irqbalance or switch it off; removed once no declaration wants them."""
+    """Files that configure irqbalance or switch it off; removed once no declaration wants them. First of all,
+    as it goes on to move interrupts until it has read them."""
+    return [file._replace(first=True) for file in _files(name, rows, context)]
+
+
+def _files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     host = context.host
     if not installed(host):
         return []

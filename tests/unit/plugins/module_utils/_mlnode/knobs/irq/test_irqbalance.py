@@ -8,7 +8,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from mlnode.engine import engine, handlers, revert
+from mlnode.engine import boot_run, engine, handlers, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
 from mlnode.knobs.irq import irqbalance as irq_balance
@@ -17,7 +17,7 @@ from mlnode.linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY
 from mlnode.model.errors import HostError, TransactionError
 from mlnode.model.setting import Layer, Status
 
-from .node import ETH2, ETH3, IrqNode, apply, plan, request, rows
+from .node import ETH2, ETH3, IRQS, IrqNode, apply, plan, request, rows
 
 UNIT = "/usr/lib/systemd/system/irqbalance.service"
 DEFAULTS = "/etc/default/irqbalance"
@@ -542,3 +542,34 @@ def test_where_systemd_does_not_run_there_is_nobody_to_tell(bare: IrqNode) -> No
     handlers.run(bare, "irqbalance")
     handlers.run(bare, "irqbalance service")
     assert bare.told == []
+
+
+class Balancing(IrqNode):
+    """irqbalance as it runs: until it is started again with its script, it moves what it finds."""
+
+    def run(self, command: Any, seconds: float = 60) -> Finished:
+        if list(command) == ["systemctl", "try-restart", "irqbalance.service"]:
+            self.scatter()
+        return super().run(command, seconds)
+
+    def scatter(self) -> None:
+        for number in IRQS["eth2"]:
+            self.place(number, "0-15")
+
+
+@pytest.mark.parametrize("run", ["site", "boot"])
+def test_interrupts_are_set_once_irqbalance_leaves_them_alone(node: IrqNode, run: str) -> None:
+    """It goes on to move them until it has read its script."""
+    node.__class__ = Balancing
+    assert isinstance(node, Balancing)
+    node.scatter()
+    wanted = request(SPREAD, irqbalance="agree")
+    if run == "site":
+        found = engine.apply(node, wanted).rows
+    else:
+        outcome, errors = boot_run.apply_each(node, wanted)
+        assert errors == []
+        found = outcome.rows
+    assert ("try-restart", "irqbalance.service") in node.told
+    assert node.affinity("eth2") == ["0", "1", "2", "3"]
+    assert {one.reading.runtime.text for one in found} == {"eth2: 0..3", "agree"}

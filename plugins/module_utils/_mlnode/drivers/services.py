@@ -12,7 +12,7 @@ import errno
 import re
 import time
 
-from ..host import unit_words
+from ..host import systemctl
 from ..host.host import Host
 from ..model.errors import HostError, MissingError
 from ..model.record import regex
@@ -87,10 +87,10 @@ def write(host: Host, path: str, value: str) -> None:
         raise MissingError(action, path, f"{unit} is not installed")
     if value == RUNNING:
         # A drop-in that kept it stopped may be gone, and systemd has not read that yet.
-        host.must_run(["systemctl", "daemon-reload"], "make systemd read its units again:")
-        unit_words.order(host, "start", unit, f"start {unit}:")
+        systemctl.reload(host, "make systemd read its units again:")
+        systemctl.job(host, "start", unit, f"start {unit}:")
         return
-    unit_words.order(host, "stop", unit, f"stop {unit}:")
+    systemctl.job(host, "stop", unit, f"stop {unit}:")
     for _look in range(_LOOKS):
         if not is_running(host, unit):
             return

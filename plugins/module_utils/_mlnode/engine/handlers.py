@@ -10,9 +10,10 @@ is not run as root, and a revert notifies the readers of what was written withou
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import Callable, Mapping
 
-from ..host import places, unit_words
+from ..host import places, systemctl
 from ..host.host import Host
 from ..linux import grub, irqbalance, node_exporter
 from ..model.errors import HostError
@@ -38,7 +39,7 @@ def _units(host: Host) -> None:
     if not host.systemd_runs():
         return
     purpose = "make systemd read its units again:"
-    host.must_run(["systemctl", "daemon-reload"], purpose)
+    systemctl.reload(host, purpose)
     if host.exists(NIC_PATH_FILE):
         _start(host, NIC_PATH_UNIT)
     elif host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
@@ -55,7 +56,8 @@ def _units(host: Host) -> None:
 def _start(host: Host, unit: str) -> None:
     """One that does not start is a row of its own, with its last lines: agent.nics, or that of what has the
     timer. All else that is declared has nothing to do with it."""
-    host.run(["systemctl", "start", unit])
+    with suppress(HostError):
+        systemctl.job(host, "start", unit, f"start {unit}:")
 
 
 def _is_declared(host: Host, timer: str, drop_in: str) -> bool:
@@ -67,7 +69,7 @@ def _stop_timer(host: Host, timer: str) -> bool:
     then. False where it does not run."""
     if not host.systemd_runs() or host.run(["systemctl", "is-active", "--quiet", timer]).rc != 0:
         return False
-    unit_words.order(host, "stop", timer, f"stop {timer}:")
+    systemctl.job(host, "stop", timer, f"stop {timer}:")
     return True
 
 
@@ -95,7 +97,7 @@ def stop_waiting(host: Host) -> None:
     for it, and has not begun. Raises HostError."""
     if host.systemd_runs():
         if host.run(["systemctl", "is-active", "--quiet", NIC_PATH_UNIT]).rc == 0:
-            unit_words.order(host, "stop", NIC_PATH_UNIT, "stop waiting for NICs:")
+            systemctl.job(host, "stop", NIC_PATH_UNIT, "stop waiting for NICs:")
         # A oneshot service that is stopped before its end has failed for systemd: forget_units().
         host.run(["systemctl", "stop", NIC_SERVICE])
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders to systemd about one unit, and the unit's own words where one fails: systemctl only says where they
-are, on a node that may be one of many."""
+"""The last lines of a unit, for a message about it: systemctl only says where they are, on a node that may be
+one of many."""
 
 from __future__ import annotations
 
@@ -15,18 +15,6 @@ _LINES = 5
 _CHARACTERS = 160
 #: The end of a journal is found at once, even on a busy machine.
 _SECONDS = 10
-
-
-def order(host: Host, verb: str, unit: str, purpose: str) -> None:
-    """Start or stop a unit. Raises HostError with its own last lines."""
-    done = host.run(["systemctl", verb, unit])
-    if done.rc == 0:
-        return
-    messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]
-    # Its hint at journalctl says that the reason is there. Without it, as for a unit that does not exist, the
-    # journal is about something else.
-    words = last(host, unit) if "journalctl" in done.err else ""
-    raise HostError(purpose, "systemctl", None, printable(messages[0]).rstrip("."), words)
 
 
 def last(host: Host, unit: str) -> str:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..host import unit_words
+from ..host import systemctl
 from ..host.host import Host
 
 IRQBALANCE_UNIT = "irqbalance.service"
@@ -24,11 +24,11 @@ def ask_again(host: Host) -> None:
     if saved is not None and not int(saved.get("mode", 0)) & 0o100:
         host.write_file(IRQBALANCE_POLICY, host.read_bytes(IRQBALANCE_POLICY), 0o755)
     if host.systemd_runs():
-        unit_words.order(host, "try-restart", IRQBALANCE_UNIT, "make irqbalance ask its script again:")
+        systemctl.job(host, "try-restart", IRQBALANCE_UNIT, "make irqbalance ask its script again:")
 
 
 def follow_boot(host: Host) -> None:
     """irqbalance runs now if the next boot starts it, and else does not. Raises HostError."""
     if host.systemd_runs():
         verb = "start" if host.is_link(IRQBALANCE_LINK) else "stop"
-        unit_words.order(host, verb, IRQBALANCE_UNIT, f"{verb} irqbalance:")
+        systemctl.job(host, verb, IRQBALANCE_UNIT, f"{verb} irqbalance:")

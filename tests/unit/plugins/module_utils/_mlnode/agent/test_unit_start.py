@@ -15,7 +15,7 @@ from mlnode.engine import engine
 from mlnode.engine.kind import AGENT_UNIT, Row
 from mlnode.engine.steps import kernel_writes
 from mlnode.engine.units import NIC_PATH_FILE, NIC_PATH_UNIT
-from mlnode.host import places, unit_words
+from mlnode.host import places, systemctl
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
 from mlnode.model.setting import Status
@@ -233,7 +233,7 @@ def test_an_order_that_fails_has_the_units_words(host: Systemd) -> None:
     with pytest.raises(
         HostError, match=r"Job for a\.service failed: a\.service: Main process exited, code=exited"
     ):
-        unit_words.order(host, "start", "a.service", "start a.service:")
+        systemctl.job(host, "start", "a.service", "start a.service:")
 
 
 def test_an_order_about_no_unit_has_no_words_of_a_journal(
@@ -244,5 +244,5 @@ def test_an_order_about_no_unit_has_no_words_of_a_journal(
     )
     host.journal["a.service"] = "of last week\n"
     with pytest.raises(HostError, match="Unit not found") as caught:
-        unit_words.order(host, "start", "a.service", "start a.service:")
+        systemctl.job(host, "start", "a.service", "start a.service:")
     assert "last week" not in str(caught.value)

@@ -1,0 +1,87 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests to systemd that are waited for. On a machine that is short of CPU time or memory a request may
+have no answer in its time: that is no failure, and the unit itself says what has become of it."""
+
+from __future__ import annotations
+
+import time
+from typing import Mapping
+
+from ..model.errors import HostError, UnansweredError, printable
+from . import unit_words
+from .host import Host
+
+#: One request: a job may take 90 s by itself (systemd-system.conf(5), DefaultTimeoutStartSec=)
+REQUEST_SECONDS = 120.0
+#: All of them, and the looks at the unit
+TOTAL_SECONDS = 360.0
+_POLL_SECONDS = 2.0
+
+#: Verb → states in which it is done. Of a restart no state is, as the unit may not have begun with it.
+_DONE: Mapping[str, tuple[str, ...]] = {"start": ("active",), "stop": ("inactive", "failed")}
+
+
+def job(host: Host, verb: str, unit: str, purpose: str) -> None:
+    """Have systemd start, stop or restart a unit. Raises HostError where that has failed, and UnansweredError
+    where it is not known even now."""
+    until = time.monotonic() + TOTAL_SECONDS
+    while True:
+        try:
+            _request(host, verb, unit, purpose)
+            return
+        except UnansweredError as error:
+            late = error
+        if _is_done(host, verb, unit, purpose, until):
+            return
+        if time.monotonic() >= until:
+            raise UnansweredError(purpose, "systemctl", None, f"{late.kernel}, several times") from late
+
+
+def reload(host: Host, purpose: str) -> None:
+    """Have systemd read its units again, which may be asked for any number of times. Raises HostError,
+    UnansweredError."""
+    until = time.monotonic() + TOTAL_SECONDS
+    while True:
+        try:
+            host.must_run(["systemctl", "daemon-reload"], purpose, REQUEST_SECONDS)
+            return
+        except UnansweredError:
+            if time.monotonic() >= until:
+                raise
+
+
+def _request(host: Host, verb: str, unit: str, purpose: str) -> None:
+    """Raises HostError with the unit's own last lines, and UnansweredError."""
+    done = host.run(["systemctl", verb, unit], REQUEST_SECONDS)
+    if done.rc == 0:
+        return
+    messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]
+    # Its hint at journalctl says that the reason is there. Without it, as for a unit that does not exist, the
+    # journal is about something else.
+    words = unit_words.last(host, unit) if "journalctl" in done.err else ""
+    raise HostError(purpose, "systemctl", None, printable(messages[0]).rstrip("."), words)
+
+
+def _is_done(host: Host, verb: str, unit: str, purpose: str, until: float) -> bool:
+    """False where it has to be asked for again. Raises HostError where it has failed."""
+    while time.monotonic() < until:
+        state = _state(host, unit)
+        if state and state.get("Job", "") in ("", "0"):
+            active = state.get("ActiveState", "")
+            if verb == "start" and active == "failed":
+                detail = f"{unit} has failed (Result={state.get('Result', '')})"
+                raise HostError(purpose, "systemctl", None, detail, unit_words.last(host, unit))
+            return active in _DONE.get(verb, ())
+        time.sleep(_POLL_SECONDS)
+    return False
+
+
+def _state(host: Host, unit: str) -> dict[str, str]:
+    """Empty where systemd does not answer."""
+    properties = ("ActiveState", "Job", "Result")
+    try:
+        done = host.run(["systemctl", "show", *(f"--property={name}" for name in properties), "--", unit])
+    except UnansweredError:
+        return {}
+    return {name: value for name, _equals, value in (line.partition("=") for line in done.out.splitlines())}

@@ -145,3 +145,19 @@ class TestDebian12:
 def test_a_machine_keeps_its_files_to_itself(baremetal: Machine, file: str) -> None:
     assert (baremetal.folder.stat().st_mode & 0o077) == 0
     assert (baremetal.folder / file).exists()
+
+
+class TestVirtual:
+    def test_both_virtio_nics_accept_adaptive_coalescing_and_ignore_it(self, virtual: Machine) -> None:
+        paths = virtual.out("ls -d /sys/bus/virtio/drivers/virtio_net/*/net/*").split()
+        assert len(paths) == 2
+        for nic in (path.rpartition("/")[2] for path in paths):
+            virtual.run(f"ethtool -C {nic} adaptive-rx on")
+            assert "Adaptive RX: off" in virtual.out(f"ethtool -c {nic}")
+
+    def test_igb_negotiates_pause_frames_and_ignores_what_is_set_meanwhile(self, virtual: Machine) -> None:
+        nic = facts.nic(virtual, "igb")
+        before = facts.nics(virtual)[nic]
+        assert before["pause.autoneg"] == "on"
+        virtual.run(f"ethtool -A {nic} rx off tx off", check=False)
+        facts.until(lambda: facts.nics(virtual)[nic] == before, "both ends have agreed again")

@@ -30,7 +30,8 @@ class AgentAction(AgentAction):
             stream.write(json.dumps({"call": name, **options}) + chr(10))
         answers = json.loads((host / "answers.json").read_text())
         if name == "revert":
-            return {"changed": True, "reverted": [{"key": "vm.swappiness", "value": "60"}], "reboot_required": False}
+            done = [{"key": "vm.swappiness", "value": "60"}]
+            return {"changed": True, "reverted": done, "reboot_required": False}
         if name == "drift":
             return {"changed": False, **answers["drift"]}
         missed = [] if options["check"] else answers.get(options["name"], [])

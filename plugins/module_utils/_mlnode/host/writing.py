@@ -629,7 +629,8 @@ def open_lock(folder: Folder, name: str) -> int:
         if owner and os.geteuid() == 0:
             raise FolderError(owner)
         # What another mode has left, an earlier version or a umask, is closed to others from here on.
-        os.fchmod(handle, 0o600)
+        if stat.S_IMODE(status.st_mode) != 0o600:
+            os.fchmod(handle, 0o600)
     except BaseException:
         os.close(handle)
         raise

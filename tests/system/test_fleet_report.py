@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import pathlib
+import re
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -51,6 +52,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     made["names"] = fleets.empty()
     for name in NAMES:
         made["names"].take(made["names"].host(name), {"settings": [fleets.drifted()]}, "node_drift")
+    made["long"] = fleets.empty()
+    for at in range(1, 4):
+        name = f"gpu{at:03d}.rack07.hall2.cluster.training.example.com"
+        made["long"].take(made["long"].host(name), {"settings": [fleets.setting()]}, "node_drift")
+    more = [fleets.drifted("thp.enabled", kind="thp"), fleets.drifted("net.x", status="overridden")]
+    made["long"].take(made["long"].hosts[name], {"settings": more}, "node_drift")
+    made["long"].hosts[name].unreachable = "timed out"
     made["ten"] = fleets.synthetic(10, drift=0.02)
     slow = {"gpu007": 0.7, "gpu012": 0.9}
     made["pairs"] = measured(campaigns.campaign(16, slow=slow))
@@ -103,6 +111,34 @@ def test_a_page_of_2000_hosts_shows_what_is_in_sight_and_finds_a_planted_outlier
     for word in ("net.area0.knob_5", "gpu1000", "runtime is planted", "drifted", "1 of 2,000 hosts"):
         assert word in told
     assert tab.complaints() == []
+
+
+def test_names_are_whole_where_there_is_room(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "long")
+
+    names = "[...document.querySelectorAll('#rows .name')]"
+    assert tab.ask(f"{names}.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
+    assert len(tab.ask(ROWS)) == 3
+
+
+def test_a_finding_has_the_command_that_repairs_it(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "long")
+    host = "gpu003.rack07.hall2.cluster.training.example.com"
+    site = f"ansible-playbook mlnode.tuning.site --limit {host} --tags thp"
+
+    tab.click("#rows .cell.high")
+    assert site in tab.ask("document.getElementById('details').innerText").replace("\n", " ")
+    tab.key("Escape")
+    tab.click("#view-list")
+
+    repairs = tab.ask("[...document.querySelectorAll('#list td.repair')].map((one) => one.textContent)")
+    assert site in repairs
+    assert f"ansible {host} -b -a 'mlnode explain net.x'" in repairs
+    # A node that is hostile is in no command of a shell.
+    opened(tab, folder, "hostile")
+    tab.click("#view-list")
+    repairs = tab.ask("[...document.querySelectorAll('#list td.repair')].map((one) => one.textContent)")
+    assert not [one for one in repairs if one and not re.fullmatch(r"[A-Za-z0-9_.,:@/*= '#-]+", one)], repairs
 
 
 def test_a_large_map_is_scrolled_to_its_end(tab: browser.Page, folder: pathlib.Path) -> None:

@@ -89,7 +89,11 @@
   const badKnobs = new Uint32Array(knobs.length);
   for (const host of hosts) host[CELLS].forEach((row, at) => { if (row >= 0 && isBad(row)) badKnobs[at] += 1; });
 
-  const longestName = hosts.reduce((most, host) => Math.max(most, shown(texts[host[NAME]]).length), 0);
+  // In pixels, in bold: a host that could not be reached has its name in bold.
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = "600 14px system-ui, sans-serif";
+  const titles = hosts.map((host) => shown(texts[host[NAME]])), letters = Math.max(0, ...titles.map((name) => name.length));
+  const longestName = Math.max(0, ...titles.filter((name) => name.length === letters).slice(0, 100).map((name) => pen.measureText(name).width));
 
   // Columns: what differs is in sight without a scroll, however many there are.
   const worstFirst = [...new Set([...data.outliers.flatMap(([at]) => at), ...knobs.keys()])];
@@ -181,8 +185,10 @@
     drawn.clear();
     lines.replaceChildren();
     const style = getComputedStyle(document.documentElement);
-    // As wide as the longest name needs, at 14 px.
-    const name = Math.min(parseInt(style.getPropertyValue("--longest-name"), 10), Math.max(80, longestName * 8 + 18));
+    // As wide as the longest name needs, unless the columns need that room.
+    const spare = map.clientWidth - 18 - shownKnobs.length * (phone.matches ? 26 : 16);
+    const most = Math.max(parseInt(style.getPropertyValue("--longest-name"), 10), phone.matches ? 0 : spare);
+    const name = Math.min(most, Math.max(80, Math.ceil(longestName) + 18));
     map.style.setProperty("--name", `${name}px`);
     ROW = parseInt(style.getPropertyValue("--row"), 10);
     const room = map.clientWidth - name - 18;
@@ -191,7 +197,7 @@
     map.style.setProperty("--cell", `${cell}px`);
     // As high as the longest name needs, at 12 px.
     const longest = shownKnobs.reduce((most, at) => Math.max(most, shown(texts[knobs[at][1]]).length), 0);
-    map.style.setProperty("--labels", `${Math.max(60, Math.min(phone.matches ? 150 : 235, longest * 7 + 14))}px`);
+    map.style.setProperty("--labels", `${Math.max(60, Math.min(phone.matches ? 150 : 235, longest * 8 + 14))}px`);
     map.setAttribute("aria-rowcount", shownHosts.length + 1);
     map.setAttribute("aria-colcount", shownKnobs.length + 1);
     drawHead();
@@ -371,6 +377,27 @@
     return values.size ? text([...values][0]) : null;
   }
 
+  // The command that repairs it, for these hosts: as in repair.py. A name of other characters is in no command.
+  const plain = /^[A-Za-z0-9][A-Za-z0-9_.-]*$/;
+  function repairOf(item) {
+    const found = new Set();
+    for (const part of item.parts) for (const row of part.cells.keys()) found.add(rows[row][field.repair]);
+    if (found.size !== 1) {
+      // Several areas or ways, of which one playbook does all that only has to be applied again.
+      const all = [...found].map((one) => text(one) || "");
+      const site = "ansible-playbook mlnode.tuning.site{limit}";
+      return all.length && all.every((one) => one.startsWith(site)) && !all.some((one) => one.includes(" -e ")) ? limited(site, item.hosts) : "";
+    }
+    return limited(text([...found][0]) || "", item.hosts);
+  }
+
+  function limited(command, at) {
+    const names = at.map((one) => texts[hosts[one][NAME]]);
+    const fit = names.length <= data.most_limited && names.every((name) => plain.test(name));
+    const listed = fit ? names.join(",") : "all";
+    return command.replace("{limit}", fit && names.length < hosts.length ? ` --limit ${listed}` : "").replace("{hosts}", listed);
+  }
+
   const keyOf = (part) => shown(texts[knobs[part.knob][1]]);
 
   function titleOf(item) {
@@ -387,13 +414,13 @@
 
   const tag = ([word, look]) => make("span", `tag ${look}`, word);
   const severityOf = (item) => (item.parts.length && item.rank < 4 ? severities[item.rank] : "");
-  const COLUMNS = ["severity", "status", "setting or check", "want", "runtime", "boot", "why", "hosts"];
+  const COLUMNS = ["severity", "status", "setting or check", "want", "runtime", "boot", "why", "repair", "hosts"];
 
   function oneRow(item) {
     const line = make("tr");
     line.setAttribute("role", "row");
     line.tabIndex = 0;
-    const cells = [severityOf(item), null, titleOf(item), ...["want", "runtime", "boot"].map((name) => common(item, name)), item.why,
+    const cells = [severityOf(item), null, titleOf(item), ...["want", "runtime", "boot"].map((name) => common(item, name)), item.why, repairOf(item),
       `${number(item.hosts.length)}: ${few(item.hosts, 6)}`];
     cells.forEach((value, at) => {
       const name = COLUMNS[at].split(" ")[0];
@@ -586,6 +613,7 @@
       for (const [name, title] of [["boot_source", "boot from"], ["origin", "before us"], ["path", "path"]])
         add(title, text(found[field[name]]), "code");
       add("why", text(found[field.reason]));
+      add("repair", limited(text(found[field.repair]) || "", [at]) || null, "code");
       add("ignored", text(found[field.ignored]));
       let same = 0, all = 0;
       for (const other of hosts) {
@@ -606,6 +634,7 @@
     for (const [word, look] of tags(item)) add("status", word, `status ${look}`);
     add("severity", severityOf(item));
     add("why", item.why);
+    add("repair", repairOf(item), "code");
     const lone = item.parts.length === 1 && item.parts[0].cells.size === 1;
     const each = [];
     for (const part of item.parts) for (const [row, at] of part.cells) each.push([part, rows[row], at]);

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...module_utils._mlnode.model.version import VERSION
+from . import repair
 from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host, Pairs, causes
 from .names import few, folded
 from .table import headline, merged
@@ -108,11 +109,12 @@ def data(fleet: Fleet) -> dict[str, Any]:
             [
                 STATUSES.index(finding.status),
                 SEVERITIES.index(finding.severity),
-                *(text(value) for value in (*finding[4:], finding.why)),
+                *(text(value) for value in (*finding[4:], finding.why, repair.template(finding))),
             ]
             for finding in rows
         ],
-        "fields": (*Finding._fields[4:], "why"),
+        "fields": (*Finding._fields[4:], "why", "repair"),
+        "most_limited": repair.MOST,
         "hosts": hosts,
         "places": [place[host.name] for host in fleet.ordered()],
         "outliers": outliers,
@@ -158,7 +160,7 @@ def _tables(fleet: Fleet) -> Iterator[str]:
     )
     yield from _table(
         "What is not as expected",
-        ("setting or check", "status", "severity", "want", "runtime", "boot", "why", "hosts"),
+        ("setting or check", "status", "severity", "want", "runtime", "boot", "why", "repair", "hosts"),
         [
             (
                 finding.key,
@@ -168,6 +170,7 @@ def _tables(fleet: Fleet) -> Iterator[str]:
                 finding.runtime,
                 f"{finding.boot} ({finding.boot_source})" if finding.boot_source else finding.boot,
                 finding.reason,
+                repair.command(finding, names, len(fleet.hosts)),
                 _hosts(names),
             )
             for finding, names in fleet.alike(lambda finding: finding.status in BAD)

@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+import pathlib
+import re
+import shlex
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model, page, repair
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+
+ROOT = pathlib.Path(__file__).parents[5]
+
+
+def finding(item: dict[str, Any], module: str = "node_drift") -> model.Finding:
+    [found] = model.findings({"checks" if "verdict" in item else "settings": [item]}, module)
+    return found
+
+
+SITE = "ansible-playbook mlnode.tuning.site"
+
+
+@pytest.mark.parametrize(
+    ("item", "module", "expected"),
+    [
+        (fleets.drifted(), "declare", f"{SITE} --limit n1 --tags sysctl"),
+        (fleets.drifted(kind="agent", key="agent.boot"), "declare", f"{SITE} --limit n1"),
+        (
+            fleets.drifted(kind="boot", status="pending_reboot"),
+            "declare",
+            f"{SITE} --limit n1 -e node_reboot=true",
+        ),
+        (fleets.drifted(status="overridden"), "declare", "ansible n1 -b -a 'mlnode explain vm.swappiness'"),
+        (fleets.drifted(status="unknown"), "declare", "ansible n1 -b -a 'mlnode explain vm.swappiness'"),
+        (
+            fleets.check(),
+            "rdma_check",
+            "ansible-playbook mlnode.tuning.fabric_check --limit n1  # after the advice",
+        ),
+        (fleets.check(), "node_audit", "ansible n1 -b -m mlnode.tuning.node_audit  # after the advice"),
+        # Nothing to repair, or nothing that is known
+        (fleets.setting(), "declare", ""),
+        (fleets.drifted(ignored="until then"), "declare", ""),
+        (fleets.drifted(kind="x; reboot"), "declare", ""),
+        (fleets.drifted("a'; reboot; '", status="overridden"), "declare", ""),
+        (fleets.drifted("--help", status="overridden"), "declare", ""),
+    ],
+)
+def test_a_finding_has_its_command(item: dict[str, Any], module: str, expected: str) -> None:
+    assert repair.command(finding(item, module), ["n1"], 5) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "total", "expected"),
+    [
+        (["n1", "n2"], 2, f"{SITE} --tags sysctl"),
+        (["n1", "n2"], 3, f"{SITE} --limit n1,n2 --tags sysctl"),
+        ([f"n{at}" for at in range(13)], 99, f"{SITE} --tags sysctl"),
+        (["n1", "a b; reboot"], 9, f"{SITE} --tags sysctl"),
+        (["-e"], 9, f"{SITE} --tags sysctl"),
+    ],
+)
+def test_hosts_are_named_where_they_are_few(names: list[str], total: int, expected: str) -> None:
+    assert repair.command(finding(fleets.drifted()), names, total) == expected
+
+
+def test_what_is_run_is_there() -> None:
+    """Playbooks of this collection, and nothing that a shell would take apart."""
+    commands = [*repair._AGAIN.values(), repair.template(finding(fleets.drifted()))]
+    for command in commands:
+        words = shlex.split(command.replace(repair.LIMIT, "").replace(repair.HOSTS, "all"), comments=True)
+        for word in words:
+            match = re.fullmatch(r"mlnode\.tuning\.(\w+)", word)
+            if match:
+                folder = "playbooks" if words[0] == "ansible-playbook" else "plugins/modules"
+                assert [*(ROOT / folder).glob(f"{match[1]}.*")], command
+
+
+def test_the_page_without_script_has_the_commands() -> None:
+    assert f"{SITE} --limit gpu002 --tags sysctl" in "".join(page.lines(fleets.mixed()))

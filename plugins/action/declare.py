@@ -9,12 +9,13 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible import context
+from ansible import constants, context
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     agent_source,
     areas,
     asked,
+    folded,
     options_of,
     profile,
     rollout,
@@ -25,12 +26,17 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import No
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.area_view import AreaView
 
 from ..module_utils._mlnode.knobs.nic import schema as nic_schema
+from ..module_utils._mlnode.report.causes import is_unsupported
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 agent_source.warm()
 inventory.warm()
 _SPEC = {**options_of.module("declare"), **{area: {"type": "dict"} for area in areas.AREAS}}
 profile.warm()
+
+
+#: The callback that ends a run with one report
+_REPORT = "mlnode.tuning.fleet_report"
 
 
 class ActionModule(AreaView):
@@ -73,6 +79,7 @@ class ActionModule(AreaView):
                 answer = self._answer(options)
         except (NoAnswerError, rollout.RolloutError) as error:
             return {**result, "failed": True, "msg": f"declare: {error}"}
+        answer = _shown(answer, self._display.verbosity)
         missing = unsupported.lines(answer, [(given["profile"], options["areas"])])
         return {
             **result,
@@ -153,6 +160,21 @@ def _wrong(given: Mapping[str, Any]) -> list[str]:
         return ["layers: name runtime, boot or both; none would do nothing"]
     wrong = nic_schema.wrong_seconds(given["confirm_seconds"])
     return [wrong] if wrong else []
+
+
+def _shown(answer: dict[str, Any], verbosity: int) -> dict[str, Any]:
+    """The answer as people read it: one line for files that only carry values, and the fleet report has what
+    is unsupported, with the hosts that share a cause."""
+    if answer.get("diff") and verbosity < folded.WHOLE:
+        answer = {**answer, "diff": folded.folded(answer["diff"])}
+    causes = [text for text in answer.get("warnings") or () if is_unsupported(text)]
+    if not causes or _REPORT not in constants.CALLBACKS_ENABLED:
+        return answer
+    return {
+        **answer,
+        "warnings": [text for text in answer["warnings"] if text not in causes],
+        "unsupported": causes,
+    }
 
 
 def _judged(answer: dict[str, Any], later: bool) -> dict[str, Any]:

@@ -203,9 +203,9 @@ class CallbackModule(CallbackBase):
         fresh = known.get_name() not in self._fleet.hosts
         host = self._fleet.host(known.get_name(), _groups(known))
         findings = self._fleet.take(host, _answer(result), module)
-        for line in _answer(result).get(unsupported.FIELD) or () if _is_ours(result.task) else ():
-            names = self._fleet.unsupported.setdefault(str(line), [])
-            names += [] if host.name in names else [host.name]
+        if _is_ours(result.task):
+            self._note("unsupported", self._fleet.causes, result)
+            self._note(unsupported.FIELD, self._fleet.unsupported, result)
         if "censored" in _answer(result) and _is_ours(result.task) and module not in _SILENT:
             # Without an entry a report of an earlier run would stay, and be taken for that of this one.
             host.errors.append(f"{result.task.get_name()}: no_log hides what {module} has reported")
@@ -214,6 +214,14 @@ class CallbackModule(CallbackBase):
         elif fresh and not troubled:
             del self._fleet.hosts[known.get_name()]
         return host
+
+    @staticmethod
+    def _note(field: str, lines_of: dict[str, list[str]], result: Any) -> None:
+        """Lines of a result, each with the hosts that have it."""
+        name = result.host.get_name()
+        for line in _answer(result).get(field) or ():
+            names = lines_of.setdefault(str(line), [])
+            names += [] if name in names else [name]
 
     def _add(self, path: pathlib.Path) -> None:
         """The result of a campaign, as a column and as a map of pairs."""

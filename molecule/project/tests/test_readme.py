@@ -36,6 +36,11 @@ def test_every_command_ends_as_it_says(walk):
         assert done.status == expected, f"{done.command}\n{done.output[-3000:]}"
 
 
+def test_the_installation_warns_of_nothing_and_a_table_has_its_lines(walk):
+    assert "WARNING" not in walk.of("collection install").output
+    assert "\\n" not in walk.of("tuning.preflight").output
+
+
 def test_the_first_shows_what_the_second_changes(walk):
     preview, site = walk.of("site --check"), walk.of("tuning.site  ")
 

@@ -216,6 +216,8 @@ class Fleet:
     left_alone: dict[str, str] = field(default_factory=dict)
     #: Setting that an inventory declares, and why some hosts have it not \N{RIGHTWARDS ARROW} these hosts
     unsupported: dict[str, list[str]] = field(default_factory=dict)
+    #: Cause for which settings are unsupported \N{RIGHTWARDS ARROW} the hosts that share it
+    causes: dict[str, list[str]] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict, repr=False)
     _known: dict[Finding, Finding] = field(default_factory=dict, repr=False)
 

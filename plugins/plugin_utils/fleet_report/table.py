@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid, wrapped
@@ -46,8 +46,8 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
         items = [[few(names, _NAMES)]] if names else []
         items += [[line] for line in _troubles([host for host in silent if host.skipped], state)]
         report += _part(state.capitalize(), items, width)
-    missing = [[f"{few(names, _NAMES)}: {line}"] for line, names in fleet.unsupported.items()]
-    report += _part("Declared by you, and unsupported", missing, width)
+    report += _part("Unsupported", _with_hosts(fleet.causes), width)
+    report += _part("Declared by you, and unsupported", _with_hosts(fleet.unsupported), width)
     report += _part("In no group known here, and left alone", _left_alone(fleet), width)
     report += _part("Merged", [[line] for line in merged(fleet)], width)
     unused = [
@@ -66,6 +66,10 @@ def headline(fleet: Fleet) -> str:
     mode = " (check mode)" if fleet.check_mode else ""
     number = len(fleet.hosts)
     return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {counts or 'none'}")
+
+
+def _with_hosts(lines_of: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    return [[f"{few(names, _NAMES)}: {line}"] for line, names in lines_of.items()]
 
 
 def _left_alone(fleet: Fleet) -> list[list[str]]:

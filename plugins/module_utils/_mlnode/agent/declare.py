@@ -21,6 +21,7 @@ from ..model import schema
 from ..model.errors import MlnodeError, RiskError, paragraphs, printable
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import BOTH_LAYERS, Layer, Status
+from ..report import causes
 from ..report.diff import closed, diff
 
 
@@ -176,6 +177,7 @@ def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
     steps = [*outcomes.shared, *(step for outcome in outcomes.outcomes for step in outcome.steps)]
     hidden = closed(host, steps) if order.diff else set()
     result.diff = diff(outcomes.shared, hidden=hidden) if order.diff else []
+    stays: list[str] = []
     for outcome in outcomes.outcomes:
         area = outcome.plan.area
         facts = order.kinds[area].facts(host, outcome.rows)
@@ -189,10 +191,11 @@ def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
         if order.diff:
             result.diff += diff(outcome.steps, area if len(outcomes.outcomes) > 1 else "", hidden)
         before = f"{area}: " if len(outcomes.outcomes) > 1 else ""
-        loud = (*_loud(order, outcome.rows), *outcome.leaving.stays)
-        result.warnings += [printable(before + text) for text in loud]
+        stays += [before + text for text in outcome.leaving.stays]
         result.reboot_required = result.reboot_required or waits
-    lacking = [row for outcome in outcomes.outcomes for row in outcome.rows if _lacks(row)]
+    rows = [row for outcome in outcomes.outcomes for row in outcome.rows]
+    result.warnings += [printable(text) for text in (*_loud(order, rows), *stays)]
+    lacking = [row for row in rows if _lacks(row)]
     if lacking and order.on_unsupported == "fail":  # as a device has shown in this run
         result.failed = True
         result.msg = paragraphs(f"{order.name}: unsupported: {_words(lacking)}; all else is applied")
@@ -209,14 +212,11 @@ def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
         loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
     if order.on_unsupported == "warn":
         loud.add(Status.UNSUPPORTED)
-    keys_of: dict[tuple[Status, str], list[str]] = {}
-    for row in rows:
-        if (row.status in loud or row.reading.missing) and not (row.reading.refers or row.reading.elsewhere):
-            keys_of.setdefault((row.status, row.reason), []).append(row.setting.key)
-    return [
-        f"{', '.join(keys)} {'is' if len(keys) == 1 else 'are'} {status}: {reason}"
-        for (status, reason), keys in keys_of.items()
-    ]
+    return causes.messages(
+        row
+        for row in rows
+        if (row.status in loud or row.reading.missing) and not (row.reading.refers or row.reading.elsewhere)
+    )
 
 
 def undone(host: Host, check: bool) -> list[str]:

@@ -391,7 +391,7 @@ def _is_modern(release: str) -> bool:
 
 
 def _entry(path: str) -> str | None:
-    """What stands behind the name of a key; None if it is not known."""
+    """The text behind the name of a key; None if it is not known."""
     folder, _slash, name = _INTERFACE.sub(r"\1/*", path).rpartition("/")
     found = re.search(rf"(?:^| ){re.escape(name)}([=+]\S*)?(?: |$)", _KEYS.get(folder, ""))
     return found.group(1) or "" if found else None

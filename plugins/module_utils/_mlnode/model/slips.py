@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 #: Letters that are wrong, missing, too many or exchanged. Of the 247 sysctls that Linux 7.3 has and 4.19 has
-#: not, 3 are as near as that to an older one, and 4 with one slip more: what is nearer is no other kernel's.
+#: not, 3 are as near as that to an older one, and 4 with one slip more.
 _MOST = 2
 #: Of shorter names one: kernel/acct and kernel/arch differ by two
 _LONG = 8

@@ -478,3 +478,43 @@ def test_what_json_does_not_have_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     assert found["failed"]
     assert "date" in found["msg"]
     assert "write dates in quotes" in found["msg"]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_fleet_report_has_what_is_unsupported_in_place_of_warnings(
+    monkeypatch: pytest.MonkeyPatch, enabled: bool
+) -> None:
+    monkeypatch.setattr(
+        declare.constants, "CALLBACKS_ENABLED", ["mlnode.tuning.fleet_report"] if enabled else []
+    )
+    told = ["cpu.governor is unsupported: no driver", "vm.swappiness is overridden: by a file"]
+
+    found = Node(monkeypatch, declare, answer(warnings=told)).run()
+
+    assert found["warnings"] == (told[1:] if enabled else told)
+    assert found.get("unsupported") == (told[:1] if enabled else None)
+
+
+@pytest.mark.parametrize("verbosity", [0, 2])
+def test_files_that_only_carry_values_are_one_line_unless_asked_for(
+    monkeypatch: pytest.MonkeyPatch, verbosity: int
+) -> None:
+    pairs = [
+        {"before_header": name, "after_header": name, "before": "", "after": "x\n"}
+        for name in ("/usr/local/bin/mlnode", "/etc/mlnode/declared.d/node.json", "sysctl runtime")
+    ]
+    node = Node(monkeypatch, declare, answer(diff=pairs))
+    monkeypatch.setattr(node.plugin._display, "verbosity", verbosity)
+
+    found = [pair["after_header"] for pair in node.run()["diff"]]
+
+    of_files = [pair["after_header"] for pair in pairs]
+    assert found == (of_files if verbosity else ["sysctl runtime", "files of the agent"])
+
+
+def test_a_tag_that_is_nearly_an_area_fails_without_a_remote_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declare.asked, "_tags", lambda _names, _loader: {"service"})
+
+    found = Node(monkeypatch, declare).run(ansible_run_tags=["thp", "sysct", "service"])
+
+    assert found["msg"] == "tag sysct: neither an area nor a tag of this playbook; did you mean sysctl?"

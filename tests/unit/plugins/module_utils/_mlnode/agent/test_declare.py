@@ -219,11 +219,16 @@ def test_a_setting_that_leaves_goes_back_to_its_origin(machine: Machine) -> None
     assert node.survey(machine).errors == ()
 
 
-def test_a_warning_names_its_area(machine: Machine) -> None:
+def test_settings_with_one_cause_share_a_warning(machine: Machine) -> None:
+    """Of whatever areas; that each reason has the path of its own setting makes no other cause."""
     unknown = {"sysctl": {"settings": {"vm.no_such": 1}}}
-    assert settle(machine, unknown, check=True).warnings[0].startswith("vm.no_such is unsupported")
-    found = settle(machine, {"thp": AREAS["thp"], **unknown}, check=True)
-    assert any(words.startswith("sysctl: vm.no_such is unsupported") for words in found.warnings)
+    for areas in (unknown, {"thp": AREAS["thp"], **unknown}):
+        [found] = settle(machine, areas, check=True).warnings
+        assert found.startswith("vm.no_such is unsupported: /proc/sys/vm/no_such does not exist: ")
+
+    keys = ["lnet.a", "lnet.b", "lnet.c", "lnet.d", "lnet.e"]
+    [found] = settle(machine, {"sysctl": {"settings": dict.fromkeys(keys, 1)}}, check=True).warnings
+    assert found.startswith("lnet.a, lnet.b, lnet.c and 2 more are unsupported: its file does not exist: ")
 
 
 def test_an_area_that_leaves_takes_its_files_along(machine: Machine) -> None:

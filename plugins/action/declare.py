@@ -26,7 +26,6 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import No
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.area_view import AreaView
 
 from ..module_utils._mlnode.knobs.nic import schema as nic_schema
-from ..module_utils._mlnode.report.causes import is_unsupported
 
 # Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
 agent_source.warm()
@@ -167,7 +166,7 @@ def _shown(answer: dict[str, Any], verbosity: int) -> dict[str, Any]:
     is unsupported, with the hosts that share a cause."""
     if answer.get("diff") and verbosity < folded.WHOLE:
         answer = {**answer, "diff": folded.folded(answer["diff"])}
-    causes = [text for text in answer.get("warnings") or () if is_unsupported(text)]
+    causes = [text for text in answer.get("warnings") or () if unsupported.is_cause(text)]
     if not causes or _REPORT not in constants.CALLBACKS_ENABLED:
         return answer
     return {

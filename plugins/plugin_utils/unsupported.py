@@ -18,6 +18,11 @@ from . import profile
 FIELD = "unsupported_overrides"
 
 
+def is_cause(warning: str) -> bool:
+    """Whether a node warns of settings that it has not (agent/declare.py: _message)."""
+    return f" {Status.UNSUPPORTED}: " in warning
+
+
 def lines(answer: Mapping[str, Any], declarations: Iterable[tuple[Any, Mapping[str, Any]]]) -> list[str]:
     """`KEY: reason` of each. declarations: the profile of one and its areas with all overrides."""
     found = {

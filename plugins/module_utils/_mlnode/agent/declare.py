@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ..engine import declared, engine, origin
 from ..engine.declared import Spec
@@ -21,8 +21,10 @@ from ..model import schema
 from ..model.errors import MlnodeError, RiskError, paragraphs, printable
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import BOTH_LAYERS, Layer, Status
-from ..report import causes
 from ..report.diff import closed, diff
+
+#: Keys in one message; the result has all of them
+_NAMED = 3
 
 
 def _not_kept(_host: Host, _outcomes: Sequence[Outcome]) -> str:
@@ -212,11 +214,29 @@ def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
         loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
     if order.on_unsupported == "warn":
         loud.add(Status.UNSUPPORTED)
-    return causes.messages(
+    return _messages(
         row
         for row in rows
         if (row.status in loud or row.reading.missing) and not (row.reading.refers or row.reading.elsewhere)
     )
+
+
+def _messages(rows: Iterable[Row]) -> list[str]:
+    """One for each status and cause: what differs in the path of the setting alone is one cause."""
+    alike: dict[tuple[Status, str], list[Row]] = {}
+    for row in rows:
+        path = row.reading.path
+        cause = row.reason.replace(path, "its file") if path else row.reason
+        alike.setdefault((row.status, cause), []).append(row)
+    return [_message(status, cause, of_cause) for (status, cause), of_cause in alike.items()]
+
+
+def _message(status: Status, cause: str, rows: Sequence[Row]) -> str:
+    if len(rows) == 1:
+        return f"{rows[0].setting.key} is {status}: {rows[0].reason}"
+    keys = [row.setting.key for row in rows]
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return f"{', '.join(keys[:_NAMED])}{more} are {status}: {cause}"
 
 
 def undone(host: Host, check: bool) -> list[str]:

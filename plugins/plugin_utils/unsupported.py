@@ -19,7 +19,7 @@ FIELD = "unsupported_overrides"
 
 
 def is_cause(warning: str) -> bool:
-    """Whether a node warns of settings that it has not (agent/declare.py: _message)."""
+    """True if a node warns of settings that it has not (agent/declare.py: _message)."""
     return f" {Status.UNSUPPORTED}: " in warning
 
 

@@ -55,6 +55,8 @@ def of(host: Host, row: Row, before: Seen, now: Seen) -> str:
 def _line(host: Host, row: Row) -> str:
     """File and line, of what overrides it at boot or has set what the kernel shows now."""
     boot, runtime = row.reading.boot, row.reading.runtime.text
+    if row.reading.cause is not None and row.reading.cause.sure:
+        return row.reading.cause.where
     if boot.foreign and boot.source:
         return boot.source
     if runtime is None:

@@ -70,6 +70,7 @@ def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Stat
 
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
     drift = f"runtime is {reading.runtime.text or EMPTY}"
+    drift += f", as {reading.cause}" if reading.cause else ""
     fault = _boot_fault(setting, reading) if context.boot else None
     return _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context))
 

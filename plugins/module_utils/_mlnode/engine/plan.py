@@ -116,10 +116,28 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
         rows.append(Row(setting, reading, status, reason, info, origin))
     steps = _kernel_steps(rows, context)
     if context.boot and not errors:  # a file made of a part would lose the lines of the rest
-        for file in request.kind.boot_files(request.name, rows, context):
+        files = request.kind.boot_files(request.name, rows, context)
+        for file in files:
             steps += _file_steps(host, file, host.content(file.path), context)
         steps.sort(key=lambda step: not getattr(step, "first", False))
+        rows = _with_masks(host, rows, files)
     return Plan(request.kind.KIND, tuple(rows), tuple(steps), tuple(errors))
+
+
+#: A link to it is a file without content
+_NOTHING = "/dev/null"
+
+
+def _with_masks(host: Host, rows: list[Row], files: Sequence[BootFile]) -> list[Row]:
+    """Rows that nothing brings at boot name the file of the declaration that is a link to /dev/null."""
+    paths = [one.path for one in files if one.content and host.link_target(one.path) == _NOTHING]
+    if not paths:
+        return rows
+    words = f"{paths[0]} is a link to /dev/null: remove it"
+    return [
+        row._replace(reason=f"{row.reason}; {words}") if row.reading.boot.value.absent is not None else row
+        for row in rows
+    ]
 
 
 def _understood(request: Request, spec: Spec) -> tuple[Spec, list[str]]:

@@ -156,6 +156,17 @@ class KnobFile(NamedTuple):
         return bool(self.moved) or not same(self.runtime, self.want)
 
 
+class Cause(NamedTuple):
+    """A line of another program's file. where: `path:line`. sure: False where it may be for other values."""
+
+    where: str
+    text: str
+    sure: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.where} {'sets' if self.sure else 'may set'} {self.text}"
+
+
 class Reading(NamedTuple):
     """Reading of one setting on the node.
 
@@ -179,6 +190,7 @@ class Reading(NamedTuple):
     elsewhere: it is for other nodes, as intended: its rule is for ports of a link layer which this node's do
     not have, or it was declared for nodes that need it, and this one does not.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
+    cause: the line that has set what the kernel shows, where it is not the wanted value and one is known.
     """
 
     path: str
@@ -202,6 +214,7 @@ class Reading(NamedTuple):
     missing: bool = False
     elsewhere: bool = False
     refers: str = ""
+    cause: Cause | None = None
 
 
 class BootFile(NamedTuple):

@@ -8,6 +8,7 @@ import re
 from typing import Iterator, Sequence
 
 from ...host.host import Host
+from ...linux import drop_ins
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 
@@ -16,6 +17,11 @@ ENVIRONMENT = "/etc/environment"
 
 #: With a syntax of its own, NAME DEFAULT=value OVERRIDE=value: pam_env.conf(5)
 _PAM_ENV = "/etc/security/pam_env.conf"
+
+#: /lib is a link to /usr/lib wherever these services are packaged
+_TOPS = drop_ins.TOPS[:-1]
+#: Services that start jobs
+_STARTERS = ("slurmd", "kubelet", "containerd", "docker", "crio")
 
 #: Who may read each of the others, and hand on what stands there: shells, systemd and slurmd. Not the files
 #: of users in their home folders, which may be on a server that does not answer.
@@ -28,13 +34,19 @@ _OTHERS = (
     "/etc/bashrc",
     "/etc/default/slurmd",
     "/etc/sysconfig/slurmd",
-    "/etc/systemd/system.conf",
-    "/etc/systemd/system.conf.d/*.conf",
+    # For all services (DefaultEnvironment=), and for those that start jobs in the places of packages, too
+    *(f"{top}/systemd/system.conf" for top in _TOPS),
+    *(f"{top}/systemd/system.conf.d/*.conf" for top in _TOPS),
     "/etc/systemd/system/*.service",
     "/etc/systemd/system/*.service.d/*.conf",
+    "/etc/systemd/system/service.d/*.conf",
+    *(f"{top}/systemd/system/{unit}.service" for top in _TOPS[1:] for unit in _STARTERS),
+    *(f"{top}/systemd/system/{unit}.service.d/*.conf" for top in _TOPS[1:] for unit in _STARTERS),
 )
 #: What Slurm starts before each task, to set variables of it: slurm.conf(5), TaskProlog
 _SLURM = "/etc/slurm/slurm.conf"
+#: A file of more variables of a service: systemd.exec(5)
+_MORE = regex(r"^\s*EnvironmentFile\s*=\s*-?(/[!-~]+)", re.ASCII | re.MULTILINE)
 _PROLOG = regex(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
 
 
@@ -102,6 +114,7 @@ def read(host: Host) -> Places:
     """Never raises: what cannot be read is among the problems."""
     texts: list[tuple[str, str]] = []
     problems: list[str] = []
+    more: list[str] = []
     for pattern in (ENVIRONMENT, *_OTHERS, _SLURM):
         try:
             paths = host.matching(pattern)
@@ -111,11 +124,11 @@ def read(host: Host) -> Places:
         for path in paths:
             for content in _file(host, path, problems):
                 texts.append((path, content))
-                if path == _SLURM:
-                    prologs = {match.group(1) for match in _PROLOG.finditer(content)}
-                    texts += [
-                        (name, text) for name in sorted(prologs) for text in _file(host, name, problems)
-                    ]
+                named = _PROLOG if path == _SLURM else _MORE if "/systemd/" in path else None
+                more += [match.group(1) for match in named.finditer(content)] if named else []
+    read_already = {path for path, _text in texts}
+    for path in sorted({*more} - read_already):
+        texts += [(path, content) for content in _file(host, path, problems)]
     return Places(texts, problems)
 
 

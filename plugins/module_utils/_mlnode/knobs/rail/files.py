@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Iterator, Sequence
 
 from ...host.host import Host
-from ...linux import sysctl_d, sysctl_values
+from ...linux import networkd, sysctl_d, sysctl_values
 from ...model import values
 from ...model.errors import HostError
 from ...model.schema import unless_allowed
@@ -93,9 +93,18 @@ def at_boot(host: Host, setting: RailSetting, names: Sequence[str]) -> tuple[str
     beats = config.winner(_key(_ALL, setting))
     value = _number(beats)
     notes = [f"{line.where} sets {line.text}, and the agent comes after it" for line in lines.values()]
+    notes += dict.fromkeys(_of_networkd(host, setting, names))
     notes += [f"{text}: whether it sets another value is unknown" for text in config.unreadable]
     overrules = value is not None and value > int(setting.text)
     return "; ".join(notes), beats if overrules else None
+
+
+def _of_networkd(host: Host, setting: RailSetting, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        found = networkd.sets(host, path_of(name, setting.group))
+        if found is not None and not values.same(found.value, setting.text):
+            verb = "sets" if found.sure else "may set"
+            yield f"{found.line.where} {verb} {found.line.text} whenever networkd configures {name}"
 
 
 def _number(line: sysctl_d.Line | None) -> int | None:

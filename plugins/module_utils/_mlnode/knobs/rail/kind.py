@@ -14,7 +14,7 @@ from typing import Sequence
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Info, Spec, no_conflicts, no_facts
 from ...host.host import Host, Mounts
-from ...linux import sysctl_d
+from ...linux import setters, sysctl_d
 from ...model.errors import HostError
 from ...model.setting import Boot, Reading, Setting, Severity, Value
 from .. import rules
@@ -57,7 +57,8 @@ def _read(setting: RailSetting, context: Context) -> Reading:
         return rules.unread(setting, places, context)
     row = Summary(all_files)
     boot, hints = _boot(setting, context, all_files, row.want)
-    return row.reading(setting.path, boot, context.origins, [*row.notes, places.note, *hints])
+    reading = row.reading(setting.path, boot, context.origins, [*row.notes, places.note, *hints])
+    return setters.named(context.host, reading)
 
 
 def _boot(

@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host.host import Host, Mounts
+from ...linux import drop_ins, setters, udev_rules
 from ...linux import mounts as mount_tables
 from ...model import schema, values
 from ...model.errors import DeclarationError, HostError
@@ -243,7 +244,8 @@ def _read_one(setting: RuleSetting, context: Context) -> Reading:
         one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
     row = Summary(all_files)
     notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes, lacking]
-    return row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
+    boot = context.boot_by_agent(setting, row.want)
+    return setters.named(host, row.reading(setting.path, boot, context.origins, notes))
 
 
 def _read_ahead_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
@@ -306,11 +308,10 @@ def boot_sources(key: str, host: Host) -> list[str]:
     """Lines of udev rules that set the same of some device; the agent has its turn after them."""
     name = key.rpartition(".")[2]
     lines = []
-    for folder in ("/etc", "/run", "/usr/lib"):
-        for path in host.matching(f"{folder}/udev/rules.d/*.rules"):
-            for number, line in enumerate(host.text(path).split("\n"), start=1):
-                if f"{name}}}" in line and not line.lstrip().startswith("#"):
-                    lines.append(f"{path}:{number}: {line.strip()}")
+    for path in udev_rules.paths(host):
+        for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+            if f"{name}}}" in line and not line.lstrip().startswith("#"):
+                lines.append(f"{path}:{number}: {line.strip()}")
     return lines
 
 

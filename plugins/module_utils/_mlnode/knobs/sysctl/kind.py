@@ -9,7 +9,15 @@ from typing import Sequence
 from ...engine import boot_service
 from ...engine.kind import Context, Row, no_facts
 from ...host.host import Host, Mounts
-from ...linux import modules_load, sysctl_d, sysctl_keys, sysctl_values, systemd_show
+from ...linux import (
+    modules_load,
+    networkd,
+    setters,
+    sysctl_d,
+    sysctl_keys,
+    sysctl_values,
+    systemd_show,
+)
 from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
@@ -69,7 +77,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two
     settings turn out to be one file of this kernel."""
     config = sysctl_d.load(context.host)
-    readings = [_read_one(setting, config, context) for setting in settings]
+    readings = [setters.named(context.host, _read_one(setting, config, context)) for setting in settings]
     _refuse_same_pool(settings, readings, context)
     return readings
 
@@ -113,6 +121,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     else:
         boot = context.boot_by_agent(setting, want)
     offered, load, modules, lack = _modules(setting.key, want, context)
+    boot, note = _after_networkd(path, want, boot, setting, context)
     bar = needed.barred(setting.key, want, context)
     unloaded = ""
     if bar is not None:
@@ -133,6 +142,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         native=native and not lack,
         load=load,
         modules=modules,
+        note=note,
         parts=(file,),
         # What was greater before is kept, and no cap decides.
         clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
@@ -346,6 +356,21 @@ def _boot_without_file(setting: Setting, want: str | None, origin: str | None, c
     if setting.raise_only and values.reaches(setting.want or "", origin or ""):
         return Boot(Value(text=" ".join(values.tokens(origin or ""))), UNSET)
     return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
+
+
+def _after_networkd(
+    path: str, want: str | None, boot: Boot, setting: Setting, context: Context
+) -> tuple[Boot, str]:
+    """The boot layer once networkd has configured its interfaces, after systemd-sysctl, and a note on
+    a line that may change it."""
+    found = networkd.sets(context.host, path) if path.startswith("/proc/sys/net/") and want else None
+    if found is None or values.same(found.value, want or "") or boot.value.text is None:
+        return boot, ""
+    if setting.raise_only and values.reaches(want or "", found.value):
+        return boot, ""
+    if found.sure:
+        return Boot(Value(text=found.value), f"{found.line.where} ({found.line.text})", foreign=True), ""
+    return boot, f"{found.line.where} may set {found.line.text}"
 
 
 def _is_ours(line: sysctl_d.Line) -> bool:

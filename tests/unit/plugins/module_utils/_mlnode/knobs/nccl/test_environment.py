@@ -86,3 +86,28 @@ def test_what_cannot_be_read_is_said(machine: Machine) -> None:
     assert "cannot read /etc/environment: EACCES" in found.problems[0]
     assert "ELOOP" in found.problems[1]
     assert [item.where for item in found.of("NCCL_DEBUG")] == ["/etc/bashrc:1"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/run/systemd/system.conf.d/x.conf", '[Manager]\nDefaultEnvironment=A=b "NCCL_DEBUG=INFO"\n'),
+        ("/usr/lib/systemd/system.conf.d/x.conf", "[Manager]\nDefaultEnvironment=NCCL_DEBUG=INFO\n"),
+        ("/usr/lib/systemd/system/containerd.service", "[Service]\nEnvironment=NCCL_DEBUG=INFO\n"),
+        ("/run/systemd/system/slurmd.service.d/x.conf", "[Service]\nEnvironment=NCCL_DEBUG=INFO\n"),
+        ("/etc/systemd/system/service.d/x.conf", "[Service]\nEnvironment=NCCL_DEBUG=INFO\n"),
+    ],
+)
+def test_every_place_of_systemd_counts(machine: Machine, path: str, text: str) -> None:
+    machine.put(path, text)
+    assert [item.where for item in nccl_places.read(machine).of("NCCL_DEBUG")] == [f"{path}:2"]
+
+
+def test_a_file_of_variables_that_a_service_reads_counts(machine: Machine) -> None:
+    machine.put("/usr/lib/systemd/system/slurmd.service", "[Service]\nEnvironmentFile=-/etc/site/jobs.env\n")
+    assert nccl_places.read(machine).of("NCCL_DEBUG") == []
+    machine.put("/etc/site/jobs.env", "NCCL_DEBUG=INFO\n")
+    [item] = nccl_places.read(machine).of("NCCL_DEBUG")
+    assert item.where == "/etc/site/jobs.env:1"
+    machine.unreadable["/etc/site/jobs.env"] = errno.EACCES
+    assert "jobs.env" in nccl_places.read(machine).problems[0]

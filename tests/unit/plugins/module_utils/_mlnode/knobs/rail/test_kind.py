@@ -123,6 +123,23 @@ def test_what_sysctl_d_sets_at_boot_is_a_note(host: RailNode) -> None:
     assert (found.status, found.reason) == (Status.OK, "")
 
 
+def test_what_networkd_sets_is_a_note_and_the_cause_of_a_drift(host: RailNode) -> None:
+    apply(host, rule(rp_filter=2))
+    host.put("/run/systemd/netif/state", "")
+    where = "/etc/systemd/network/rails.network"
+    host.put(where, "[Match]\nName=eth*\n[Network]\nIPv4ReversePathFilter=strict\n")
+    host.forget()
+    (found,) = engine.evaluate(host, request(rule(rp_filter=2))).rows
+    assert found.status is Status.OK
+    words = f"{where}:4 sets IPv4ReversePathFilter=strict"
+    assert f"{words} whenever networkd configures eth2" in found.reason
+    host.put("/proc/sys/net/ipv4/conf/eth2/rp_filter", "1\n")
+    host.forget()
+    (found,) = engine.evaluate(host, request(rule(rp_filter=2))).rows
+    assert found.status is Status.DRIFTED
+    assert f", as {words}" in found.reason
+
+
 @pytest.mark.parametrize("value", ["2", "0x2", "02"])
 def test_a_line_for_all_that_counts_more_is_an_override(host: RailNode, value: str) -> None:
     host.put("/etc/sysctl.d/70-y.conf", f"net.ipv4.conf.all.arp_ignore = {value}\n")

@@ -212,6 +212,19 @@ def test_the_agent_brings_it_at_boot_and_the_rules_of_udev_are_named(node: Machi
     assert storage.boot_sources("storage.ahead.scheduler", node) == []
 
 
+def test_a_drift_names_the_rule_of_udev_that_has_set_it(node: Machine) -> None:
+    engine.apply(node, request(AHEAD))
+    path = "/usr/local/lib/udev/rules.d/60-disk.rules"
+    node.put(path, 'KERNEL=="nvme*", ATTR{queue/read_ahead_kb}="256"\n')
+    assert row(node, AHEAD).status is Status.OK
+    node.put("/sys/block/nvme0n1/queue/read_ahead_kb", "256\n")
+    found = row(node, AHEAD)
+    assert found.status is Status.DRIFTED
+    assert f'as {path}:1 sets ATTR{{queue/read_ahead_kb}}="256"' in found.reason
+    node.put("/sys/block/nvme0n1/queue/read_ahead_kb", "512\n")
+    assert path not in row(node, AHEAD).reason
+
+
 def test_a_container_sees_the_devices_of_its_host_and_leaves_them(node: Machine) -> None:
     node.put("/run/systemd/container", "docker\n")
     [found] = engine.apply(node, request(AHEAD)).rows

@@ -1,0 +1,216 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines of networkd and udev that set a kernel file, and the rows that name them."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import causes
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import Row
+from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.linux import networkd, setters, udev_rules
+from mlnode.model.setting import Status
+
+FILTER = "/proc/sys/net/ipv4/conf/eth0/rp_filter"
+KEY = "net.ipv4.conf.eth0.rp_filter"
+NETWORK = "/etc/systemd/network"
+RULES = "/etc/udev/rules.d"
+AHEAD = "/sys/block/sda/queue/read_ahead_kb"
+
+
+@pytest.fixture
+def node(machine: Machine) -> Machine:
+    machine.put("/run/systemd/netif/state", "OPER_STATE=routable\n")
+    machine.put(FILTER, "2\n")
+    machine.put("/sys/class/net/eth0/address", "0c:42:a1:00:00:01\n")
+    return machine
+
+
+def row(machine: Machine, key: str = KEY, value: Any = 2) -> Row:
+    machine.forget()
+    return engine.evaluate(machine, Request("one", sysctl, {"settings": {key: value}})).rows[0]
+
+
+# -- networkd ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("match", "sure"),
+    [
+        ("[Match]\nName=eth0\n", True),
+        ("[Match]\nName=en* eth*\n", True),
+        ("[Match]\nName=!lo\n", True),
+        ("[Match]\nMACAddress=0C:42:A1:00:00:01\n", True),
+        ("[Match]\nName=eth0\nName=\nName=eth*\n", True),
+        ("", True),
+        ("[Match]\nType=ether\n", False),
+        ("[Match]\nName=eth0\nHost=node1\n", False),
+        ("[Match]\nName=eth1\n", None),
+        ("[Match]\nName=!eth0\n", None),
+        ("[Match]\nMACAddress=0c:42:a1:00:00:02\n", None),
+        ("[Match]\nName=eth1\nType=ether\n", None),
+    ],
+)
+def test_the_file_for_an_interface(node: Machine, match: str, sure: bool | None) -> None:
+    node.put(f"{NETWORK}/a.network", f"{match}[Network]\nIPv4ReversePathFilter=strict\n")
+    found = networkd.sets(node, FILTER)
+    assert (None if found is None else found.sure) is sure
+    assert found is None or (found.value, found.line.key) == ("1", "IPv4ReversePathFilter")
+
+
+def test_the_first_file_that_fits_counts_with_its_drop_ins(node: Machine) -> None:
+    text = "[Match]\nName=eth0\n[Network]\n"
+    node.put(f"{NETWORK}/20-b.network", f"{text}IPv4ReversePathFilter=strict\n")
+    node.put(f"{NETWORK}/10-a.network", text)
+    assert networkd.sets(node, FILTER) is None
+    node.put("/run/systemd/network/10-a.network.d/x.conf", "[Network]\nIPv4ReversePathFilter=loose\n")
+    found = networkd.sets(node, FILTER)
+    assert found is not None
+    assert (found.value, found.line.where) == ("2", "/run/systemd/network/10-a.network.d/x.conf:2")
+    node.link(f"{NETWORK}/10-a.network.d/x.conf", "/dev/null")
+    assert networkd.sets(node, FILTER) is None
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "value"),
+    [
+        ("IPv4ReversePathFilter=no", FILTER, "0"),
+        ("IPv4Forwarding=yes", "/proc/sys/net/ipv4/conf/eth0/forwarding", "1"),
+        ("IPv4ProxyARP=no", "/proc/sys/net/ipv4/conf/eth0/proxy_arp", "0"),
+        ("IPv6MTUBytes=9000", "/proc/sys/net/ipv6/conf/eth0/mtu", "9000"),
+        ("IPv6HopLimit=64", "/proc/sys/net/ipv6/conf/eth0/hop_limit", "64"),
+        ("IPv6PrivacyExtensions=prefer-public", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", "1"),
+        ("IPv6PrivacyExtensions=kernel", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", None),
+        ("IPv4ReversePathFilter=tight", FILTER, None),
+    ],
+)
+def test_options_and_their_values(node: Machine, option: str, path: str, value: str | None) -> None:
+    node.put(f"{NETWORK}/a.network", f"[Match]\nName=eth0\n[Network]\n{option}\n")
+    found = networkd.sets(node, path)
+    assert (found.value if found else None) == value
+
+
+def test_what_it_sets_for_all_interfaces(node: Machine) -> None:
+    node.put("/etc/systemd/networkd.conf", "[Network]\nIPv4Forwarding=no\n")
+    node.put("/run/systemd/networkd.conf.d/x.conf", "[Network]\nIPv4Forwarding=yes\n")
+    found = networkd.sets(node, "/proc/sys/net/ipv4/ip_forward")
+    assert found is not None
+    assert (found.value, found.line.where) == ("1", "/run/systemd/networkd.conf.d/x.conf:2")
+
+
+def test_a_networkd_that_nothing_starts_sets_nothing(node: Machine) -> None:
+    node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nIPv4ReversePathFilter=strict\n")
+    node.remove("/run/systemd/netif/state")
+    assert networkd.sets(node, FILTER) is None
+    node.forget()
+    node.put(f"/usr/lib/systemd/system/{networkd.UNIT}", "[Unit]\n")
+    node.link(f"/etc/systemd/system/multi-user.target.wants/{networkd.UNIT}", f"/usr/lib/{networkd.UNIT}")
+    assert networkd.sets(node, FILTER) is not None
+
+
+def test_a_row_is_overridden_by_it_and_a_drift_has_it_as_its_cause(node: Machine) -> None:
+    engine.apply(node, Request("one", sysctl, {"settings": {KEY: 2}}))
+    assert row(node).status is Status.OK
+    node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nIPv4ReversePathFilter=strict\n")
+    found = row(node)
+    where = f"{NETWORK}/a.network:4"
+    assert (found.status, found.reading.boot.value.text) == (Status.OVERRIDDEN, "1")
+    assert f"{where} (IPv4ReversePathFilter=strict) sets 1" in found.reason
+    node.put(FILTER, "1\n")
+    found = row(node)
+    assert found.reason.startswith(f"runtime is 1, as {where} sets IPv4ReversePathFilter=strict; boot: ")
+    assert causes.of(node, found, causes.Seen(), causes.Seen()) == where
+    node.put(f"{NETWORK}/a.network", "[Match]\nType=ether\n[Network]\nIPv4ReversePathFilter=strict\n")
+    node.put(FILTER, "2\n")
+    found = row(node)
+    assert (found.status, found.reason) == (Status.OK, f"{where} may set IPv4ReversePathFilter=strict")
+
+
+# -- udev ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "sure"),
+    [
+        ('SUBSYSTEM=="block", KERNEL=="sd*", ATTR{queue/read_ahead_kb}="256"', "256", True),
+        ('KERNEL=="nvme*|sda", ATTR{bdi/read_ahead_kb}="256"', "256", True),
+        ('ACTION=="add|change", ATTR{queue/rotational}=="0", ATTR{queue/read_ahead_kb}="256"', "256", True),
+        ('ENV{ID_MODEL}=="X", ATTR{queue/read_ahead_kb}="256"', "256", False),
+        ('KERNEL=="sd*", \\\n  ATTR{queue/read_ahead_kb} = "256"', "256", True),
+        ('KERNEL=="nvme*", ATTR{queue/read_ahead_kb}="256"', None, False),
+        ('KERNEL!="sda", ATTR{queue/read_ahead_kb}="256"', None, False),
+        ('ATTR{queue/rotational}=="1", ATTR{queue/read_ahead_kb}="256"', None, False),
+        ('ATTR{queue/read_ahead_kb}=="256", RUN+="/bin/true"', None, False),
+        ('ATTR{queue/scheduler}="none"', None, False),
+        ('# ATTR{queue/read_ahead_kb}="256"', None, False),
+    ],
+)
+def test_rules_for_a_disk(node: Machine, rule: str, value: str | None, sure: bool) -> None:
+    node.put("/sys/block/sda/queue/rotational", "0\n")
+    node.put(f"{RULES}/60-x.rules", f"# first\n{rule}\n")
+    found = udev_rules.sets(node, AHEAD)
+    assert [(one.where, one.value, one.sure) for one in found] == (
+        [] if value is None else [(f"{RULES}/60-x.rules:2", value, sure)]
+    )
+
+
+def test_the_bdi_of_a_mount_has_rules_of_its_own(node: Machine) -> None:
+    node.put(f"{RULES}/99-nfs.rules", 'SUBSYSTEM=="bdi", ATTR{read_ahead_kb}="128"\n')
+    path = "/sys/class/bdi/0:52/read_ahead_kb"
+    assert str(setters.of(node, path, "128")) == f'{RULES}/99-nfs.rules:1 sets ATTR{{read_ahead_kb}}="128"'
+    assert setters.of(node, path, "256") is None
+    assert setters.of(node, AHEAD, "128") is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ('SYSCTL{net/ipv4/conf/eth0/rp_filter}="1"', "sets SYSCTL"),
+        ('SUBSYSTEM=="net", SYSCTL{net/ipv4/conf/$name/rp_filter}="1"', "may set SYSCTL"),
+        ('RUN+="/sbin/sysctl -w net.ipv4.conf.eth0.rp_filter=1"', "sets RUN"),
+        ("RUN+=\"/bin/sh -c '/usr/sbin/sysctl -q net.ipv4.conf.%k.rp_filter=1'\"", "may set RUN"),
+        ("RUN+=\"/bin/sh -c 'echo 1 >/proc/sys/net/ipv4/conf/eth0/rp_filter'\"", "may set RUN"),
+        ('RUN+="/sbin/sysctl -w net.ipv4.conf.eth1.rp_filter=1"', ""),
+        ('RUN+="/sbin/sysctl -w net.ipv4.conf.eth0.rp_filter=0"', ""),
+        ('RUN+="/bin/echo net.ipv4.conf.eth0.rp_filter=1"', ""),
+    ],
+)
+def test_rules_that_set_a_sysctl(node: Machine, rule: str, words: str) -> None:
+    node.put(f"{RULES}/60-x.rules", f"{rule}\n")
+    found = setters.of(node, FILTER, "1")
+    assert (f"{RULES}/60-x.rules:1 {words}" in str(found)) if words else found is None
+
+
+def test_a_rule_that_cannot_be_read_leaves_the_row_as_it_is(node: Machine) -> None:
+    engine.apply(node, Request("one", sysctl, {"settings": {KEY: 2}}))
+    node.put(FILTER, "1\n")
+    node.put(f"{RULES}/60-x.rules", "")
+    node.unreadable[f"{RULES}/60-x.rules"] = errno.EACCES
+    assert (row(node).status, row(node).reason) == (Status.DRIFTED, "runtime is 1")
+
+
+# -- files of a declaration that are masked ------------------------------------------------
+
+
+def test_a_file_of_mlnode_that_is_linked_to_nothing_is_named(node: Machine) -> None:
+    engine.apply(node, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    path = "/etc/sysctl.d/zz-mlnode-one.conf"
+    node.remove(path)
+    node.link(path, "/dev/null")
+    found = row(node, "vm.swappiness", 1)
+    assert found.status is Status.DRIFTED
+    assert found.reason.endswith(f"; {path} is a link to /dev/null: remove it")
+    list_of_modules = "/etc/modules-load.d/mlnode-modules.one.conf"
+    node.put(f"/lib/modules/{node.read('/proc/sys/kernel/osrelease').strip()}/modules.builtin", "")
+    node.put("/sys/module/tcp_bbr/initstate", "live\n")
+    node.link(list_of_modules, "/dev/null")
+    node.forget()
+    [loaded] = engine.evaluate(node, Request("one", modules, {"modules": ["tcp_bbr"]})).rows
+    assert loaded.reason.endswith(f"; {list_of_modules} is a link to /dev/null: remove it")

@@ -40,6 +40,25 @@ BREACHES = {
     ),
     "another command": _drop_in("/etc", r"[Service]\nExecStart=\nExecStart=/bin/true\n"),
     "a condition": _drop_in("/run", r"[Unit]\nConditionPathExists=/nowhere\n"),
+    "a sandbox that was not judged": _drop_in("/etc", r"[Service]\nReadOnlyPaths=/sys /proc\n"),
+    "a sandbox for all services": Breach(
+        "mkdir -p /run/systemd/system/service.d && "
+        r"printf '[Service]\nNoExecPaths=/\n' >/run/systemd/system/service.d/x.conf",
+        "rm -r /run/systemd/system/service.d",
+        "/run/systemd/system/service.d/x.conf",
+    ),
+    "a conflict": Breach(
+        r"printf '[Unit]\nConflicts=mlnode-apply.service\n[Service]\nExecStart=/bin/true\n"
+        r"[Install]\nWantedBy=multi-user.target\n' >/etc/systemd/system/other.service && "
+        "systemctl enable other.service",
+        "systemctl disable other.service && rm /etc/systemd/system/other.service",
+        "/etc/systemd/system/other.service:2",
+    ),
+    "a command without exec": Breach(
+        "cp /etc/fstab /root/ && echo 'tmpfs /usr/local tmpfs noexec,noatime 0 0' >>/etc/fstab",
+        "mv /root/fstab /etc/fstab",
+        "/etc/fstab:",
+    ),
     "rescue": Breach(
         "systemctl get-default >/root/target; systemctl set-default rescue.target",
         "systemctl set-default $(cat /root/target)",

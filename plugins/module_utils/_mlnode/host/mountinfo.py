@@ -155,7 +155,7 @@ def over(host: Files, path: str) -> str:
         return ""
     if not host.once("mounted over", lambda: _is_mounted_over(host)) or _container(host):
         return ""
-    real = resolved(host, path)
+    real = _resolved(host, path)
     mount = carrying(_mounts(host), real) if real.startswith(_TREES) else None
     if mount is None or mount.point == "/" or mount.is_kernels(real):
         return ""
@@ -184,7 +184,7 @@ def barred(host: Files, path: str) -> str:
 
 def _denied(host: Files, path: str) -> str:
     try:
-        real = resolved(host, path)
+        real = _resolved(host, path)
         mount = carrying(_mounts(host), real)
     except HostError as error:
         return str(error)
@@ -255,9 +255,12 @@ def _matters(mount: Mount) -> bool:
     return mount.point in ("/", *_TREES) or mount.point.startswith(tuple(f"{tree}/" for tree in _TREES))
 
 
-def resolved(host: Files, path: str) -> str:
+def _resolved(host: Files, path: str) -> str:
     """The path without links, as mounts are on what they lead to."""
     return os.path.realpath(path) if host.live else host.real(path)[len(host.root) :]
+
+
+resolved = _resolved
 
 
 # -- containers -----------------------------------------------------------------------------

@@ -21,8 +21,8 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import archive as agent_zip
 from mlnode.agent.archive import INTERPRETER
 from mlnode.engine import lock as lock_module
+from mlnode.host import folders, writing
 from mlnode.host import host as host_module
-from mlnode.host import writing
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
 
@@ -117,7 +117,7 @@ def failing(number: int) -> Callable[[], object]:
 def install(patch: pytest.MonkeyPatch, machine: Gated, gate: Gate) -> None:
     """Let all that the machine changes from now on pass the gate."""
     machine.gate = gate
-    for module in (host_module, writing):
+    for module in (host_module, folders, writing):
         patch.setattr(module, "os", Os(gate))
 
 
@@ -175,7 +175,7 @@ def killed_at(position: int, machine: Gated, work: Callable[[Machine], object]) 
 
     def run() -> None:
         machine.gate = Gate(position, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        for module in (host_module, writing, lock_module):
+        for module in (host_module, folders, writing, lock_module):
             vars(module)["os"] = Os(machine.gate)
         work(machine)
 
@@ -209,7 +209,7 @@ def _copy(node: Gated, name: str) -> Gated:
 def _changes(machine: Gated, work: Callable[[Machine], object]) -> int:
     with pytest.MonkeyPatch.context() as patch:
         machine.gate = Gate()
-        for module in (host_module, writing, lock_module):
+        for module in (host_module, folders, writing, lock_module):
             patch.setattr(module, "os", Os(machine.gate))
         work(machine)
     number = len(machine.gate.seen)

@@ -11,6 +11,7 @@ gpu003; silent: spine2 does not answer, and no subnet manager; noport: no such p
 from __future__ import annotations
 
 import errno
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -34,6 +35,7 @@ class SubnetMachine(Machine):
 
     def __init__(self, root: str, state: str = "whole") -> None:
         super().__init__(root)
+        os.makedirs(root, exist_ok=True)
         self.state = state
         self.says: dict[str, Finished] = {}
         self.hangs: set[str] = set()

@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 from ..model.errors import HostError, NotMountedError
 from ..model.setting import Value
-from . import mountinfo, places, system, writing
+from . import folders, mountinfo, places, system, writing
 from .system import USUAL_SECONDS, Finished
 
 T = TypeVar("T")
@@ -287,14 +287,14 @@ class Host:
             raise HostError(f"write {value!r} to", path, error.errno, cause=cause) from error
 
     @contextmanager
-    def _folder(self, action: str, path: str, make: bool = False) -> Iterator[tuple[writing.Folder, str]]:
+    def _folder(self, action: str, path: str, make: bool = False) -> Iterator[tuple[folders.Folder, str]]:
         """The open folder of a path, and its name there. Raises HostError for one of the product's own paths
         in a folder that others than root can change, and for an OSError in the block."""
         parent, _slash, name = places.checked(path).rpartition("/")
         try:
-            with writing.opened(self.root, parent, make, strict=places.is_roots(path)) as folder:
+            with folders.opened(self.root, parent, make, strict=places.is_roots(path)) as folder:
                 yield folder, name
-        except writing.FolderError as error:
+        except folders.FolderError as error:
             raise HostError(
                 action, path, error.errno, error.words, cause=error.words if error.errno else ""
             ) from error
@@ -343,7 +343,7 @@ class Host:
         Raises HostError."""
         parent, _slash, name = places.checked(path).rpartition("/")
         try:
-            with writing.opened(self.root, parent) as folder:
+            with folders.opened(self.root, parent) as folder:
                 return writing.complete(folder, name)
         except (FileNotFoundError, NotADirectoryError):
             return False

@@ -15,8 +15,8 @@ from typing import Iterator
 
 from ..model.errors import HostError, UntrustedError
 from . import places
+from .folders import FOLDER_MODE, OTHERS, changeable, foreign, is_writable, roots
 from .host import Host
-from .writing import FOLDER_MODE, OTHERS, changeable, foreign, is_writable, roots
 
 #: What a link of a masked unit leads to (systemctl(1), mask): any user may write to it, and nothing is in it
 _NOTHING = "/dev/null"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing
+from mlnode.host import folders, writing
 from mlnode.host import host as host_module
-from mlnode.host import writing
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError, NotMountedError
 from mlnode.model.setting import Value
@@ -343,7 +343,7 @@ def test_a_write_that_fails_anywhere_leaves_the_old_file_and_no_other(
     host: Host, root: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pass_through(gate: Gate) -> None:
-        for module in (host_module, writing):
+        for module in (host_module, folders, writing):
             monkeypatch.setattr(module, "os", Os(gate))
 
     gate = Gate()
@@ -442,7 +442,7 @@ def test_a_failed_link_leaves_the_old_one(
     # The first change is to clear away what a killed run may have left.
     for position in (2, 3):
         gate = Gate(position, failing(errno.EIO))
-        for module in (host_module, writing):
+        for module in (host_module, folders, writing):
             monkeypatch.setattr(module, "os", Os(gate))
         with pytest.raises(HostError, match="cannot link /etc/link: EIO"):
             host.write_link("/etc/link", "/new")

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, Os, failing, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.host import folders, writing
 from mlnode.host import host as host_module
-from mlnode.host import writing
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError
 
@@ -157,7 +157,7 @@ def test_a_write_in_place_that_fails_anywhere_leaves_the_old_content(
 ) -> None:
     os.link(real(host), real(host, "/etc/other"))
     gate = Gate()
-    for module in (host_module, writing):
+    for module in (host_module, folders, writing):
         monkeypatch.setattr(module, "os", Os(gate))
     host.write_file(FILE, OLD)
     names = [what.split()[0] for what in gate.seen]
@@ -166,7 +166,7 @@ def test_a_write_in_place_that_fails_anywhere_leaves_the_old_content(
     assert names[last - 3 : last] == ["write", "ftruncate", "fsync"]
     for position in range(2, last + 1):
         gate = Gate(position, failing(errno.ENOSPC))
-        for module in (host_module, writing):
+        for module in (host_module, folders, writing):
             monkeypatch.setattr(module, "os", Os(gate))
         with pytest.raises(HostError, match=f"write {FILE}: ENOSPC"):
             host.write_file(FILE, NEW)

@@ -18,7 +18,7 @@ from mlnode.engine import confirm, confirm_store, declared, engine, lock, origin
 from mlnode.engine import failed_changes as held
 from mlnode.engine import units as agent_files
 from mlnode.engine.engine import Request
-from mlnode.host import places, trust, writing
+from mlnode.host import folders, places, trust
 from mlnode.host.host import Host
 from mlnode.knobs.limits import kind as limits
 from mlnode.knobs.sysctl import kind as sysctl
@@ -156,7 +156,7 @@ def test_at_no_time_may_others_write_into_a_new_folder(
         true(path, bits, dir_fd=dir_fd)
         seen.append(os.stat(path, dir_fd=dir_fd).st_mode & 0o7777)
 
-    monkeypatch.setattr(writing.os, "mkdir", mkdir)
+    monkeypatch.setattr(folders.os, "mkdir", mkdir)
     before = os.umask(0)
     try:
         Host(str(tmp_path)).write_file("/a/b/c/file", b"")

@@ -455,7 +455,8 @@ def test_a_module_of_one_area_passes_the_door(machine: Machine, monkeypatch: pyt
 def declared(machine: Machine) -> dict[str, Any]:
     options = {
         "name": "node", "layers": ["runtime", "boot"], "on_unsupported": "warn", "fail_at": "low",
-        "ignore": [], "fabric_type": "", "confirm_seconds": 0, "interpreter": "/usr/bin/python3",
+        "ignore": [], "fabric_type": "", "profile": {}, "confirm_seconds": 0,
+        "interpreter": "/usr/bin/python3",
         "leave": False, "diff": True, "risky": True, "install": True, "check": False,
     }  # fmt: skip
     areas = {"thp": {"enabled": "madvise"}, "sysctl": {"settings": {"vm.swappiness": 1}}}

@@ -101,6 +101,7 @@ def declare(host: Systemd, **areas: Any) -> dict[str, Any]:
         **dict.fromkeys(("leave", "check", "risky", "diff"), False),
         "install": True,
         "areas": areas,
+        "profile": {},
         "confirm_seconds": 0,
     }
     options["selected"] = [*areas]

@@ -89,6 +89,12 @@ def of_task(call: str, result: Any) -> dict[str, Any]:
     return answer
 
 
+def document(text: str) -> Any:
+    """The document in a text of an answer, in which each text is bounded and can be written to a file. Raises
+    ValueError."""
+    return _tree("it", read(text))
+
+
 def text(value: Any) -> str | None:
     """A value in a report: one text of bounded length that cannot command a terminal; None for null."""
     if value is None or (

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
-from ...module_utils._mlnode.model import strict_json
-from ...module_utils._mlnode.model.errors import StoreError, printable
+from ...module_utils._mlnode.model.errors import printable
 from .. import agent_answer
 from ..fleet_report.names import natural
 from . import limits, model
@@ -192,9 +191,9 @@ def _collected(
         if not text:
             continue
         try:
-            answer = strict_json.loads(text, "it", kernel_bytes=True)
+            answer = agent_answer.document(text)
             node, mine, theirs = model.node(answer), model.readings(kind, answer), model.refusals(answer)
-        except (StoreError, ValueError) as error:
+        except ValueError as error:
             problems[name] = printable(f"its answer is not one: {error}")
             continue
         nodes[name], taken[name], refused[name] = node, mine, theirs

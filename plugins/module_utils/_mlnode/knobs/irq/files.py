@@ -49,9 +49,6 @@ def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
     for vector in vectors.queues:
         want = str(pool.cpus[vector.queue % len(pool.cpus)]) if pool.cpus else ""
         _interrupt(host, port, vector, want, known, files)
-    _follow(host, files)
-    if files.managed:
-        files.note(f"interrupts that the kernel keeps to itself: {files.managed}")
     return files
 
 
@@ -84,30 +81,32 @@ def _names(host: Host, folder: str, files: Files) -> list[str]:
         return []
 
 
-def _follow(host: Host, files: Files) -> None:
+def follow(host: Host, all_files: Sequence[Files]) -> None:
     """Report the CPU on which an interrupt arrives, where that is not the one it is set to.
 
     Many can be moved only as the next of them arrives (kernel/irq/migration.c), so that one which is idle
-    still shows its old CPU: that is not a fault.
+    still shows its old CPU: that is not a fault. One look at all NICs of a rule, as /proc/interrupts is the
+    longest file of a large node and has to be read twice, with a pause between.
     """
     late: dict[int, tuple[int, ...]] = {}
-    for part in files.parts:
+    for part in (part for files in all_files for part in files.parts):
         if part.runtime == part.want:
             effective = _effective(host, part.number)
             if effective and effective != (int(part.want),):
                 late[part.number] = effective
-    if not late:
-        return
-    busy = _arriving(host, late)
+    busy = _arriving(host, late) if late else set()
     # The very interrupt that was counted may have moved it: only those still there are late.
     late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
-    busy &= {*late}
-    files.parts = [
-        part._replace(runtime=cpulist.render(late[part.number])) if part.number in busy else part
-        for part in files.parts
-    ]
-    if len(busy) < len(late):
-        files.note(f"interrupts that move when the next of them arrives: {len(late) - len(busy)}")
+    for files in all_files:
+        here = {part.number for part in files.parts} & {*late}
+        files.parts = [
+            part._replace(runtime=cpulist.render(late[part.number])) if part.number in here & busy else part
+            for part in files.parts
+        ]
+        if here - busy:
+            files.note(f"interrupts that move when the next of them arrives: {len(here - busy)}")
+        if files.managed:
+            files.note(f"interrupts that the kernel keeps to itself: {files.managed}")
 
 
 def _effective(host: Host, irq: int) -> tuple[int, ...]:

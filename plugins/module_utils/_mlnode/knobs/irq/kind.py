@@ -85,6 +85,8 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
         _found(setting, port, machine, pools.get(plan.key(port), plan.Pool()), context)
         for port in movable or selected.ports
     ]
+    if setting.topic == "irq":
+        files.follow(context.host, all_files)
     return _noted(_assembled(setting, all_files, flows, context), selected.note)
 
 

@@ -370,6 +370,20 @@ def test_an_idle_interrupt_that_has_not_moved_yet_is_no_drift(
     assert slept[0] <= 0.1
 
 
+def test_all_nics_of_a_rule_are_counted_in_one_look(node: IrqNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/proc/interrupts is the longest file of a large node."""
+    apply(node, SPREAD)
+    for number in (29, 34):
+        node.put(f"/proc/irq/{number}/effective_affinity_list", "9\n")
+    counts = {29: [0] * 9 + [500] + [0] * 6, 34: [0] * 9 + [500] + [0] * 6}
+    node.put("/proc/interrupts", interrupts(node, counts))
+    slept = look_after(node, monkeypatch, {**counts, 34: [0] * 9 + [530] + [0] * 6})
+    found = row(node, SPREAD)
+    assert len(slept) == 1
+    assert found.reason == "runtime is eth4: 0 x2; eth2: 0..3; eth3: 4 9 6..7 4..5"
+    assert "eth2: interrupts that move when the next of them arrives: 1" in found.reading.note
+
+
 def test_an_interrupt_that_keeps_arriving_elsewhere_is_drift(
     late: IrqNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

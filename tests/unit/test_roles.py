@@ -402,7 +402,7 @@ def test_the_unit_names_the_paths_that_the_library_uses() -> None:
     assert f"/etc/systemd/system/multi-user.target.wants/{kind.AGENT_UNIT}" == kind.AGENT_LINK
     assert "WantedBy=multi-user.target" in lines
     assert f"ExecStart={agent.COMMAND} apply" in lines
-    assert lines.index("ExecStartPre=-/bin/udevadm settle") < lines.index(f"ExecStart={agent.COMMAND} apply")
+    assert lines.index("ExecStartPre=-+/bin/udevadm settle") < lines.index(f"ExecStart={agent.COMMAND} apply")
     assert f"ConditionDirectoryNotEmpty={FOLDER}" in lines
     # What the unit may write holds everything an apply writes.
     assert "ReadWritePaths=/etc /run -/boot -/var/lib/os-prober" in lines

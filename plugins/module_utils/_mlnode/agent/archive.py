@@ -89,6 +89,7 @@ try:
     modules = marshal.loads(__loader__.get_data("compiled-" + importlib.util.MAGIC_NUMBER.hex()))
 except OSError:  # another Python
     modules = {}
+whole = bool(modules)
 sys.meta_path.insert(0, Compiled())
 
 # Its few megabytes end with it: the 700 objects after which Python looks for garbage are a tenth of its time.

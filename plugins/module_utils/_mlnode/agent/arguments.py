@@ -37,10 +37,20 @@ _MACHINE_READ = (
         "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)",
     ),
 )
-_WAITING = (
-    ("confirm", "keep a change that would undo itself, over a new connection"),
-    ("undo", "undo a change that waits to be confirmed"),
-)
+_MORE = {
+    "metrics": "check the node, and export the result to node_exporter (its timer does this)",
+    "pull": "look for a new declaration of this node on a web server, and apply it (its timer does this)",
+    "explain": "everything about one setting",
+    "confirm": "keep a change that would undo itself, over a new connection",
+    "undo": "undo a change that waits to be confirmed",
+    "completion": "print what makes a shell complete commands, options and settings",
+    "man": "print the manual page, for `mlnode man | man -l -`",
+    "help": "this text, or that of a command",
+}
+_WAITING = ("confirm", "undo")
+
+#: Those that read a captured tree and print JSON, too
+_SHARED = (*dict(_LOOKS), "metrics", "explain")
 
 #: Shells that completion scripts are made for
 SHELLS = ("bash",)
@@ -66,58 +76,58 @@ class Parser(argparse.ArgumentParser):
         raise SystemExit(output.ended(status, ERROR))
 
 
-def parser() -> Parser:
-    """The parser of all commands."""
+def parser(only: str = "") -> Parser:
+    """The parser of all commands. only: the first word that was given, for a parser of no other command: to
+    make all of them is a fifth of a start, and an apply at boot needs one."""
     parser = Parser(prog="mlnode", description=DESCRIPTION, epilog=EXIT)
     parser.add_argument("--version", action="version", version=f"mlnode {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     common = Parser(add_help=False)
     common.add_argument("--json", action="store_true", help="print JSON instead of text")
     common.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
-
-    def add(name: str, text: str, *parents: Parser) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=text, description=text, parents=[*parents], epilog=EXIT)
+    texts = {**dict(_LOOKS), **dict(_MACHINE_READ), **_MORE}
+    for name in [only] if only in texts else texts:
+        parents = [common] if name in _SHARED else []
+        text = texts[name]
+        one = commands.add_parser(name, help=text, description=text, parents=parents, epilog=EXIT)
         if not parents:
             one.set_defaults(root="/", json=False)
-        return one
+        _add_options(name, one, [*texts])
+    return parser
 
-    made = {name: add(name, text, common) for name, text in _LOOKS}
-    _of_looks(made)
-    for name, text in _MACHINE_READ:
-        add(name, text).set_defaults(json=True)
-    about = "check the node, and export the result to node_exporter (its timer does this)"
-    one = add("metrics", about, common)
-    one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
-    about = "look for a new declaration of this node on a web server, and apply it (its timer does this)"
-    one = add("pull", about)
-    one.add_argument("--json", action="store_true", help="print the report as JSON")
-    about = "fetch and check it, and show what would be changed (exit status 3 if anything would)"
-    one.add_argument("--dry-run", action="store_true", help=about)
-    one = add("explain", "everything about one setting", common)
-    one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
-    for name, text in _WAITING:
-        one = add(name, text)
+
+def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> None:
+    """Add the options and arguments that only this command has. names: of all commands."""
+    if name in dict(_MACHINE_READ):
+        one.set_defaults(json=True)
+    elif name == "check":
+        about = "also what cannot be as declared here, and is not drift: unsupported, managed, clamped"
+        one.add_argument("--all", action="store_true", help=about)
+    elif name == "apply":
+        about = "only what NICs are declared to be, as when one has arrived"
+        one.add_argument("--nics", action="store_true", help=about)
+        about = "show what would be changed, and change nothing (exit status 3 if anything would)"
+        one.add_argument("--dry-run", action="store_true", help=about)
+    elif name == "revert":
+        about = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
+        one.add_argument("--without-origin", action="store_true", help=about)
+    elif name == "metrics":
+        one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
+    elif name == "pull":
+        one.add_argument("--json", action="store_true", help="print the report as JSON")
+        about = "fetch and check it, and show what would be changed (exit status 3 if anything would)"
+        one.add_argument("--dry-run", action="store_true", help=about)
+    elif name == "explain":
+        one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
+    elif name in _WAITING:
         one.add_argument("id", metavar="ID", help="as `mlnode status` shows it")
         if name == "undo":
             about = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
             one.add_argument("--when-due", action="store_true", help=about)
-    one = add("completion", "print what makes a shell complete commands, options and settings")
-    one.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash")
-    add("man", "print the manual page, for `mlnode man | man -l -`")
-    one = add("help", "this text, or that of a command")
-    one.add_argument("about", nargs="?", metavar="COMMAND", choices=[*commands.choices], help="such as check")
-    return parser
-
-
-def _of_looks(made: dict[str, argparse.ArgumentParser]) -> None:
-    about = "also what cannot be as declared here, and is not drift: unsupported, managed, clamped"
-    made["check"].add_argument("--all", action="store_true", help=about)
-    about = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
-    made["revert"].add_argument("--without-origin", action="store_true", help=about)
-    about = "only what NICs are declared to be, as when one has arrived"
-    made["apply"].add_argument("--nics", action="store_true", help=about)
-    about = "show what would be changed, and change nothing (exit status 3 if anything would)"
-    made["apply"].add_argument("--dry-run", action="store_true", help=about)
+    elif name == "completion":
+        one.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash")
+    elif name == "help":
+        one.add_argument("about", nargs="?", metavar="COMMAND", choices=names, help="such as check")
 
 
 def commands(of: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:

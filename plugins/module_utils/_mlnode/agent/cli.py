@@ -13,7 +13,7 @@ from ..host.host import Host
 from ..linux import systemd_show
 from ..model.errors import MlnodeError, counted, is_denial, printable, shown
 from ..model.version import VERSION
-from . import mounts, output, registry
+from . import mounts, output, own_archive, registry
 from .arguments import DRIFT, ERROR, OK, USAGE, parser
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given:  # on standard error, and no success: a script has lost its arguments
         output.say_aside(parser().format_help().rstrip("\n"))
         return USAGE
-    options = parser().parse_args(given)
+    options = parser(given[0]).parse_args(given)
     if options.command in _ABOUT:
         return output.ended(_ABOUT[options.command](options), ERROR)
     return output.ended(_on_host(Host(options.root, mounts.ALL), options), ERROR)
@@ -122,11 +122,13 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
             for line in foreseen.lines:
                 output.say_wrapped(line)
         return DRIFT if status == OK and foreseen.node.changed else status
-    # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+    # It may have to wait for a run that installs another agent, and what is imported late is of that one,
+    # unless this process has it already, as at a boot. Most nodes declare half of the areas.
     del table, document
-    registry.imported()
-    mounts.imported()
-    output.imported()
+    if not own_archive.is_in_memory():
+        registry.imported()
+        mounts.imported()
+        output.imported()
     node = apply_all(host, only, _NICS_WAIT) if options.nics else apply_all(host)
     return _report(host, node, options, _of_run(node_report.settings(node)))
 

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import io
 import sys
-import zipfile
 from typing import Mapping
 
 from ..host import system
@@ -29,9 +27,18 @@ def content() -> bytes:
 
 def sources() -> dict[str, bytes]:
     """File name in it → source of every module, without what Python has compiled of it. Raises HostError."""
+    import io
+    import zipfile  # only here: every command asks for the rest
+
     with zipfile.ZipFile(io.BytesIO(content())) as archive:
         names = [name for name in archive.namelist() if name.startswith("mlnode/") and name.endswith(".py")]
         return {name: archive.read(name) for name in names}
+
+
+def is_in_memory() -> bool:
+    """True if this process has all of itself, so that a module which it imports late is its own, whatever
+    lies in the place of its file by then."""
+    return bool(path()) and bool(vars(sys.modules["__main__"]).get("whole"))
 
 
 def compiled() -> Mapping[str, tuple[bool, bytes]]:

@@ -12,13 +12,13 @@ from ..engine.engine import Outcome, Request
 from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.origin import Origin, complete
-from ..engine.plan import kept
+from ..engine.plan import kept_by_node
 from ..host import trust
 from ..host.host import Host
 from ..linux import systemd_show
 from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedError, is_denial, listed
 from ..model.record import NamedTuple
-from ..model.setting import BOTH_LAYERS, Layer, Status
+from ..model.setting import Layer, Status
 from ..topology import management
 from . import rows as of_agent
 from .registry import KINDS
@@ -79,9 +79,7 @@ def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, l
     left: list[str] = []
 
     def look(request: Request) -> tuple[Sequence[Row], bool]:
-        # Once for all of them: nothing is written meanwhile.
-        known = host.once("what the node keeps", lambda: kept(host, BOTH_LAYERS, alone=True))
-        plan = engine.evaluate(host, request, known)
+        plan = engine.evaluate(host, request, kept_by_node(host))
         about = f"{request.name}, {request.kind.KIND}"
         errors.extend(f"{about}: {word}" for word in plan.errors)
         if host.is_superuser():  # who can read all that a file is made of
@@ -112,9 +110,11 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
     # The lock is held from the reading of the declarations on, so that one which a playbook writes
     # meanwhile is not overwritten with its older self.
     with locked(host, wait_seconds) as mended:
+        host.forget()  # what was seen before may be another run's by now
         try:
             confirm.resume(host)  # before anything else, as it brings old declarations back
             complete(host)
+            systemd_show.ask(host)
             reason = skip_reason(host, bool(only))
         except MlnodeError as error:
             errors.append(str(error))

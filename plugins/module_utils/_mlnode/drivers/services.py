@@ -85,6 +85,7 @@ def write(host: Host, path: str, value: str) -> None:
         raise HostError(action, path, errno.EINVAL)
     if not fragment(host, unit):
         raise MissingError(action, path, f"{unit} is not installed")
+    host.forget()  # of units, too
     if value == RUNNING:
         # A drop-in that kept it stopped may be gone, and systemd has not read that yet.
         systemctl.reload(host, "make systemd read its units again:")

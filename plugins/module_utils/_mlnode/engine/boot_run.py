@@ -13,7 +13,7 @@ from ..model.errors import HostError, MlnodeError
 from . import failed_changes, transaction
 from .engine import Outcome
 from .origin import Origin
-from .plan import Plan, Request, afterwards, ended, evaluate, present, taken
+from .plan import Plan, Request, afterwards, ended, evaluate, kept_by_node, present, taken
 from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
 
 #: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
@@ -28,21 +28,21 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
 
     skip_reason: why nothing is done that may cut off a connection; empty if it is, as none exists yet.
     """
-    plan = first = evaluate(host, request)
+    plan = first = evaluate(host, request, kept_by_node(host))
     errors, gone = _run_each(host, plan, skip_reason)
     for _look in range(_LOOKS_AGAIN):
         if not gone:
             break
         time.sleep(_LOOK_SECONDS)
         host.forget()
-        plan = evaluate(host, request)
+        plan = evaluate(host, request, kept_by_node(host))
         first = first._replace(steps=(*first.steps, *plan.steps))
         more, gone = _run_each(host, plan, skip_reason)
         errors += [error_parts for error_parts in more if error_parts not in errors]
     if not first.steps:
         return Outcome(first, first.rows, changed=False), [*plan.errors, *errors]
     try:
-        after = evaluate(host, request)
+        after = evaluate(host, request, kept_by_node(host))
         return Outcome(taken(first, after), *ended(first, after)), [*plan.errors, *errors, *gone]
     except MlnodeError as error:
         error_parts = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
@@ -65,7 +65,8 @@ def _run_each(host: Host, plan: Plan, skip_reason: str) -> tuple[list[str], list
     """Errors, and those that arose because something is no longer where it was seen."""
     if plan.steps and not host.is_superuser():
         raise HostError("change", plan.steps[0].key, None, "root is needed")
-    origin = Origin.for_look(host, alone=True)
+    # One for all areas: it is what this run itself writes, and of a large node has a megabyte.
+    origin = host.once("origin", lambda: Origin.for_look(host, alone=True))
     groups: dict[str, list[Step]] = {}
     gone: list[str] = []
     steps, errors = due(plan, skip_reason)

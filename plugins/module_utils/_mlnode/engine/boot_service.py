@@ -101,17 +101,21 @@ def stopped(host: Host, running: bool = True) -> str:
 def boot_faults(host: Host, running: bool = True) -> Sequence[Fault]:
     """Faults that keep the boot service from its work, and files of it that are not as installed. Raises
     HostError."""
-    return host.once(f"faults of the boot service {running}", lambda: _boot_faults(host, running))
+    return host.once(
+        f"faults of the boot service {running}", lambda: _boot_faults(host, running), of_files=True
+    )
 
 
 def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
     """The same for what applies settings when a NIC arrives or changes its queues. Raises HostError."""
-    return host.once(f"faults of the NIC units {running}", lambda: _nic_faults(host, running))
+    return host.once(f"faults of the NIC units {running}", lambda: _nic_faults(host, running), of_files=True)
 
 
 def timer_faults(host: Host, units: Sequence[str], running: bool = True) -> Sequence[Fault]:
     """The same for a timer and its service, which timers.target starts. Raises HostError."""
-    return host.once(f"faults of {units} {running}", lambda: _timer_faults(host, units, running))
+    return host.once(
+        f"faults of {units} {running}", lambda: _timer_faults(host, units, running), of_files=True
+    )
 
 
 def left(host: Host, running: bool = True) -> list[str]:
@@ -123,7 +127,7 @@ def left(host: Host, running: bool = True) -> list[str]:
 def loader_off(host: Host, unit: str, running: bool = True) -> str:
     """Reason why a service of systemd does not read the files that it is there for; empty if it does, or if
     that cannot be seen here, as in a tree without /usr. Raises HostError."""
-    return host.once(f"loader {unit} {running}", lambda: _loader_off(host, unit, running))
+    return host.once(f"loader {unit} {running}", lambda: _loader_off(host, unit, running), of_files=True)
 
 
 def is_idle(host: Host) -> bool:

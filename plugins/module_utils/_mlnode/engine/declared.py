@@ -7,6 +7,7 @@ Kept unresolved (`auto` stays `auto`), so that one image serves many machine typ
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from contextlib import contextmanager
@@ -81,8 +82,13 @@ def render(declaration: Declaration) -> bytes:
     return text.encode("utf-8")
 
 
+@functools.lru_cache(maxsize=16)
 def parse(content: bytes, path: str) -> Declaration:
-    """Raises StoreError, naming the file, for anything render() would not have written."""
+    """Raises StoreError, naming the file, for anything render() would not have written.
+
+    A run asks for all declarations a dozen times, as they may have been changed meanwhile: where they were
+    not, the file is understood once. A node has one or two, and no reader changes what it is given.
+    """
     advice = "restore it, or remove it and run the playbook again"
     document = strict_json.document(content, path, FORMAT, advice=advice)
     name, kinds = document.get("name"), document.get("kinds")

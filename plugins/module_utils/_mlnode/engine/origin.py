@@ -15,7 +15,7 @@ import json
 import os
 import stat
 import time
-from typing import Any, Collection, Mapping
+from typing import Any, Collection, Iterator, Mapping
 
 from ..host import system, trust
 from ..host.host import Host
@@ -75,6 +75,29 @@ def module_entry(name: str, stays: bool = False) -> Entry:
     """stays: only a rollback unloads it."""
     entry = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
     return {**entry, "stays": True} if stays else entry
+
+
+class _Values(Mapping[str, str]):
+    """See Origin.values(). Whether an entry is obsolete is looked up for the files that are asked for: of the
+    thousand interrupts and queues of a large node an area asks for its own, and each costs a look at its
+    device."""
+
+    def __init__(self, host: Host, entries: Mapping[str, Entry]) -> None:
+        self._host = host
+        self._entries = entries
+
+    def __getitem__(self, path: str) -> str:
+        entry = self._entries.get(f"kernel:{path}")
+        if entry is None or is_obsolete(self._host, entry):
+            raise KeyError(path)
+        return str(entry["value"])
+
+    def __iter__(self) -> Iterator[str]:
+        paths = (name.partition(":")[2] for name, entry in self._entries.items() if "writes" in entry)
+        return (path for path in paths if path in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _path in self)
 
 
 class Origin:
@@ -139,13 +162,9 @@ class Origin:
     def entries(self) -> list[Entry]:
         return list(self._entries.values())
 
-    def values(self) -> dict[str, str]:
+    def values(self) -> Mapping[str, str]:
         """Kernel file → its value when it was first dealt with."""
-        return {
-            str(entry["id"]).partition(":")[2]: str(entry["value"])
-            for entry in self._entries.values()
-            if "writes" in entry and not is_obsolete(self._host, entry)
-        }
+        return _Values(self._host, self._entries)
 
     def value_of(self, path: str) -> str | None:
         """A kernel file's value before we first wrote it, or None if we never did."""

@@ -92,6 +92,12 @@ def kept(host: Host, layers: Sequence[Layer], alone: bool = False) -> Kept:
     return Kept(tuple(declarations), origins, fault, unread, installed)
 
 
+def kept_by_node(host: Host) -> Kept:
+    """As kept(), for the agent's own requests: read once for all of them, until something is changed. What
+    a run adds to the origin without a change is what a setting shows anyway. Raises MlnodeError."""
+    return host.once("what the node keeps", lambda: kept(host, BOTH_LAYERS, alone=True))
+
+
 def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     """Parse, read and plan one area. Raises MlnodeError.
 

@@ -14,7 +14,7 @@ from ..model.errors import HostError, MlnodeError, RefusedError, TransactionErro
 from . import answers, lock
 from .kind import AGENT_PENDING
 from .origin import Entry, Origin, restore
-from .steps import FileWrite, Step, UnitWrite
+from .steps import FileWrite, LinkWrite, Notify, Step, UnitWrite
 
 #: The agent, as its origin names it, and those who start it
 _PROGRAM, _UNITS = f"file:{places.AGENT_COMMAND}", places.READERS[0]
@@ -27,6 +27,9 @@ def _unarmed(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
 def _unchecked() -> None:
     """Each step has read back what it wrote."""
 
+
+#: Steps that change files of the system, or what a service has read of them
+_OF_FILES = (FileWrite, LinkWrite, Notify)
 
 #: Called with how all steps so far are put back, and what of it is new in the origin
 Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
@@ -159,7 +162,7 @@ class Transaction:
         if notify:
             self._tell(steps[early:] if early < len(steps) else steps)
         if steps:
-            self._host.forget()
+            self._host.forget(files=any(isinstance(step, _OF_FILES) for step in steps))
 
     def _tell(self, steps: Sequence[Step]) -> None:
         """Notify those who read the files of these steps. Raises MlnodeError."""

@@ -71,13 +71,21 @@ class Host:
         self.root = os.path.abspath(root)
         self.mounts = mounts
         self._known: dict[str, Any] = {}
+        #: The keys of those that no write to the kernel changes
+        self._of_files: set[str] = set()
         #: Of a captured tree: what is a folder and no link, as each of its paths leads through some
         self._folders: set[str] = set()
         #: What the run that is under way is about to make of the node, for those who read it meanwhile
         self.under_way: dict[str, Any] = {}
 
-    def once(self, key: str, make: Callable[[], T]) -> T:
-        """Make what does not change during one run, such as the topology, once. forget() ends that."""
+    def once(self, key: str, make: Callable[[], T], of_files: bool = False) -> T:
+        """Make what does not change during one run, such as the topology, once. forget() ends that.
+
+        of_files: it is made of files of the system, and of what systemd has read of them: a value that is
+        set in the kernel changes nothing of it.
+        """
+        if of_files:
+            self._of_files.add(key)
         if key not in self._known:
             self._known[key] = make()
         elif isinstance(self._known[key], _Ahead):
@@ -85,14 +93,18 @@ class Host:
         value: T = self._known[key]
         return value
 
-    def ahead(self, key: str, make: Callable[[], T]) -> None:
+    def ahead(self, key: str, make: Callable[[], T], of_files: bool = False) -> None:
         """Begin now what once() will be asked for, as it waits for a program."""
+        if of_files:
+            self._of_files.add(key)
         if key not in self._known:
             self._known[key] = _Ahead(make)
 
-    def forget(self) -> None:
-        """Something was changed, so that what once() keeps has to be read again."""
-        self._known.clear()
+    def forget(self, files: bool = True) -> None:
+        """Something was changed, so that what once() keeps has to be read again. files: False where that is
+        values of the kernel alone; a driver that changes more by such a write forgets it itself."""
+        kept = {} if files else {key: self._known[key] for key in self._of_files & {*self._known}}
+        self._known = kept
         self._folders.clear()
 
     @property

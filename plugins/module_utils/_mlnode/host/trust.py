@@ -188,17 +188,24 @@ def _report(host: Host, error: HostError, messages: dict[str, None]) -> None:
 def _mended(host: Host, path: str) -> bool:
     """Through a handle, so that nothing else can be put in its place meanwhile. Raises OSError."""
     status = _look(host, path)
-    if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+    if status is None or _due(host, path, status) is None:  # as nearly always
         return False
     handle = os.open(host.real(path, follow=False), _OPEN)
     try:
-        status = os.fstat(handle)
-        mode = stat.S_IMODE(status.st_mode)
-        is_folder = stat.S_ISDIR(status.st_mode) and path.startswith(places.FOLDERS)
-        right = FOLDER_MODE if is_folder else mode & ~OTHERS
-        if status.st_uid not in roots(host.root) or mode == right:
+        mode = _due(host, path, os.fstat(handle))
+        if mode is None:
             return False
-        os.fchmod(handle, right)
+        os.fchmod(handle, mode)
         return True
     finally:
         os.close(handle)
+
+
+def _due(host: Host, path: str, status: os.stat_result) -> int | None:
+    """Mode that a file or folder of root is to get; None if it has it, or is left for require() to refuse."""
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        return None
+    mode = stat.S_IMODE(status.st_mode)
+    is_folder = stat.S_ISDIR(status.st_mode) and path.startswith(places.FOLDERS)
+    right = FOLDER_MODE if is_folder else mode & ~OTHERS
+    return right if status.st_uid in roots(host.root) and mode != right else None

@@ -38,12 +38,12 @@ Properties = Mapping[str, Tuple[str, ...]]
 def units(host: Host) -> Mapping[str, Properties]:
     """Unit → what systemd has loaded: the agent's, those that read our drop-ins, have one or are started by
     one, and ROOT_MOUNT. Nothing where it does not run or does not answer."""
-    return host.once(_ANSWER, lambda: _ask(host))
+    return host.once(_ANSWER, lambda: _ask(host), of_files=True)
 
 
 def ask(host: Host) -> None:
     """Have systemctl look while the caller looks at something else: a fifth of a check is the wait for it."""
-    host.ahead(_ANSWER, lambda: _ask(host))
+    host.ahead(_ANSWER, lambda: _ask(host), of_files=True)
 
 
 def _ask(host: Host) -> Mapping[str, Properties]:

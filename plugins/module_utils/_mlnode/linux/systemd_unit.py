@@ -137,6 +137,7 @@ def _places(host: Host) -> Mapping[str, frozenset[str]]:
     return host.once(
         "places of units",
         lambda: {place: frozenset(host.names(place)) for place in PLACES if drop_ins.counts(host, place)},
+        of_files=True,
     )
 
 
@@ -290,7 +291,7 @@ def leads_to(host: Host, path: str, name: str) -> bool:
 
 def _started(host: Host, target: str) -> Sequence[str]:
     """The names that a target wants or requires. Raises HostError."""
-    return host.once(f"started by {target}", lambda: _read_started(host, target))
+    return host.once(f"started by {target}", lambda: _read_started(host, target), of_files=True)
 
 
 def _read_started(host: Host, target: str) -> list[str]:

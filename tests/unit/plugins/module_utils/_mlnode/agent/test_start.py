@@ -9,13 +9,15 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP as THP_FILES
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import archive as agent_archive
 from mlnode.agent import install as agent
 from mlnode.agent import node
-from mlnode.engine import declared
+from mlnode.engine import declared, origin, units
 from mlnode.engine.declared import Declaration
 from mlnode.host import places
 from mlnode.host.system import Finished
@@ -121,6 +123,128 @@ def test_a_python_that_is_too_old_is_refused_with_its_name(archive: str) -> None
     assert done.stderr == f"mlnode needs Python 3.8 or newer, and {sys.executable} is 3.6\n"
 
 
+# -- as the boot service starts it ----------------------------------------------------------
+
+#: Runs an archive as Python does, but its command on a tree; reports what that has compiled, opened, written
+#: and started on the last line. The events: docs.python.org, Audit events table
+AUDITED = """
+import json, os, sys, types, zipimport
+from collections import Counter
+archive, root, *words = sys.argv[1:]
+compiled, opened, written, started = [], Counter(), set(), []
+def hook(event, given):
+    if event == "compile" and "mlnode/" in str(given[1]):
+        compiled.append(given[1])
+    elif event == "open" and isinstance(given[0], str):
+        path = given[0][len(root):] if given[0].startswith(root) else given[0]
+        opened[path] += 1
+        if isinstance(given[2], int) and given[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            written.add(path)
+    elif event == "subprocess.Popen":
+        started.append(given[1])
+main = types.ModuleType("__main__")
+main.__loader__ = zipimport.zipimporter(archive)
+sys.path.insert(0, archive)
+sys.modules["__main__"] = main
+text, end, _rest = main.__loader__.get_data("__main__.py").decode().partition("from mlnode.agent.cli")
+code = compile(text, "main", "exec")
+sys.addaudithook(hook)
+exec(code, main.__dict__)
+from mlnode.agent import arguments, cli, mounts
+from mlnode.host.host import Host
+options = arguments.parser().parse_args(words)
+status = cli._COMMANDS[options.command](Host(root, mounts.ALL), options)
+names = [name for name in sys.modules if name.startswith("mlnode.")]
+print(json.dumps([status, compiled, opened, sorted(written), started, names]))
+"""
+
+#: What systemd gives to a service (systemd.exec(5), Environment variables in spawned processes), and a word
+#: that would keep Python from the compiled code of others
+SERVICE = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+
+#: Areas of which each has something to read that is not of the kernel
+AREAS = {
+    "thp": THP,
+    "sysctl": {"settings": {"vm.swappiness": 10}},
+    "limits": {"memlock": "unlimited", "nofile": 1048576, "domains": [], "defaults": True},
+    "services": {"services": {"tuned": "stop", "power-profiles-daemon": "stop"}},
+}
+
+#: The run finishes what a killed one was writing, looks whether the origin is lost, reads it for all areas,
+#: keeps it for what it writes itself, and shows a note of it at its end: each once for a node.
+READS_OF_THE_ORIGIN = 5
+
+
+class Start(NamedTuple):
+    status: int
+    compiled: list[str]
+    opened: dict[str, int]
+    written: list[str]
+    started: list[list[str]]
+    names: list[str]
+
+
+def settled(folder: pathlib.Path, areas: Sequence[str]) -> Machine:
+    """A node on which nothing is left to do."""
+    machine = Machine.debian(str(folder))
+    agent.install(machine)
+    kept = Declaration("a", {area: AREAS[area] for area in areas})
+    machine.put(kept.path, declared.render(kept).decode("utf-8"))
+    assert node.apply_all(machine).errors == ()
+    assert not node.apply_all(machine).changed
+    return machine
+
+
+def start(archive: str, machine: Machine) -> Start:
+    command = next(line for line in units.UNIT.splitlines() if line.startswith("ExecStart="))
+    program, *words = command.partition("=")[2].split()
+    assert program == places.AGENT_COMMAND
+    done = subprocess.run(
+        [sys.executable, "-IS", "-c", AUDITED, archive, machine.root, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=SERVICE,
+        stdin=subprocess.DEVNULL,
+    )
+    return Start(*json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_the_boot_service_compiles_and_writes_nothing_where_all_is_right(
+    archive: str, tmp_path: pathlib.Path
+) -> None:
+    found = start(archive, settled(tmp_path / "node", [*AREAS]))
+
+    assert found.status == 0
+    assert found.compiled == []
+    assert found.written == ["/run/mlnode.lock"]
+    assert found.started == []
+    assert ours({*found.names}, "mlnode.knobs") & {"irq.kind", "nic.kind", "boot.kind", "pull.kind"} == set()
+
+
+def test_an_agent_of_another_python_compiles_what_it_needs(tmp_path: pathlib.Path) -> None:
+    """That the count above can be another than 0."""
+    path = tmp_path / "mlnode"
+    path.write_bytes(agent_archive.build(agent._files(), compiled=False))
+
+    found = start(str(path), settled(tmp_path / "node", [*AREAS]))
+
+    assert found.status == 0
+    assert len(found.compiled) > 100
+    # What it imports late would be that of another agent by then.
+    assert "irq.kind" in ours({*found.names}, "mlnode.knobs")
+
+
+def test_more_areas_read_the_origin_no_more_often(archive: str, tmp_path: pathlib.Path) -> None:
+    one = start(archive, settled(tmp_path / "one", ["thp"]))
+    all_of_them = start(archive, settled(tmp_path / "all", [*AREAS]))
+
+    for found in (one, all_of_them):
+        assert found.opened[origin.PATH] <= READS_OF_THE_ORIGIN
+        assert found.opened.get(origin.COPY, 0) == 0
+
+
 class Counting(Machine):
     """Systemd runs, and counts how often it is asked."""
 
@@ -156,6 +280,42 @@ def test_a_look_asks_systemd_once_for_all_units(tmp_path: pathlib.Path) -> None:
     [asked] = machine.asked
     assert {"mlnode-apply.service", "slurmd.service", "tuned.service", "-.mount"} <= {*asked}
     assert not {*places.TIMED_UNITS} & {*asked}
+
+
+def test_a_boot_asks_systemd_once_whatever_it_changes(tmp_path: pathlib.Path) -> None:
+    machine = Counting.debian(str(tmp_path / "node"))
+    machine.put("/run/systemd/system/.keep", "")
+    kept = Declaration("a", {"thp": THP, "sysctl": {"settings": {"vm.swappiness": 10}}})
+    machine.put(kept.path, declared.render(kept).decode("utf-8"))
+    agent.install(machine)
+    node.apply_all(machine)
+    # As the kernel begins: all files are right, and each area has a value to set.
+    for path, value in (
+        (f"{THP_FILES}/enabled", "[always] madvise never"),
+        ("/proc/sys/vm/swappiness", "60"),
+    ):
+        machine.put(path, f"{value}\n")
+    machine.asked.clear()
+
+    assert node.apply_all(machine).changed
+
+    assert len(machine.asked) == 1
+
+
+def test_what_a_run_changes_of_units_is_asked_again(tmp_path: pathlib.Path) -> None:
+    machine = Counting.debian(str(tmp_path / "node"))
+    machine.put("/run/systemd/system/.keep", "")
+    kept = Declaration("a", {"limits": AREAS["limits"]})
+    machine.put(kept.path, declared.render(kept).decode("utf-8"))
+    machine.put("/usr/lib/systemd/system/slurmd.service", "[Service]\nExecStart=/usr/bin/true\n")
+    agent.install(machine)
+    machine.asked.clear()
+
+    assert node.apply_all(machine).changed
+
+    shown = [command for command in machine.asked if command[1] == "show"]
+    assert "slurmd.service" not in shown[0]
+    assert "slurmd.service" in shown[-1]
 
 
 def test_timers_are_asked_about_where_a_declaration_starts_them(tmp_path: pathlib.Path) -> None:

@@ -103,11 +103,21 @@ def test_the_origin_of_all_that_is_foreseen_is_kept_before_the_first_stage(machi
 
 def test_what_was_looked_at_before_the_steps_is_forgotten(machine: Machine) -> None:
     looks: list[str] = []
-    machine.forget = lambda: looks.append(machine.now(SWAPPINESS))  # type: ignore[method-assign]  # seen by the test
+
+    def look(of_files: bool) -> str:
+        return machine.once(f"{of_files}", lambda: looks.append(machine.now(SWAPPINESS)) or "", of_files)
+
+    look(False)
+    look(True)
     run(machine, [])
-    assert looks == []
+    look(False)
     run(machine, [FIRST])
-    assert looks == ["10"]
+    look(False)
+    look(True)
+    assert looks == ["60", "60", "10"]  # of files: once
+    run(machine, [FileWrite("key", UNIT, b"")])
+    look(True)
+    assert looks == ["60", "60", "10", "10"]
 
 
 def test_where_nothing_can_be_confirmed_nothing_is_armed(machine: Machine) -> None:

@@ -23,6 +23,8 @@ COMMANDS = {
     "mlnode --version": ["mlnode", "--version"],
     "mlnode check": ["mlnode", "check"],
     "mlnode metrics --print": ["mlnode", "metrics", "--print"],
+    "mlnode apply": ["mlnode", "apply"],
+    "mlnode-apply.service": ["mlnode-apply.service"],
     "tuned-adm verify": ["tuned-adm", "verify"],
 }
 

@@ -51,6 +51,8 @@ def results() -> dict[str, Any]:
             "python3 -c pass": command(0.01),
             "mlnode check": command(0.03),
             "mlnode metrics --print": command(0.045),
+            "mlnode apply": command(0.1),
+            "mlnode-apply.service": {**command(0.16), "peak": 0.0},
             "tuned-adm verify": command(0.5),
         },
         "campaigns": {
@@ -97,6 +99,8 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "site --check, no agent, sent KiB/node, 10 nodes": (0.4, True),
         "CPU of drift.yml per node, most nodes to fewest": (0.25, True),
         "mlnode check to tuned-adm verify": (0.06, True),
+        "CPU of the boot service to python3 -c pass, nothing to change": (16.0, False),
+        "CPU of the boot service to mlnode apply by hand": (1.6, False),
         "mlnode metrics, ms": (45.0, True),
         "mlnode metrics, CPU s a day": (4.32, True),
         "preflight to a ping play, 20 nodes": (2.5, False),
@@ -114,7 +118,7 @@ def test_the_table_has_all_of_it() -> None:
     assert "2026-01-31, 2 × a CPU, 4.0 GiB, Linux 6.12, ansible-core 2.19.0" in text
     assert "| drift | 2.40 | 1.20 | 0.25 | 0.50 | 1 | 60 |" in text
     assert "| mitogen | does not work: it is too old |" in text
-    assert "| mlnode check | 30 | 3.0 | 30 | 10 |" in text
+    assert "| mlnode check | 30 | 3.0 | 30 | 3.0 | 10 |" in text
     assert "| plan | 1.000 | 2.000 | 4.500 |" in text
     assert "| drift | 2000 | 150 | 180.0 | 90 | 300 | 1600 |" in text
     assert "| preflight | 7.50 | 2.50 | 0.05 | 0.10 | 0 | 60 |" in text
@@ -227,6 +231,24 @@ def test_commands_are_measured_on_a_node_with_its_own_python(tmp_path: pathlib.P
 
     assert {name: one["status"] for name, one in found.items()} == {"true": 0, "false": 1}
     assert all(one["wall"] > 0 and one["peak"] > 0 for one in found.values())
+
+
+def test_of_a_service_the_whole_control_group_counts(tmp_path: pathlib.Path) -> None:
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(
+        "#!/bin/sh\n[ $1 = restart ] || printf 'CPUUsageNSec=1500000000\\nExecMainStatus=3\\n'\n"
+    )
+    systemctl.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-I", "-", json.dumps({"boot": ["mlnode-apply.service"]}), "1"],
+        input=(BENCHMARKS / "inside.py").read_bytes(),
+        capture_output=True,
+        check=True,
+        env={"PATH": f"{tmp_path}:/bin:/usr/bin"},
+    )
+    found = json.loads(done.stdout)["boot"]
+
+    assert (found["cpu"], found["status"]) == (1.5, 3)
 
 
 def test_the_peer_looks_at_settings_that_the_profile_declares_and_with_their_values() -> None:

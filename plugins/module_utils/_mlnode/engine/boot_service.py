@@ -59,6 +59,9 @@ _INIT = ("systemd", "init")
 #: What starts those that a boot starts, and those that time does
 _STARTING, _TIMERS = "multi-user.target", "timers.target"
 
+#: Signs before a command that say how it is run (systemd.service(5)), and are no part of its arguments
+_PREFIXES = "@-:+!|"
+
 
 class Fault(NamedTuple):
     """remedy: what to do. theirs: it lies in a file of others, which an installation leaves alone. stops: the
@@ -474,7 +477,7 @@ def _as_loaded(name: str, properties: Properties, installed: Unit) -> list[Fault
     if state != "loaded":
         return [Fault(f"systemd cannot load {name} ({state})", f"see systemctl status {name}", theirs=True)]
     commands = properties.get("ExecStart", ())
-    wanted = [line.value for line in installed.counting("[Service]", "ExecStart")]
+    wanted = [line.value.lstrip(_PREFIXES) for line in installed.counting("[Service]", "ExecStart")]
     if commands and not all(any(f"argv[]={one} ;" in text for text in commands) for one in wanted):
         return [
             Fault(f"systemd would run {commands[0]} for {name}", f"see systemctl cat {name}", theirs=True)

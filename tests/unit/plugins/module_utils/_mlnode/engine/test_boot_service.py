@@ -335,6 +335,23 @@ def test_what_systemd_has_loaded_counts_where_it_runs(
     assert survey(tuned)["agent.boot"].status is Status.OK
 
 
+def test_how_a_command_is_run_is_no_part_of_what_systemd_shows_of_it(tuned: Booted) -> None:
+    """As systemd 257 answers for the unit as it is installed."""
+    declare(tuned, irq={"rules": [{"name": "all", "strategy": "spread"}]})
+    tuned.put(f"{RUN}/.keep", "")
+    lines = [
+        line.partition("=")[2] for line in agent_files.NIC_UNIT.splitlines() if line[:10] == "ExecStart="
+    ]
+    assert "+/bin/sleep 10" in lines
+    argv = [line.lstrip("+") for line in lines]
+    shown = [f"{{ path={one.split()[0]} ; argv[]={one} ; ignore_errors=no ; status=0/0 }}" for one in argv]
+    tuned.said[agent_files.NIC_SERVICE] = {"ExecStart": "\nExecStart=".join(shown)}
+    assert survey(tuned)["agent.nics"].status is Status.OK
+    tuned.forget()
+    tuned.said[agent_files.NIC_SERVICE] = {"ExecStart": shown[0]}
+    assert "systemd would run" in survey(tuned)["agent.nics"].reason
+
+
 def test_what_it_has_loaded_before_the_files_changed_says_nothing_about_the_next_boot(tuned: Booted) -> None:
     tuned.put(f"{RUN}/.keep", "")
     tuned.said[AGENT_UNIT] = {"LoadState": "masked", "NeedDaemonReload": "yes"}

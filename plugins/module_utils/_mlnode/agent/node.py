@@ -114,7 +114,6 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
         try:
             confirm.resume(host)  # before anything else, as it brings old declarations back
             complete(host)
-            systemd_show.ask(host)
             reason = skip_reason(host, bool(only))
         except MlnodeError as error:
             errors.append(str(error))

@@ -59,7 +59,7 @@ _INIT = ("systemd", "init")
 #: What starts those that a boot starts, and those that time does
 _STARTING, _TIMERS = "multi-user.target", "timers.target"
 
-#: Signs before a command that say how it is run (systemd.service(5)), and are no part of its arguments
+#: Signs before a command that say how it is run (systemd.service(5)), which systemd does not show
 _PREFIXES = "@-:+!|"
 
 

@@ -217,7 +217,7 @@ def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
 
 
 def _unmoved(part: KnobFile, known: Answers) -> KnobFile:
-    """What would move it stays as it is."""
+    """The part, not moved where the write that would move it is not made."""
     stays = part.moved and part.mover is not None and known.stands(part.mover)
     return part._replace(moved="") if stays else part
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Requests to systemd that are waited for. On a machine that is short of CPU time or memory a request may
-have no answer in its time: that is no failure, and the unit itself says what has become of it."""
+have no answer in its time: so the unit itself says what has become of it."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ OPTIONS: Table = {
                 While C(adaptive-rx) is on a NIC ignores C(rx-usecs) and C(rx-frames), so that both together
                 are refused.
 
-                Only a write shows what a driver takes. What it refuses or ignores is not tried again until
-                the next boot, a reload of the driver or another value.
+                Only a write shows what a driver takes. What it refuses or ignores is tried again after a
+                boot, a reload of the driver, or with another value.
                 """,
                 fields=COALESCE,
                 parts=True,

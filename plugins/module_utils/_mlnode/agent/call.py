@@ -140,7 +140,8 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     missing = [*judged.failures]
     if given["install"] and live:
         missing += _idle(host, exceptions, given["fail_at"])
-    runs = given["install"] and not (order.check or result.failed)
+    # Of an image nothing is asked that another machine answers.
+    runs = given["install"] and live and not (order.check or result.failed)
     answer = {**asdict(result), "settings": _agent_settings(host) if runs else []}
     return {**answer, "not_in_force": [] if order.check else missing}
 

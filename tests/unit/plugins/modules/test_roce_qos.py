@@ -48,9 +48,10 @@ def test_an_empty_list_of_priorities_is_kept(machine: QosNode, module: Runner) -
     assert json.loads(machine.now(DECLARATION))["kinds"]["qos"]["rules"][0]["pfc"] == []
 
 
-def test_a_failure_names_the_nic_and_undoes_all(machine: QosNode, module: Runner) -> None:
+def test_a_failure_names_the_nic_and_leaves_the_others_as_declared(machine: QosNode, module: Runner) -> None:
     machine.bridges["eth3"].refuses["pfc"] = "Attribute write: Invalid argument"
     message = module.msg(name="fabric", **FULL)
-    assert "dcb pfc set dev eth3 prio-pfc all:off 3:on: Attribute write: Invalid argument" in message
-    assert machine.bridge.pfc == set()
-    assert not machine.exists(DECLARATION)
+    assert "qos.roce.pfc: eth3: prio-pfc 3: Attribute write: Invalid argument" in message
+    assert "all else is applied" in message
+    assert machine.bridge.pfc == {3}
+    assert machine.exists(DECLARATION)

@@ -286,6 +286,7 @@ SITE: dict[str, Any] = {
     "diff": False,
     "install": True,
     "areas": {"sysctl": {"settings": {"vm.swappiness": 20}}},
+    "profile": {},
 }
 
 

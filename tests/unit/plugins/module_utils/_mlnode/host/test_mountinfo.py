@@ -318,7 +318,7 @@ def test_a_root_that_is_read_only_is_named(
     def refused(*_arguments: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr("mlnode.host.system.fill", refused)
+    monkeypatch.setattr("mlnode.host.writing.replace", refused)
     with pytest.raises(HostError) as caught:
         Host.write_file(machine, "/etc/mlnode/x", b"")
     assert str(caught.value) == f"{REFUSED}{words}"

@@ -15,7 +15,7 @@ description:
   - A result that does not fit becomes a failure with the reason, so that one node does not end a report about
     all.
   - The modules of this collection return validated answers already. Use it for the results of
-    M(ansible.builtin.command), M(ansible.builtin.shell) and M(ansible.builtin.async_status).
+    C(ansible.builtin.command), C(ansible.builtin.shell) and C(ansible.builtin.async_status).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input

@@ -164,6 +164,43 @@ def test_an_origin_that_names_another_file_puts_nothing_there(node: Machine, own
     assert check(node).returncode == 0
 
 
+#: node_exporter's user owns its folder, as Debian's package has it
+TEXTFILE = "/srv/textfile"
+#: Puts a link to root's file in the place of each name that root may open there, as fast as it can
+SWAP = f"""
+import os, time
+end = time.monotonic() + 20
+while time.monotonic() < end:
+    for name in ("mlnode.prom", ".mlnode.prom.mlnode-tmp"):
+        try:
+            os.symlink("/etc/shadow", "{TEXTFILE}/spare")
+            os.rename("{TEXTFILE}/spare", "{TEXTFILE}/" + name)
+        except OSError:
+            pass
+"""
+
+
+def test_root_writes_metrics_for_a_user_and_nothing_else(node: Machine, collection: Collection) -> None:
+    shadow = "stat -c '%a %u %g %h' /etc/shadow; sha256sum </etc/shadow"
+    node.run(f"install -d -o {USER} -g {USER} {TEXTFILE}")
+    claims.converge(collection, node, "metrics", node_metrics={"textfile_directory": TEXTFILE})
+    node.write("/tmp/swap.py", SWAP)
+    node.run("systemctl stop mlnode-check.timer")
+    before = node.out(shadow)
+
+    as_user(node, "nohup python3 /tmp/swap.py </dev/null >/tmp/swapped 2>&1 &")
+    for _check in range(3):
+        # It may end as refused, and must not end elsewhere.
+        node.run("mlnode metrics", check=False)
+        assert node.run(f"find {TEXTFILE} -type f -exec grep -l '^root:' {{}} +", check=False).stdout == ""
+    assert node.out(shadow) == before
+    node.run("while pgrep -f 'tmp/[s]wap.py' >/dev/null; do sleep 1; done")
+
+    node.run(f"rm -f {TEXTFILE}/* && mlnode metrics")
+    assert node.out(f"stat -c '%F %u' {TEXTFILE}/mlnode.prom") == f"regular file {USER}"
+    assert node.out(shadow) == before
+
+
 def test_it_is_reverted_as_any_node(node: Machine, collection: Collection) -> None:
     claims.converge(collection, node, "sysctl")
     assert collection.play("revert", node).status == 0

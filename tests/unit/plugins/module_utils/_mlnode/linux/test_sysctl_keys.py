@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import os
 import pathlib
-import random
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import netns
-from ansible_collections.mlnode.tuning.tests.unit.roles import PROFILES, declaration
 from mlnode.linux import sysctl_d, sysctl_keys, sysctl_values
 from mlnode.model.errors import DeclarationError
 
@@ -34,13 +32,6 @@ def test_the_table_has_every_key_of_this_kernel() -> None:
 
 def test_no_key_of_this_kernel_is_taken_for_a_mistake() -> None:
     assert [key for key in here() if sysctl_keys.meant(key)] == []
-
-
-def test_the_table_has_every_key_of_the_profiles() -> None:
-    for profile in PROFILES:
-        for key in declaration(profile).get("sysctl", {}).get("settings", {}):
-            if "@" not in key:
-                assert sysctl_keys.is_known(sysctl_d.slashed(key)), key
 
 
 @pytest.mark.parametrize(
@@ -73,32 +64,6 @@ def test_the_table_has_every_key_of_the_profiles() -> None:
 )
 def test_the_known_key_that_a_misspelt_one_means(path: str, meant: str) -> None:
     assert sysctl_keys.meant(path) == meant
-
-
-def _misspelt(name: str, chance: random.Random) -> str:
-    """One slip: a letter that is missing, doubled, exchanged with the next, or another one."""
-    at = chance.randrange(1, len(name) - 1)
-    return chance.choice(
-        (
-            name[:at] + name[at + 1 :],
-            name[:at] + name[at] + name[at:],
-            name[:at] + name[at + 1] + name[at] + name[at + 2 :],
-            f"{name[:at]}z{name[at + 1 :]}",
-        )
-    )
-
-
-def test_a_slip_in_any_key_of_the_profiles_is_found() -> None:
-    keys = [
-        sysctl_d.slashed(key)
-        for profile in PROFILES
-        for key in declaration(profile).get("sysctl", {}).get("settings", {})
-        if "@" not in key
-    ]
-    for seed, key in enumerate(keys):
-        folder, _slash, name = key.rpartition("/")
-        wrong = f"{folder}/{_misspelt(name, random.Random(seed))}"
-        assert sysctl_keys.is_known(wrong) or sysctl_keys.meant(wrong), (key, wrong)
 
 
 @pytest.mark.parametrize(

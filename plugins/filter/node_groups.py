@@ -37,6 +37,11 @@ options:
     description: Hosts in none of these groups are treated, too.
     type: bool
     default: false
+  also:
+    description: Groups of hosts that are no nodes, and that the playbook is about, too.
+    type: list
+    elements: str
+    default: []
   option:
     description: The extra variable that names the one group.
     type: str

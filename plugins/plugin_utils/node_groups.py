@@ -48,7 +48,8 @@ def check(
         if not {*own.get(name, ())} & {*chosen}
     ]
     limited = options.get("limit")
-    strangers = [] if options.get("strangers") else [host for host in chosen if host not in {*nodes}]
+    treated = {*nodes, *(host for name in options.get("also", ()) for host in own.get(name, ()))}
+    strangers = [] if options.get("strangers") else [host for host in chosen if host not in treated]
     if limited and strangers and not faults:
         faults = _not_meant(str(limited), strangers, len(chosen), own, known)
     # Of one group that was chosen, all others are left alone on purpose.

@@ -32,7 +32,8 @@ def walk(before, walked, readme):
 
 def test_every_command_ends_as_it_says(walk):
     for done in walk.done:
-        expected = 2 if "tuning.drift" in done.command else 0
+        # Drift is planted, and no node of these knows the others' names: that is unknown.
+        expected = 2 if "tuning.drift" in done.command or "tuning.preflight" in done.command else 0
         assert done.status == expected, f"{done.command}\n{done.output[-3000:]}"
 
 

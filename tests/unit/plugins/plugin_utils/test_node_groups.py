@@ -73,6 +73,8 @@ def test_hosts_of_other_groups_are_named_with_their_groups() -> None:
         ("rack1", ["gpu1", "web1"], {}, ""),
         ("web*", ["web1"], {}, "web1 (web) is in no group"),
         ("web1", ["web1"], {"strangers": True}, ""),
+        ("web1", ["web1"], {"also": ["web"]}, ""),
+        ("web1", ["web1"], {"also": ["mail"]}, "--limit web1: web1 (web) is in no group"),
         ("gpu1", ["gpu1"], {"known": ["training"], "option": "x", "least": 2}, ""),
         ("gpu1", ["gpu1"], {"known": ["training"], "option": "x", "least": 2, "within": True}, "expected 2"),
     ],

@@ -440,6 +440,7 @@ def test_the_command_prints(node: nodes.Node, capsys: pytest.CaptureFixture[str]
 
 @pytest.fixture
 def journal(node: nodes.Node) -> Iterator[socket.socket]:
+    """Its path may have 107 characters (unix(7)), and has the name of the test in it."""
     folder = f"{node.root}/run/systemd/journal"
     pathlib.Path(folder).mkdir(parents=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
@@ -459,7 +460,7 @@ def entry(receiver: socket.socket) -> dict[str, str]:
     return fields
 
 
-def test_changed_under_us_put_back_and_changed_again(node: nodes.Node, journal: socket.socket) -> None:
+def test_changed_twice(node: nodes.Node, journal: socket.socket) -> None:
     node.put("/etc/tuned/active_profile", "own\n")
     node.put("/etc/tuned/own/tuned.conf", "[sysctl]\nvm.swappiness=30\n")
     cause = "tuned: /etc/tuned/own/tuned.conf:2"
@@ -481,7 +482,7 @@ def test_changed_under_us_put_back_and_changed_again(node: nodes.Node, journal: 
     assert past.causes == {cause: 2}
 
 
-def test_a_change_of_the_declaration_is_no_correction(node: nodes.Node, journal: socket.socket) -> None:
+def test_no_correction(node: nodes.Node, journal: socket.socket) -> None:
     other = {"settings": {**SYSCTL["settings"], "vm.swappiness": 1}}
     apply(node, sysctl=other, metrics={"textfile_directory": "auto"})
     seen = entry(journal)

@@ -56,9 +56,9 @@ _OF_THE_AGENT = (
 )
 
 #: The engine with its four states, the store of the origin, what goes back when it leaves, the host with its
-#: calls, the bridge to Ansible; the agent answers for the next boot and for what waits to be
-#: confirmed
-MOST = 30
+#: calls, the folders and files that root writes, the answers of devices, the bridge to Ansible; the agent
+#: answers for the next boot and for what waits to be confirmed
+MOST = 31
 
 
 @pytest.mark.parametrize(("own", "module"), MODULES.items())

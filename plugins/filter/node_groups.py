@@ -38,7 +38,7 @@ options:
     type: bool
     default: false
   also:
-    description: Groups of hosts that are no nodes, and that the playbook is about, too.
+    description: Groups of other hosts that the playbook works on, such as C(monitoring).
     type: list
     elements: str
     default: []

@@ -29,8 +29,8 @@ from .tools import Tools
 #: their drivers.
 _MACHINE = "q35,sata=off,smbus=off,i8042=off"
 
-#: Four virtual CPUs emulated on two busy real ones take a minute, and four where the machine has other work; a
-#: hanging machine takes for ever.
+#: Four virtual CPUs emulated on two busy real ones take a minute, and four where the machine has other work.
+#: A hanging machine takes for ever.
 BOOT_SECONDS = 480
 _PR_SET_PDEATHSIG = 1
 PREFIX = "mlnode-lab-"

@@ -32,6 +32,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, page, table
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import read as nccl_read
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import result as results
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import MISSING, Node, answer, done
@@ -453,14 +454,9 @@ def test_a_module_of_one_area_passes_the_door(machine: Machine, monkeypatch: pyt
 
 
 def declared(machine: Machine) -> dict[str, Any]:
-    options = {
-        "name": "node", "layers": ["runtime", "boot"], "on_unsupported": "warn", "fail_at": "low",
-        "ignore": [], "fabric_type": "", "profile": {}, "confirm_seconds": 0,
-        "interpreter": "/usr/bin/python3",
-        "leave": False, "diff": True, "risky": True, "install": True, "check": False,
-    }  # fmt: skip
     areas = {"thp": {"enabled": "madvise"}, "sysctl": {"settings": {"vm.swappiness": 1}}}
-    found = call.CALLS["declare"](machine, {**options, "areas": areas, "selected": [*areas]})
+    options = questions.declare(areas, fail_at="low", interpreter="/usr/bin/python3")
+    found = call.CALLS["declare"](machine, options)
     return dict(json.loads(json.dumps(found)))
 
 

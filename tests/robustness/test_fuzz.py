@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, install, made
@@ -383,24 +384,9 @@ ASKED: dict[str, dict[str, Any]] = {
     "look": {"module": "node_audit", "given": {}, "check": True},
     "install": {"interpreter": "/usr/bin/env python3", "reload": False, "check": True, "diff": True},
     "revert": {"without_origin": False, "check": True, "diff": True},
-    "declare": {
-        "name": "node",
-        "on_unsupported": "warn",
-        "fabric_type": "",
-        "fail_at": "high",
-        "interpreter": "",
-        "layers": ["runtime", "boot"],
-        "selected": ["sysctl"],
-        "ignore": [],
-        "leave": False,
-        "check": True,
-        "risky": False,
-        "diff": True,
-        "install": True,
-        "areas": {"sysctl": {"settings": {"vm.swappiness": 10}}},
-        "profile": {},
-        "confirm_seconds": 0,
-    },
+    "declare": questions.declare(
+        {"sysctl": {"settings": {"vm.swappiness": 10}}}, interpreter="", check=True, risky=False
+    ),
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MENU, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     PROFILES,
@@ -97,24 +98,17 @@ def _a_class_is_as_it_was() -> Any:
 
 def bake(image: Image, profile: str) -> bool:
     """What the role with that profile does there, and whether anything had to be done."""
-    options = {
-        "name": name_of(profile),
-        "areas": declaration(profile),
-        "profile": {},
-        "layers": ["boot"],
-        "selected": [*KINDS],
-        "on_unsupported": "warn",
-        "fabric_type": "auto" if profile == "fabric" else "",
-        "fail_at": "high",
-        "ignore": [],
-        "leave": False,
-        "check": False,
-        "risky": False,
-        "install": True,
-        "diff": False,
-        "confirm_seconds": 60,
-        "interpreter": agent.INTERPRETER,
-    }
+    options = questions.declare(
+        declaration(profile),
+        name=name_of(profile),
+        layers=["boot"],
+        selected=[*KINDS],
+        fabric_type="auto" if profile == "fabric" else "",
+        risky=False,
+        diff=False,
+        confirm_seconds=60,
+        interpreter=agent.INTERPRETER,
+    )
     done = call.CALLS["declare"](image, options)
     assert not done["failed"], done["msg"]
     assert done["not_in_force"] == []

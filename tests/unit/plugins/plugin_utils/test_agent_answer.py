@@ -15,6 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_answer import LINE, MOST
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import MARK, Node, done
 from mlnode.agent import call, node, node_report
@@ -52,21 +53,7 @@ ANSWER: dict[str, dict[str, Any]] = {
     },
 }
 
-OPTIONS: dict[str, Any] = {
-    "name": "node",
-    "layers": ["runtime", "boot"],
-    "on_unsupported": "warn",
-    "fail_at": "low",
-    "ignore": [],
-    "fabric_type": "",
-    "profile": {},
-    "confirm_seconds": 0,
-    "interpreter": "/usr/bin/python3",
-    "leave": False,
-    "diff": True,
-    "risky": True,
-    "install": True,
-}
+OPTIONS = questions.declare({}, fail_at="low", interpreter="/usr/bin/python3")
 
 #: For every type of JSON, a value that is of no other
 OTHERS: list[Any] = [None, True, 7, 1.5, "\x1b", [[]], {"\x1b": {}}]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, install, made
@@ -306,24 +307,9 @@ def test_a_node_that_is_right_is_looked_at_once(machine: Machine, monkeypatch: p
 
 # -- as a controller asks for it -------------------------------------------------------------------
 
-OPTIONS: dict[str, Any] = {
-    "name": "node",
-    "layers": ["runtime", "boot"],
-    "on_unsupported": "warn",
-    "areas": {"thp": {"enabled": "madvise"}},
-    "profile": {},
-    "selected": [*KINDS],
-    "leave": False,
-    "confirm_seconds": 60,
-    "fabric_type": "",
-    "fail_at": "high",
-    "ignore": [],
-    "interpreter": "/usr/bin/env python3",
-    "check": False,
-    "risky": False,
-    "install": True,
-    "diff": True,
-}
+OPTIONS = questions.declare(
+    {"thp": {"enabled": "madvise"}}, selected=[*KINDS], confirm_seconds=60, risky=False
+)
 
 
 def ask(machine: Machine, **changes: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP as THP_FILES
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import archive as agent_archive
@@ -96,13 +97,15 @@ def test_a_look_imports_the_areas_that_are_declared(archive: str, machine: Machi
 def test_a_check_for_a_controller_imports_the_areas_that_it_names(archive: str) -> None:
     """Of this very machine, which it only reads."""
     sources = agent_archive.sources(agent._files())
-    options = {
-        **dict.fromkeys(("leave", "diff", "install", "risky"), False), "check": True, "name": "start",
-        "areas": {"thp": THP}, "profile": {}, "selected": ["thp"], "layers": ["runtime"],
-        "on_unsupported": "ignore", "fabric_type": "", "fail_at": "never", "ignore": [],
-        "interpreter": "/usr/bin/env python3",
-        "confirm_seconds": 0,
-    }  # fmt: skip
+    options = questions.declare(
+        {"thp": THP},
+        **dict.fromkeys(("diff", "install", "risky"), False),
+        check=True,
+        name="start",
+        layers=["runtime"],
+        on_unsupported="ignore",
+        fail_at="never",
+    )
     question = {"size": sources.size, "sha256": sources.sha256, "call": "declare", "options": options}
 
     found = imported(archive, "call", asked=json.dumps(question))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import call, node, whole_node
 from mlnode.engine import engine
@@ -90,22 +91,8 @@ def host(tmp_path: pathlib.Path) -> Systemd:
 def declare(host: Systemd, **areas: Any) -> dict[str, Any]:
     """The answer of `make site` for a node."""
     host.forget()
-    options: dict[str, Any] = {
-        "name": "node",
-        "on_unsupported": "warn",
-        "fabric_type": "",
-        "fail_at": "high",
-        "interpreter": "/usr/bin/python3",
-        "layers": ["runtime", "boot"],
-        "ignore": areas.pop("ignore", []),
-        **dict.fromkeys(("leave", "check", "risky", "diff"), False),
-        "install": True,
-        "areas": areas,
-        "profile": {},
-        "confirm_seconds": 0,
-    }
-    options["selected"] = [*areas]
-    return call._declare(host, options)
+    ignore = areas.pop("ignore", [])
+    return call._declare(host, questions.declare(areas, ignore=ignore, risky=False, diff=False))
 
 
 def rows(host: Systemd) -> dict[str, Row]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from mlnode.agent import archive as agent_zip
@@ -270,24 +271,7 @@ def test_nor_does_one_of_a_sort_that_is_not_known(machine: Machine) -> None:
     assert machine.tree() == before
 
 
-SITE: dict[str, Any] = {
-    "name": "a",
-    "on_unsupported": "warn",
-    "fabric_type": "",
-    "fail_at": "high",
-    "interpreter": "",
-    "layers": ["runtime", "boot"],
-    "selected": ["sysctl"],
-    "ignore": [],
-    "confirm_seconds": 0,
-    "leave": False,
-    "check": False,
-    "risky": False,
-    "diff": False,
-    "install": True,
-    "areas": {"sysctl": {"settings": {"vm.swappiness": 20}}},
-    "profile": {},
-}
+SITE = questions.declare({"sysctl": {"settings": {"vm.swappiness": 20}}}, name="a", risky=False, diff=False)
 
 
 @pytest.mark.parametrize("form", ["entry", "format"])

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, made
 from mlnode.agent import call
@@ -246,22 +247,7 @@ def test_a_damaged_note_holds_nothing_back(build: Callable[[str], Node], case: C
 # -- who has asked -------------------------------------------------------------------------
 
 #: As a controller asks for it
-OPTIONS: dict[str, Any] = {
-    "name": "node",
-    "layers": ["runtime", "boot"],
-    "on_unsupported": "warn",
-    "selected": ["nic"],
-    "leave": False,
-    "confirm_seconds": 0,
-    "fabric_type": "",
-    "fail_at": "high",
-    "ignore": [],
-    "interpreter": "/usr/bin/env python3",
-    "check": False,
-    "risky": True,
-    "install": False,
-    "diff": True,
-}
+OPTIONS = questions.declare({"nic": {}}, install=False)
 ADAPTIVE = "nic.fabric.coalesce.adaptive-rx"
 
 

@@ -79,7 +79,7 @@ class ActionModule(AreaView):
         except (NoAnswerError, rollout.RolloutError) as error:
             return {**result, "failed": True, "msg": f"declare: {error}"}
         answer = _shown(answer, self._display.verbosity)
-        missing = unsupported.lines(answer, [(given["profile"], options["areas"])])
+        missing = unsupported.lines(answer, [profile.Declared(options["areas"], options["profile"])])
         return {
             **result,
             **_judged(answer, judged_later),

@@ -59,17 +59,17 @@ class ActionModule(AgentAction):
             options["selected"] = chosen
         interpreter = options.pop("interpreter")
         options["host"] = str((task_vars or {}).get("inventory_hostname", ""))
-        options["declarations"] = expected = {
-            str(name): profile.declared(declared or {}, task_vars or {}, self._templar.template).areas
-            for name, declared in options["declarations"].items()
+        expected = {
+            str(name): profile.declared(declared or {}, task_vars or {}, self._templar.template)
+            for name, declared in declarations.items()
         }
-        of_bare = NOTHING if expected and not any(expected.values()) else None
+        options["declarations"] = {name: declared.areas for name, declared in expected.items()}
+        of_bare = NOTHING if expected and not any(declared.areas for declared in expected.values()) else None
         try:
             answer = self.call("drift", options, interpreter, of_bare=of_bare)
         except NoAnswerError as error:
             return {**result, "failed": True, "msg": f"node_drift: {error}"}
-        profiles = {name: (given or {}).get("profile") for name, given in declarations.items()}
-        missing = unsupported.lines(answer, [(profiles[name], areas) for name, areas in expected.items()])
+        missing = unsupported.lines(answer, expected.values())
         answer = {**answer, **_asked_for(answer, options["ignore"])}
         return {**result, **answer, **({unsupported.FIELD: missing} if missing else {})}
 

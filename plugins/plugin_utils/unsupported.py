@@ -5,14 +5,13 @@ what an inventory asks for by name was expected there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..module_utils._mlnode.agent import registry
-from ..module_utils._mlnode.model import schema
-from ..module_utils._mlnode.model.errors import MlnodeError
+from ..module_utils._mlnode.engine.partial import keys
 from ..module_utils._mlnode.model.setting import Status
-from . import profile
+from .profile import Declared
 
 #: In the result of an action, for the fleet report
 FIELD = "unsupported_overrides"
@@ -23,8 +22,8 @@ def is_cause(warning: str) -> bool:
     return f" {Status.UNSUPPORTED}: " in warning
 
 
-def lines(answer: Mapping[str, Any], declarations: Iterable[tuple[Any, Mapping[str, Any]]]) -> list[str]:
-    """`KEY: reason` of each. declarations: the profile of one and its areas with all overrides."""
+def lines(answer: Mapping[str, Any], declarations: Iterable[Declared]) -> list[str]:
+    """`KEY: reason` of each."""
     found = {
         (str(setting["kind"]), str(setting["key"])): f"{setting['key']}: {setting['reason']}"
         for setting in _settings(answer)
@@ -32,10 +31,9 @@ def lines(answer: Mapping[str, Any], declarations: Iterable[tuple[Any, Mapping[s
     }
     if not found:
         return []
-    known: set[tuple[str, str]] = set()
-    for profiles, areas in declarations:
-        known |= _own({area for area, _key in found}, profiles, areas)
-    return [line for name, line in found.items() if name in known]
+    areas = {area for area, _key in found}
+    own = {name for declared in declarations for name in _own(areas & {*declared.areas}, declared)}
+    return [line for name, line in found.items() if name in own]
 
 
 def _settings(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -43,21 +41,9 @@ def _settings(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [setting for part in (answer.get("settings", ()), *of_areas) for setting in part]
 
 
-def _own(kinds: set[str], profiles: Any, areas: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Area and key of the settings that the profile alone does not declare, or declares otherwise."""
-    base = profile.areas(profiles or "", {})
-    own: set[tuple[str, str]] = set()
-    for area in kinds & {*areas}:
-        of_profile, of_all = _claims(area, base.get(area)), _claims(area, areas[area])
-        own |= {(area, key) for key, claim in of_all.items() if of_profile.get(key) != claim}
-    return own
-
-
-def _claims(area: str, spec: Any) -> dict[str, str]:
-    if not spec:
-        return {}
-    try:
-        checked = schema.checked(area, spec, registry.options(area))
-        return {setting.key: setting.claim for setting in registry.KINDS[area].parse(checked, None)}
-    except MlnodeError:  # which the node has reported
-        return {}
+def _own(areas: set[str], declared: Declared) -> Iterator[tuple[str, str]]:
+    """Area and key of the settings that are not the profile's."""
+    for area in areas:
+        kind = registry.KINDS[area]
+        all_of_it, of_profile = declared.areas[area] or {}, declared.profile.get(area) or {}
+        yield from ((area, key) for key in keys(kind, all_of_it) - keys(kind, of_profile))

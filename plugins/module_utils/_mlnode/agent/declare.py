@@ -131,16 +131,12 @@ def requests(host: Host, order: Order) -> list[Request]:
 
 
 def _keys(kind: Kind, spec: Spec) -> frozenset[str]:
-    """The settings of a part of a specification. What has no meaning without the rest is the operator's."""
+    """The settings of a profile's part of a specification."""
     if not spec:
         return frozenset()
     # By its name, as no module of one area has to bring it along.
-    partial = import_module("..engine.partial", __package__)
-    try:
-        part = partial.understood(kind, spec)[0]
-        return frozenset(setting.key for setting in kind.parse(part, None))
-    except MlnodeError:
-        return frozenset()
+    keys: frozenset[str] = import_module("..engine.partial", __package__).keys(kind, spec)
+    return keys
 
 
 def _is_asked(order: Order, area: str) -> bool:

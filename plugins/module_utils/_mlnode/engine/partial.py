@@ -38,6 +38,15 @@ def understood(kind: Kind, spec: Spec) -> tuple[Spec, list[str]]:
     return kept, list(dict.fromkeys(errors))
 
 
+def keys(kind: Kind, spec: Spec) -> frozenset[str]:
+    """Keys of the settings that a part of a specification declares. What has no meaning without the rest has
+    none."""
+    try:
+        return frozenset(setting.key for setting in kind.parse(understood(kind, spec)[0], None))
+    except DeclarationError:
+        return frozenset()
+
+
 def _kept(given: Mapping[str, Any], option: Option, test: _Test, errors: list[str]) -> dict[str, Any]:
     """A dictionary without the parts that are refused; empty if none is left."""
     shared = {name: given[name] for name in given if _is_shared(option.names.get(name))}

@@ -12,9 +12,11 @@ def setting(key: str, status: str = "unsupported", kind: str = "sysctl") -> dict
 
 
 def lines(overrides: dict[str, Any], *settings: dict[str, Any], by_area: bool = False) -> list[str]:
-    areas = profile.areas("training", overrides)
+    declared = profile.Declared(
+        profile.areas("training", overrides), profile.of_profile("training", overrides)
+    )
     answer = {"areas": {"any": {"settings": [*settings]}}} if by_area else {"settings": [*settings]}
-    return unsupported.lines(answer, [("training", areas)])
+    return unsupported.lines(answer, [declared])
 
 
 def test_what_the_inventory_asks_for_is_named_and_not_what_the_profile_does() -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...host.host import Host
-from ...linux import grub, grub_script
-from ...linux.grub_script import Item
+from ...linux import grub, grub_menu
+from ...linux.grub_menu import Item
 from ...model.record import NamedTuple, regex
 from .grub import Entry, entry
 
@@ -42,18 +42,18 @@ def beside(host: Host, menu: str, known: Sequence[Entry]) -> Default:
     exported: Mapping[str, str | None] = {}
     for _depth in range(_DEPTH):
         try:
-            found = grub_script.menu(host, menu, exported)
+            found = grub_menu.menu(host, menu, exported)
         except ValueError:
             break
         place, files = place or found.place, (*files, *found.files)
-        item = grub_script.chosen(found)
+        item = grub_menu.chosen(found)
         if item is None or _FOR_REPAIR.match(item.id):
             break
         kernel = None if _OTHER_SYSTEM.match(item.id) else _kernel(item)
         if kernel is not None:
             is_known = any(kernel.where == one.where for one in known)
             return Default(None if is_known else kernel._replace(by_hand=True), "", place, files)
-        further = "" if _OTHER_SYSTEM.match(item.id) else grub_script.further(host, menu, found, item)
+        further = "" if _OTHER_SYSTEM.match(item.id) else grub_menu.further(host, menu, found, item)
         if further == "":
             chosen = f"GRUB starts {item.title!r} by default ({place or menu})"
             words = f"{chosen}, which starts none of this system's kernels"

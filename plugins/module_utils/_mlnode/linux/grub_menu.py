@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The menu that GRUB makes of its configuration, and the entry that it starts by default: grub.cfg and all
-that it sources, in the language of the GRUB manual (Shell-like scripting).
+that it sources.
 
 A command whose result only GRUB knows, such as `if keystatus`, leaves both branches possible: a variable that
 they set differently is unknown from there on.
@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Iterator, Mapping, NoReturn, Protocol, Sequence
+from typing import Mapping, Protocol, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple, dataclass, field, regex
+from .grub_language import MOST_NESTED, Command, Token, parse
 
 #: More than any menu sources in each other
 _DEPTH = 8
 #: More than any menu has
 _ALL = 1 << 16
-#: Blocks in each other, branches of one `if`, and words of one condition: a menu has at most five
-_MOST_NESTED = 64
 #: Commands outside of entries: ten times what grub-mkconfig writes for a hundred kernels
 _MOST_COMMANDS = 1 << 14
 #: A variable that is longer is not followed
 _LONGEST = 1 << 12
-#: A loop is not followed: what it sets is unknown
-_LOOPS = {"while": "done", "until": "done", "for": "done"}
-_KEYWORDS = frozenset({"then", "elif", "else", "fi", "do", "done"})
 #: Options of menuentry with a value (commands/menuentry.c)
 _VALUED = ("--class", "--users", "--hotkey", "--source", "--id")
 #: What GRUB 2.02 and later set at their start (normal/main.c: features)
@@ -36,51 +32,11 @@ _FEATURES = (
     "chainloader_bpb", "ntldr", "platform_search_hint", "default_font_path", "all_video_module",
     "menuentry_id", "menuentry_options", "200_final", "nativedisk_cmd", "timeout_style",
 )  # fmt: skip
-_VARIABLE = regex(r"\$(?:\{([^}\n]*)\}|([A-Za-z_]\w*|[0-9]+|[?#@*]))", re.ASCII)
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=", re.ASCII)
 #: As strtoul(3) reads it, with the base by its begin
 _NUMBER = regex(r"\s*(?:0[xX]([0-9a-fA-F]{1,15})|(0[0-7]{0,15})|([1-9][0-9]{0,15}))", re.ASCII)
 #: What a file that load_env reads has to begin with (include/grub/lib/envblk.h)
 _ENVIRONMENT = "# GRUB Environment Block\n"
-_META = "{};|&\n"
-
-
-class Part(NamedTuple):
-    """A piece of a word: a text, or the name of a variable."""
-
-    text: str
-    is_variable: bool = False
-    quoted: bool = False
-
-
-class Token(NamedTuple):
-    """A word, or one of _META; start and end are offsets."""
-
-    sign: str
-    parts: tuple[Part, ...]
-    line: int
-    start: int
-    end: int
-
-    @property
-    def plain(self) -> str:
-        """A word without quotes and variables; else empty."""
-        known = len(self.parts) == 1 and not self.parts[0].is_variable and not self.parts[0].quoted
-        return self.parts[0].text if known and not self.sign else ""
-
-
-@dataclass
-class Command:
-    """A command with its words, and the block behind them. branches: of `if`, each with its condition, which
-    is empty for `else`. loop: a body that is performed any number of times; words: its variable."""
-
-    line: int
-    words: list[Token] = field(default_factory=list)
-    block: list[Command] | None = None
-    text: str = ""
-    text_line: int = 0
-    branches: list[tuple[list[Command], list[Command]]] = field(default_factory=list)
-    loop: list[Command] | None = None
 
 
 @dataclass
@@ -180,173 +136,6 @@ def further(host: Host, path: str, found: Menu, item: Item) -> str | None:
     return ""
 
 
-# -- parsing -------------------------------------------------------------------------------
-
-
-def _tokens(text: str) -> Iterator[Token]:
-    """Raises ValueError."""
-    at, line = 0, 1
-    while at < len(text):
-        sign = text[at]
-        if text.startswith("\\\n", at):
-            at, line = at + 2, line + 1
-        elif sign in " \t\r":
-            at += 1
-        elif sign == "#":
-            end = text.find("\n", at)
-            at = len(text) if end < 0 else end
-        elif sign in _META:
-            yield Token(sign, (), line, at, at + 1)
-            at, line = at + 1, line + (sign == "\n")
-        else:
-            parts, end = _word(text, at)
-            yield Token("", tuple(parts), line, at, end)
-            line += text.count("\n", at, end)
-            at = end
-
-
-def _word(text: str, at: int) -> tuple[list[Part], int]:
-    """The parts of a word, and its end. Raises ValueError."""
-    parts: list[Part] = []
-    quoted = False
-    while at < len(text):
-        sign = text[at]
-        if sign == '"':
-            quoted = not quoted
-            parts.append(Part("", quoted=True))
-            at += 1
-        elif not quoted and (sign in _META or sign in " \t\r"):
-            break
-        elif sign == "'" and not quoted:
-            end = text.find("'", at + 1)
-            if end < 0:
-                raise ValueError("a quote is not closed")
-            parts.append(Part(text[at + 1 : end], quoted=True))
-            at = end + 1
-        elif sign == "\\" and (not quoted or text[at + 1 : at + 2] in ('"', "$", "\\", "\n")):
-            parts.append(Part(text[at + 1 : at + 2].replace("\n", ""), quoted=True))
-            at += 2
-        elif sign == "$" and (match := _VARIABLE.match(text, at)):
-            parts.append(Part(match.group(1) or match.group(2) or "", is_variable=True, quoted=quoted))
-            at = match.end()
-        else:
-            parts.append(Part(sign, quoted=quoted))
-            at += 1
-    if quoted:
-        raise ValueError("a quote is not closed")
-    return _joined(parts), at
-
-
-def _joined(parts: Sequence[Part]) -> list[Part]:
-    """Neighbours of one form as one."""
-    found: list[Part] = []
-    for part in parts:
-        last = found[-1] if found else None
-        if last and not (part.is_variable or last.is_variable) and part.quoted == last.quoted:
-            found[-1] = Part(last.text + part.text, quoted=part.quoted)
-        else:
-            found.append(part)
-    return found
-
-
-class _Parser:
-    """Commands of a text. Raises ValueError."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = list(_tokens(text))
-        self._at = 0
-        self._depth = 0
-
-    def all(self) -> list[Command]:
-        commands = self._commands(())
-        if self._at < len(self._tokens):
-            self._fail()
-        return commands
-
-    def _commands(self, ends: Sequence[str]) -> list[Command]:
-        """Up to one of these words or signs, which is left."""
-        self._depth += 1
-        if self._depth > _MOST_NESTED:
-            self._fail()
-        found = self._up_to(ends)
-        self._depth -= 1
-        return found
-
-    def _up_to(self, ends: Sequence[str]) -> list[Command]:
-        found: list[Command] = []
-        while self._at < len(self._tokens):
-            token = self._tokens[self._at]
-            if token.sign in ("\n", ";", "&", "|"):
-                self._at += 1
-            elif (token.sign or token.plain) in ends:
-                return found
-            elif token.sign or token.plain in _KEYWORDS:
-                self._fail()
-            else:
-                found.append(self._command(token))
-        if ends:
-            self._fail()
-        return found
-
-    def _command(self, token: Token) -> Command:
-        if token.plain == "if":
-            return self._if(token)
-        if token.plain in _LOOPS:
-            return self._loop(token)
-        command = Command(token.line)
-        while self._at < len(self._tokens):
-            token = self._tokens[self._at]
-            if token.sign == "{":
-                self._block(command)
-                break
-            if token.sign:
-                break
-            command.words.append(token)
-            self._at += 1
-        return command
-
-    def _loop(self, token: Token) -> Command:
-        head: list[Token] = []
-        while self._at < len(self._tokens) and self._tokens[self._at].plain != "do":
-            head.append(self._tokens[self._at])
-            self._at += 1
-        self._at += 1
-        body = self._commands((_LOOPS[token.plain],))
-        self._at += 1
-        return Command(token.line, words=head[1:2] if token.plain == "for" else [], loop=body)
-
-    def _block(self, command: Command) -> None:
-        opening = self._tokens[self._at]
-        self._at += 1
-        command.block = self._commands(("}",))
-        closing = self._tokens[self._at]
-        self._at += 1
-        command.text = self._text[opening.end : closing.start]
-        command.text_line = opening.line
-
-    def _if(self, token: Token) -> Command:
-        command = Command(token.line)
-        word = token.plain
-        while word in ("if", "elif"):
-            if len(command.branches) > _MOST_NESTED:
-                self._fail()
-            self._at += 1
-            condition = self._commands(("then",))
-            self._at += 1
-            command.branches.append((condition, self._commands(("elif", "else", "fi"))))
-            word = self._tokens[self._at].plain
-        if word == "else":
-            self._at += 1
-            command.branches.append(([], self._commands(("fi",))))
-        self._at += 1
-        return command
-
-    def _fail(self) -> NoReturn:
-        line = self._tokens[min(self._at, len(self._tokens) - 1)].line if self._tokens else 1
-        raise ValueError(f"line {line} is not GRUB's language")
-
-
 # -- evaluation ----------------------------------------------------------------------------
 
 
@@ -385,7 +174,7 @@ class _Run:
             return None
         self._files.append(path)
         self.read.append(path)
-        self._all(_Parser(self._host.text(path)).all())
+        self._all(parse(self._host.text(path)))
         self._files.pop()
         return True
 
@@ -616,7 +405,7 @@ class _Test:
 
     def result(self, words: Sequence[str]) -> bool | None:
         """-o binds least, then -a."""
-        if len(words) > _MOST_NESTED:
+        if len(words) > MOST_NESTED:
             return None
         for sign, stops in (("-o", True), ("-a", False)):
             if sign in words and not {"(", ")"} & set(words):

@@ -11,7 +11,7 @@ import pathlib
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import given, strategies
-from mlnode.linux import grub, grub_script
+from mlnode.linux import grub, grub_menu
 from mlnode.model.errors import HostError
 
 FOLDER = "/boot/grub"
@@ -107,7 +107,7 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
 
 
 def started(machine: Machine, path: str = MENU) -> str | None:
-    item = grub_script.chosen(grub_script.menu(machine, path))
+    item = grub_menu.chosen(grub_menu.menu(machine, path))
     match = grub.KERNEL_LINE.search(item.text) if item else None
     return match.group(0).split()[1].rpartition("vmlinuz-")[2] if match else None
 
@@ -181,7 +181,7 @@ def test_a_file_on_a_boot_of_its_own(tmp_path: pathlib.Path) -> None:
     machine = Machine(str(tmp_path))
     machine.put(MENU, f"source /grub/more.cfg\n{TWO}")
     machine.put("/boot/grub/more.cfg", "set default=b\n")
-    found = grub_script.menu(machine, MENU)
+    found = grub_menu.menu(machine, MENU)
     assert (found.default, found.place) == ("b", "/boot/grub/more.cfg:1")
     assert started(machine) == "b"
 

@@ -56,6 +56,12 @@ _NOT_STARTED = 200
 #: Names of systemd as the first program, init= (bootparam(7))
 _INIT = ("systemd", "init")
 
+#: What all names of our units have
+_OURS = "mlnode-"
+
+#: Lines of another unit that act upon the unit they name
+_ACTING = ("Conflicts", "After", "Before")
+
 #: What starts those that a boot starts, and those that time does
 _STARTING, _TIMERS = "multi-user.target", "timers.target"
 
@@ -200,7 +206,7 @@ def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fa
     wanted = systemd_unit.of_text(name, TEXTS[path])
     line = _line(host, running)
     faults = [*_masked_by_line(name, line), *_masked(host, _NEEDED, line)]
-    faults += [_fault(one, path, judged) for one, judged in _differences(unit, wanted)]
+    faults += [_fault(one, path, judged) for one, judged in harmless.differences(unit, wanted)]
     if not any(fault for fault in faults if not fault.theirs):
         faults += _file(host, path, stops=False)
     faults += _start(host, name, link, running) if link else []
@@ -256,67 +262,6 @@ def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
     if "kernel command line" in start.where:
         remedy = _TAKE_OUT_WORD
     return [Fault(problem, remedy, theirs=True)]
-
-
-def _differences(unit: Unit, installed: Unit) -> Iterator[tuple[Line, bool]]:
-    """The lines for which a unit may not do what the installed one does, a missing one without a file; and
-    True for what changes the installed unit, where the others add to it."""
-    for section, key in dict.fromkeys((line.section, line.key) for line in (*installed.lines, *unit.lines)):
-        if not _is_condition(section, key) and not harmless.is_ignored(section, key):
-            yield from _different(section, key, unit, installed)
-    for begin in _CONDITIONS:
-        known = [line.text for line in installed.conditions(begin)]
-        yield from ((line, True) for line in unit.conditions(begin) if line.text not in known)
-
-
-#: What a service runs, each in its turn
-_COMMANDS = (
-    *(
-        "ExecCondition",
-        "ExecStartPre",
-        "ExecStart",
-        "ExecStartPost",
-        "ExecReload",
-        "ExecStop",
-        "ExecStopPost",
-    ),
-)
-
-#: What all names of our units have
-_OURS = "mlnode-"
-
-#: Lines of another unit that act upon the unit they name
-_ACTING = ("Conflicts", "After", "Before")
-
-#: Every one of these has to hold, whatever its name (systemd.unit(5), Conditions and Asserts)
-_CONDITIONS = ("Condition", "Assert")
-
-
-def _is_condition(section: str, key: str) -> bool:
-    return section == "[Unit]" and key.startswith(_CONDITIONS)
-
-
-def _different(section: str, key: str, unit: Unit, installed: Unit) -> list[tuple[Line, bool]]:
-    present, wanted = unit.counting(section, key), installed.counting(section, key)
-    is_command = section == "[Service]" and key in _COMMANDS
-    values, wanted_values = ([_meaning(line.value) for line in lines] for lines in (present, wanted))
-    if values == wanted_values or (not is_command and [*dict.fromkeys(values)] == wanted_values):
-        return []
-    last = [line for line in [unit.last(section, [key])] if line] or wanted[:1]
-    new = [line for line, value in zip(present, values) if value not in wanted_values]
-    if harmless.is_listed(section, key):
-        bad = [line for line in new if not harmless.allows(section, key, line.value, installed)]
-        # A timer without any event never comes.
-        bad = last if not present and key == "OnCalendar" else bad
-        return [(line, bool(wanted)) for line in bad]
-    if wanted or is_command:
-        return [(line, True) for line in last]
-    return [(line, False) for line in new]
-
-
-def _meaning(value: str) -> str:
-    """The words for yes are one."""
-    return "yes" if value.lower() in harmless.YES else value
 
 
 # -- what others say about a unit ----------------------------------------------------------
@@ -431,7 +376,7 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
     for fault in _masked_by_line(name, line):
         return fault.words
     shipped = systemd_unit.shipped(host, name)
-    for one, judged in _differences(unit, shipped):
+    for one, judged in harmless.differences(unit, shipped):
         if one not in unit.lines:
             return f"{unit.fragment} lacks {one.text}"
         return f"{one.where} sets {one.text}" + ("" if judged else f", {NOT_JUDGED}")

@@ -9,9 +9,10 @@ changes neither whether the unit is started nor what its programs see of the mac
 
 from __future__ import annotations
 
-from typing import Callable, Mapping
+from typing import Callable, Iterator, Mapping
 
 from ..linux import kernel_line, systemd_time
+from ..linux.systemd_conf import Line
 from ..linux.systemd_unit import Unit
 from ..model.record import regex
 
@@ -182,6 +183,58 @@ def is_ignored(section: str, key: str) -> bool:
     enable, and what begins with X- (systemd.unit(5))."""
     return section == "[Install]" or section.startswith("[X-") or key.startswith("X-")
 
+
+# -- a unit beside the installed one ---------------------------------------------------------
+
+#: What a service runs, each in its turn
+_COMMANDS = (
+    *("ExecCondition", "ExecStartPre", "ExecStart", "ExecStartPost", "ExecReload"),
+    *("ExecStop", "ExecStopPost"),
+)
+
+#: Every one of these has to hold, whatever its name (systemd.unit(5), Conditions and Asserts)
+_CONDITIONS = ("Condition", "Assert")
+
+
+def differences(unit: Unit, installed: Unit) -> Iterator[tuple[Line, bool]]:
+    """The lines for which a unit may not do what the installed one does, a missing one without a file; and
+    True for what changes the installed unit, where the others add to it."""
+    for section, key in dict.fromkeys((line.section, line.key) for line in (*installed.lines, *unit.lines)):
+        if not _is_condition(section, key) and not is_ignored(section, key):
+            yield from _different(section, key, unit, installed)
+    for begin in _CONDITIONS:
+        known = [line.text for line in installed.conditions(begin)]
+        yield from ((line, True) for line in unit.conditions(begin) if line.text not in known)
+
+
+def _is_condition(section: str, key: str) -> bool:
+    return section == "[Unit]" and key.startswith(_CONDITIONS)
+
+
+def _different(section: str, key: str, unit: Unit, installed: Unit) -> list[tuple[Line, bool]]:
+    present, wanted = unit.counting(section, key), installed.counting(section, key)
+    is_command = section == "[Service]" and key in _COMMANDS
+    values, wanted_values = ([_meaning(line.value) for line in lines] for lines in (present, wanted))
+    if values == wanted_values or (not is_command and [*dict.fromkeys(values)] == wanted_values):
+        return []
+    last = [line for line in [unit.last(section, [key])] if line] or wanted[:1]
+    new = [line for line, value in zip(present, values) if value not in wanted_values]
+    if is_listed(section, key):
+        bad = [line for line in new if not allows(section, key, line.value, installed)]
+        # A timer without any event never comes.
+        bad = last if not present and key == "OnCalendar" else bad
+        return [(line, bool(wanted)) for line in bad]
+    if wanted or is_command:
+        return [(line, True) for line in last]
+    return [(line, False) for line in new]
+
+
+def _meaning(value: str) -> str:
+    """The words for yes are one."""
+    return "yes" if value.lower() in YES else value
+
+
+# -- the kernel command line ------------------------------------------------------------------
 
 #: Parameters of the kernel command line for systemd, kernel-command-line(7) and systemd(1), that change
 #: neither what is started nor what it sees

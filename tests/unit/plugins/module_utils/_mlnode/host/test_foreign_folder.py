@@ -82,9 +82,9 @@ def as_stranger(work: Callable[[], object]) -> Callable[[], None]:
     return become
 
 
-def untouched(host: Host) -> dict[str, object]:
-    """All that the attacks of the review have had root do."""
-    found: dict[str, object] = {}
+def untouched(host: Host) -> dict[str, tuple[object, ...]]:
+    """Content, owner, mode, links and attributes of what is root's: all that such an attack is after."""
+    found: dict[str, tuple[object, ...]] = {}
     for path in (SECRET, SCRIPT, "/etc"):
         real = host.root + path
         status = os.stat(real)
@@ -155,10 +155,8 @@ def test_a_process_that_its_owner_stops_is_not_waited_for(
     monkeypatch.setattr(folders, "_SECONDS", 0.3)
     given(host, FOLDER)
     with folders.opened(host.root, FOLDER) as folder:
-        begun = time.monotonic()
         with pytest.raises(OSError, match="was stopped or killed, or had no end in 0 s"):
             folder.do(lambda: os.kill(os.getpid(), signal.SIGSTOP))
-        assert time.monotonic() - begun < 5
         with pytest.raises(OSError, match="was stopped or killed"):
             folder.do(lambda: os.kill(os.getpid(), signal.SIGKILL))
     with pytest.raises(ChildProcessError):
@@ -217,7 +215,6 @@ def test_whatever_lies_there_root_does_nothing_else(
         given(host, FOLDER)
     PLANTS[plant](host, host.root + place)
     before = untouched(host)
-    begun = time.monotonic()
     if plant == "folder" and place != JOURNAL:
         with pytest.raises(HostError, match=f"cannot write {FILE}: (EISDIR|EEXIST)"):
             write(host)
@@ -227,11 +224,9 @@ def test_whatever_lies_there_root_does_nothing_else(
         status = os.lstat(host.root + FILE)
         assert stat.S_ISREG(status.st_mode)
         assert (stat.S_IMODE(status.st_mode), status.st_nlink) == (0o644, 1)
-    assert time.monotonic() - begun < 5
     after = untouched(host)
     if plant == "hard link":  # one of its names may be gone
-        links = {path: found[4] for path, found in after.items() if isinstance(found, tuple)}
-        before = {path: (*found[:4], links[path], *found[5:]) for path, found in before.items()}  # type: ignore[index]
+        before = {path: (*found[:4], after[path][4], *found[5:]) for path, found in before.items()}
     assert after == before
 
 

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import tempfile
+from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -44,6 +45,12 @@ def expected(root: pathlib.Path, files: dict[str, str]) -> set[bool]:
     return {call.step is not None for call in pam_stack.ways(steps, LIMITS)}
 
 
+def returning(text: str, values: Sequence[str]) -> str:
+    """A stack whose modules return these values, each in its turn."""
+    first, *rest = text.split(ANY)
+    return first + "".join(f"{ANY} open_session={value}{part}" for value, part in zip(values, rest))
+
+
 def asked(root: pathlib.Path, files: dict[str, str]) -> set[bool]:
     """The same, of all that libpam opened, one session for each choice of the values that modules return."""
     root.mkdir(exist_ok=True)
@@ -57,12 +64,10 @@ def asked(root: pathlib.Path, files: dict[str, str]) -> set[bool]:
         folder = root / str(number)
         folder.mkdir()
         for name, text in whole.items():
-            text = re.sub(
-                r"(include|substack) y\b", rf"\1 {folder}/y", text
-            )  # Linux-PAM 1.5 looks in /etc for y
+            # Linux-PAM 1.5 looks in /etc for y
+            text = re.sub(r"(include|substack) y\b", rf"\1 {folder}/y", text)
             own = [value for (file, _at), value in zip(modules, chosen) if file == name]
-            filled = re.sub(re.escape(ANY), lambda _match: f"{ANY} open_session={own.pop(0)}", text)  # noqa: B023
-            (folder / name).write_bytes(filled.encode("utf-8", "surrogateescape"))
+            (folder / name).write_bytes(returning(text, own).encode("utf-8", "surrogateescape"))
         pairs.append((str(folder), "x"))
     return {called for value, called in libpam.opened(pairs) if value == 0}
 

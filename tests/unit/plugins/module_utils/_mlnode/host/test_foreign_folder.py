@@ -359,7 +359,7 @@ def test_what_lies_in_a_folder_of_others_is_never_completed(host: Host) -> None:
 
 # -- while he is at it ---------------------------------------------------------------------
 
-#: Of swaps beside writes. The review's attacks needed 1 and 8 writes.
+#: Of swaps while root writes. Attacks on writes by path have needed 1 and 8 of them.
 _SECONDS = 2.0
 
 

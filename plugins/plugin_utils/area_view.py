@@ -15,7 +15,7 @@ from ..module_utils._mlnode.agent.archive import INTERPRETER
 from ..module_utils._mlnode.knobs.nic import schema as nic_schema
 from ..module_utils._mlnode.model import schema
 
-#: Module \N{RIGHTWARDS ARROW} its options that are not declared
+#: Module → its options that are not declared
 _MORE: dict[str, dict[str, dict[str, Any]]] = {"nic_ethtool": nic_schema.CONFIRM}
 
 

@@ -11,10 +11,10 @@ from ..module_utils._mlnode.agent.registry import MODULES
 
 AREAS = tuple(MODULES)
 
-#: Module \N{RIGHTWARDS ARROW} the area that it alone declares
+#: Module → the area that it alone declares
 VIEWS = {module: area for area, module in MODULES.items()}
 
-#: Of an area of which a role's variables are single options: option \N{RIGHTWARDS ARROW} variable without its
+#: Of an area of which a role's variables are single options: option → variable without its
 #: prefix. Of all others the variable of that name is all options.
 _VARIABLES = {
     "services": {"services": "services"},

@@ -212,11 +212,11 @@ class Fleet:
     #: Of a fleet that several reports are about
     merged: list[Part] = field(default_factory=list)
     campaigns: list[Pairs] = field(default_factory=list)
-    #: Host of the inventory that is in no group of nodes \N{RIGHTWARDS ARROW} its groups
+    #: Host of the inventory that is in no group of nodes → its groups
     left_alone: dict[str, str] = field(default_factory=dict)
-    #: Setting that an inventory declares, and why some hosts have it not \N{RIGHTWARDS ARROW} these hosts
+    #: Setting that an inventory declares, and why some hosts have it not → these hosts
     unsupported: dict[str, list[str]] = field(default_factory=dict)
-    #: Cause for which settings are unsupported \N{RIGHTWARDS ARROW} the hosts that share it
+    #: Cause for which settings are unsupported → the hosts that share it
     causes: dict[str, list[str]] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict, repr=False)
     _known: dict[Finding, Finding] = field(default_factory=dict, repr=False)

@@ -267,7 +267,7 @@ def _revert(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     return whole_node.put_back(host, without, check, diff)
 
 
-#: What a controller may ask for \N{RIGHTWARDS ARROW} its answer
+#: What a controller may ask for → its answer
 CALLS: Mapping[str, Callable[[Host, Mapping[str, Any]], dict[str, Any]]] = {
     "confirm": _confirm,
     "declare": _declare,

@@ -13,7 +13,7 @@ from ..model import schema
 from ..model.errors import MlnodeError, paragraphs
 from ..model.schema import Option
 
-#: Module \N{RIGHTWARDS ARROW} the file of the library that does what it does, imported when it is asked
+#: Module → the file of the library that does what it does, imported when it is asked
 MODULES: Mapping[str, str] = {
     "node_preflight": "checks.preflight.run",
     "path_mtu": "checks.path_mtu",

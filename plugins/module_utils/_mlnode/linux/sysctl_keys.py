@@ -23,7 +23,7 @@ _MOST = {"u": (1 << 32) - 1, "L": (1 << 63) - 1, "U": (1 << 64) - 1}
 #: The first of the versions that were read after 4.19
 _MODERN = (6, 1)
 
-#: Folder \N{RIGHTWARDS ARROW} names, each with the least and the greatest number that it takes, where they
+#: Folder → names, each with the least and the greatest number that it takes, where they
 #: are not those of int: after `=`, or after `+` in kernels from _MODERN on. With `=` alone they are not
 #: known, or it takes no numbers. A `*` is the name of an interface.
 _KEYS = {

@@ -404,7 +404,7 @@ def test_what_a_driver_refuses_is_told_and_the_rest_is_set(host: QosNode, group:
     assert {key for key, status in statuses.items() if status is not Status.OK} == _OF_GROUP[group]
 
 
-#: Objects of dcb \N{RIGHTWARDS ARROW} the settings that are set with them
+#: Objects of dcb → the settings that are set with them
 _OF_GROUP = {"pfc": {"pfc"}, "ets": {"ets"}, "app": {"dscp", "trust"}, "buffer": {"buffer"}}
 
 

@@ -29,6 +29,7 @@ ENGINE = "plugins/module_utils/_mlnode/engine"
 TESTS = {
     "judge": ("judge", "engine", "boot_service", "../knobs/test_conformance.py"),
     "transaction": ("transaction", "many_files", "engine", "left", "edited_file"),
+    "restore": ("restore", "revert", "transaction", "many_files", "left", "edited_file"),
     "origin": ("origin", "origin_paths", "revert", "many_files", "left", "edited_file", "origin_lost"),
 }
 

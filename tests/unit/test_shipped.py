@@ -55,10 +55,10 @@ _OF_THE_AGENT = (
     "_mlnode.engine.revert",
 )
 
-#: The engine with its four states, the store of the origin, what goes back when it leaves, the host with its
-#: calls, the folders and files that root writes, the answers of devices, the bridge to Ansible; the agent
-#: answers for the next boot and for what waits to be confirmed
-MOST = 31
+#: The engine with its four states, the store of the origin and the way back to it, what goes back when it
+#: leaves, the host with its calls, the folders and files that root writes, the answers of devices, the bridge
+#: to Ansible; the agent answers for the next boot and for what waits to be confirmed
+MOST = 32
 
 
 @pytest.mark.parametrize(("own", "module"), MODULES.items())

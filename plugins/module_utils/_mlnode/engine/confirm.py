@@ -26,7 +26,8 @@ from . import confirm_store as store
 from . import transaction
 from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, report
 from .lock import locked
-from .origin import Entry, Origin, boot_id, forget_left, is_back
+from .origin import Entry, Origin, boot_id, forget_left
+from .restore import is_back
 
 __all__ = [
     "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "extend", "notes",

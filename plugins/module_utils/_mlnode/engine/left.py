@@ -15,8 +15,9 @@ from ..model.errors import MlnodeError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from .kind import Context, Kind, Row
-from .origin import Entry, Origin, is_back, is_obsolete
+from .origin import Entry, Origin, is_obsolete
 from .plan import Kept, Plan, Request, context_of, evaluate, writes_of
+from .restore import is_back
 from .steps import KernelWrite, PutBack
 
 

@@ -14,15 +14,13 @@ import functools
 import json
 import os
 import stat
-import time
 from typing import Any, Collection, Iterator, Mapping
 
 from ..host import system, trust
 from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import DamagedError, HostError, LostOriginError, MlnodeError, StoreError
-from ..model.setting import KnobFile, Value
-from ..model.values import fits
+from ..model.setting import KnobFile
 from . import lock, origin_paths
 
 PATH = "/var/lib/mlnode/origin.json"
@@ -336,38 +334,6 @@ def _list(value: Any) -> list[Any]:
     return value
 
 
-def is_back(host: Host, entry: Entry) -> bool:
-    """True where the node already is what the entry says, or can never be again. Raises HostError."""
-    if is_obsolete(host, entry):
-        return True
-    if "writes" in entry:
-        return all(_fits(entry, host.value(path), value) for path, value in entry["writes"])
-    if "file" in entry:
-        return bool(host.snapshot(entry["file"]) == entry["saved"])
-    return not host.exists(f"/sys/module/{entry['module']}")
-
-
-def restore(host: Host, entry: Entry) -> bool:
-    """Put one thing back whole, as a rollback does; for files, `mlnode revert` asks edited_file.way_back().
-
-    Returns False where it was already as the entry says. Raises HostError.
-    """
-    if is_back(host, entry):
-        if "file" in entry:
-            host.tidy(entry["file"])
-            remove_folders(host, entry)
-        return False
-    if "writes" in entry:
-        return _restore_kernel(host, entry)
-    if "file" in entry:
-        host.put_back(entry["file"], entry["saved"])
-        remove_folders(host, entry)
-        return True
-    # A module in use stays: it is harmless, and gone with the next boot.
-    host.run(["modprobe", "-r", entry["module"]])
-    return not host.exists(f"/sys/module/{entry['module']}")
-
-
 def forget_left(host: Host, ids: Collection[str]) -> None:
     """Forget the origin of what has left its declaration and is back, as a later first change has to find a
     later one. One that moves another knob, or is moved by one, is kept while that one has an origin. Raises
@@ -386,14 +352,6 @@ def _moved(entry: Entry) -> set[str]:
     return {str(entry["id"]).partition(":")[2], *(str(path) for path, _value in entry["writes"])}
 
 
-def remove_folders(host: Host, entry: Entry) -> None:
-    """Those that were made for a file, if nothing else is in them. Raises HostError."""
-    for folder in reversed(entry["folders"]):
-        # A look first: on a read-only file system rmdir(2) fails for what is not there, too.
-        if host.exists(folder):
-            host.remove_folder_if_empty(folder)
-
-
 def complete(host: Host) -> None:
     """Finish the files that a killed run was writing, before anything reads them. Raises HostError.
 
@@ -407,60 +365,3 @@ def complete(host: Host) -> None:
         return
     files = [entry["file"] for entry in entries if "file" in entry]
     lock.completed(host, [path for path in files if host.complete(path)])
-
-
-def _fits(entry: Entry, runtime: Value, value: str) -> bool:
-    return runtime.text is not None and fits(runtime.text, value, "among" in entry)
-
-
-def _restore_kernel(host: Host, entry: Entry) -> bool:
-    for path, value in entry["writes"]:
-        # One by one and just before the write, as restoring one file may change the next.
-        if _fits(entry, host.value(path), value):
-            continue
-        try:
-            _write(host, path, value)
-        except HostError as error:
-            if not error.absent:  # the device or interface is gone, and its knob with it
-                raise
-            continue
-        runtime = _settled(host, entry, path, value)
-        if runtime.text is None or not (_may_differ(entry) or _fits(entry, runtime, value)):
-            raise HostError("restore", path, None, f"wrote {value!r}, the kernel shows {runtime!s}")
-    return True
-
-
-def _write(host: Host, path: str, value: str) -> None:
-    """Of several files in one go; each that differs by itself where that is refused for the sake of one.
-    Raises HostError."""
-    folder, _slash, names = path.rpartition("/")
-    try:
-        host.write_kernel(path, value)
-    except HostError as error:
-        if error.absent or "," not in names:
-            raise
-        for name, text in zip(names.split(","), value.split()):
-            now = host.value(f"{folder}/{name}").text
-            if now is None or not fits(now, text):
-                host.write_kernel(f"{folder}/{name}", text)
-
-
-#: For how long two ends negotiate: copper takes up to three seconds (IEEE 802.3, clause 28), and some drivers
-#: look at the link every two (intel/igb/igb_main.c: igb_watchdog_task)
-_NEGOTIATION_SECONDS = 8.0
-_POLL_SECONDS = 0.1
-
-
-def _settled(host: Host, entry: Entry, path: str, value: str) -> Value:
-    """The value that was written, once both ends of a link agree on it."""
-    runtime = host.value(path)
-    until = time.monotonic() + _NEGOTIATION_SECONDS
-    while "negotiated" in entry and not _fits(entry, runtime, value) and time.monotonic() < until:
-        time.sleep(_POLL_SECONDS)
-        runtime = host.value(path)
-    return runtime
-
-
-def _may_differ(entry: Entry) -> bool:
-    """True where the kernel may give less, or where the other end of a link may have another opinion now."""
-    return bool(entry.get("partial") or entry.get("negotiated"))

@@ -14,7 +14,8 @@ from ..model.record import NamedTuple
 from . import confirm, edited_file, handlers, lock
 from .edited_file import WayBack
 from .lock import WAIT_SECONDS, locked
-from .origin import Entry, Origin, complete, is_back, is_closed, remove_folders, restore
+from .origin import Entry, Origin, complete, is_closed
+from .restore import is_back, remove_folders, restore
 from .units import NIC_PATH_FILE
 
 #: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/,

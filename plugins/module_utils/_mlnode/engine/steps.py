@@ -12,7 +12,8 @@ from ..model.record import NamedTuple
 from ..model.setting import KnobFile, Unit
 from ..model.values import chosen, fits
 from . import answers
-from .origin import Entry, file_entry, kernel_entry, module_entry, restore
+from .origin import Entry, file_entry, kernel_entry, module_entry
+from .restore import restore
 
 
 class KernelWrite(NamedTuple):

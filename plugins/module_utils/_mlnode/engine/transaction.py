@@ -13,7 +13,8 @@ from ..host.host import Host
 from ..model.errors import HostError, MlnodeError, RefusedError, TransactionError, UnansweredError
 from . import answers, lock
 from .kind import AGENT_PENDING
-from .origin import Entry, Origin, restore
+from .origin import Entry, Origin
+from .restore import restore
 from .steps import FileWrite, LinkWrite, Notify, Step, UnitWrite
 
 #: The agent, as its origin names it, and those who start it

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
-from mlnode.engine import engine, handlers, origin, transaction, units
+from mlnode.engine import engine, handlers, origin, restore, transaction, units
 from mlnode.engine.answers import Answers
 from mlnode.engine.kind import AGENT_PENDING
 from mlnode.engine.origin import Entry, Origin
@@ -272,7 +272,7 @@ def test_what_cannot_be_put_back_is_named_and_the_rest_is_put_back(
     assert "/etc/nccl.conf = present" in caught.value.rolled_back
     assert Origin.load(machine).value_of(SWAPPINESS) == "60", "kept, so that a revert can try again"
     for entry in reversed(Origin.load(machine).entries()):
-        origin.restore(machine, entry)
+        restore.restore(machine, entry)
     machine.remove(origin.PATH)
     os.rmdir(machine.root + os.path.dirname(origin.PATH))
     assert machine.tree() == before

@@ -12,7 +12,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMachine
 from mlnode.engine import transaction
-from mlnode.engine.origin import Origin, restore
+from mlnode.engine.origin import Origin
+from mlnode.engine.restore import restore
 from mlnode.engine.steps import KernelWrite
 from mlnode.model.errors import TransactionError
 from mlnode.model.setting import KnobFile, Write

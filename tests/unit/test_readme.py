@@ -30,11 +30,12 @@ _PLAY = [{"hosts": "localhost", "gather_facts": False, "tasks": [_SHOW]}]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """What a reader has before the first run, with an archive of two files."""
+    """What a reader has before the first run, with an archive of few files."""
     path = tmp_path_factory.mktemp("project")
     small = path / "small"
     small.mkdir()
-    for name in ("galaxy.yml", "README.md", "COPYING"):
+    for name in ("galaxy.yml", "README.md", "COPYING", "meta/runtime.yml"):
+        (small / name).parent.mkdir(exist_ok=True)
         (small / name).write_bytes((ROOT / name).read_bytes())
     build = [BIN / "ansible-galaxy", "collection", "build", "--output-path", path, small]
     subprocess.run(build, check=True, capture_output=True)

@@ -40,18 +40,19 @@ class ActionModule(ActionBase):
         if wrong:
             raise AnsibleActionFail(f"write_result: {'; '.join(wrong)}")
         folder, file = pathlib.Path(given["folder"]), f"{given['name']}.json"
+        result.update(changed=False, folder=str(folder))
+        if self._task.check_mode:
+            return result
         try:
             if given["state"] == "absent":
-                if not self._task.check_mode:
-                    (folder / file).unlink(missing_ok=True)
-                return {**result, "changed": False, "folder": str(folder)}
-            if not self._task.check_mode:
-                files.write(folder / file, [given["document"].rstrip("\n"), "\n"])
+                (folder / file).unlink(missing_ok=True)
+                return result
+            files.write(folder / file, [given["document"].rstrip("\n"), "\n"])
         except OSError as error:
             raise AnsibleActionFail(
                 f"write_result: cannot write or remove {folder / file}: {error.strerror}"
             ) from error
-        return {**result, "changed": False, "folder": str(folder), "file": file}
+        return {**result, "file": file}
 
 
 def _wrong(given: Mapping[str, Any]) -> list[str]:

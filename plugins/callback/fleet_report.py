@@ -152,7 +152,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
-        if _action(result) == _WRITER and not result.task_fields.get("check_mode"):
+        if _action(result) == _WRITER:
             answer = _answer(result)
             if "file" in answer:
                 self._add(pathlib.Path(answer["folder"]) / answer["file"])

@@ -69,7 +69,7 @@ folder:
   sample: campaigns
 file:
   description: The name of the file in it.
-  returned: success, unless it is removed
+  returned: if it was written
   type: str
   sample: 20261107-030000.json
 """

@@ -9,6 +9,7 @@ out, facts among them.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 from ansible import constants
 
 from ..module_utils._mlnode.model import strict_json
-from ..module_utils._mlnode.model.errors import StoreError, paragraphs
+from ..module_utils._mlnode.model.errors import StoreError, paragraphs, printable
 from .areas import AREAS
 
 #: Of a whole answer, in characters: what is declared of a node may have as many as strict_json.MOST, and the
@@ -39,6 +40,11 @@ OUTPUT = 1 << 26
 GREATEST = 1e15
 
 _CUT = "... (cut)"
+
+#: Of JSON (RFC 8259, section 7): each, so that a backslash that is escaped itself begins none
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
+)
 
 #: Place, such as areas.nic.changed, and a value → that value as the controller takes it. Raises ValueError.
 Form = Callable[[str, Any], Any]
@@ -93,6 +99,25 @@ def document(text: str) -> Any:
     """The document in a text of an answer, in which each text is bounded and can be written to a file. Raises
     ValueError."""
     return _tree("it", read(text))
+
+
+def quiet(stdout: str) -> str:
+    """The JSON of a module, with what is around it, in which a text spells out what would command a terminal.
+    A surrogate alone is a byte of the kernel, and stays."""
+    if not (stdout.isascii() and stdout.isprintable()):
+        stdout = "".join(sign if sign.isprintable() or sign in "\n\t" else _escaped(sign) for sign in stdout)
+    return _ESCAPE.sub(_spelled, stdout)
+
+
+def _escaped(sign: str) -> str:
+    return f"\\u{ord(sign):04x}" if sign <= "\uffff" else json.dumps(sign)[1:-1]
+
+
+def _spelled(found: re.Match[str]) -> str:
+    sign: str = json.loads(f'"{found[0]}"')
+    if sign.isprintable() or sign in "\n\t" or "\ud800" <= sign <= "\udfff":
+        return found[0]
+    return "\\" + printable(sign)
 
 
 def text(value: Any) -> str | None:

@@ -21,7 +21,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
 
 from ..module_utils._mlnode.agent.archive import INTERPRETER, isolated, started
-from ..module_utils._mlnode.model.errors import DeclarationError, paragraphs, printable
+from ..module_utils._mlnode.model.errors import DeclarationError, printable
 
 AGENT = "/usr/local/bin/mlnode"
 
@@ -163,9 +163,9 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         return answer
 
     def _parse_returned_data(self, res: dict[str, Any], *form: Any) -> dict[str, Any]:
-        # Ansible shows what it finds around the answer of a module as it is. In JSON control characters are
-        # escaped, so that an answer is the same without any.
-        shown = paragraphs(res.get("stdout", "")[: agent_answer.OUTPUT])
+        # Ansible shows as it is what it finds around the answer of a module and, from 2.21 on, the
+        # warnings in it, before this action gets them.
+        shown = agent_answer.quiet(res.get("stdout", "")[: agent_answer.OUTPUT])
         parsed: dict[str, Any] = super()._parse_returned_data({**res, "stdout": shown}, *form)
         return parsed
 

@@ -525,9 +525,7 @@ def reported(answers: dict[str, tuple[str, Any]]) -> tuple[Any, Shown]:
     for name, (event, value) in answers.items():
         host = SimpleNamespace(get_name=lambda name=name: name, get_groups=list)
         getattr(plugin, event)(
-            SimpleNamespace(
-                host=host, task=task, result=value if isinstance(value, dict) else {}, task_fields={}
-            )
+            SimpleNamespace(host=host, task=task, result=value if isinstance(value, dict) else {})
         )
     plugin.v2_playbook_on_stats(Stats())
     return plugin._fleet, shown

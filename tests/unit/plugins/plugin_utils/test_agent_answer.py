@@ -18,6 +18,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import 
 from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import MARK, Node, done
+from hypothesis import given, strategies
 from mlnode.agent import call, node, node_report
 
 SETTING: dict[str, Any] = {
@@ -210,3 +211,20 @@ def test_a_run_reports_as_many_settings_as_the_node_counts(machine: Machine) -> 
     assert reported == {(one["kind"], one["key"]) for one in counted["settings"]}
     assert ("agent", "agent.boot") in reported
     assert Counter(one.status for one in model.findings(answer, "declare")) == counted["summary"]
+
+
+#: Python's of a byte that is no UTF-8 (PEP 383)
+BYTES = strategies.characters(categories=["Cs"], min_codepoint=0xDC80, max_codepoint=0xDCFF)
+
+
+@given(strategies.text(strategies.characters() | BYTES), strategies.booleans())
+def test_what_a_module_prints_commands_no_terminal(text: str, spelled: bool) -> None:
+    printed = agent_answer.quiet(json.dumps({"warnings": [text]}, ensure_ascii=spelled))
+
+    [found] = json.loads(printed)["warnings"]
+    assert "".join(map(spelling, text)) == found
+
+
+def spelling(sign: str) -> str:
+    kept = sign.isprintable() or sign in "\n\t" or "\ud800" <= sign <= "\udfff"
+    return sign if kept else ascii(sign)[1:-1]

@@ -105,6 +105,7 @@ def quiet(stdout: str) -> str:
     """The JSON of a module, with what is around it, in which a text spells out what would command a terminal.
     A surrogate alone is a byte of the kernel, and stays."""
     if not (stdout.isascii() and stdout.isprintable()):
+        stdout = stdout.replace("\r\n", "\n")  # a terminal's, as of sudo with requiretty
         stdout = "".join(sign if sign.isprintable() or sign in "\n\t" else _escaped(sign) for sign in stdout)
     return _ESCAPE.sub(_spelled, stdout)
 

@@ -228,3 +228,7 @@ def test_what_a_module_prints_commands_no_terminal(text: str, spelled: bool) -> 
 def spelling(sign: str) -> str:
     kept = sign.isprintable() or sign in "\n\t" or "\ud800" <= sign <= "\udfff"
     return sign if kept else ascii(sign)[1:-1]
+
+
+def test_a_terminal_ends_lines_in_its_own_way() -> None:
+    assert agent_answer.quiet('{"a": "\\r"}\r\n') == '{"a": "\\\\r"}\n'

@@ -10,25 +10,40 @@ out, facts among them.
 from __future__ import annotations
 
 import json
-import math
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ansible import constants
-
 from ..module_utils._mlnode.model import strict_json
-from ..module_utils._mlnode.model.errors import StoreError, paragraphs, printable
+from ..module_utils._mlnode.model.errors import StoreError, printable
+from .answer_forms import (
+    LINE,
+    MOST,
+    Maybe,
+    Table,
+    amount,
+    command,
+    contents,
+    count,
+    cut,
+    entries,
+    fields,
+    flag,
+    integer,
+    line,
+    lines,
+    list_of,
+    names,
+    number,
+    or_empty,
+    or_null,
+    partly,
+    switch,
+    text_of,
+    tree,
+    word,
+)
 from .areas import AREAS
-
-#: Of a whole answer, in characters: what is declared of a node may have as many as strict_json.MOST, and the
-#: answer has each setting's value as declared, wanted, running and at the next boot
-MOST = 4 * strict_json.MOST
-
-#: Of one text, in characters. A file of sysfs holds a page of 4096 bytes at most (kernel,
-#: Documentation/filesystems/sysfs.rst), and a line about one shows two such values, declared and found.
-LINE = 3 * 4096
 
 #: Of a message, in characters: one line for each area
 MESSAGE = len(AREAS) * LINE
@@ -36,28 +51,10 @@ MESSAGE = len(AREAS) * LINE
 #: Of the output of a command, in characters: the JSON of nccl-tests (its read.MOST) in base64, and logs
 OUTPUT = 1 << 26
 
-#: No amount of a node is greater, in whatever unit: 10^15 ns are 11 days. Sums and products are finite then.
-GREATEST = 1e15
-
-_CUT = "... (cut)"
-
 #: Of JSON (RFC 8259, section 7): each, so that a backslash that is escaped itself begins none
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
 )
-
-#: Place, such as areas.nic.changed, and a value → that value as the controller takes it. Raises ValueError.
-Form = Callable[[str, Any], Any]
-
-
-class Maybe:
-    """The form of what an answer may lack."""
-
-    def __init__(self, form: Form) -> None:
-        self.form = form
-
-
-Table = Mapping[str, "Form | Maybe"]
 
 #: In place of an answer that does not fit its table
 NOT_UNDERSTOOD = "the answer is not understood"
@@ -71,9 +68,9 @@ def read(text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def checked(call: str, fields: Any) -> dict[str, Any]:
+def checked(call: str, given: Any) -> dict[str, Any]:
     """The answer to a call, without what is not in its table. Raises ValueError that names the field."""
-    answer: dict[str, Any] = _fields(ANSWERS[call])("", fields)
+    answer: dict[str, Any] = fields(ANSWERS[call])("", given)
     return answer
 
 
@@ -84,12 +81,12 @@ def of_task(call: str, result: Any) -> dict[str, Any]:
         return {}
     table = {**_OF_ANSIBLE, **ANSWERS[call]}
     try:
-        given = _entries("", result)
+        given = entries("", result)
         known = {name: given[name] for name in table if name in given}
         if "warnings" in known:
             known["warnings"] = _warned(known["warnings"])
         strict_json.check(known, kernel_bytes=True)
-        answer: dict[str, Any] = _fields(table)("", {"changed": False, **known})
+        answer: dict[str, Any] = fields(table)("", {"changed": False, **known})
     except ValueError as error:
         return {"changed": False, "failed": True, "msg": f"{NOT_UNDERSTOOD}: {error}"}
     return answer
@@ -98,7 +95,7 @@ def of_task(call: str, result: Any) -> dict[str, Any]:
 def document(text: str) -> Any:
     """The document in a text of an answer, in which each text is bounded and can be written to a file. Raises
     ValueError."""
-    return _tree("it", read(text))
+    return tree("it", read(text))
 
 
 def quiet(stdout: str) -> str:
@@ -129,7 +126,7 @@ def text(value: Any) -> str | None:
         return value
     if isinstance(value, (str, bool, float)) or strict_json.is_of(value, int):
         value = value if isinstance(value, str) else strict_json.shown(value)
-        return paragraphs(value if len(value) <= LINE else value[:LINE] + _CUT)
+        return cut(value)
     return strict_json.shown(value)
 
 
@@ -142,312 +139,164 @@ def _warned(value: Any) -> Any:
     ]
 
 
-def _wrong(where: str, allowed: str, value: Any) -> ValueError:
-    return ValueError(f"{where.lstrip('.') or 'it'} must be {allowed}, got {strict_json.shown(value)}")
-
-
-def _text(most: int) -> Form:
-    def form(where: str, value: Any) -> str:
-        if not isinstance(value, str):
-            raise _wrong(where, "a text", value)
-        # A setting that is right has its value four times, and all of an area have one reason: the controller
-        # keeps such texts of each node until the end of a play, and gets one that is the same object once.
-        return sys.intern(paragraphs(value if len(value) <= most else value[:most] + _CUT))
-
-    return form
-
-
-def _contents(where: str, value: Any) -> str:
-    """Of a file, up to the size up to which Ansible's own modules show one; 0 means unlimited there."""
-    shown: str = _text(constants.MAX_FILE_SIZE_FOR_DIFF or MOST)(where, value)
-    return shown
-
-
-def _word(pattern: str) -> Form:
-    def form(where: str, value: Any) -> str:
-        if not isinstance(value, str) or not re.fullmatch(pattern, value, re.ASCII):
-            raise _wrong(where, f"a text like {pattern}", value)
-        # Ansible's own kinds of text cannot be interned.
-        return sys.intern(str.__str__(value))
-
-    return form
-
-
-def _flag(where: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise _wrong(where, "true or false", value)
-    return value
-
-
-def _switch(where: str, value: Any) -> bool:
-    """0 or 1, or as JSON has these."""
-    if value not in (0, 1):
-        raise _wrong(where, "0 or 1", value)
-    return bool(value)
-
-
-def _count(where: str, value: Any) -> int:
-    if not strict_json.is_of(value, int) or not 0 <= value <= GREATEST:
-        raise _wrong(where, "a number", value)
-    return int(value)
-
-
-def _number(where: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _wrong(where, "a number", value)
-    if not math.isfinite(value) or abs(value) > GREATEST:
-        raise _wrong(where, f"a number of up to {GREATEST:g}", value)
-    return value
-
-
-def _amount(where: str, value: Any) -> float:
-    if _number(where, value) < 0:
-        raise _wrong(where, "a number from 0 on", value)
-    found: float = value
-    return found
-
-
-def _status_of_process(where: str, value: Any) -> int:
-    if not strict_json.is_of(value, int):
-        raise _wrong(where, "a number", value)
-    return int(value)
-
-
-def _or_null(inner: Form) -> Form:
-    return lambda where, value: None if value is None else inner(where, value)
-
-
-def _or_empty(inner: Form) -> Form:
-    return lambda where, value: {} if value == {} else inner(where, value)
-
-
-def _list(inner: Form) -> Form:
-    def form(where: str, value: Any) -> list[Any]:
-        if not isinstance(value, list):
-            raise _wrong(where, "a list", value)
-        return [inner(f"{where}[{place}]", item) for place, item in enumerate(value)]
-
-    return form
-
-
-def _entries(where: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _wrong(where, "a dictionary", value)
-    return value
-
-
-def _fields(table: Table) -> Form:
-    def form(where: str, value: Any) -> dict[str, Any]:
-        checked_fields, given = {}, _entries(where, value)
-        for name, about in table.items():
-            place = f"{where}.{name}"
-            if name in given:
-                checked_fields[name] = (about.form if isinstance(about, Maybe) else about)(place, given[name])
-            elif not isinstance(about, Maybe):
-                raise ValueError(f"{place.lstrip('.')} is missing")
-        return checked_fields
-
-    return form
-
-
-def _partly(table: Table) -> Form:
-    """A dictionary of which these fields are read here, and the others are for people."""
-    form = _fields(table)
-
-    def whole(where: str, value: Any) -> dict[str, Any]:
-        rest = {name: one for name, one in _entries(where, value).items() if name not in table}
-        return {**_tree(where, rest), **form(where, value)}
-
-    return whole
-
-
-def _names(name: Form, inner: Form) -> Form:
-    """A dictionary with any names of one form."""
-
-    def form(where: str, value: Any) -> dict[str, Any]:
-        return {
-            name(f"a name in {where.lstrip('.')}", one): inner(f"{where}.{one}", item)
-            for one, item in _entries(where, value).items()
-        }
-
-    return form
-
-
-_line = _text(LINE)
-_lines = _list(_line)
-_status = _word("[a-z_]{1,32}")
-_area = _word("|".join(AREAS))
-_id = _word("[0-9a-f]{1,32}")
-
-
-def _command(where: str, value: Any) -> Any:
-    return _line(where, value) if isinstance(value, str) else _lines(where, value)
+_status = word("[a-z_]{1,32}")
+_area = word("|".join(AREAS))
+_id = word("[0-9a-f]{1,32}")
 
 
 _SETTING: Table = {
-    **dict.fromkeys(("kind", "key", "path", "declared", "reason"), _line),
-    **dict.fromkeys(("want", "runtime", "boot", "boot_source", "origin"), _or_null(_line)),
+    **dict.fromkeys(("kind", "key", "path", "declared", "reason"), line),
+    **dict.fromkeys(("want", "runtime", "boot", "boot_source", "origin"), or_null(line)),
     **dict.fromkeys(("status", "severity"), _status),
-    "declared_by": Maybe(_lines),
-    "ignored": Maybe(_line),
+    "declared_by": Maybe(lines),
+    "ignored": Maybe(line),
 }
 
-_settings = _list(_fields(_SETTING))
+_settings = list_of(fields(_SETTING))
 
 _AREA: Table = {
-    "changed": _flag,
+    "changed": flag,
     "settings": _settings,
-    "reboot_required": _flag,
-    **dict.fromkeys(("commands", "switch", "running"), Maybe(_lines)),
+    "reboot_required": flag,
+    **dict.fromkeys(("commands", "switch", "running"), Maybe(lines)),
 }
 
 _PAIR: Table = {
-    **dict.fromkeys(("before_header", "after_header"), _line),
-    **dict.fromkeys(("before", "after"), _contents),
+    **dict.fromkeys(("before_header", "after_header"), line),
+    **dict.fromkeys(("before", "after"), contents),
 }
-
-
-def _tree(where: str, value: Any) -> Any:
-    """Whatever JSON has, in which each text is one line."""
-    if isinstance(value, dict):
-        return {
-            _line(f"a name in {where}", name): _tree(f"{where}.{name}", one) for name, one in value.items()
-        }
-    if isinstance(value, list):
-        return [_tree(where, one) for one in value]
-    return _line(where, value) if isinstance(value, str) else value
 
 
 _CHECK: Table = {
-    **dict.fromkeys(("name", "target", "expected", "found", "source", "advice"), _line),
+    **dict.fromkeys(("name", "target", "expected", "found", "source", "advice"), line),
     "verdict": _status,
     # Of an audit
     "severity": Maybe(_status),
-    **dict.fromkeys(("reason", "reference"), Maybe(_line)),
+    **dict.fromkeys(("reason", "reference"), Maybe(line)),
 }
 
-_SPEED: Table = {"value": _or_null(_amount), "tool": _line, "reason": _line}
+_SPEED: Table = {"value": or_null(amount), "tool": line, "reason": line}
 
 #: Of one NUMA node
-_MEMORY: Table = {"node": _count, **dict.fromkeys(("copied", "read"), _fields(_SPEED))}
+_MEMORY: Table = {"node": count, **dict.fromkeys(("copied", "read"), fields(_SPEED))}
 
-_PORT: Table = dict.fromkeys(("rate", "state"), Maybe(_or_null(_line)))
-_LINK: Table = {"speed": _line, "width": _count}
+_PORT: Table = dict.fromkeys(("rate", "state"), Maybe(or_null(line)))
+_LINK: Table = {"speed": line, "width": count}
 
 #: What nccl_tests.facts reads
 _TOPOLOGY: Table = {
-    "gpus": Maybe(_list(_partly({"vendor": _line}))),
-    "pci": Maybe(_list(_partly({"address": _line, "path": _lines, "link": _or_null(_partly(_LINK))}))),
+    "gpus": Maybe(list_of(partly({"vendor": line}))),
+    "pci": Maybe(list_of(partly({"address": line, "path": lines, "link": or_null(partly(_LINK))}))),
     "rdma": Maybe(
-        _list(
-            _partly(
+        list_of(
+            partly(
                 {
-                    "name": _line,
-                    "rail": _or_null(_count),
-                    "address": _or_null(_line),
-                    "ports": _list(_partly(_PORT)),
+                    "name": line,
+                    "rail": or_null(count),
+                    "address": or_null(line),
+                    "ports": list_of(partly(_PORT)),
                 }
             )
         )
     ),
 }
 
-_EXCEPTION: Table = {**dict.fromkeys(("key", "reason", "until"), _line), "state": _status}
+_EXCEPTION: Table = {**dict.fromkeys(("key", "reason", "until"), line), "state": _status}
 
 #: Empty where nothing waits
-_waits = _or_empty(_fields({"id": _id, "seconds": _amount}))
-_undone = _or_empty(_fields({"id": _id, "text": _line, "stuck": _lines}))
+_waits = or_empty(fields({"id": _id, "seconds": amount}))
+_undone = or_empty(fields({"id": _id, "text": line, "stuck": lines}))
 
 #: Of the result of a task, what Ansible may have added to an answer
 _OF_ANSIBLE: Table = {
-    **dict.fromkeys(("failed", "skipped", "unreachable"), Maybe(_flag)),
-    **dict.fromkeys(("skip_reason", "results_file", "censored"), Maybe(_line)),
-    **dict.fromkeys(("msg", "module_stdout", "module_stderr"), Maybe(_text(MESSAGE))),
-    "rc": Maybe(_or_null(_status_of_process)),
-    "warnings": Maybe(_lines),
+    **dict.fromkeys(("failed", "skipped", "unreachable"), Maybe(flag)),
+    **dict.fromkeys(("skip_reason", "results_file", "censored"), Maybe(line)),
+    **dict.fromkeys(("msg", "module_stdout", "module_stderr"), Maybe(text_of(MESSAGE))),
+    "rc": Maybe(or_null(integer)),
+    "warnings": Maybe(lines),
     # Of a task with async
-    "ansible_job_id": Maybe(_word("[A-Za-z0-9._-]{1,64}")),
-    **dict.fromkeys(("started", "finished"), Maybe(lambda where, value: int(_switch(where, value)))),
+    "ansible_job_id": Maybe(word("[A-Za-z0-9._-]{1,64}")),
+    **dict.fromkeys(("started", "finished"), Maybe(lambda where, value: int(switch(where, value)))),
 }
 
 #: Of every answer
-_END: Table = {"changed": _flag, "failed": Maybe(_flag), "msg": Maybe(_text(MESSAGE))}
+_END: Table = {"changed": flag, "failed": Maybe(flag), "msg": Maybe(text_of(MESSAGE))}
 
 #: Call → name of a field → its form
 ANSWERS: Mapping[str, Table] = {
     "confirm": {
-        "failed": Maybe(_flag),
-        "msg": Maybe(_text(MESSAGE)),
+        "failed": Maybe(flag),
+        "msg": Maybe(text_of(MESSAGE)),
         # Empty where there is none
-        "pending": Maybe(_or_empty(_fields({"id": _id, "words": _line, "left": _amount}))),
+        "pending": Maybe(or_empty(fields({"id": _id, "words": line, "left": amount}))),
         "undone": Maybe(_undone),
-        "padding": Maybe(_text(MOST)),
+        "padding": Maybe(text_of(MOST)),
     },
     "declare": {
         **_END,
-        "areas": Maybe(_names(_area, _fields(_AREA))),
+        "areas": Maybe(names(_area, fields(_AREA))),
         # About the agent itself
         "settings": Maybe(_settings),
-        "diff": Maybe(_list(_fields(_PAIR))),
-        "warnings": Maybe(_lines),
-        "reboot_required": Maybe(_flag),
+        "diff": Maybe(list_of(fields(_PAIR))),
+        "warnings": Maybe(lines),
+        "reboot_required": Maybe(flag),
         # Empty where nothing waits
         "confirm": Maybe(_waits),
-        "not_in_force": Maybe(_lines),
-        "risks": Maybe(_line),
+        "not_in_force": Maybe(lines),
+        "risks": Maybe(line),
     },
     "drift": {
         **_END,
-        "compliant": Maybe(_flag),
-        "verdict": Maybe(_text(MESSAGE)),
-        **dict.fromkeys(("drift", "failures", "ignored", "errors"), Maybe(_lines)),
-        "exceptions": Maybe(_list(_fields(_EXCEPTION))),
-        "digests": Maybe(_names(_word("[a-z0-9][a-z0-9_-]{0,62}"), _names(_line, _word("[0-9a-f]{16}")))),
-        "summary": Maybe(_names(_status, _count)),
+        "compliant": Maybe(flag),
+        "verdict": Maybe(text_of(MESSAGE)),
+        **dict.fromkeys(("drift", "failures", "ignored", "errors"), Maybe(lines)),
+        "exceptions": Maybe(list_of(fields(_EXCEPTION))),
+        "digests": Maybe(names(word("[a-z0-9][a-z0-9_-]{0,62}"), names(line, word("[0-9a-f]{16}")))),
+        "summary": Maybe(names(_status, count)),
         "settings": Maybe(_settings),
     },
     "install": {
         **_END,
-        "path": Maybe(_line),
-        "diff": Maybe(_list(_fields(_PAIR))),
-        "warnings": Maybe(_lines),
+        "path": Maybe(line),
+        "diff": Maybe(list_of(fields(_PAIR))),
+        "warnings": Maybe(lines),
     },
     "revert": {
         **_END,
-        "reverted": Maybe(_list(_fields(dict.fromkeys(("key", "value"), _line)))),
-        "stays": Maybe(_lines),
-        "reboot_required": Maybe(_flag),
-        "diff": Maybe(_list(_fields(_PAIR))),
-        "warnings": Maybe(_lines),
+        "reverted": Maybe(list_of(fields(dict.fromkeys(("key", "value"), line)))),
+        "stays": Maybe(lines),
+        "reboot_required": Maybe(flag),
+        "diff": Maybe(list_of(fields(_PAIR))),
+        "warnings": Maybe(lines),
     },
     # Of all modules that look at a node
     "look": {
         **_END,
-        "checks": Maybe(_list(_fields(_CHECK))),
-        **dict.fromkeys(("failures", "warnings", "interfaces"), Maybe(_lines)),
-        "summary": Maybe(_names(_status, _count)),
-        **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(_number)),
-        "done": Maybe(_flag),
-        "problem": Maybe(_line),
-        "answer": Maybe(_text(MOST)),
-        "nodes": Maybe(_list(_fields(_MEMORY))),
-        "topology": Maybe(_partly(_TOPOLOGY)),
-        "subnet": Maybe(_tree),
+        "checks": Maybe(list_of(fields(_CHECK))),
+        **dict.fromkeys(("failures", "warnings", "interfaces"), Maybe(lines)),
+        "summary": Maybe(names(_status, count)),
+        **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(number)),
+        "done": Maybe(flag),
+        "problem": Maybe(line),
+        "answer": Maybe(text_of(MOST)),
+        "nodes": Maybe(list_of(fields(_MEMORY))),
+        "topology": Maybe(partly(_TOPOLOGY)),
+        "subnet": Maybe(tree),
     },
     # Of all modules that declare one area
     "view": {
         **_END,
         **{name: form if isinstance(form, Maybe) else Maybe(form) for name, form in _AREA.items()},
-        "diff": Maybe(_list(_fields(_PAIR))),
-        "warnings": Maybe(_lines),
+        "diff": Maybe(list_of(fields(_PAIR))),
+        "warnings": Maybe(lines),
         "confirm": Maybe(_waits),
-        "confirmed": Maybe(_flag),
+        "confirmed": Maybe(flag),
         "undone": Maybe(_undone),
     },
     # Of Ansible's own modules that run a program
     "command": {
         **_END,
-        **dict.fromkeys(("stdout", "stderr"), Maybe(_text(OUTPUT))),
-        "cmd": Maybe(_command),
+        **dict.fromkeys(("stdout", "stderr"), Maybe(text_of(OUTPUT))),
+        "cmd": Maybe(command),
     },
 }

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import BAD, Verdict
 from ...module_utils._mlnode.model import strict_json
-from ..agent_answer import GREATEST
+from ..answer_forms import GREATEST
 
 #: A node on one rail, counted from 0: what a measurement has two of
 End = tuple[str, int]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError
-from ..agent_answer import GREATEST
+from ..answer_forms import GREATEST
 
 #: Characters of one file. Times of each iteration and process are most of it: 20 iterations of 1,024
 #: processes at 31 sizes, in place and not, are 1.3 million numbers of some 12 characters.

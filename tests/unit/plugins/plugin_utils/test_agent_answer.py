@@ -13,7 +13,7 @@ import pytest
 from ansible import constants
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_answer import LINE, MOST
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.answer_forms import LINE, MOST
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model
 from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine

@@ -60,7 +60,8 @@ def test_the_result_is_of_its_schema_and_is_read_back(walk):
     schema = (ROOT / "docs/schema/campaign.schema.json").read_text(encoding="utf-8")
     jsonschema.validate(content, json.loads(schema))
     (pair,) = content["pairs"]
-    assert 0.05 < pair["gbits"] < 0.1
+    # About the rate of the shaped link, on a machine that may be busy. Without the shape it is above 1 Gb/s.
+    assert 0.05 < pair["gbits"] < 0.2
     assert [node["name"] for node in content["nodes"]] == PAIR
 
     compared = walk.run(f"{SCRIPT} compare --json {path} {path}")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
-from hypothesis import given, strategies
+from hypothesis import example, given, strategies
 from mlnode.linux import pam_stack
 from mlnode.model.errors import HostError
 
@@ -51,11 +51,20 @@ def returning(text: str, values: Sequence[str]) -> str:
     return first + "".join(f"{ANY} open_session={value}{part}" for value, part in zip(values, rest))
 
 
+def apart(files: dict[str, str]) -> dict[str, str]:
+    """With a copy of y for each line of x that includes it: a module may return something else each time."""
+    number = itertools.count()
+    text = re.sub(r"((?:include|substack) y)\b", lambda found: f"{found[1]}{next(number)}", files["x"])
+    copies = {f"y{copy}": files["y"] for copy in range(next(number)) if "y" in files}
+    return {**{name: own for name, own in files.items() if name != "y"}, "x": text, **copies}
+
+
 def asked(root: pathlib.Path, files: dict[str, str]) -> set[bool]:
     """The same, of all that libpam opened, one session for each choice of the values that modules return."""
     root.mkdir(exist_ok=True)
     (root / "limits.conf").write_text(libpam.LINES)
-    whole = {name: text.replace(LIMITS, f"{LIMITS} conf={root}/limits.conf") for name, text in files.items()}
+    apart_files = apart(files).items()
+    whole = {name: text.replace(LIMITS, f"{LIMITS} conf={root}/limits.conf") for name, text in apart_files}
     modules = [(name, at) for name in whole for at in range(whole[name].count(ANY))]
     names = {value for text in whole.values() for value in re.findall(r"[a-z_]+(?=\s*=)", text)}
     values = ["success", "ignore", "new_authtok_reqd", "auth_err", *sorted(names & set(pam_stack._RETURNS))]
@@ -64,8 +73,8 @@ def asked(root: pathlib.Path, files: dict[str, str]) -> set[bool]:
         folder = root / str(number)
         folder.mkdir()
         for name, text in whole.items():
-            # Linux-PAM 1.5 looks in /etc for y
-            text = re.sub(r"(include|substack) y\b", rf"\1 {folder}/y", text)
+            # Linux-PAM 1.5 looks in /etc for y0
+            text = re.sub(r"(include|substack) y(\d+)", rf"\1 {folder}/y\2", text)
             own = [value for (file, _at), value in zip(modules, chosen) if file == name]
             (folder / name).write_bytes(returning(text, own).encode("utf-8", "surrogateescape"))
         pairs.append((str(folder), "x"))
@@ -99,6 +108,10 @@ _part = strategies.lists(_own, max_size=3).map("".join)
 @can_ask
 @quick
 @given(_text, _part)
+@example(
+    "session substack y\nsession include y\nsession required pam_deny.so\n",
+    f"session [success=ignore ignore=3] {ANY}\n" + f"session required {LIMITS}\n" * 2,
+)
 def test_every_way_is_one_that_libpam_takes(text: str, part: str) -> None:
     part = part or "auth required pam_permit.so\n"
     files = {"x": text, "y": part, "other": "session required pam_deny.so\n"}

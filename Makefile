@@ -13,6 +13,9 @@ MAKEFLAGS += --no-print-directory
 
 INVENTORY ?= inventory/local.yml
 ARGS ?=
+# Tests that take minutes are left out; LONG=1 adds them.
+LONG ?=
+not_long = $(if $(LONG),,-m "not long")
 
 RUNTIME := $(CURDIR)/.venv/bin
 TEST := $(CURDIR)/.venv-test/bin
@@ -54,7 +57,7 @@ pin = .cache/uv/bin/uv pip compile --quiet --universal --python-version $(2) --g
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^##@ /{printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
-	@printf '\nVariables: INVENTORY=%s  ARGS="--limit NODE --tags AREA ..." (passed on as they are)\n' '$(INVENTORY)'
+	@printf '\nVariables: INVENTORY=%s  ARGS="--limit NODE --tags AREA ..." (passed on as they are)  LONG=1\n' '$(INVENTORY)'
 
 .PHONY: env
 env: link ## make .venv, in which the playbooks run
@@ -311,14 +314,14 @@ pytest: env-newest
 	$(call step,unit tests with coverage)
 	@# A file stays with one process.
 	$(in_newest) TMPDIR=$(RAM) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
-	    --cov --cov-report=term tests/unit tests/simulation tests/robustness $(ARGS)
+	    --cov --cov-report=term $(not_long) tests/unit tests/simulation tests/robustness $(ARGS)
 
 MACHINE_TESTS := tests/system/test_this_machine.py
 .PHONY: system
 system: env-test
 	$(call step,tests in network namespaces and with programs of this machine)
 	$(in_test) TMPDIR=$(RAM) $(alone) pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=10 \
-	    tests/system --ignore=$(MACHINE_TESTS) $(ARGS)
+	    $(not_long) tests/system --ignore=$(MACHINE_TESTS) $(ARGS)
 
 .PHONY: machine
 machine: env-test

@@ -14,11 +14,11 @@ lab: env-test ## build the machines of the kernel lab, as root (PROFILE=NAME for
 	@$(in_lab).build $(PROFILE)
 
 .PHONY: test-lab
-test-lab: lab ## run the tests on these machines (ARGS="-k NAME")
+test-lab: lab ## run the tests on these machines (ARGS="-k NAME", LONG=1 for all of them)
 	$(call step,tests on machines of their own kernel)
 	@# A file stays with one process, which has machines of its own: an emulated one keeps one CPU busy at most, and
 	@# waits for a fifth of the time.
-	$(in_test) pytest tests/lab --numprocesses 3 --dist loadfile --verbose --durations=10 $(ARGS)
+	$(in_test) pytest tests/lab $(not_long) --numprocesses 3 --dist loadfile --verbose --durations=10 $(ARGS)
 
 .PHONY: lab-shell
 lab-shell: env-test ## a root shell on a fresh machine of PROFILE (baremetal)

@@ -37,7 +37,7 @@ _ROUTE = "etc/systemd/network/10-lab.network.d/route.conf"
 #: What is of this image alone, and when systemd has last looked at it
 _OWN = (f"/{_ROUTE}", f"/{os.path.dirname(_ROUTE)}", "/etc/.updated")
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a chroot needs root")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(os.geteuid() != 0, reason="a chroot needs root")]
 
 
 def make_connections(job: Job) -> None:

@@ -22,6 +22,8 @@ from . import guest_facts as facts
 from .collection import Collection, Hosts, Played
 from .machine import Machine
 
+pytestmark = pytest.mark.long
+
 SCHEMA = pathlib.Path(__file__).parents[2] / "docs/schema/campaign.schema.json"
 
 NODE, PEER = "10.9.0.2", "10.9.0.1"

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from . import claims
 from . import guest_facts as facts
 from .collection import Collection
@@ -16,6 +18,7 @@ IGNORED = [{"key": "thp.enabled", "reason": "the word of this test", "until": "2
 THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
+@pytest.mark.long
 def test_a_word_on_the_command_line_is_reported_as_override(boot: Machine, collection: Collection) -> None:
     # Left to somebody else, as the role itself would otherwise put its own word there.
     claims.converge(collection, boot, "thp", "boot", node_boot=UNDECLARED)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from . import guest_facts as facts
 from .born import Born
 from .collection import Collection, Played
@@ -126,6 +128,7 @@ def test_somebody_else_s_file_is_seen_in_what_grub_will_do(boot: Machine) -> Non
     assert facts.wrong(boot) == {}
 
 
+@pytest.mark.long
 def test_an_entry_that_only_grub_can_choose_is_named_once(boot: Machine, collection: Collection) -> None:
     """Until it has been started nothing tells that it will be: no key is pressed. Then no reboot helps."""
     entry = f"menuentry 'Own' --id own {{\n{plain_body(boot.read(MENU))}}}\n"

@@ -13,6 +13,8 @@ from . import guest_facts as facts
 from .collection import Collection, Hosts, Played
 from .machine import Machine
 
+pytestmark = pytest.mark.long
+
 ADAPTIVE = "nic.fabric.coalesce.adaptive-rx"
 PAUSE = "qos.still.global_pause"
 

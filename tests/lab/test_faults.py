@@ -18,6 +18,8 @@ from .conftest import AGENT, Lab, why_not
 from .faults import FAULTS
 from .machine import Machine
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def built() -> None:

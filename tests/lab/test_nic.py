@@ -141,6 +141,7 @@ def test_a_revert_makes_it_what_ethtool_printed_before(story: Story) -> None:
     assert story.machine.out("systemctl list-units --all --plain --no-legend 'mlnode*'") == ""
 
 
+@pytest.mark.long
 def test_what_ethtool_is_refused_the_module_never_calls_done(story: Story) -> None:
     """Knobs that are shown and cannot be set: an error that names them, or unsupported, and no change."""
     refused = {
@@ -161,6 +162,7 @@ def test_what_ethtool_is_refused_the_module_never_calls_done(story: Story) -> No
     assert facts.nics(story.machine) == story.before, refused
 
 
+@pytest.mark.long
 def test_the_commands_that_it_names_do_the_same(story: Story) -> None:
     assert story.commands
     story.machine.run(" && ".join(story.commands))

@@ -18,6 +18,8 @@ from .collection import Collection
 from .conftest import AGENT, BORN, Lab
 from .machine import Machine
 
+pytestmark = pytest.mark.long
+
 CUT = pathlib.Path(__file__).with_name("cut.py")
 TUNED = "tuned"
 DECLARED = "/etc/mlnode/declared.d/node.json"

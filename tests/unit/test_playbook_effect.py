@@ -108,6 +108,7 @@ def test_a_limit_of_one_node_is_named(tmp_path: pathlib.Path) -> None:
     assert "--limit a leaves a alone, expected 2 nodes or more" in " ".join(said.split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("measures", [True, False], ids=["measured again", "put back"])
 def test_after_a_controller_that_died_nodes_become_what_they_were_found_as(
     tmp_path: pathlib.Path, measures: bool

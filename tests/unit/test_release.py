@@ -214,6 +214,7 @@ def test_a_dry_run_does_it_all_and_changes_nothing(repository: Repository) -> No
     assert repository.state() == before
 
 
+@pytest.mark.long
 def test_a_release_that_fails_changes_nothing(repository: Repository) -> None:
     # The first one that is read
     repository.replace("playbooks/bake.yml", "gather_facts: false", "gather_fact: false")
@@ -228,6 +229,7 @@ def test_a_release_that_fails_changes_nothing(repository: Repository) -> None:
     assert repository.state() == before
 
 
+@pytest.mark.long
 def test_a_release_is_a_commit_a_tag_and_a_signed_archive(
     repository: Repository, home: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:

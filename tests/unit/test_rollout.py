@@ -96,6 +96,7 @@ def test_a_rollout_stops_at_a_share_of_failures_and_goes_on_where_it_stopped(tmp
     assert asked()[names[0]] == 2, "it is declared otherwise"
 
 
+@pytest.mark.long
 def test_a_resumed_rollout_and_a_revert_write_the_fleet_report(tmp_path: pathlib.Path) -> None:
     """Nodes that were done already are in it, and are not said to be looked at."""
     site, _names = fleet(tmp_path, 3)

@@ -76,6 +76,7 @@ def cost(folder: pathlib.Path, play: str, count: int) -> dict[str, int]:
     return found
 
 
+@pytest.mark.long
 def test_a_node_of_a_larger_fleet_costs_as_much(folder: pathlib.Path) -> None:
     few, many = (cost(folder, "drift", count) for count in (FEW, MANY))
     more = {name: many[name] - few[name] for name in few}

@@ -124,9 +124,11 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
     assert done.returncode == 2, done.stdout + done.stderr
     content = document(tmp_path)
     assert slow_nodes(content) == ["node03"], done.stdout
-    # What this machine has slowed down for a moment is measured again. If it is busy, it may stay probable.
-    certain = [path["ends"] for path in content["paths"] if path["certainty"] == "certain"]
-    assert [{end["node"] for end in ends} for ends in certain] == [{"node01", "node05"}]
+    # What this machine has slowed down for a moment is measured again, and may stay probable if it is busy.
+    found = {frozenset(end["node"] for end in path["ends"]): path["certainty"] for path in content["paths"]}
+    bad = frozenset({"node01", "node05"})
+    assert found.get(bad) in ("certain", "probable"), done.stdout
+    assert {path for path, certainty in found.items() if certainty == "certain"} <= {bad}, done.stdout
     assert content["coverage"]["nodes_never_measured"] == []
     assert "fail, certain  node node03" in " ".join(done.stdout.split(" "))
     assert not left(net)

@@ -169,6 +169,7 @@ def test_what_somebody_removed_is_declared_again_by_the_service(boot: Machine) -
     assert "isolcpus=managed_irq,domain,1" in boot.read("/boot/grub/grub.cfg")
 
 
+@pytest.mark.long
 def test_after_a_revert_and_a_reboot_it_is_gone(boot: Machine, collection: Collection) -> None:
     assert collection.play("revert", boot).status == 0
     assert "isolcpus" not in boot.read("/boot/grub/grub.cfg")

@@ -261,6 +261,7 @@ def test_the_next_run_tells_once_what_was_undone(network: Network, collection: C
     assert "was undone at" not in again.output
 
 
+@pytest.mark.long
 def test_the_power_fails_before_it_is_confirmed(network: Network, collection: Collection) -> None:
     kept = network.node.read(DECLARED)
     wanted = arguments(network, tx_queue_len=900, mtu=LARGE)

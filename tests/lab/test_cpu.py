@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from . import guest_facts as facts
 from .collection import Collection, Played
 from .machine import Machine
@@ -47,6 +49,7 @@ def test_a_preference_that_the_kernel_would_refuse_is_explained_and_nothing_is_w
     assert both(epp, PREFERENCE) == ["balance_power"] * 2
 
 
+@pytest.mark.long
 def test_both_come_back_after_a_reboot_and_a_revert_brings_the_first_ones(
     epp: Machine, collection: Collection
 ) -> None:

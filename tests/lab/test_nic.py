@@ -126,6 +126,7 @@ def test_a_second_run_changes_nothing_and_the_node_is_as_declared(story: Story) 
     assert (found["exit"], facts.wrong_in(found)) == (0, {})
 
 
+@pytest.mark.long
 def test_the_agent_alone_brings_it_back_after_a_reboot(story: Story) -> None:
     story.machine.reboot()
     assert story.machine.out("systemctl is-system-running") == "running"
@@ -169,6 +170,7 @@ def test_the_commands_that_it_names_do_the_same(story: Story) -> None:
     assert facts.nics(story.machine) == story.after
 
 
+@pytest.mark.long
 def test_a_boot_waits_until_udev_has_named_the_nics(cloud_agent: Machine, collection: Collection) -> None:
     """The rule is for the interface by which all are connected, so that nothing but the boot may set it."""
     cloud = cloud_agent

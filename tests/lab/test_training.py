@@ -255,6 +255,7 @@ def test_revert_puts_everything_back_at_once(story: Story) -> None:
     assert story.play("revert").changed == 0
 
 
+@pytest.mark.long
 def test_after_revert_and_reboot_the_machine_is_as_it_was_born(story: Story) -> None:
     story.machine.reboot()
     assert story.born.left(story.machine) == []

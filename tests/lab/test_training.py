@@ -211,6 +211,7 @@ def test_drift_of_every_kind_is_reported_alike_by_the_node_and_both_playbooks(st
     machine.run(f"rm -f {RIVAL}; systemctl daemon-reload")
 
 
+@pytest.mark.long
 def test_interrupts_stay_when_queues_change_a_nic_arrives_and_irqbalance_runs(story: Story) -> None:
     machine = story.machine
     nic = facts.nic(machine, "igb")

@@ -98,7 +98,7 @@ def node(cloud_agent: Machine, collection: Collection) -> Machine:
     return cloud_agent
 
 
-#: All are of one kind; every second one is enough for a look.
+#: The unit tests have all of them; of a real systemd, every second one is asked.
 LOOKED_AT = [
     name if number % 2 == 0 else pytest.param(name, marks=pytest.mark.long)
     for number, name in enumerate(BREACHES)

@@ -195,6 +195,16 @@ def test_a_scenario_is_played_with_one_of_the_supported_versions(
     assert not pathlib.Path(notes).parent.exists()
 
 
+@pytest.mark.parametrize("target", ["pytest", "system", "test-lab"])
+def test_only_long_adds_the_tests_that_take_minutes(checkout: pathlib.Path, target: str) -> None:
+    shutil.copy(ROOT / "tests/lab/lab.mk", checkout / "tests/lab")
+    for given, left_out in (("", True), ("1", False)):
+        code, lines = run(checkout, "make", target, LONG=given)
+        assert code == 0, lines
+        [call] = [call for call in calls(lines) if call.startswith("pytest ")]
+        assert ("-m not long" in call) is left_out
+
+
 def test_without_python_3_8_the_library_is_not_run_on_it(checkout: pathlib.Path) -> None:
     code, lines = run(checkout, "make", "unit-node")
 

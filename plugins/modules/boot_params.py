@@ -40,7 +40,11 @@ notes:
     the entries of the kernels that were there then, and kernels that were installed since keep the words.
   - The kernel reads 2047 characters of its command line and drops the rest silently, so that more than that
     is an error.
-  - The kernel accepts every word and does not report unknown ones. A misspelled name is there and has no effect.
+  - The kernel starts with every word. A misspelt name that is nearly a known one, and a value that no kernel takes,
+    are errors before anything is written. A parameter that the kernel reports as unknown or refused after the boot
+    has drifted, with the kernel's line as the reason.
+  - On a system that ostree deploys (C(rpm-ostree), C(bootc)) the parameters are read and not written, as ostree makes
+    the entries of the boot loader. They are V(unsupported), with the command to use, until they are in the entry.
 seealso:
   - module: mlnode.tuning.thp
   - module: mlnode.tuning.irq_affinity

@@ -163,7 +163,16 @@ class GrubMachine(Machine):
     def reboot(self) -> None:
         """The first entry of the menu, as GRUB hands it over."""
         line = next(line for line in self.read(MENU).splitlines() if "vmlinuz" in line)
-        self.put("/proc/cmdline", f"BOOT_IMAGE={' '.join(as_grub_reads(line)[1:])}\n")
+        self.started(" ".join(as_grub_reads(line)[1:]))
+
+    def started(self, line: str) -> None:
+        """A kernel with this command line: it takes the CPUs of isolcpus= out (drivers/base/cpu.c)."""
+        self.put("/proc/cmdline", f"BOOT_IMAGE={line}\n")
+        given = [word.partition("=")[2] for word in line.split() if word.startswith("isolcpus=")]
+        parts = [one.split(",") for one in given]
+        cpus = [cpu for words in parts for cpu in words if cpu[:1].isdigit() or "-" in cpu]
+        takes = any("domain" in words or words[0][:1].isdigit() for words in parts)
+        self.put(f"{CPU}/isolated", f"{','.join(cpus) if takes else ''}\n")
 
     def line(self) -> str:
         """The command line that the next boot would bring."""

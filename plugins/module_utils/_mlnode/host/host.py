@@ -246,6 +246,10 @@ class Host:
         except OSError as error:
             raise HostError("look at", path, error.errno) from error
 
+    def kernel_log(self, path: str) -> list[str]:
+        """The records of /dev/kmsg, a device, which a captured tree does not have. Raises HostError."""
+        return system.records(self.real(path), path) if self.live else []
+
     def blocked(self, path: str) -> str:
         """Reason why this kernel file is not this node's to set, as in a container, or nothing: mountinfo."""
         if driver := self._driver(path):

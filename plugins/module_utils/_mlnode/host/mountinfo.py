@@ -14,6 +14,7 @@ from typing import Callable, Iterator, Protocol, Sequence, TypeVar
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
 from ..model.setting import Value
+from . import image_mode
 
 T = TypeVar("T")
 
@@ -209,6 +210,13 @@ def read_only(host: Files, path: str) -> str:
     if mount is None or not mount.read_only:
         return ""
     found = f"{mount.source} ({mount.kind}) is mounted read-only on {mount.point} ({mount.where})"
+    try:
+        system = image_mode.of(host)
+    except HostError:
+        system = None
+    if system is not None:
+        way = system.kernel_arguments if path.startswith("/boot/") else system.files
+        return f"{found}, as this system is deployed as an image ({system.name}): {way}"
     name = _container(host)
     if name:
         return f"{found} in this container ({name}): start it with a writable one"

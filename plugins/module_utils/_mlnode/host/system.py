@@ -145,6 +145,36 @@ def _all(handle: int, path: str) -> bytes:
     raise HostError("read", path, errno.EFBIG)
 
 
+#: A record of the kernel's log fits: PRINTK_MESSAGE_MAX of kernel/printk/internal.h
+_RECORD = 1 << 13
+#: More than the greatest ring has (log_buf_len= is at most 2 GiB, and is a few MiB in practice)
+_MOST_RECORDS = 1 << 20
+
+
+def records(real: str, path: str) -> list[str]:
+    """The records that the kernel's log still has, each as /dev/kmsg gives it (ABI/testing/dev-kmsg). Raises
+    HostError."""
+    found: list[str] = []
+    try:
+        handle = os.open(real, _FLAGS)
+        try:
+            while len(found) < _MOST_RECORDS:
+                try:
+                    record = os.read(handle, _RECORD)
+                except BrokenPipeError:  # it was overwritten meanwhile: the next read gives the oldest one
+                    continue
+                if not record:
+                    break
+                found.append(record.decode("utf-8", "replace"))
+        finally:
+            os.close(handle)
+    except BlockingIOError:  # the last one was read
+        pass
+    except OSError as error:
+        raise HostError("read", path, error.errno) from error
+    return found
+
+
 # -- programs ----------------------------------------------------------------------------------
 
 #: How long a helper program may take; modprobe of a driver is the slowest of most

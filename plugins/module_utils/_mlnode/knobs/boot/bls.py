@@ -3,7 +3,8 @@
 """Kernel parameters in the entries of the Boot Loader Specification that GRUB reads on the Red Hat family.
 
 One file per kernel below /boot/loader/entries, whose `options` lines are the command line. New kernels take
-theirs from /etc/kernel/cmdline where it is there (kernel-install(8)), else from /etc/default/grub.
+theirs from /etc/kernel/cmdline where it is there (kernel-install(8)), else from /etc/default/grub. The folder
+is shared with other systems on the disk, and with ostree, which makes its entries with each deployment.
 """
 
 from __future__ import annotations
@@ -26,18 +27,61 @@ KERNEL_OPTS = "$kernelopts"
 _OPTIONS = regex(r"([ \t]*options[ \t]+)(.*)\Z")
 #: Kernels for repair only, which dracut-config-rescue makes
 _RESCUE = regex(r"-0-rescue\b|-rescue\.conf\Z")
+#: An entry without it starts no Linux, such as one of Windows (efi)
+_KERNEL = regex(r"^[ \t]*(?:linux|uki)[ \t]", re.MULTILINE)
+#: kernel-install(8) names its entries MACHINE_ID-VERSION.conf, and has the same in a line
+_ID = regex(r"([0-9a-f]{32})-")
+_ID_LINE = regex(r"^[ \t]*machine-id[ \t]+([0-9a-f]{32})[ \t]*$", re.MULTILINE)
+_MACHINE_ID = "/etc/machine-id"
+#: Words of a deployment: ostree-prepare-root(1), bootc
+_DEPLOYED = regex(r"^[ \t]*options[ \t](?:.*[ \t])?(?:ostree|composefs)=", re.MULTILINE)
+#: Of ostree it is a number, the greatest for what is booted by default (ostree-sysroot-deploy.c)
+_VERSION = regex(r"^[ \t]*version[ \t]+([0-9]{1,9})[ \t]*$", re.MULTILINE)
 
 
-def files(host: Host) -> list[str]:
-    """The entries of this system's kernels, but for those for repair. Raises HostError."""
-    return [path for path in host.matching(f"{ENTRIES}/*.conf") if not _RESCUE.search(path)]
+def files(host: Host, image: bool = False) -> list[str]:
+    """The entries of this system's kernels, but for those for repair. Raises HostError.
+
+    image: it is a tree that a machine will boot from: all are its own, as the command line that runs is not.
+    """
+    paths = [path for path in host.matching(f"{ENTRIES}/*.conf") if not _RESCUE.search(path)]
+    texts = {path: host.read(path) for path in paths}
+    kernels = [path for path in paths if _KERNEL.search(texts[path])]
+    if image:
+        return kernels
+    own = host.text(_MACHINE_ID).strip()
+    root = cmdline.of(host.text(cmdline.COMMAND_LINE), "root")
+    return [path for path in kernels if not _is_of_another(path, texts[path], own, root)]
 
 
-def entries(host: Host) -> list[Entry]:
-    """The command line of each kernel. Raises HostError."""
+def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
+    """True if an entry is of another system on the disk: it has another root file system, and not the id of
+    this machine. The id alone says little, as a cloned one has another than its image's entries."""
+    named = _ID.match(path.rpartition("/")[2]) or _ID_LINE.search(text)
+    line = " ".join(match.group(2) for _number, match in _options(text))
+    its = cmdline.of(line, "root", cmdline.LOADER_QUOTES)
+    if not root or not its or root[-1] == its[-1] or "$" in its[-1]:
+        return False
+    return not (own and named and named.group(1) == own)
+
+
+def of_ostree(host: Host) -> str:
+    """The entry of the deployment that ostree boots next, which has the greatest version; empty if it has
+    none here. Raises HostError."""
+    found = []
+    for path in files(host, image=True):
+        text = host.read(path)
+        version = _VERSION.search(text)
+        if _DEPLOYED.search(text):
+            found.append((int(version.group(1)) if version else 0, path))
+    return max(found)[1] if found else ""
+
+
+def entries(host: Host, paths: Sequence[str]) -> list[Entry]:
+    """The command line of each of these kernels. Raises HostError."""
     known = variables(host)
     kernels = []
-    for path in files(host):
+    for path in paths:
         options = _options(host.read(path))
         where = f"{path}:{options[0][0] + 1}" if options else path
         kernels.append(entry(where, " ".join(match.group(2) for _number, match in options), known))

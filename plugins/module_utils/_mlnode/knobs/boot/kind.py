@@ -22,7 +22,7 @@ from ...model.schema import unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
-from . import cmdline, isolation, loaders, passthrough
+from . import cmdline, isolation, known, loaders, passthrough
 from . import info as boot_info
 from . import parse as boot_parse
 from . import schema as own
@@ -145,15 +145,49 @@ def _read_one(setting: Setting, node: _Node) -> Reading:
     else:
         reading = reading._replace(
             refusal=_refusal(setting, want, node),
-            blocked=_blocked(node),
+            blocked=_blocked(setting, want, node),
             invalid=node.too_long if wanted else "",
         )
-    return reading._replace(
+    reading = reading._replace(
         runtime=runtime,
         boot=_boot(setting, want, runtime, node),
         invalid=_invalid(setting, want, node) or reading.invalid,
         note=_note(setting, want, node),
     )
+    if runtime.text == want:
+        reading = _not_taken(reading, boot_parse.name_of(setting), node)
+    return _mistaken(reading, _mistake(setting, want, node))
+
+
+def _mistake(setting: Setting, want: str | None, node: _Node) -> str:
+    """Reason why no kernel takes the words. One that is to be absent may be any."""
+    wanted = cmdline.wanted(want or cmdline.ABSENT)
+    name = boot_parse.name_of(setting)
+    if not node.context.runtime:
+        return known.mistake(name, wanted, (), None)
+    return known.mistake(name, wanted, cmdline.of(node.line.text or "", name), node.context.host)
+
+
+def _mistaken(reading: Reading, mistake: str) -> Reading:
+    """The reading of words that no kernel takes."""
+    if not mistake:
+        return reading
+    if reading.missing:
+        return reading._replace(invalid=mistake, runtime=Value(absent=f"{reading.runtime.absent}; {mistake}"))
+    unknown = Value(unreadable=mistake)
+    return reading._replace(runtime=unknown, boot=Boot(unknown), invalid=mistake)
+
+
+def _not_taken(reading: Reading, name: str, node: _Node) -> Reading:
+    """The reading of words that are on the command line, without the effect that they do not have."""
+    words = cmdline.of(node.line.text or "", name)
+    reason = known.ignored(name, words, node.context.host) if words else ""
+    if not reason:
+        return reading
+    boot = reading.boot
+    if boot.value.text == reading.want:
+        boot = Boot(Value(absent=reason), boot.source, foreign=True)
+    return reading._replace(runtime=Value(absent=reason), boot=boot, missing=True)
 
 
 def _read_unseen(setting: Setting, node: _Node) -> Reading:
@@ -175,7 +209,8 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
         cmdline.COMMAND_LINE, Value(), boot, want,
         refusal=_refusal(setting, want, node), native=True, at_boot=True, note=note,
     )  # fmt: skip
-    return reading._replace(invalid=node.too_long if cmdline.wanted(want) else "")
+    mistake = _mistake(setting, want, node)
+    return reading._replace(invalid=mistake or (node.too_long if cmdline.wanted(want) else ""))
 
 
 def _menu_source(setting: Setting, want: str, node: _Node) -> str:
@@ -241,15 +276,22 @@ def _repeated(setting: Setting, want: str, node: _Node) -> str:
     return f"given {times} times in {cmdline.COMMAND_LINE}" if times > 1 else ""
 
 
-def _blocked(node: _Node) -> str:
-    """Reason why differing words cannot be corrected here; empty if they can."""
+def _blocked(setting: Setting, want: str, node: _Node) -> str:
+    """Reason why differing words cannot be corrected here; empty if they can, or wait for a reboot."""
     if not node.context.boot:
         return _BOOT_ONLY
     if node.loader.lacks or node.loader.unreadable:
-        return node.loader.lacks
+        return "" if _is_in_menu(setting, want, node) else node.loader.lacks
     if not cmdline.of(node.line.text or "", "BOOT_IMAGE"):
         return _NOT_BY_GRUB
     return _CONTAINER if node.topology.machine.kind == "container" else ""
+
+
+def _is_in_menu(setting: Setting, want: str, node: _Node) -> bool:
+    """True if another one's way has brought the words to the loader's entries."""
+    name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
+    entries = node.loader.entries
+    return bool(entries) and all(isolation.alike(entry.of(name)[0], wanted) for entry in entries)
 
 
 def _refusal(setting: Setting, want: str, node: _Node) -> str:

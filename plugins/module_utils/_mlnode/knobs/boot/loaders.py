@@ -9,6 +9,7 @@ from typing import Callable, Mapping, Sequence
 
 from ...engine import edited_file
 from ...engine.handlers import BOOT_LOADER
+from ...host import image_mode
 from ...host.host import Host
 from ...linux import grub, last_boot
 from ...model.errors import HostError
@@ -53,6 +54,8 @@ def find(host: Host, image: bool = False) -> Loader:
 
 
 def _find(host: Host, image: bool) -> Loader:
+    if not image and host.exists(image_mode.OSTREE_BOOTED):
+        return _of_ostree(host)
     menu = grub.config(host)
     if menu is None and image and _sources_drop_ins(host):
         return Loader(style="drop-in")
@@ -60,7 +63,7 @@ def _find(host: Host, image: bool) -> Loader:
         return Loader(lacks=_without_grub(host))
     text = host.read(menu)
     if _reads_entries(host, text):
-        return _from_entries(host, menu)
+        return _from_entries(host, menu, image)
     if grub.command(host, menu) is None:
         return Loader(lacks=f"{menu} exists, but no grub-mkconfig that could regenerate it")
     entries = boot_grub.entries(text, menu)
@@ -73,8 +76,22 @@ def _find(host: Host, image: bool) -> Loader:
     return Loader(kernels, "defaults", lacks=_not_editable(host), default=started)
 
 
+def _of_ostree(host: Host) -> Loader:
+    """The deployment that is booted next. Another one beside it is what a rollback goes back to."""
+    system = image_mode.ostree(host)
+    path = boot_bls.of_ostree(host)
+    entries = boot_bls.entries(host, [path]) if path else []
+    lacks = (
+        f"{system.name} makes the entries of the boot loader with each deployment: {system.kernel_arguments}"
+    )
+    return Loader((*entries,), lacks=lacks)
+
+
 def _without_grub(host: Host) -> str:
     reason = f"neither {' nor '.join(grub.CONFIGS)} exists"
+    if host.exists("/usr/bin/bootc"):
+        system = image_mode.ostree(host)
+        return f"{reason}: this is a tree for {system.name}; {system.kernel_arguments}"
     if host.matching(f"{boot_bls.ENTRIES}/*.conf") or host.exists(boot_bls.CMDLINE):
         return (
             f"{reason}: it is systemd-boot or another loader; write the words into {boot_bls.CMDLINE}, and "
@@ -88,11 +105,13 @@ def _reads_entries(host: Host, menu: str) -> bool:
     defaults = host.text(boot_grub.DEFAULTS)
     asked = re.search(r"^[ \t]*GRUB_ENABLE_BLSCFG=[\"']?true", defaults, re.MULTILINE)
     used = re.search(r"^[ \t]*blscfg\b", menu, re.MULTILINE)
-    return bool(asked or used) and bool(boot_bls.files(host))
+    return bool(asked or used) and bool(boot_bls.files(host, image=True))
 
 
-def _from_entries(host: Host, menu: str) -> Loader:
-    entries = boot_bls.entries(host)
+def _from_entries(host: Host, menu: str, image: bool) -> Loader:
+    entries = boot_bls.entries(host, boot_bls.files(host, image))
+    if not entries:
+        return Loader(lacks=f"no entry of {boot_bls.ENTRIES} starts a kernel of this system")
     for entry in entries:
         if boot_bls.KERNEL_OPTS in entry.line or "${kernelopts}" in entry.line:
             return Loader(
@@ -173,7 +192,9 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
         return [BootFile(boot_grub.DEFAULTS, content, BOOT_LOADER, stale)]
     # The entries first: they are what counts at the next boot, the others at the next kernel.
     boot_files = [
-        BootFile(path, _edited(host, path, boot_bls.edited, changes)) for path in boot_bls.files(host)
+        BootFile(path, _edited(host, path, boot_bls.edited, changes))
+        for path in dict.fromkeys(entry.where.rpartition(":")[0] or entry.where for entry in loader.entries)
+        if path.startswith(boot_bls.ENTRIES)
     ]
     for path, edit in ((boot_bls.CMDLINE, boot_bls.edited_line), (boot_grub.DEFAULTS, boot_grub.edited)):
         if host.exists(path):

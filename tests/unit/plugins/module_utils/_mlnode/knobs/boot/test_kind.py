@@ -52,8 +52,8 @@ def reading(machine: Machine, spec: dict[str, Any], **how: Any) -> Reading:
     return found
 
 
-def started(machine: Machine, words: str) -> None:
-    machine.put("/proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=UUID=1111 ro {words}\n")
+def started(machine: GrubMachine, words: str) -> None:
+    machine.started(f"/boot/vmlinuz-6.12.0 root=UUID=1111 ro {words}")
 
 
 # -- runtime -------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def started(machine: Machine, words: str) -> None:
         ("quiet -- iommu=pt", PT, "absent"),
         ("quiet", {"absent": ["quiet"]}, "quiet"),
         ("quiet", {"parameters": {"quiet": ""}}, "quiet"),
-        ("no-hz=1", {"parameters": {"no_hz": "2"}}, "no_hz=1"),
+        ("rcu-nocb-poll=1", {"parameters": {"rcu_nocb_poll": "2"}}, "rcu_nocb_poll=1"),
         ('x="a iommu=pt b"', PT, "absent"),
     ],
 )

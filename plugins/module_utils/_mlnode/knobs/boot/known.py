@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Parameters that the kernel does not know, and values that it does not take: it starts all the same, and the
+word on its command line has no effect."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ...host.host import Host
+from ...linux import kernel_log, kernel_params, modules_load, sysctl_d, sysctl_keys
+from . import cmdline
+
+#: Words with a value that the kernel does not know become the environment of init (init/main.c:
+#: unknown_bootoption). It is readable to root alone, and says what no log of a kernel before 5.14 does.
+_ENVIRONMENT = "/proc/1/environ"
+#: A sysctl that the kernel itself sets before init starts, since 5.8 (fs/proc/proc_sysctl.c: do_sysctl_args)
+_SYSCTL = "sysctl."
+#: The CPUs that isolcpus= has taken out (drivers/base/cpu.c: print_cpus_isolated)
+_ISOLATED = "/sys/devices/system/cpu/isolated"
+
+
+def mistake(name: str, words: Sequence[str], running: Sequence[str], host: Host | None) -> str:
+    """Reason why no kernel takes these words; empty if one may. running: what the running kernel was given
+    under this name. host: None for an image, of whose kernels none runs."""
+    key = cmdline.key_of(name)
+    if not words:  # what is to be taken away may be any mistake
+        return ""
+    for word in words:
+        _name, equals, value = word.partition("=")
+        refused = kernel_params.refused_value(key, value) if equals else ""
+        if refused:
+            return refused
+    if key.startswith(_SYSCTL):
+        path = sysctl_d.slashed(name[len(_SYSCTL) :])
+        meant = sysctl_d.dotted(sysctl_keys.meant(path))
+        return f"no kernel has this sysctl; did you mean {_SYSCTL}{meant}?" if meant else ""
+    meant = kernel_params.meant(key)
+    if not meant or (host is not None and _is_taken(key, running, host)):
+        return ""
+    return f"no kernel has this parameter; did you mean {meant}?"
+
+
+def _is_taken(key: str, running: Sequence[str], host: Host) -> bool:
+    """True if the kernel that runs has the parameter: one of a module, or a word that it did not report."""
+    module, dot, parameter = key.partition(".")
+    if dot:
+        return host.exists(f"{modules_load.LOADED}/{module}/parameters/{parameter}")
+    log = kernel_log.lines(host)
+    # Without the beginning of the log, silence means nothing.
+    begun = any(line.startswith("Linux version ") for line in log)
+    return bool(running) and begun and not ignored(key, running, host)
+
+
+def _without_effect(key: str, words: Sequence[str], host: Host) -> str:
+    """The kernel's file that shows no effect of the words; empty where none is known. Most values that a
+    parameter sets are set again later, so that they say nothing of it."""
+    if key != "isolcpus" or not any(_takes_out(word) for word in words):
+        return ""
+    return f"{_ISOLATED} is empty" if host.value(_ISOLATED).text == "" else ""
+
+
+def _takes_out(word: str) -> bool:
+    """True for an isolcpus= that takes CPUs out of the scheduler's domains, as it does without a flag."""
+    flags = [one for one in word.partition("=")[2].split(",") if one and not one[0].isdigit()]
+    return not flags or "domain" in flags
+
+
+def ignored(name: str, words: Sequence[str], host: Host) -> str:
+    """Reason why the running kernel did not take these words of its command line; empty if it took them, as
+    far as it says."""
+    key = cmdline.key_of(name)
+    line = kernel_params.ignored(key, words, kernel_log.lines(host)) or _without_effect(key, words, host)
+    if line:
+        return f"the kernel did not take it: {line}"
+    if kernel_params.is_known(key) or kernel_params.is_for_users(key):
+        return ""
+    given = {entry for entry in (host.value(_ENVIRONMENT).text or "").split("\0") if "=" in entry}
+    handed_on = next((word for word in words if word in given), "")
+    if not handed_on:
+        return ""
+    return f"the kernel did not take it, and passed {handed_on} to user space ({_ENVIRONMENT})"

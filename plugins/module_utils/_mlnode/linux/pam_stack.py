@@ -58,6 +58,11 @@ _UNUSABLE, _UNKNOWN = "perm_denied", "module_unknown"
 _MODULES = ("/lib*/security", "/lib/*/security", "/usr/lib*/security", "/usr/lib/*/security")
 
 
+def module_file(host: Host, name: str) -> str:
+    """The file of a module; empty if there is none. Raises HostError."""
+    return next((path for folder in _MODULES for path in host.matching(f"{folder}/{name}")), "")
+
+
 class Outcome(NamedTuple):
     """Result of a step. good: it returned PAM_SUCCESS. action: one of _ACTIONS, or how many steps to jump."""
 

@@ -30,8 +30,9 @@ _MEND = f"move {MODULE} before that line"
 _LEFT_OVER = regex(r"~\Z|\.(?:bak|dpkg-[a-z]+|old|orig|rpm(?:new|save|orig)|save|swp|ucf-[a-z]+)\Z")
 
 #: Read by each shell that a login starts, or by each interactive one. Not those of users, which may be on a
-#: server that does not answer.
-_PROFILES = ("/etc/profile", "/etc/profile.d/*.sh", "/etc/bash.bashrc", "/etc/bashrc", "/etc/bash/bashrc")
+#: server that does not answer. SUSE has what its packages bring in /usr/etc, if no file of /etc hides it.
+_PROFILES = ("profile", "profile.d/*.sh", "bash.bashrc", "bashrc", "bash/bashrc")
+_TOPS = ("/etc", "/usr/etc")
 #: Option of ulimit → limit. Memory is in units of 1024 bytes (bash: builtins/ulimit.def).
 _OPTIONS = {"n": "nofile", "l": "memlock", "s": "stack", "c": "core", "u": "nproc"}
 _ULIMIT_UNIT = 1024
@@ -75,12 +76,7 @@ class Logins(NamedTuple):
 
 def load(host: Host) -> Logins:
     """Raises HostError."""
-    ulimits = tuple(
-        one
-        for pattern in _PROFILES
-        for path in host.matching(pattern)
-        for one in _ulimits(host.text(path), path)
-    )
+    ulimits = tuple(one for path in _profiles(host) for one in _ulimits(host.text(path), path))
     services: list[Overridden] = []
     other = []
     stacks = pam_stack.Stacks(host)
@@ -125,6 +121,16 @@ def is_less(number: int | None, want: Amount, *, soft: bool, hard: bool) -> bool
 
 
 # -- shells --------------------------------------------------------------------------------
+
+
+def _profiles(host: Host) -> list[str]:
+    """Raises HostError."""
+    paths: dict[str, str] = {}
+    for pattern in _PROFILES:
+        for top in _TOPS:
+            for path in host.matching(f"{top}/{pattern}"):
+                paths.setdefault(path[len(top) :], path)
+    return [*paths.values()]
 
 
 def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Overridden | None:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Limits that a login gets from /etc/security, by the rules of limits.conf(5), read in the source of
 pam_limits: limits.conf first, then limits.d in the order of the names. Of equal domains the later line
-counts; a user's beats a group's, and a group's that of everybody, wherever they stand."""
+counts; a user's beats a group's, and a group's that of everybody, wherever they stand. Each file of /etc
+hides the one of its name in the vendor's folder."""
 
 from __future__ import annotations
 
@@ -15,10 +16,13 @@ from ...model.errors import HostError
 from ...model.record import NamedTuple, dataclass, field, regex
 from .parse import LIMITS, UNLIMITED
 
-FOLDER = "/etc/security/limits.d"
-_MAIN = "/etc/security/limits.conf"
+_ETC, _VENDOR = "/etc/security", "/usr/etc/security"
+FOLDER = f"{_ETC}/limits.d"
 
 MODULE = "pam_limits.so"
+#: The vendor's folder is compiled into the module (--enable-vendordir, as SUSE has it), beside that of /etc:
+#: LIMITS_CONF_GLOB and VENDOR_LIMITS_CONF_GLOB
+_COMPILED = regex(rb"(/[\w./+-]+)/limits\.d/\*\.conf\0")
 _USES = regex(r"^[^#\n]*\bpam_limits\.so\b", re.MULTILINE)
 
 #: What stands for no limit; of numbers the digits at the beginning count (strtoull(3))
@@ -152,7 +156,9 @@ def _users(host: Host) -> dict[str, int]:
 def load(host: Host) -> Limits:
     """Never raises: what cannot be read is named in the result."""
     try:
-        paths = [_MAIN, *drop_ins.paths(host, [FOLDER])]
+        folders = read_by_module(host)
+        mains = [path for path in (f"{folder}/limits.conf" for folder in folders) if host.exists(path)]
+        paths = [*mains[:1], *drop_ins.paths(host, [f"{folder}/limits.d" for folder in folders])]
         lines = tuple(line for path in paths for line in _lines(drop_ins.text(host, path), path))
         used = _is_used(host)
         users = _users(host)
@@ -161,9 +167,18 @@ def load(host: Host) -> Limits:
     unused = (
         ""
         if used
-        else f"no file in {pam_stack.FOLDERS[0]} uses pam_limits.so: logins get their limits elsewhere"
+        else f"no file in {' or '.join(pam_stack.FOLDERS)} uses {MODULE}: logins get their limits elsewhere"
     )
     return Limits(lines, unused=unused, users=users)
+
+
+def read_by_module(host: Host) -> list[str]:
+    """The folders that pam_limits reads, the one that hides names of the others first; of a tree without the
+    module, all that are known. Raises HostError."""
+    module = pam_stack.module_file(host, MODULE)
+    found = [match.decode("ascii") for match in _COMPILED.findall(host.read_bytes(module))] if module else []
+    vendors = [folder for folder in found if folder != _ETC] if _ETC in found else [_VENDOR]
+    return [_ETC, *vendors]
 
 
 def _lines(text: str, path: str) -> Iterator[Line]:
@@ -179,8 +194,8 @@ def _lines(text: str, path: str) -> Iterator[Line]:
 
 def _is_used(host: Host) -> bool:
     """True if a service uses pam_limits. Raises HostError."""
-    return any(
-        _USES.search(host.text(f"{folder}/{name}"))
-        for folder in pam_stack.FOLDERS
-        for name in host.names(folder)
-    )
+    paths: dict[str, str] = {}
+    for folder in pam_stack.FOLDERS:
+        for name in host.names(folder):
+            paths.setdefault(name, f"{folder}/{name}")
+    return any(_USES.search(host.text(path)) for path in paths.values())

@@ -105,8 +105,9 @@ def _login_boot(domain: str, want: Amount, limits: limits_pam.Found, own: str) -
         return Boot(Value(absent=f"no line of {_PAM} gives it to {domain}"))
     wrong = [line for line in limits.lines if not _agrees(line, want)]
     deciding = (wrong or limits.lines)[0]
-    # The whole path, as limits.conf is read before limits.d.
-    foreign = bool(wrong) and deciding.file.startswith(f"{_PAM}/") and deciding.file > own
+    folder, _slash, name = deciding.file.rpartition("/")
+    # limits.conf is read before limits.d, whose files count by their names in both folders.
+    foreign = bool(wrong) and folder.endswith("/limits.d") and name > own.rpartition("/")[2]
     return Boot(Value(text=str(limits)), deciding.where, foreign and not _is_ours(deciding.file))
 
 

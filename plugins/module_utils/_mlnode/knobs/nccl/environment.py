@@ -17,6 +17,9 @@ ENVIRONMENT = "/etc/environment"
 
 #: With a syntax of its own, NAME DEFAULT=value OVERRIDE=value: pam_env.conf(5)
 _PAM_ENV = "/etc/security/pam_env.conf"
+#: SUSE has what its packages bring below the second, each where no file of its name is below the first
+#: (modules/pam_env/pam_env.c: VENDOR_DEFAULT_CONF_FILE)
+_ETC, _VENDOR = "/etc/", "/usr/etc/"
 
 #: /lib is a link to /usr/lib wherever these services are packaged
 _TOPS = drop_ins.TOPS[:-1]
@@ -87,10 +90,10 @@ class Places(NamedTuple):
         setting = regex(rf"(?<![A-Za-z0-9_$]){word}=|\bsetenv\s+{word}\s", re.ASCII)
         in_pam = regex(rf"\s*{word}\s+(?:DEFAULT|OVERRIDE)=", re.ASCII)
         return [
-            Mention(path, number, line, _assigned(line, name) if path == ENVIRONMENT else None)
+            Mention(path, number, line, _assigned(line, name) if _own(path) == ENVIRONMENT else None)
             for path, text in self.texts
             for number, line in enumerate(text.split("\n"), 1)
-            if (in_pam.match(line) if path == _PAM_ENV else setting.search(line))
+            if (in_pam.match(line) if _own(path) == _PAM_ENV else setting.search(line))
             and not line.lstrip().startswith("#")
         ]
 
@@ -101,7 +104,7 @@ class Places(NamedTuple):
             for path, text in self.texts
             for line in text.split("\n")
             if not line.lstrip().startswith("#")
-            for pattern in ((_IN_PAM,) if path == _PAM_ENV else (_SETS, _CSH))
+            for pattern in ((_IN_PAM,) if _own(path) == _PAM_ENV else (_SETS, _CSH))
             for match in pattern.finditer(line)
         }
 
@@ -117,7 +120,7 @@ def read(host: Host) -> Places:
     more: list[str] = []
     for pattern in (ENVIRONMENT, *_OTHERS, _SLURM):
         try:
-            paths = host.matching(pattern)
+            paths = _visible(host, pattern)
         except HostError as error:
             problems.append(str(error))
             continue
@@ -130,6 +133,20 @@ def read(host: Host) -> Places:
     for path in sorted({*more} - read_already):
         texts += [(path, content) for content in _file(host, path, problems)]
     return Places(texts, problems)
+
+
+def _visible(host: Host, pattern: str) -> list[str]:
+    """The files of a pattern, and those of the vendor that none of them hides. Raises HostError."""
+    paths = host.matching(pattern)
+    if pattern.startswith(_ETC):
+        vendors = host.matching(_VENDOR + pattern[len(_ETC) :])
+        paths += [path for path in vendors if _own(path) not in paths]
+    return paths
+
+
+def _own(path: str) -> str:
+    """The path in /etc of a vendor's file."""
+    return _ETC + path[len(_VENDOR) :] if path.startswith(_VENDOR) else path
 
 
 def _file(host: Host, path: str, problems: list[str]) -> Iterator[str]:

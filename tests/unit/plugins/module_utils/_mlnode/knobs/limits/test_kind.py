@@ -196,7 +196,25 @@ def test_a_later_file_of_pam_overrides(machine: LimitsMachine, domain: str) -> N
     assert machine.tree() == before
 
 
-@pytest.mark.parametrize("path", ["/etc/security/limits.conf", "/etc/security/limits.d/20-nproc.conf"])
+def test_a_later_file_of_the_vendor_overrides(machine: LimitsMachine) -> None:
+    apply(machine)
+    path = "/usr/etc/security/limits.d/zzz.conf"
+    machine.put(path, "* hard nofile 8192\n")
+    assert row(machine, "login.*.nofile") == (
+        "overridden", f"runtime is 65536:8192; boot: {path}:1 sets 65536:8192",
+    )  # fmt: skip
+    machine.put("/etc/security/limits.d/zzz.conf", "")
+    assert row(machine, "login.*.nofile") == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/security/limits.conf",
+        "/etc/security/limits.d/20-nproc.conf",
+        "/usr/etc/security/limits.d/20-nproc.conf",
+    ],
+)
 def test_an_earlier_file_of_pam_gives_way(machine: LimitsMachine, path: str) -> None:
     """As on RHEL, which has a soft limit of processes there."""
     machine.put(path, "*          soft    nproc     4096\nroot       soft    nproc     unlimited\n")

@@ -357,6 +357,14 @@ def test_what_only_the_shell_can_tell_is_unknown(machine: LimitsMachine, value: 
     assert (status, "/etc/bash.bashrc:1" in reason) == ("overridden", True)
 
 
+def test_a_profile_of_the_vendor_counts_until_one_of_etc_hides_it(machine: LimitsMachine) -> None:
+    machine.put("/usr/etc/profile.d/x.sh", "ulimit -n 1024\n")
+    ((status, reason),) = rows(machine)
+    assert (status, "/usr/etc/profile.d/x.sh:1" in reason) == ("overridden", True)
+    machine.put("/etc/profile.d/x.sh", "")
+    assert rows(machine) == {("ok", "")}
+
+
 def test_files_of_other_shells_do_not_count(machine: LimitsMachine) -> None:
     machine.put("/etc/profile.d/x.csh", "ulimit -n 1024\n")
     machine.put("/etc/profile.d/x.sh.rpmnew", "ulimit -n 1024\n")

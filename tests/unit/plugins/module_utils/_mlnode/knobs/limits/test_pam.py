@@ -13,6 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMa
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
+from mlnode.host.host import Host
 from mlnode.knobs.limits import pam as limits_pam
 
 MAIN, FOLDER = "/etc/security/limits.conf", "/etc/security/limits.d"
@@ -141,7 +142,10 @@ def test_services_have_to_ask_for_it(machine: LimitsMachine, text: str, used: bo
     machine.put("/etc/pam.d/login", text)
     limits = limits_pam.load(machine)
     assert limits.unused == (
-        "" if used else "no file in /etc/pam.d uses pam_limits.so: logins get their limits elsewhere"
+        ""
+        if used
+        else "no file in /etc/pam.d or /usr/lib/pam.d or /usr/etc/pam.d uses pam_limits.so: logins get their "
+        "limits elsewhere"
     )
 
 
@@ -188,3 +192,56 @@ def test_no_file_breaks_it(text: str) -> None:
             amount = str(limits.of(domain, "nofile"))
             assert all(part in ("inherited", "unlimited") or part.isdigit() for part in amount.split(":"))
             limits.closer(domain, "nofile")
+
+
+# -- the vendor's folder -------------------------------------------------------------------------
+
+VENDOR = "/usr/etc/security"
+
+
+def test_the_vendors_files_sort_among_those_of_etc(machine: LimitsMachine) -> None:
+    machine.put(f"{VENDOR}/limits.d/50-vendor.conf", "* - nofile 5\n")
+    machine.put(f"{FOLDER}/40-site.conf", "* - nofile 4\n")
+    assert found(machine) == ("5", [f"{VENDOR}/limits.d/50-vendor.conf:1"])
+    machine.put(f"{FOLDER}/60-site.conf", "* - nofile 6\n")
+    assert found(machine) == ("6", [f"{FOLDER}/60-site.conf:1"])
+
+
+def test_a_file_of_etc_hides_that_of_its_name(machine: LimitsMachine) -> None:
+    machine.put(f"{VENDOR}/limits.d/50.conf", "* - nofile 5\n")
+    machine.put(f"{FOLDER}/50.conf", "")
+    assert found(machine) == ("inherited", [])
+    machine.put(f"{VENDOR}/limits.conf", "* - nofile 3\n")
+    assert found(machine) == ("inherited", [])  # limits.conf of /etc is there
+    machine.remove(MAIN)
+    assert found(machine) == ("3", [f"{VENDOR}/limits.conf:1"])
+
+
+@pytest.mark.parametrize(
+    ("compiled", "limit"),
+    [
+        (b"x\0/etc/security/limits.d/*.conf\0y", "inherited"),  # Debian's, the Red Hat family's
+        (b"/etc/security/limits.d/*.conf\0/usr/etc/security/limits.d/*.conf\0", "5"),
+        (b"/usr/share/pam/security/limits.d/*.conf\0/etc/security/limits.d/*.conf\0", "7"),
+        (b"another build", "5"),
+    ],
+)
+def test_the_folders_are_those_that_the_module_was_built_with(
+    machine: LimitsMachine, compiled: bytes, limit: str
+) -> None:
+    machine.put("/usr/lib64/security/pam_limits.so", compiled)
+    machine.put(f"{VENDOR}/limits.d/50.conf", "* - nofile 5\n")
+    machine.put("/usr/share/pam/security/limits.d/50.conf", "* - nofile 7\n")
+    assert found(machine)[0] == limit
+
+
+def test_the_module_of_this_machine_names_its_folders() -> None:
+    assert limits_pam.read_by_module(Host("/"))[0] == "/etc/security"
+
+
+def test_a_service_whose_own_file_hides_the_vendors_uses_nothing(machine: LimitsMachine) -> None:
+    machine.put("/etc/pam.d/login", "session required pam_unix.so\n")
+    machine.put("/usr/etc/pam.d/login", "session required pam_limits.so\n")
+    assert "pam_limits.so" in limits_pam.load(machine).unused
+    machine.remove("/etc/pam.d/login")
+    assert limits_pam.load(machine).unused == ""

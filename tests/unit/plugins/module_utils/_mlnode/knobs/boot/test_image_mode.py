@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Entries of the boot loader that are another's: ostree's, and those of other systems on the disk."""
+
+from __future__ import annotations
+
+import errno
+import pathlib
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
+from mlnode.engine import engine
+from mlnode.engine.engine import Outcomes
+from mlnode.host import mountinfo
+from mlnode.host.host import Host
+from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot import loaders
+from mlnode.model.errors import HostError
+from mlnode.model.setting import Status
+
+ENTRIES = "/boot/loader/entries"
+SPEC = {"parameters": {"iommu": "pt"}}
+ID, OTHER_ID = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> GrubMachine:
+    machine = GrubMachine.debian_with_grub(str(tmp_path / "node"))
+    machine.remove("/boot/grub/grub.cfg")
+    machine.put("/boot/grub2/grub.cfg", "load_env\ninsmod blscfg\nblscfg\n")
+    machine.put("/etc/machine-id", f"{ID}\n")
+    machine.started("(hd0,gpt3)/vmlinuz-6.12.0 root=UUID=1 ro")
+    return machine
+
+
+def deployment(machine: GrubMachine, number: int, words: str = "") -> str:
+    path = f"{ENTRIES}/ostree-{number}.conf"
+    machine.put(
+        path,
+        f"title Fedora CoreOS\nversion {number}\nlinux /ostree/x/vmlinuz-6.12.0\n"
+        f"options {words} ostree=/ostree/boot.1/x/{number}/0 root=UUID=1 rw\n",
+    )
+    return path
+
+
+def entry(machine: GrubMachine, name: str, text: str) -> str:
+    machine.put(f"{ENTRIES}/{name}.conf", text)
+    return f"{ENTRIES}/{name}.conf"
+
+
+def applied(machine: GrubMachine) -> Outcomes:
+    machine.forget()
+    return engine.apply_together(machine, lambda: [engine.Request("site", boot, SPEC)])
+
+
+@pytest.mark.parametrize(
+    ("tool", "way"),
+    [
+        ("/usr/bin/rpm-ostree", "rpm-ostree kargs"),
+        ("/usr/bin/bootc", "/usr/lib/bootc/kargs.d"),
+        ("/usr/bin/ostree", "rpm-ostree kargs"),
+    ],
+)
+def test_what_ostree_deploys_is_left_to_it(node: GrubMachine, tool: str, way: str) -> None:
+    node.put("/run/ostree-booted", "")
+    node.put(tool, "", 0o755)
+    paths = [deployment(node, 1), deployment(node, 2)]
+    before = [node.read(path) for path in paths]
+    (row,) = applied(node).outcomes[0].rows
+    assert (row.status, way in row.reason) == (Status.UNSUPPORTED, True)
+    assert [node.read(path) for path in paths] == before
+
+
+def test_the_words_of_the_next_deployment_are_its_boot(node: GrubMachine) -> None:
+    """rpm-ostree kargs makes a deployment with them; that of a rollback lacks them."""
+    node.put("/run/ostree-booted", "")
+    deployment(node, 9)
+    path = deployment(node, 10, "iommu=pt")
+    (row,) = applied(node).outcomes[0].rows
+    assert (row.status, row.reading.boot.source) == (Status.PENDING_REBOOT, f"{path}:4")
+    node.started("(hd0,gpt3)/vmlinuz iommu=pt root=UUID=1 rw")
+    (row,) = applied(node).outcomes[0].rows
+    assert row.status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ours"),
+    [
+        (f"{ID}-6.12.0", "linux /vmlinuz\noptions root=UUID=1 ro\n", True),
+        (f"{ID}-6.11.0", "linux /vmlinuz\noptions root=LABEL=old ro\n", True),  # another spelling of it
+        (f"{OTHER_ID}-6.12.0", "linux /vmlinuz\noptions root=UUID=1 ro\n", True),  # cloned
+        (f"{OTHER_ID}-6.8.0", "linux /vmlinuz\noptions root=UUID=2 ro\n", False),
+        ("arch", "linux /vmlinuz-linux\noptions root=UUID=3 rw\n", False),
+        ("arch", f"machine-id {ID}\nlinux /vmlinuz-linux\noptions root=UUID=3 rw\n", True),
+        ("windows", "title Windows\nefi /EFI/Microsoft/Boot/bootmgfw.efi\n", False),
+        (f"{ID}-0-rescue", "linux /vmlinuz\noptions root=UUID=1 ro\n", False),
+    ],
+)
+def test_only_entries_of_this_system_are_written(node: GrubMachine, name: str, text: str, ours: bool) -> None:
+    entry(node, f"{ID}-6.12.1", "linux /vmlinuz\noptions root=UUID=1 ro\n")
+    path = entry(node, name, text)
+    applied(node)
+    assert ("iommu=pt" in node.read(path)) is ours
+    assert "iommu=pt" in node.read(f"{ENTRIES}/{ID}-6.12.1.conf")
+
+
+def test_an_image_writes_all_its_entries(node: GrubMachine) -> None:
+    entry(node, f"{OTHER_ID}-6.8.0", "linux /vmlinuz\noptions root=UUID=2 ro\n")
+    assert loaders.find(node, image=True).entries
+    assert loaders.find(node).lacks == f"no entry of {ENTRIES} starts a kernel of this system"
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (["/run/ostree-booted", "/usr/bin/rpm-ostree"], "ostree (rpm-ostree)): run rpm-ostree kargs"),
+        (["/usr/sbin/transactional-update"], "(transactional-update): change /etc/default/grub"),
+        (["/run/.containerenv"], "in this container (podman)"),
+        ([], "look into dmesg and /etc/fstab"),
+    ],
+)
+def test_a_read_only_file_system_is_named_by_the_system_that_has_it(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, files: list[str], words: str
+) -> None:
+    machine = GrubMachine(str(tmp_path))
+    for path in files:
+        machine.put(path, "")
+    machine.put("/boot/loader/entries/x.conf", "")
+    machine.put("/proc/self/mountinfo", "30 1 8:3 / /boot ro,relatime shared:2 - ext4 /dev/sda3 ro\n")
+
+    def refuse(*_args: object, **_more: object) -> None:
+        raise OSError(errno.EROFS, "")
+
+    monkeypatch.setattr("mlnode.host.writing.replace", refuse)
+    with pytest.raises(HostError) as raised:
+        Host(machine.root).write_file("/boot/loader/entries/x.conf", b"")
+    assert words in str(raised.value)
+    assert words in mountinfo.read_only(machine, "/boot/loader/entries/x.conf")

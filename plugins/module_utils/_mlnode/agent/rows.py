@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Collection, Sequence
 
-from ..engine import boot_service
+from ..engine import boot_service, lasting
 from ..engine.boot_service import Fault
 from ..engine.kind import AGENT_FILE, AGENT_ROW, Info, Row
 from ..engine.units import LINKS, NIC_PATH_FILE, TEXTS, UDEV_FILE
@@ -74,6 +74,10 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
     if not faults and key != AGENT_ROW and _is_stopped(host):
         boot = Boot(Value(absent="the agent does not run"), row=AGENT_ROW)
         return _made(key, path, info, boot, Status.OK, f"boot: see {AGENT_ROW}")
+    value = next(filter(None, (lasting.lost(host, one) for one in lasting.agent())), None)
+    if not faults and key == AGENT_ROW and value is not None:
+        status = Status.DRIFTED if value.absent is not None else Status.UNKNOWN
+        return _made(key, path, info, Boot(value, path), status, f"boot: {value.problem}")
     if not faults:
         source = path if key == AGENT_ROW else f"{path}, {UDEV_FILE}"
         return _made(key, path, info, Boot(Value(text=_RUNS), source), Status.OK, "")

@@ -13,7 +13,7 @@ from ..model import schema, values
 from ..model.errors import DeclarationError, HostError, MlnodeError
 from ..model.record import NamedTuple
 from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Status
-from . import declared
+from . import declared, lasting
 from .answers import Answers, settled
 from .declared import Declaration
 from .judge import differs, judge, with_bar
@@ -127,6 +127,7 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
             steps += _file_steps(host, file, host.content(file.path), context)
         steps.sort(key=lambda step: not getattr(step, "first", False))
         rows = _with_masks(host, rows, files)
+    rows = lasting.of_rows(rows, context)
     return Plan(request.kind.KIND, tuple(rows), tuple(steps), tuple(errors))
 
 

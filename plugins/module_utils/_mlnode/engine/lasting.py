@@ -1,0 +1,104 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Boot files that are gone before the boot that they are for, as they are in memory.
+
+They last where an image brings them: one that was changed last before this boot is the image's own, and for a
+folder that the initramfs fills anew the image says in IMAGE which declarations it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Sequence
+
+from ..host import places
+from ..host.host import Host
+from ..linux import last_boot, volatile
+from ..model.errors import HostError
+from ..model.record import regex
+from ..model.setting import Boot, Value
+from . import declared
+from .judge import judge
+from .kind import AGENT_FILE, AGENT_UNIT, Context, Row
+
+#: Made in the image, as by `sha256sum /etc/mlnode/declared.d/*.json`: a declaration that was changed since is
+#: not what the next boot brings
+IMAGE = "/etc/mlnode/image.sha256"
+
+_LISTED = regex(r"^([0-9a-f]{64}) [ *](\S+)$")
+_FILE = regex(r"/[^\s:,]+")
+#: Where files of the node are. All others come with packages, and so with the image.
+_FOLDERS = ("/etc/", "/boot/", "/usr/local/", "/var/")
+
+_ADVICE = (
+    "build it into the image that the node boots (layers: [boot]), with the output of sha256sum "
+    f"{declared.FOLDER}/*.json as {IMAGE}, or have the folder on a disk"
+)
+
+
+def of_rows(rows: Sequence[Row], context: Context) -> list[Row]:
+    """The rows, each with the boot layer that it will have."""
+    if not (context.runtime and context.boot):  # an image, or a node of which no boot is asked
+        return list(rows)
+    return [_of_row(row, context) for row in rows]
+
+
+def _of_row(row: Row, context: Context) -> Row:
+    boot = row.reading.boot
+    if boot.value.text is None or boot.foreign or boot.row:
+        return row
+    for path in _carriers(boot.source, context.name):
+        value = lost(context.host, path, context.name)
+        if value is not None:
+            reading = row.reading._replace(boot=Boot(value, boot.source))
+            status, reason = judge(row.setting, reading, context)
+            return row._replace(reading=reading, status=status, reason=reason)
+    return row
+
+
+def _carriers(source: str, name: str) -> Sequence[str]:
+    """The files that bring a value at boot."""
+    if source == AGENT_UNIT:
+        return (declared.path_of(name), *agent())
+    match = _FILE.match(source)
+    return (match.group(0),) if match and match.group(0).startswith(_FOLDERS) else ()
+
+
+def agent() -> Sequence[str]:
+    """The files without which the next boot does not run the agent."""
+    return (places.AGENT_COMMAND, AGENT_FILE)
+
+
+def lost(host: Host, path: str, name: str = "") -> Value | None:
+    """Why the next boot does not find a file as it is; None if it does. name: the declaration that it is of,
+    empty for the agent, which an image has with any declaration."""
+    try:
+        value = host.once(f"lasting {path.rpartition('/')[0]}", lambda: _place(host, path), of_files=True)
+        if value == Value() or _from_image(host, path, name):
+            return None
+    except HostError as error:
+        return Value(unreadable=str(error))
+    if value.text is None:
+        return value
+    return Value(absent=f"{path} is lost at the next boot, as {value.text}: {_ADVICE}")
+
+
+def _place(host: Host, path: str) -> Value:
+    """Where the folder of a file is in memory, or why that is not known; empty if it is on a disk."""
+    try:
+        return Value(text=volatile.in_memory(host, path.rpartition("/")[0]) or None)
+    except HostError as error:
+        return Value(unreadable=str(error))
+
+
+def _from_image(host: Host, path: str, name: str) -> bool:
+    """Raises HostError."""
+    if volatile.is_overlay(host, path) and last_boot.is_older(host, [path]):
+        return True
+    listed = [match.groups() for match in map(_LISTED.match, host.text(IMAGE).split("\n")) if match]
+    wanted = declared.path_of(name) if name else ""
+    return any(
+        digest == hashlib.sha256(host.content(file) or b"").hexdigest()
+        for digest, file in listed
+        if file == wanted or not wanted
+    )

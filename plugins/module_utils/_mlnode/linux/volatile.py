@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Folders in memory: a tmpfs or a RAM disk, and an overlay that keeps its changes in one, as live images,
+overlayroot and systemd.volatile= have it. What is written there is gone with the next boot."""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from ..host import mountinfo
+from ..host.host import Host
+from ..host.mountinfo import Mount
+from ..model.errors import HostError
+from ..model.record import regex
+from . import mounts
+
+#: rootfs is the initramfs itself, which is a tmpfs or a ramfs (ramfs-rootfs-initramfs.rst)
+_IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
+_RAM_DISK = regex(r"/dev/z?ram[0-9]+\Z", re.ASCII)
+#: The snapshot by which dracut's live images are writable (dmsquash-live-root): where it keeps its changes is
+#: known to the initramfs alone
+_LIVE = "/dev/mapper/live-rw"
+_OVERLAYS = ("overlay", "overlayfs")
+#: Overlays on each other; the kernel allows two (FILESYSTEM_MAX_STACK_DEPTH)
+_DEPTH = 2
+
+
+def in_memory(host: Host, path: str) -> str:
+    """The file system in memory that a path is on, for people; empty if it is on another one, or in a
+    container, whose files are its host's matter. Raises HostError where that is not known."""
+    if host.once("container", lambda: mountinfo.container(host)):
+        return ""
+    return _found(_mounts(host), mountinfo.resolved(host, path), path, 0)
+
+
+def is_overlay(host: Host, path: str) -> bool:
+    """True if unchanged files of a folder are those of an image below. Raises HostError."""
+    real = mountinfo.resolved(host, path)
+    mount = _carrying(_mounts(host), real)
+    return mount is not None and mount.kind in _OVERLAYS
+
+
+def _mounts(host: Host) -> Sequence[Mount]:
+    """Raises HostError."""
+    return host.once("mounts of the system", lambda: tuple(mountinfo.parse(mounts.table(host))))
+
+
+def _carrying(known: Sequence[Mount], path: str) -> Mount | None:
+    # A node with containers has thousands of mounts, and few on the way to a folder.
+    return mountinfo.carrying([mount for mount in known if mount.covers(path)], path)
+
+
+def _found(known: Sequence[Mount], real: str, path: str, depth: int) -> str:
+    mount = _carrying(known, real)
+    if mount is None:
+        return ""
+    if mount.kind in _IN_MEMORY or _RAM_DISK.match(mount.source):
+        return f"{mount.point} is in memory ({mount.kind} {mount.source})"
+    if mount.source == _LIVE:
+        raise HostError("look at", path, None, f"whether {_LIVE} keeps its changes in memory is not known")
+    upper = mountinfo.plain(mount.option("upperdir"))
+    if mount.kind not in _OVERLAYS or not upper:
+        return ""
+    rest = [other for other in known if other is not mount]
+    if depth >= _DEPTH or _carrying(rest, upper) is None:
+        reason = (
+            f"{mount.point} is an overlay that keeps its changes in {upper}, which is not to be seen here"
+        )
+        raise HostError("look at", path, None, f"{reason}: whether a boot keeps them is not known")
+    inner = _found(rest, upper, path, depth + 1)
+    return f"{mount.point} is an overlay that keeps its changes in {upper}, and {inner}" if inner else ""

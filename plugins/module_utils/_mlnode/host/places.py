@@ -67,6 +67,8 @@ _KERNEL = (
     rf"/sys/class/net/{_PART}",
     rf"/sys/block/{_PART}/queue",
     r"/sys/class/bdi/[0-9]+:[0-9]+",
+    # memory.swappiness of slices and services, with cgroup v1
+    r"/sys/fs/cgroup/memory",
     *_DEVICES,
 )
 

@@ -8,6 +8,7 @@ import re
 from typing import Iterator
 
 from ...host.host import Host
+from ...knobs.sysctl import cgroup1
 from ...knobs.sysctl import info as sysctl
 from ...knobs.thp import kind as thp
 from ...model import values
@@ -139,7 +140,22 @@ def _swap(host: Host) -> Iterator[AuditCheck]:
     if not areas:
         yield model.told(SWAPPINESS, "there is no swap", path)
     else:
-        yield _number(host, SWAPPINESS, path, sysctl.SWAPPINESS_HIGH)
+        yield _swappiness(host, path)
+
+
+def _swappiness(host: Host, path: str) -> AuditCheck:
+    """Of the node, and with cgroup v1 of its slices and services, which do not go by it."""
+    check = _number(host, SWAPPINESS, path, sysctl.SWAPPINESS_HIGH)
+    try:
+        values_of = {file: host.value(file).text or "" for file in cgroup1.files(host)}
+    except HostError as error:
+        return model.unknown(SWAPPINESS, str(error), path)
+    most = sysctl.SWAPPINESS_HIGH
+    high = [file for file, text in values_of.items() if (values.number(text) or 0) > most]
+    if not high or str(check.verdict) != "pass":
+        return check
+    found = cgroup1.others(host.value(path).text or "", values_of)
+    return model.judged(SWAPPINESS, False, found, high[0], f"at most {most}")
 
 
 def _number(host: Host, topic: Topic, path: str, most: int) -> AuditCheck:

@@ -22,7 +22,7 @@ from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
-from . import guards, needed
+from . import cgroup1, guards, needed
 from . import info as sysctl_info
 from . import parse as sysctl_parse
 from . import schema as own
@@ -131,9 +131,16 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     now, undo = " ".join(values.tokens(runtime.text)), _undo(setting.key, path, runtime.text, context)
     # The kernel gives the huge pages that it has in one piece.
     file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
+    try:
+        of_cgroups = cgroup1.parts(setting, want, context.host)
+    except HostError as error:
+        return Reading(path, Value(unreadable=str(error)), boot, want, native=native)
+    if of_cgroups:
+        boot = cgroup1.boot(boot, setting, want, context)
+        note = f"cgroup v1: set for {len(of_cgroups)} slices and services, too"
     return Reading(
         path=path,
-        runtime=Value(text=now),
+        runtime=Value(text=cgroup1.summary(now, of_cgroups)),
         boot=boot,
         want=want,
         offered=offered,
@@ -143,7 +150,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         load=load,
         modules=modules,
         note=note,
-        parts=(file,),
+        parts=(file, *of_cgroups),
         # What was greater before is kept, and no cap decides.
         clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
     )

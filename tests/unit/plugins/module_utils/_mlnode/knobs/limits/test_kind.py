@@ -201,7 +201,7 @@ def test_a_later_file_of_the_vendor_overrides(machine: LimitsMachine) -> None:
     path = "/usr/etc/security/limits.d/zzz.conf"
     machine.put(path, "* hard nofile 8192\n")
     assert row(machine, "login.*.nofile") == (
-        "overridden", f"runtime is 65536:8192; boot: {path}:1 sets 65536:8192",
+        "overridden", f"runtime is 1048576:8192; boot: {path}:1 sets 1048576:8192",
     )  # fmt: skip
     machine.put("/etc/security/limits.d/zzz.conf", "")
     assert row(machine, "login.*.nofile") == ("ok", "")

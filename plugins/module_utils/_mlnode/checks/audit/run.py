@@ -14,7 +14,7 @@ from ...topology import read
 from ...topology.model import Topology
 from .. import end
 from ..model import Verdict
-from . import cpu, devices, facts, kernel, memory, network, services, storage
+from . import cpu, crash, devices, facts, kernel, memory, network, services, storage
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -28,6 +28,7 @@ AREAS: tuple[Area, ...] = (
     (facts.NAMES, facts.checks),
     (cpu.NAMES, cpu.checks),
     (memory.NAMES, memory.checks),
+    (crash.NAMES, crash.checks),
     (devices.NAMES, devices.checks),
     (network.NAMES, network.checks),
     (storage.NAMES, storage.checks),

@@ -1,0 +1,81 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The crash kernel of kdump, and what it reads of this system.
+
+It has the few hundred MiB of crashkernel=. Debian's kdump-tools boots it into the same root file system,
+where systemd-sysctl reads sysctl.d before the dump is written; kdump of the Red Hat family writes it from an
+initramfs of its own, from which such files are taken away (kdump-utils).
+"""
+
+from __future__ import annotations
+
+from ..host.host import Host
+from ..model import values
+from ..model.record import NamedTuple
+from . import sysctl_d, sysctl_values
+
+_LOADED, SIZE = "/sys/kernel/kexec_crash_loaded", "/sys/kernel/kexec_crash_size"
+#: What writes the dump from the real root
+_UNIT = "kdump-tools-dump.service"
+#: What it sets there, besides
+OVERRIDES = "/etc/kdump/sysctl.conf"
+_SCRIPT = "/usr/share/initramfs-tools/scripts/local-bottom/kdump-sysctl"
+#: find(1) takes no option of that form: the name that is to sort last is then -kdump.conf, which sorts first
+#: (kdump-tools 1.8.1)
+_BROKEN = "-maxdepth=1"
+
+#: One twentieth of the reservation, as the guard of vm.min_free_kbytes has it for the whole machine: over 5
+#: to 10 % of memory a machine is out of it at once (vm.rst; Red Hat, Performance Tuning Guide), and a kernel
+#: and its initramfs already take half of a small reservation.
+SHARE = 20
+
+
+class Taken(NamedTuple):
+    """Memory that a line of sysctl.d takes from the crash kernel, in kB, and what it has."""
+
+    key: str
+    kbytes: int
+    where: str
+    most: int
+    reserved: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.where} sets {self.key} for the crash kernel, too: {self.kbytes} kB of its "
+            f"{self.reserved} kB, and it panics before it has written a dump"
+        )
+
+
+def reserved_kbytes(host: Host) -> int:
+    """Memory of a crash kernel that is loaded; 0 where none is, or that cannot be read."""
+    if host.value(_LOADED).text != "1":
+        return 0
+    return (values.number(host.value(SIZE).text) or 0) // 1024
+
+
+def reads_sysctl_d(host: Host) -> bool:
+    """True if it reads sysctl.d of this system. Raises HostError."""
+    return any(host.exists(f"{top}/systemd/system/{_UNIT}") for top in ("/etc", "/usr/lib", "/lib"))
+
+
+def taken(host: Host, page_kbytes: int, config: sysctl_d.BootConfig) -> list[Taken]:
+    """Lines that take more than its share; none where it reads none. page_kbytes: of a huge page of the
+    default size. Raises HostError."""
+    reserved = reserved_kbytes(host)
+    if not reserved or not reads_sysctl_d(host):
+        return []
+    lines = {key: config.winner(key) for key in ("vm/min_free_kbytes", "vm/nr_hugepages")}
+    lines.update(_overrides(host))
+    found = []
+    for key, line in lines.items():
+        number = sysctl_values.number(line.value or "") if line else None
+        kbytes = (number or 0) * (page_kbytes if key.endswith("nr_hugepages") else 1)
+        if line is not None and kbytes > reserved // SHARE:
+            found.append(Taken(sysctl_d.dotted(key), kbytes, line.where, reserved // SHARE, reserved))
+    return found
+
+
+def _overrides(host: Host) -> dict[str, sysctl_d.Line]:
+    if _BROKEN in host.text(_SCRIPT):
+        return {}
+    return {line.key: line for line in sysctl_d.parse(host.text(OVERRIDES), OVERRIDES)}

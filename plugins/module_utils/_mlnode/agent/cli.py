@@ -112,7 +112,7 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
     from . import node_report
     from .node import apply_all
 
-    only = registry.ON_ARRIVAL if options.nics else ()
+    only = registry.WITH_LINKS if options.nics else ()
     if options.dry_run:
         from . import preview
 

@@ -48,6 +48,10 @@ MODULES: Mapping[str, str] = {
 #: which NFS mounts wait as well
 ON_ARRIVAL = ("storage", "nic", "rail", "qos", "irq", "nccl")
 
+#: What `mlnode apply --nics` applies: sysctls, too, as some are computed from the rate of links that come up
+#: after the boot service has run
+WITH_LINKS = ("sysctl", *ON_ARRIVAL)
+
 
 class _Kinds(Mapping[str, "Kind"]):
     """Name → kind, each of which is imported at its first use."""

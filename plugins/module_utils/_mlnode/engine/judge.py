@@ -9,7 +9,7 @@ from typing import Sequence
 from ..host import mountinfo
 from ..model import values
 from ..model.setting import Reading, Setting, Status
-from .kind import Context, Row
+from .kind import AGENT_UNIT, Context, Row
 
 #: An empty value, as people can see it
 EMPTY = '""'
@@ -109,6 +109,9 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None
 
 def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
     if reading.want is None:  # `auto` left to the agent
+        return True
+    # It brings exactly what is declared, whatever number that is in the next boot.
+    if reading.boot.source == AGENT_UNIT:
         return True
     if not setting.raise_only or setting.want is None:  # that of each device is in the reading
         return values.same(text, reading.want)

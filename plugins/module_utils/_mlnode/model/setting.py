@@ -61,6 +61,8 @@ class Setting:
     claim: the declaration as text, for people and to compare two declarations of one key.
     raise_only: the present value wins where it is greater. floor: the least number, of a rule that has one.
     formula: how an automatic number came about. clamped: its need, where a cap of the formula is less.
+    derived: its number is for one machine in one boot, so that no file of the system holds it: the agent sets
+    it in the boot that it is for.
     """
 
     kind: str
@@ -72,6 +74,7 @@ class Setting:
     formula: str = ""
     clamped: str = ""
     floor: str = ""
+    derived: bool = False
 
 
 class Write(NamedTuple):

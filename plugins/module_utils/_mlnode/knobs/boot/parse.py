@@ -27,7 +27,8 @@ LONGEST = 2047
 _BY_LOADER = "belongs to what finds and starts the kernel: a wrong one leaves the machine unbootable"
 _PAIRS = (
     "the order between hugepagesz= and hugepages= counts, and parameters are merged one by one: declare "
-    "default_hugepagesz here, and the pages as vm.nr_hugepages with sysctl_ml"
+    "default_hugepagesz here, and with sysctl_ml vm.nr_hugepages: {for_bytes: N}, which the agent counts in "
+    "the pages of each boot"
 )
 #: Key → why it cannot be declared
 _NEVER = {

@@ -10,6 +10,7 @@ from ...engine import boot_service
 from ...engine.kind import Context, Row, no_facts
 from ...host.host import Host, Mounts
 from ...linux import (
+    crash_kernel,
     modules_load,
     networkd,
     setters,
@@ -22,7 +23,7 @@ from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
-from . import cgroup1, guards, needed
+from . import cgroup1, guards, needed, pages
 from . import info as sysctl_info
 from . import parse as sysctl_parse
 from . import schema as own
@@ -45,6 +46,12 @@ _AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_availab
 
 #: Where the boot value comes from if nothing sets it: what the node had before us
 UNSET = "no file sets it"
+
+#: What to declare, for keys of which a crash kernel must not read a number of this machine
+_COMPUTED = {
+    "vm.min_free_kbytes": "auto, which no file has",
+    "vm.nr_hugepages": "{for_bytes: N}, which no file has",
+}
 
 
 parse = sysctl_parse.parse
@@ -100,7 +107,8 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     if not context.runtime:
         return _read_unseen(setting, config, context)
     path = _path_here(setting, context)
-    native = path.startswith("/proc/sys/") and path == setting.path
+    below = path.startswith("/proc/sys/") and path == setting.path
+    native = below and not setting.derived
     runtime = _runtime(setting, path, context)
     mistake = _misspelt(setting) if runtime.absent else ""
     if mistake:
@@ -113,13 +121,19 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     try:
         want = _wanted(setting, runtime.text)
         release = context.facts.kernel_release()
-        sysctl_values.require(setting.key, want, runtime.text if native else None, release)
+        sysctl_values.require(setting.key, want, runtime.text if below else None, release)
     except DeclarationError as error:
         return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
+    origin = context.origins.get(path, runtime.text)
+    native = below and _is_literal(setting, origin, config)
     if native:
-        boot = _boot(setting, want, context.origins.get(path, runtime.text), config, context)
+        boot = _boot(setting, want, origin, config, context)
+    elif below:
+        boot = _boot_by_agent(setting, want, origin, config, context)
     else:
         boot = context.boot_by_agent(setting, want)
+    boot, native, counted = pages.at_boot(setting, want, boot, native, context)
+    crash = _in_crash_kernel(setting, config, context) if native else ""
     offered, load, modules, lack = _modules(setting.key, want, context)
     boot, note = _after_networkd(path, want, boot, setting, context)
     bar = needed.barred(setting.key, want, context)
@@ -135,9 +149,10 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         of_cgroups = cgroup1.parts(setting, want, context.host)
     except HostError as error:
         return Reading(path, Value(unreadable=str(error)), boot, want, native=native)
+    slices = ""
     if of_cgroups:
         boot = cgroup1.boot(boot, setting, want, context)
-        note = f"cgroup v1: set for {len(of_cgroups)} slices and services, too"
+        slices = f"cgroup v1: set for {len(of_cgroups)} slices and services, too"
     return Reading(
         path=path,
         runtime=Value(text=cgroup1.summary(now, of_cgroups)),
@@ -149,7 +164,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         native=native and not lack,
         load=load,
         modules=modules,
-        note=note,
+        note="; ".join(filter(None, (counted, crash, note, slices))),
         parts=(file, *of_cgroups),
         # What was greater before is kept, and no cap decides.
         clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
@@ -159,7 +174,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
 def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
     """The boot layer alone, as in an image build: nothing of this kernel is looked at."""
     # What can only be judged on the hardware is left to the agent, which knows the guards.
-    native = not guards.needs_hardware(setting.key)
+    native = not guards.needs_hardware(setting.key) and _is_literal(setting, None, config)
     if native:
         boot = _boot(setting, setting.want, None, config, context)
     else:
@@ -357,6 +372,51 @@ def _shown(key: str, line: sysctl_d.Line | None, like: str | None) -> str | None
     return None if line is None or line.value is None else sysctl_values.shown(key, line.value, like)
 
 
+def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> str:
+    """Note on a line that is for this machine's memory, and which a crash kernel reads with its own."""
+    if not guards.needs_hardware(setting.key):
+        return ""
+    found = crash_kernel.taken(context.host, context.facts.hugepage_kbytes(), config)
+    return next((f"{one}: declare {_COMPUTED[one.key]}" for one in found if one.key == setting.key), "")
+
+
+def _is_literal(setting: Setting, origin: str | None, config: sysctl_d.BootConfig) -> bool:
+    """True if a file may hold the value: it is what was declared, and nothing that was found out on this
+    machine, which another boot, a crash kernel or another machine would read as well."""
+    if setting.derived or not setting.raise_only:
+        return not setting.derived
+    floor = setting.want or ""
+    base = _base(setting, origin, _foreign(config))
+    return base is None or values.reaches(floor, base) or values.same(_merged(floor, base), floor)
+
+
+def _foreign(config: sysctl_d.BootConfig) -> sysctl_d.BootConfig:
+    return config._replace(lines=tuple(line for line in config.lines if not _is_ours(line)))
+
+
+def _base(setting: Setting, origin: str | None, foreign: sysctl_d.BootConfig) -> str | None:
+    """Value that a boot brings without mlnode; None where that is not known."""
+    base = _shown(setting.key, foreign.winner(sysctl_d.slashed(setting.key)), setting.want)
+    return origin if base is None else base
+
+
+def _boot_by_agent(
+    setting: Setting, want: str | None, origin: str | None, config: sysctl_d.BootConfig, context: Context
+) -> Boot:
+    """The boot layer of a value that the agent makes for the boot. It comes after systemd-sysctl: it raises
+    what files set, or replaces it."""
+    floor = setting.want
+    if not setting.raise_only or floor is None:
+        return context.boot_by_agent(setting, want)
+    foreign = _foreign(config)
+    base = _base(setting, origin, foreign)
+    if base is None or not values.reaches(floor, base):
+        return context.boot_by_agent(setting, _merged(floor, base))
+    ruling = _ruling(setting.key, floor, foreign)
+    source = ruling.words if ruling and ruling.shown is not None else UNSET
+    return Boot(Value(text=" ".join(values.tokens(base))), source)
+
+
 def _boot_without_file(setting: Setting, want: str | None, origin: str | None, context: Context) -> Boot:
     if want is None or (setting.raise_only and origin is None):
         return context.boot_by_agent(setting, want)
@@ -391,40 +451,29 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     modules: list[str] = []
     for row in rows:
         reading = row.reading
-        if reading.runtime.unreadable is not None and row.setting.raise_only:
+        if reading.runtime.unreadable is not None and row.setting.raise_only and reading.native:
             lines += _kept(row.setting.key, name, present)
         if reading.invalid or reading.refusal or not reading.native or reading.want is None:
             continue
         modules += reading.modules
-        lines += _drop_in_lines(row, present, foreign, context)
+        lines += _drop_in_line(row, foreign, context)
     return [
         BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
         BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
     ]
 
 
-def _drop_in_lines(
-    row: Row, present: sysctl_d.BootConfig, foreign: sysctl_d.BootConfig, context: Context
-) -> list[str]:
+def _drop_in_line(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> list[str]:
     setting, value = row.setting, row.reading.want or ""
     if setting.raise_only:
-        path = sysctl_d.slashed(setting.key)
-        floor = setting.want or ""
-        own = present.winner(path)
-        if setting.formula and own is not None and _is_ours(own):
-            # A computed number stays as it once was: at boot no link is up, and the formula knows less.
-            floor = _merged(floor, _shown(setting.key, own, floor))
-        base = _shown(setting.key, foreign.winner(path), floor)
-        if base is None:
-            base = context.origins.get(row.reading.path, row.reading.runtime.text)
+        origin = context.origins.get(row.reading.path, row.reading.runtime.text)
+        base = _base(setting, origin, foreign)
         # What the node has without us is enough, or (image build) not known: mlnode's line could only lower
         # a default that grows with memory.
-        if base is None or values.reaches(floor, base):
+        if base is None or values.reaches(setting.want or "", base):
             return []
-        value = _merged(floor, base)
-    # Not the formula, whose words change with the links: the file is to stay the same.
-    comment = [f"# declared: {setting.claim}"] if setting.formula else []
-    return [*comment, f"{setting.key} = {value}"]
+        value = _merged(setting.want or "", base)
+    return [f"{setting.key} = {value}"]
 
 
 def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:

@@ -131,7 +131,9 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
     claim += _sized(key, size)
     raise_only = raise_only or key in RAISE_ONLY_AUTO
     computed, explanation, clamped = _resolve(key, text, size, facts)
-    return Setting("sysctl", key, path_of(key), computed, claim, raise_only, explanation, clamped)
+    return Setting(
+        "sysctl", key, path_of(key), computed, claim, raise_only, explanation, clamped, derived=True
+    )
 
 
 def _floor(key: str, text: str) -> str:
@@ -216,21 +218,30 @@ def _sized(key: str, size: Sizing) -> str:
     return f" ({', '.join(odd)})" if odd else ""
 
 
+_FOR_BYTES = "auto for {} bytes"
+
+
+def bytes_of(setting: Setting) -> int | None:
+    """What a pool has to hold; None where its pages were counted by hand."""
+    match = re.fullmatch(_FOR_BYTES.format("([0-9]+)"), setting.claim)
+    return int(match.group(1)) if match else None
+
+
 def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
     pages = node_pages(key)
     if key != "vm.nr_hugepages" and not pages:
         raise DeclarationError(f"{key}: for_bytes is for vm.nr_hugepages and vm.nr_hugepages@nodeN")
     if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
         raise DeclarationError(f"{key}: for_bytes {raw!r} is not a number of bytes")
-    claim = f"auto for {raw} bytes"
+    claim = _FOR_BYTES.format(raw)
     if facts is None:
-        return Setting("sysctl", key, path_of(key), None, claim)
+        return Setting("sysctl", key, path_of(key), None, claim, derived=True)
     page_kb = (pages[1] if pages else None) or facts.hugepage_kbytes()
     if not page_kb:  # a kernel without huge pages, which the reading will say
-        return Setting("sysctl", key, path_of(key), None, claim)
+        return Setting("sysctl", key, path_of(key), None, claim, derived=True)
     want = sizing.hugepages(raw, page_kb * sizing.KIB)
     formula = f"ceil(1.05 × {raw} bytes / {page_kb} kB pages)"
-    return Setting("sysctl", key, path_of(key), str(want), claim, formula=formula)
+    return Setting("sysctl", key, path_of(key), str(want), claim, formula=formula, derived=True)
 
 
 def _socket_buffer(facts: Facts, size: Sizing) -> Computed:

@@ -77,7 +77,7 @@ def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
         ({"parameters": {"BOOT-IMAGE": "x"}}, "boot.BOOT-IMAGE cannot be declared"),
         (
             {"parameters": {"hugepagesz": "1G"}},
-            "declare default_hugepagesz here, and the pages as vm.nr_hugepages",
+            "declare default_hugepagesz here, and with sysctl_ml vm.nr_hugepages: {for_bytes: N}",
         ),
         ({"parameters": {"hugepages": 16}}, "the order between hugepagesz= and hugepages= counts"),
         ({"parameters": {"absent": ""}}, "is how a missing parameter is shown"),

@@ -414,8 +414,6 @@ def test_exact_values_become_lines_and_modules_a_list(machine: Machine) -> None:
     )
     assert settings_in(found[DROP_IN]) == [
         "vm.swappiness = 1",
-        "# declared: auto",
-        "vm.dirty_bytes = 14999879680",
         f"{CONGESTION} = bbr",
         f"{QDISC} = fq",
         "net.ipv4.conf.eth0/100.rp_filter = 2",
@@ -452,7 +450,7 @@ def test_a_floor_has_a_line_where_a_file_or_the_kernel_sets_less(
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "foreign", "line"),
+    ("key", "value", "foreign", "want"),
     [
         (
             "net.ipv4.ip_local_reserved_ports",
@@ -460,15 +458,17 @@ def test_a_floor_has_a_line_where_a_file_or_the_kernel_sets_less(
             "8080,30000-32767",
             "8080,29400,29500,30000-32767",
         ),
-        ("net.ipv4.tcp_rmem", "4096 131072 auto", "4096 87380 268435456", "4096 131072 268435456"),
         ("net.ipv4.tcp_rmem", {"at_least": "8192 1 1"}, "4096 87380 268435456", "8192 87380 268435456"),
     ],
 )
-def test_our_line_holds_what_the_other_file_has_more_of(
-    machine: Machine, key: str, value: Any, foreign: str, line: str
+def test_what_another_file_has_more_of_is_kept_by_the_agent(
+    machine: Machine, key: str, value: Any, foreign: str, want: str
 ) -> None:
+    """A line would hold what was not declared, and hide what the other file says later."""
     machine.put("/etc/sysctl.d/50-vendor.conf", f"{key} = {foreign}\n")
-    assert settings_in(files(machine, {key: value})[DROP_IN])[-1] == f"{key} = {line}"
+    assert files(machine, {key: value})[DROP_IN] is None
+    boot = reading(machine, key, value, agent=True).boot
+    assert (boot.value.text, boot.source) == (want, AGENT_UNIT)
 
 
 @pytest.mark.parametrize(
@@ -498,24 +498,12 @@ def test_a_file_comes_before_what_the_node_had(machine: Machine) -> None:
 
 
 def test_a_floor_adds_to_a_list_that_was_there_before_us(machine: Machine) -> None:
-    path = "/proc/sys/net/ipv4/ip_local_reserved_ports"
+    key, path = "net.ipv4.ip_local_reserved_ports", "/proc/sys/net/ipv4/ip_local_reserved_ports"
     machine.put(path, "8080,9000,29500\n")  # 9000 came by hand, and is not ours to keep
-    found = files(
-        machine, {"net.ipv4.ip_local_reserved_ports": {"at_least": "29500-29501"}}, origins={path: "8080"}
-    )
-    assert settings_in(found[DROP_IN]) == ["net.ipv4.ip_local_reserved_ports = 8080,29500-29501"]
-
-
-def test_a_number_computed_with_the_link_up_survives_a_boot_without_it(machine: Machine) -> None:
-    spec = {"settings": {"net.core.rmem_max": "auto"}, "sizing": {"rtt_us": 20000}}
-    engine.apply(machine, engine.Request("default", sysctl, spec))
-    assert settings_in(machine.read(DROP_IN))[-1] == "net.core.rmem_max = 134217728"
-    machine.put("/sys/class/net/eth0/operstate", "down\n")
-    assert (
-        engine.evaluate(machine, engine.Request("default", sysctl, spec)).rows[0].setting.want == "16777216"
-    )
-    whole_node.apply_all(machine)
-    assert settings_in(machine.read(DROP_IN))[-1] == "net.core.rmem_max = 134217728"
+    settings, origins = {key: {"at_least": "29500-29501"}}, {path: "8080"}
+    assert files(machine, settings, origins=origins)[DROP_IN] is None
+    boot = reading(machine, key, settings[key], origins=origins, agent=True).boot
+    assert (boot.value.text, boot.source) == ("8080,29500-29501", AGENT_UNIT)
 
 
 def test_a_buffer_that_needs_more_than_the_cap_is_clamped_and_no_drift(machine: Machine) -> None:
@@ -534,20 +522,6 @@ def test_a_buffer_that_needs_more_than_the_cap_is_clamped_and_no_drift(machine: 
     machine.forget()
     (kept,) = engine.evaluate(machine, request).rows
     assert (kept.status, kept.reading.want) == (Status.OK, "268435456")
-
-
-def test_the_dirty_limits_are_no_floor_and_keep_their_line(machine: Machine) -> None:
-    machine.put("/etc/sysctl.d/50-vendor.conf", "vm.dirty_bytes = 99999490048\n")
-    assert settings_in(files(machine, {"vm.dirty_bytes": "auto"})[DROP_IN])[-1] == (
-        "vm.dirty_bytes = 14999879680"
-    )
-
-
-def test_a_floor_computed_by_auto_says_so(machine: Machine) -> None:
-    machine.put("/etc/sysctl.d/50-vendor.conf", "net.core.rmem_max = 4096\n")
-    comment, line = settings_in(files(machine, {"net.core.rmem_max": "auto"})[DROP_IN])
-    assert comment == "# declared: auto", "the formula names the links, and would change the file with them"
-    assert line == "net.core.rmem_max = 16777216"
 
 
 def test_only_what_can_work_is_kept(machine: Machine) -> None:

@@ -110,31 +110,3 @@ def test_a_pool_in_use_is_not_taken_away(machine: Machine) -> None:
     assert machine.now("/proc/sys/vm/nr_hugepages") == "64"
     engine.apply(machine, declared({"vm.nr_hugepages": 50}))
     assert machine.now("/proc/sys/vm/nr_hugepages") == "50"
-
-
-def test_a_computed_line_survives_a_boot_at_which_the_link_is_down(machine: Machine) -> None:
-    """Also where the kernel's default lies between what the formula says with and without the link."""
-    path = "/proc/sys/net/core/rmem_max"
-    machine.put(path, "33554432\n")
-    wanted = engine.Request(
-        "t", sysctl, {"settings": {"net.core.rmem_max": "auto"}, "sizing": {"rtt_us": 20000}}
-    )
-    engine.apply(machine, wanted)
-    before = machine.now(DROP_IN)
-    assert "net.core.rmem_max = 134217728" in before
-
-    machine.put("/sys/class/net/eth0/operstate", "down\n")
-    for _boot in range(2):
-        engine.apply(machine, wanted)
-
-    assert machine.now(DROP_IN) == before
-    assert machine.now(path) == "134217728"
-
-
-def test_a_value_raised_by_hand_does_not_become_the_declaration(machine: Machine) -> None:
-    wanted = engine.Request("t", sysctl, {"settings": {"net.core.rmem_max": "auto"}})
-    engine.apply(machine, wanted)
-    before = machine.now(DROP_IN)
-    machine.put("/proc/sys/net/core/rmem_max", "999999999\n")
-    assert not engine.apply(machine, wanted).changed
-    assert machine.now(DROP_IN) == before

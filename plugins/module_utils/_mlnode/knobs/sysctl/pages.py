@@ -1,0 +1,135 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page size in which the next boot counts a pool of huge pages.
+
+`vm.nr_hugepages` is a number of pages of the default size, and `default_hugepagesz=` on the command line of
+the next boot changes that size: 512 pages are 1 GiB today and 512 GiB tomorrow
+(admin-guide/mm/hugetlbpage.rst).
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ...engine import declared
+from ...engine.kind import Context, Facts
+from ...host.host import Host
+from ...model import values
+from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
+from ...model.schema import unless_allowed
+from ...model.setting import Boot, Setting, Value
+from .. import sizing
+from . import parse
+
+_PARAMETER = "default_hugepagesz"
+#: As memparse() of lib/cmdline.c reads it
+_SIZE = regex(r"(0[xX][0-9a-fA-F]{1,15}|[0-9]{1,18})([KMGTkmgt]?)\Z")
+_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+#: The size of a page that one entry of a page middle directory maps, which is the kernel's default
+_PMD = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
+#: The most of a machine's memory that a pool gets unasked, as the guard of a running one has it
+_SHARE = 2
+
+
+class _Size(NamedTuple):
+    """kbytes: 0 where it is not known. where: the line that says so, or why it is not known."""
+
+    kbytes: int
+    where: str
+
+
+def at_boot(
+    setting: Setting, want: str | None, boot: Boot, native: bool, context: Context
+) -> tuple[Boot, bool, str]:
+    """The boot layer of a pool in the pages of the next boot, whether a file may hold its number, and a note;
+    all else as it is given."""
+    share = parse.node_pages(setting.key)
+    in_default = share is None or share[1] is None
+    if not in_default or (share is None and setting.key != "vm.nr_hugepages") or want is None:
+        return boot, native, ""
+    now = context.facts.hugepage_kbytes()
+    size = context.host.once("next huge page size", lambda: _next(context.host, now), of_files=True)
+    if size.kbytes == now or not now or boot.value.text is None:
+        return boot, native, ""
+    need = parse.bytes_of(setting)
+    if need is not None:
+        return _of_bytes(setting, need, size, context)
+    if not size.kbytes:
+        return boot, native, f"it is not known in which pages the next boot counts: {size.where}"
+    return _of_number(setting, want, size, boot, native, context)
+
+
+def _of_bytes(setting: Setting, need: int, size: _Size, context: Context) -> tuple[Boot, bool, str]:
+    if not size.kbytes:
+        why = f"the agent counts the pages in the next boot; their size is not known: {size.where}"
+        return context.boot_by_agent(setting, setting.claim), False, why
+    count = sizing.hugepages(need, size.kbytes * sizing.KIB)
+    note = f"the next boot has pages of {size.kbytes} kB ({size.where}), of which the agent sets {count}"
+    return context.boot_by_agent(setting, str(count)), False, note
+
+
+def _of_number(
+    setting: Setting, want: str, size: _Size, boot: Boot, native: bool, context: Context
+) -> tuple[Boot, bool, str]:
+    """A number that was declared as it stands: a file brings it before anything could judge it."""
+    kbytes = (values.number(want) or 0) * size.kbytes
+    counted = f"the next boot has pages of {size.kbytes} kB ({size.where}): {want} of them are {kbytes} kB"
+    most = context.facts.memory_kbytes() // _SHARE
+    advice = f"declare {setting.key}: {{for_bytes: N}}, which counts in the pages of each boot"
+    if not native or kbytes <= most:
+        return boot, native, f"{counted}; {advice}"
+    reason = f"{counted}, over half of the memory, so that no file has the number; {advice}"
+    refused = unless_allowed("hugepages", reason, context.allow)
+    return (Boot(Value(absent=refused)), False, "") if refused else (boot, native, counted)
+
+
+def _next(host: Host, now: int) -> _Size:
+    """The default size of the next boot. Never raises."""
+    from ..boot import loaders  # only here, as most declarations have no pool
+
+    try:
+        loader = loaders.find(host)
+        if loader.unreadable:
+            return _Size(0, loader.unreadable)
+        sizes = [] if loader.lacks else _declared(host)
+        sizes = sizes or [_of_words(host, *entry.of(_PARAMETER)[:2], now) for entry in loader.entries]
+    except HostError as error:
+        return _Size(0, str(error))
+    if len({size.kbytes for size in sizes}) > 1:
+        return _Size(0, f"the entries of the boot loader differ in {_PARAMETER}=")
+    return sizes[0] if sizes else _Size(now, "kernel command line")
+
+
+def _declared(host: Host) -> list[_Size]:
+    """What a declaration of the node gives to the loader, also in this run, and once it is in the menu."""
+    from ..boot import parse as boot_parse
+
+    return [
+        _size((setting.want or "").split(), f"{declaration.path}: {setting.key}")
+        for declaration, setting in declared.settings(host, boot_parse.KIND, boot_parse.parse)
+        if setting.key == f"{boot_parse.KIND}.{_PARAMETER}" and _PARAMETER in (setting.want or "")
+    ]
+
+
+def _of_words(host: Host, words: Sequence[str], where: str, now: int) -> _Size:
+    if words:
+        return _size(words, where)
+    if not Facts(host).command_line(_PARAMETER):
+        return _Size(now, where)
+    default = values.number(host.value(_PMD).text)
+    return _Size(default // sizing.KIB if default else 0, f"{where} has no {_PARAMETER}=")
+
+
+def _size(words: Sequence[str], where: str) -> _Size:
+    """The first one counts (mm/hugetlb.c: default_hugepagesz_setup)."""
+    kbytes = _kilobytes(words[0].partition("=")[2])
+    return _Size(kbytes, where if kbytes else f"{where} has {words[0]}")
+
+
+def _kilobytes(text: str) -> int:
+    """0 for what is no size of a page."""
+    match = _SIZE.match(text)
+    number = int(match.group(1), 0 if text[:2] in ("0x", "0X") else 10) if match else 0
+    kbytes = (number << _SHIFTS[match.group(2).upper()]) // sizing.KIB if match else 0
+    return kbytes if kbytes and kbytes & (kbytes - 1) == 0 else 0

@@ -14,8 +14,10 @@ from ..engine import boot_service, lasting
 from ..engine.boot_service import Fault
 from ..engine.kind import AGENT_FILE, AGENT_ROW, Info, Row
 from ..engine.units import LINKS, NIC_PATH_FILE, TEXTS, UDEV_FILE
+from ..host import places
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
+from ..linux import initramfs, sysctl_d
 from ..model.errors import HostError
 from ..model.setting import Boot, Reading, Setting, Severity, Status, Value
 from .registry import ON_ARRIVAL
@@ -25,7 +27,11 @@ KIND = "agent"
 #: The row about what notices NICs
 NICS_ROW = "agent.nics"
 
+#: The row about values that left the declaration, and may be in an initramfs
+COPIES_ROW = "agent.initramfs"
+
 _RUNS = "runs"
+_CURRENT = "current"
 
 #: High: all that no drop-in carries is lost with the next boot. Medium: only a NIC that arrives or renews its
 #: queues is not what is declared, until the next boot or run.
@@ -40,6 +46,12 @@ _NICS = Info(
     "docs/guide/operations.md, Files on the node",
 )
 
+_COPIES = Info(
+    Severity.MEDIUM,
+    "an initramfs with a copy of sysctl.d sets at boot what is not declared any more",
+    "dracut(8), update-initramfs(8)",
+)
+
 
 def rows(host: Host, kinds: Collection[str]) -> list[Row]:
     """kinds: what is declared on the node; the arrival of a NIC matters only to some of them."""
@@ -48,10 +60,28 @@ def rows(host: Host, kinds: Collection[str]) -> list[Row]:
             return []
     except HostError as error:
         return [_unknown(AGENT_ROW, AGENT_FILE, _BOOT, error)]
-    agent_rows = [_row(host, AGENT_ROW, AGENT_FILE, _BOOT)]
+    agent_rows = [_row(host, AGENT_ROW, AGENT_FILE, _BOOT), *_copies(host)]
     if any(kind in ON_ARRIVAL for kind in kinds):
         agent_rows.append(_row(host, NICS_ROW, NIC_PATH_FILE, _NICS))
     return agent_rows
+
+
+def _copies(host: Host) -> list[Row]:
+    """The row about values that left the declaration and that an initramfs may bring back; none if none may.
+    Whether it was made while they stood in the files is not known."""
+    path = places.pattern(places.LEFT_SYSCTLS)
+    try:
+        files = {file: host.changed(file) for file in host.matching(path)}
+        keys = [line.text for file in files for line in sysctl_d.parse(host.text(file), file)]
+        images = [image for made in files.values() for image in initramfs.images(host, made)]
+        problem = initramfs.words(host, [*dict.fromkeys(images)], keys) if keys else ""
+    except HostError as error:
+        boot = Boot(Value(unreadable=str(error)))
+        return [_made(COPIES_ROW, path, _COPIES, boot, Status.UNKNOWN, str(error), _CURRENT)]
+    if not problem:
+        return []
+    boot = Boot(Value(unreadable=problem), path)
+    return [_made(COPIES_ROW, path, _COPIES, boot, Status.UNKNOWN, f"boot: {problem}", _CURRENT)]
 
 
 def idle(host: Host) -> list[Row]:
@@ -104,6 +134,6 @@ def _unknown(key: str, path: str, info: Info, error: HostError) -> Row:
     return _made(key, path, info, boot, Status.UNKNOWN, str(error))
 
 
-def _made(key: str, path: str, info: Info, boot: Boot, status: Status, reason: str) -> Row:
-    setting = Setting(KIND, key, path, _RUNS, _RUNS)
-    return Row(setting, Reading(path, Value(), boot, _RUNS), status, reason, info)
+def _made(key: str, path: str, info: Info, boot: Boot, status: Status, reason: str, want: str = _RUNS) -> Row:
+    setting = Setting(KIND, key, path, want, want)
+    return Row(setting, Reading(path, Value(), boot, want), status, reason, info)

@@ -9,6 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host
+from ..linux import initramfs, sysctl_d
 from ..model.errors import HostError, TransactionError
 from ..model.record import NamedTuple
 from . import confirm, edited_file, handlers, lock
@@ -35,6 +36,10 @@ BASELINES = (
 )
 #: Removed where they are empty then, the inner ones first
 FOLDERS = (places.PULL_FOLDER, *NOTES, *places.FOLDERS)
+
+
+#: Files of which an initramfs may have a copy, and what left them before
+_COPIED = ("/etc/sysctl.d/zz-mlnode-NAME.conf", places.LEFT_SYSCTLS)
 
 
 class Change(NamedTuple):
@@ -66,7 +71,17 @@ class Change(NamedTuple):
 def pending(host: Host) -> list[Change]:
     """Changes that a revert would make, in their order. Raises MlnodeError."""
     changes = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
-    return [change for change in changes if change is not None]
+    return [*(change for change in changes if change is not None), *_copies(host)]
+
+
+def _copies(host: Host) -> list[Change]:
+    """What an initramfs may bring back at the next boot, as a note without a change. To be asked while our
+    files are there. Raises HostError."""
+    ours = [path for own in _COPIED for path in host.matching(places.pattern(own))]
+    keys = [line.text for path in ours for line in sysctl_d.parse(host.text(path), path)]
+    images = initramfs.images(host) if keys else []
+    note = initramfs.words(host, images, [*dict.fromkeys(keys)])
+    return [Change(initramfs.NAME, None, None, is_file=True, note=note)] if note else []
 
 
 def _stays(entry: Entry) -> bool:
@@ -150,6 +165,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
                 continue  # _put_back() meets it again, and names it
             if change is not None:
                 changes.append(change)
+        changes += _copies(host)
         removed = any(entry["id"] == f"file:{NIC_PATH_FILE}" for entry in origin.entries())
         if removed:  # a NIC whose queues go back raises the flag, and would start what is being removed
             handlers.stop_waiting(host)

@@ -99,6 +99,9 @@ LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 #: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
+#: What left sysctl.d while an initramfs may have a copy of it
+LEFT_SYSCTLS = "/etc/mlnode/initramfs.d/NAME"
+
 
 def pattern(path: str) -> str:
     """Of the files of all declarations, for Host.matching()."""
@@ -148,6 +151,7 @@ OWN = (
     Own("/etc/mlnode/irqbalance.d/NAME", "irqbalance", ("irq",)),
     Own("/etc/mlnode/irqbalance-policy", "irqbalance", ("irq",)),
     Own(MANAGEMENT, "", ("nic", "rail", "qos")),
+    Own(LEFT_SYSCTLS),
     Own("/etc/mlnode/declared.d/NAME.json"),
     Own(AGENT_COMMAND),
 )

@@ -23,7 +23,7 @@ from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
-from . import cgroup1, guards, needed, pages
+from . import cgroup1, copies, guards, needed, pages
 from . import info as sysctl_info
 from . import parse as sysctl_parse
 from . import schema as own
@@ -460,6 +460,9 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     return [
         BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
         BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
+        *copies.boot_files(
+            name, f"{DROP_IN}{name}.conf", {row.setting.key for row in rows}, present, context
+        ),
     ]
 
 

@@ -1,0 +1,114 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Copies of sysctl.d in an initramfs: its systemd-sysctl sets at the next boot what was in the files when it
+was made. The root file system's own sets again what its files name, so that only keys which they do not name
+any more come back with an old value.
+
+dracut copies the folder with its module systemd-sysctl, most versions only if hostonly is yes, and
+initramfs-tools with hooks of others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from ..host.host import Host
+from ..model.record import NamedTuple, regex
+from . import drop_ins
+
+#: Name of what is reported of them
+NAME = "initramfs"
+
+#: Where distributions and kernel-install put them: Fedora and RHEL, Debian and Ubuntu, SUSE, type 1 entries
+_IMAGES = (
+    "/boot/initramfs-*.img",
+    "/boot/initrd.img-*",
+    "/boot/initrd-*",
+    "/boot/*/*/initrd",
+    "/boot/efi/*/*/initrd",
+    "/efi/*/*/initrd",
+)
+#: Those of another purpose, and what tools leave beside them
+_OTHERS = regex(r"kdump|rescue|fallback|\.(?:bak|old|dpkg-\w+|new|tmp)$")
+
+_DRACUT_CONF = "/etc/dracut.conf"
+_DRACUT_FOLDERS = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
+_DRACUT_MODULE = "/usr/lib/dracut/modules.d/*systemd-sysctl/module-setup.sh"
+_HOOKS = ("/etc/initramfs-tools/hooks", "/usr/share/initramfs-tools/hooks")
+#: The folder, and the variable of dracut that has its name
+_FOLDER = regex(r"/etc/sysctl\.d\b|\$\{?sysctlconfdir\b")
+_ASSIGNMENT = regex(r"""\s*(hostonly|omit_dracutmodules)(\+?)=["']?([^"'#\n]*)""")
+
+
+class Maker(NamedTuple):
+    """The tool that copies the folder. remedy: the command that makes the images again."""
+
+    name: str
+    remedy: str
+
+
+_DRACUT = Maker("dracut", "dracut -f --regenerate-all")
+_INITRAMFS_TOOLS = Maker("initramfs-tools", "update-initramfs -u -k all")
+
+
+def maker(host: Host) -> Maker | None:
+    """The tool of this system, if it copies sysctl.d, or may. Raises HostError."""
+    return host.once("maker of the initramfs", lambda: _maker(host), of_files=True)
+
+
+def images(host: Host, before: float | None = None) -> list[str]:
+    """Images that may have a copy made before that time, or at any. Raises HostError."""
+    if maker(host) is None:
+        return []
+    paths = [path for pattern in _IMAGES for path in host.matching(pattern) if not _OTHERS.search(path)]
+    times = {path: host.changed(path) for path in dict.fromkeys(paths)}
+    return [path for path, time in times.items() if time is not None and (before is None or time < before)]
+
+
+def words(host: Host, paths: Sequence[str], keys: Sequence[str]) -> str:
+    """What the images may bring back, and what to do. Raises HostError."""
+    tool = maker(host)
+    if tool is None or not paths:
+        return ""
+    return (
+        f"{', '.join(paths)} may have a copy of /etc/sysctl.d from before {', '.join(keys)} left it, as "
+        f"{tool.name} makes one, and the next boot sets that: run {tool.remedy}"
+    )
+
+
+def _maker(host: Host) -> Maker | None:
+    scripts = host.matching(_DRACUT_MODULE)
+    if any(_copies(host, path, _options(host)) for path in scripts):
+        return _DRACUT
+    hooks = drop_ins.paths(host, _HOOKS, ("",))
+    return _INITRAMFS_TOOLS if any(_FOLDER.search(_code(host, path)) for path in hooks) else None
+
+
+def _copies(host: Host, path: str, options: dict[str, str]) -> bool:
+    """True if a module of dracut copies the folder of this host, or may: what hostonly is without a line is
+    the version's own."""
+    name = path.split("/")[-2].lstrip("0123456789")
+    if name in options.get("omit_dracutmodules", "").split():
+        return False
+    code = _code(host, path)
+    before = _FOLDER.split(code, 1)[0] if _FOLDER.search(code) else None
+    if before is None:
+        return False
+    return "hostonly" not in before or options.get("hostonly", "yes").strip() == "yes"
+
+
+def _options(host: Host) -> dict[str, str]:
+    """The options of dracut.conf(5) that decide it; the file itself is read before the folders."""
+    options: dict[str, str] = {}
+    for path in [_DRACUT_CONF, *drop_ins.paths(host, _DRACUT_FOLDERS)]:
+        for line in drop_ins.text(host, path).splitlines():
+            match = _ASSIGNMENT.match(line)
+            if match:
+                key, adds, value = match.groups()
+                options[key] = f"{options.get(key, '')} {value}" if adds else value
+    return options
+
+
+def _code(host: Host, path: str) -> str:
+    return re.sub(r"^\s*#.*$", "", host.text(path), flags=re.MULTILINE)

@@ -17,14 +17,20 @@ from typing import Any
 
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Value
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Setting, Value
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 #: What stands between the two is for a reader of the repository.
 TABLE = re.compile(r"<!-- table of (\w+) -->\n.*?<!-- end of table -->\n", re.DOTALL)
-HEAD = "| setting | default | severity | reason | source |\n|---|---|---|---|---|\n"
+HEAD = "| setting | default | at boot by | severity | reason | source |\n|---|---|---|---|---|---|\n"
+
+#: Areas whose values stand in files of the system or on the command line; the agent sets those of all others
+CARRIERS = {
+    **dict.fromkeys(("services", "modules", "limits", "nccl", "metrics", "pull"), "file"),
+    "boot": "command line",
+}
 
 #: The path and the anchor of a link or an image that is not a URL
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^()#\s]*)(#[^()\s]*)?(?=\))")
@@ -45,13 +51,21 @@ def declaration(name: str) -> dict[str, Any]:
     return {area: found[area] for area in KINDS if area in found}
 
 
+def carrier(setting: Setting) -> str:
+    """The file, agent or command line that sets a value at boot."""
+    if setting.kind == "sysctl":
+        return "agent" if setting.derived or not setting.path.startswith("/proc/sys/") else "file"
+    return CARRIERS.get(setting.kind, "agent")
+
+
 def table(name: str) -> str:
     """One row for each setting, in the order in which they are applied."""
     settings = [item for area, spec in declaration(name).items() for item in KINDS[area].parse(spec, None)]
     rows = []
     for setting in settings:
         info = KINDS[setting.kind].info(setting.key, Value())
-        cells = (f"`{setting.key}`", f"`{setting.claim}`", str(info.severity), info.reason, info.source)
+        first = (f"`{setting.key}`", f"`{setting.claim}`", carrier(setting))
+        cells = (*first, str(info.severity), info.reason, info.source)
         rows.append(f"| {' | '.join(cells)} |\n")
     return HEAD + "".join(rows)
 

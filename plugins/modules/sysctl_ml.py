@@ -27,9 +27,9 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration.group
 notes:
   - Values are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), modules they need in
-    C(/etc/modules-load.d/mlnode-NAME.conf). V(at_least), and V(auto) where it only raises, have a line only where
-    the node has less without it. Shares of huge pages per NUMA node, and what lives in debugfs, are brought back
-    at boot by the agent; see M(mlnode.tuning.agent).
+    C(/etc/modules-load.d/mlnode-NAME.conf). V(at_least) has a line only where the node has less without it.
+    Computed values (V(auto), V(for_bytes)), lists that V(at_least) adds to, shares of huge pages per NUMA node, and
+    what lives in debugfs, are set in each boot by the agent; see M(mlnode.tuning.agent).
 seealso:
   - module: mlnode.tuning.thp
   - module: mlnode.tuning.agent

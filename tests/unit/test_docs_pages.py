@@ -9,9 +9,13 @@ import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
 from mlnode.agent.registry import KINDS
+from mlnode.engine import engine
+from mlnode.engine.kind import no_boot_files
+from mlnode.knobs.nics import targets
 
 FORGE = "https://forge.example/tuning"
 VALUES = (ROOT / "docs/values.md").read_text(encoding="utf-8")
@@ -20,11 +24,39 @@ VALUES = (ROOT / "docs/values.md").read_text(encoding="utf-8")
 def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     page = docs_pages.of_site("values.md", VALUES, FORGE)
 
-    shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){4}$", part, re.MULTILINE) for part in page.split("\n## ")]
+    shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){5}$", part, re.MULTILINE) for part in page.split("\n## ")]
     for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
         assert [item.key for kind, spec in specs for item in KINDS[kind].parse(spec, None)] in shown, name
     assert "the site that" not in page
+
+
+def test_values_says_of_each_area_who_sets_it_at_boot() -> None:
+    section = VALUES.partition("## Who sets a value at boot")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([a-z ]+) \|", section, re.MULTILINE)
+
+    expected = [(area, docs_pages.CARRIERS.get(area, "agent")) for area in KINDS if area != "sysctl"]
+    assert [row for row in rows if row[0] != "sysctl"] == expected
+    assert [by for area, by in rows if area == "sysctl"] == ["file", "agent"]
+    for area, kind in KINDS.items():
+        if kind.boot_files in (no_boot_files, targets.management_file):
+            assert docs_pages.CARRIERS.get(area, "agent") == "agent"
+
+
+@pytest.mark.parametrize("name", ["training", "inference", "fabric"])
+def test_the_table_has_who_a_run_leaves_a_sysctl_to(name: str, tmp_path: pathlib.Path) -> None:
+    spec = docs_pages.declaration(name)["sysctl"]
+    settings = KINDS["sysctl"].parse(spec, None)
+    # Each of them is less than declared, so that at_least has a line, too.
+    kernel = {setting.path: "" if "ports" in setting.key else "0" for setting in settings}
+    kernel.update({path: "0 0 0" for path in kernel if path.endswith(("mem", "port_range"))})
+    kernel.update({path: "0 0" for path in kernel if path.endswith("port_range")})
+    machine = Machine.debian(str(tmp_path), kernel)
+    engine.apply(machine, engine.Request("t", KINDS["sysctl"], {**spec, "allow": ["min_free"]}))
+    lines = {line.partition(" = ")[0] for line in machine.now("/etc/sysctl.d/zz-mlnode-t.conf").splitlines()}
+
+    by_file = {setting.key for setting in settings if docs_pages.carrier(setting) == "file"}
+    assert {setting.key for setting in settings} & lines == by_file
 
 
 @pytest.mark.parametrize(

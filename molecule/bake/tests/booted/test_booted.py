@@ -28,7 +28,8 @@ def test_automatic_values_are_those_of_this_machine(host, check, kernel):
     dirty = check.settings["vm.dirty_bytes"]
     assert dirty["declared"] == "auto"
     assert int(kernel["vm.dirty_bytes"][0]) > 0
-    assert host.file("/etc/sysctl.d/zz-mlnode-node.conf").contains("^vm.dirty_bytes = ")
+    assert dirty["boot_source"] == "mlnode-apply.service"
+    assert not host.file("/etc/sysctl.d/zz-mlnode-node.conf").contains("^vm.dirty_bytes = ")
 
 
 def test_what_it_was_before_is_kept_now(baseline, host):

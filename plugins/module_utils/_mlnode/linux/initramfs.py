@@ -67,7 +67,7 @@ def images(host: Host, before: float | None = None) -> list[str]:
 
 
 def words(host: Host, paths: Sequence[str], keys: Sequence[str]) -> str:
-    """What the images may bring back, and what to do. Raises HostError."""
+    """The warning about these images, with the remedy; empty without any. Raises HostError."""
     tool = maker(host)
     if tool is None or not paths:
         return ""

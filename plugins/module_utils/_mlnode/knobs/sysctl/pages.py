@@ -50,7 +50,7 @@ def at_boot(
         return boot, native, ""
     now = context.facts.hugepage_kbytes()
     size = context.host.once("next huge page size", lambda: _next(context.host, now), of_files=True)
-    if size.kbytes == now or not now or boot.value.text is None:
+    if size.kbytes == now or not now:
         return boot, native, ""
     need = parse.bytes_of(setting)
     if need is not None:
@@ -102,7 +102,7 @@ def _next(host: Host, now: int) -> _Size:
 
 
 def _declared(host: Host) -> list[_Size]:
-    """What a declaration of the node gives to the loader, also in this run, and once it is in the menu."""
+    """Words that a declaration of the node gives to the loader, also those of this run."""
     from ..boot import parse as boot_parse
 
     return [
@@ -128,7 +128,7 @@ def _size(words: Sequence[str], where: str) -> _Size:
 
 
 def _kilobytes(text: str) -> int:
-    """0 for what is no size of a page."""
+    """The size in kB; 0 if the text is not the size of a page."""
     match = _SIZE.match(text)
     number = int(match.group(1), 0 if text[:2] in ("0x", "0X") else 10) if match else 0
     kbytes = (number << _SHIFTS[match.group(2).upper()]) // sizing.KIB if match else 0

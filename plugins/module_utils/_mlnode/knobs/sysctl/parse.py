@@ -222,7 +222,7 @@ _FOR_BYTES = "auto for {} bytes"
 
 
 def bytes_of(setting: Setting) -> int | None:
-    """What a pool has to hold; None where its pages were counted by hand."""
+    """Bytes that a pool has to hold; None if it is declared as a number of pages."""
     match = re.fullmatch(_FOR_BYTES.format("([0-9]+)"), setting.claim)
     return int(match.group(1)) if match else None
 

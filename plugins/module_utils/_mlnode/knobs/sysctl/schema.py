@@ -36,7 +36,8 @@ OPTIONS: Table = {
         V({at_least: N}) raises a value that is lower and leaves one that is higher. In a list of ports it
         adds what is missing.
 
-        V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over.
+        V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over, in each boot of
+        the default size that it has.
 
         V(null) leaves a setting untouched.
 

@@ -13,6 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import KERNEL, Machine
 from mlnode.agent import node, registry
 from mlnode.engine import engine, revert
 from mlnode.engine.kind import AGENT_UNIT, Row
+from mlnode.engine.steps import FileWrite
 from mlnode.knobs.boot import kind as boot
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.model.setting import Layer, Status
@@ -246,7 +247,11 @@ def test_a_number_of_pages_that_the_next_boot_takes_for_half_of_the_memory_is_in
     tuned: Machine, words: str, number: int, allow: list[str], in_file: bool
 ) -> None:
     with_menu(tuned, words)
-    row = applied(tuned, {"vm.nr_hugepages": number, "vm.swappiness": 1}, allow=allow)["vm.nr_hugepages"]
+    settings = {"vm.nr_hugepages": number, "vm.swappiness": 1}
+    plan = engine.evaluate(tuned, request(settings, allow=allow))
+    written = {step.path: step.content for step in plan.steps if isinstance(step, FileWrite)}
+    assert (f"vm.nr_hugepages = {number}".encode() in (written[DROP_IN] or b"")) is in_file
+    row = applied(tuned, settings, allow=allow)["vm.nr_hugepages"]
     assert (f"vm.nr_hugepages = {number}" in tuned.now(DROP_IN)) is in_file
     assert row.status is (Status.OK if in_file else Status.DRIFTED)
     if words != "quiet":

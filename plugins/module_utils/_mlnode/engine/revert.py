@@ -75,8 +75,8 @@ def pending(host: Host) -> list[Change]:
 
 
 def _copies(host: Host) -> list[Change]:
-    """What an initramfs may bring back at the next boot, as a note without a change. To be asked while our
-    files are there. Raises HostError."""
+    """Note without a change on values that an initramfs may bring back at the next boot. To be asked while
+    our files are there. Raises HostError."""
     ours = [path for own in _COPIED for path in host.matching(places.pattern(own))]
     keys = [line.text for path in ours for line in sysctl_d.parse(host.text(path), path)]
     images = initramfs.images(host) if keys else []

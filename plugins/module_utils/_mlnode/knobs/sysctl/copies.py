@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What left a drop-in while an initramfs may have a copy of it: kept on the node until that is made again, as
-no setting of the declaration speaks of it any more."""
+"""Lines that left a drop-in while an initramfs may have a copy of it. They are kept on the node until it is
+made again, as no setting of the declaration speaks of them any more."""
 
 from __future__ import annotations
 

@@ -89,6 +89,24 @@ _SIBLINGS = {
     "/proc/sys/vm/dirty_background_ratio": "/proc/sys/vm/dirty_background_bytes",
 }
 
+#: Names of one variable (net/netfilter/nf_conntrack_standalone.c, net/ipv4/devinet.c, fs/notify)
+_ONE_VARIABLE = (
+    ("/proc/sys/net/netfilter/nf_conntrack_max", "/proc/sys/net/nf_conntrack_max"),
+    ("/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/conf/all/forwarding"),
+    ("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances"),
+)
+_FORWARDS = _ONE_VARIABLE[1]
+
+#: Keys that come with a module, and their first value
+_BROUGHT = {
+    "nf_conntrack": {
+        "/proc/sys/net/netfilter/nf_conntrack_max": "262144",
+        "/proc/sys/net/nf_conntrack_max": "262144",
+    },
+    "br_netfilter": {"/proc/sys/net/bridge/bridge-nf-call-iptables": "1"},
+    "sunrpc": {"/proc/sys/sunrpc/tcp_slot_table_entries": "2"},
+}
+
 
 _STORES = (origin.PATH, origin.COPY)
 _STORE = os.path.basename(origin.PATH)
@@ -233,6 +251,12 @@ class Machine(Host):
         self._store(path, self._accepted(path, value, old.rstrip("\n")))
         if path in _SIBLINGS:
             self._store(_SIBLINGS[path], "0")
+        if path in _FORWARDS:
+            for other in self.matching("/proc/sys/net/ipv4/conf/*/forwarding"):
+                self._store(other, self.now(path))
+        for other in (one for group in _ONE_VARIABLE if path in group for one in group):
+            if self.exists(other):
+                self._store(other, self.now(path))
         if path == f"{THP}/enabled" and value != "never":
             reserve = int(self.now("/proc/sys/vm/min_free_kbytes"))
             self._store("/proc/sys/vm/min_free_kbytes", str(max(reserve, RECOMMENDED_MIN_FREE)))
@@ -292,7 +316,9 @@ class Machine(Host):
     def _load(self, name: str) -> Finished:
         if name not in self.read(f"/lib/modules/{RELEASE}/modules.dep"):
             return Finished(1, "", f"modprobe: FATAL: Module {name} not found in directory\n")
-        os.makedirs(f"{self.root}/sys/module/{name}")
+        os.makedirs(f"{self.root}/sys/module/{name}", exist_ok=True)
+        for path, text in _BROUGHT.get(name, {}).items():
+            self.put(path, f"{text}\n")
         if name.startswith("tcp_"):
             path = "/proc/sys/net/ipv4/tcp_available_congestion_control"
             self._store(path, f"{self.now(path)} {name[4:]}")

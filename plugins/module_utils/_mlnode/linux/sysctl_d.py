@@ -10,11 +10,11 @@ assignment of a key wins; a glob yields to any explicit assignment or `-key` exc
 from __future__ import annotations
 
 import fnmatch
-from typing import Iterable
+from typing import Callable, Iterable, Optional, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple
-from . import drop_ins
+from . import drop_ins, sysctl_aliases
 
 FOLDERS = tuple(f"{top}/sysctl.d" for top in drop_ins.TOPS)
 
@@ -42,6 +42,10 @@ class Line(NamedTuple):
     @property
     def is_glob(self) -> bool:
         return any(sign in self.key for sign in "*?[")
+
+    def names(self, key: str) -> bool:
+        """True if it speaks of a key (path form)."""
+        return self.key == key or (self.is_glob and _glob_matches(self.key, key))
 
 
 def slashed(key: str) -> str:
@@ -78,6 +82,20 @@ def parse(text: str, file: str) -> list[Line]:
     return lines
 
 
+#: Key (in the usual spelling) and text of a line → value that its file shows then; None where it is refused
+Taken = Callable[[str, str], Optional[str]]
+
+
+class Effect(NamedTuple):
+    """Value of a file after all lines, and the line that decides it: for this name, or for another whose
+    write moves the file. value: None where that line sets nothing, as it excludes the key or is refused;
+    sysctl_aliases.UNKNOWN where it is not known."""
+
+    line: Line
+    value: str | None
+    name: str
+
+
 class BootConfig(NamedTuple):
     """Every statement of every file, in the order in which they count."""
 
@@ -97,11 +115,37 @@ class BootConfig(NamedTuple):
                 matching.append(line)
         return matching[-1] if matching else None
 
+    def effect(self, key: str, taken: Taken) -> Effect | None:
+        """The value of a file (path form) once systemd-sysctl is done, whatever the names in the lines; None
+        where no line moves it."""
+        return effect(_last_of_each(self.lines), key, taken)
+
     def statements(self, key: str) -> list[Line]:
-        """Every line that speaks of a key, for an explanation; the winner is among them."""
-        return [
-            line for line in self.lines if line.key == key or (line.is_glob and _glob_matches(line.key, key))
-        ]
+        """Every line that speaks of a key, by whatever name, for an explanation; the winner is among them."""
+        names = [source.name for source in sysctl_aliases.sources(key)]
+        return [line for line in self.lines if any(line.names(name) for name in names)]
+
+
+def effect(lines: Sequence[Line], key: str, taken: Taken) -> Effect | None:
+    """Value of a file after these lines were written, one after the other; None where none moves it."""
+    explicit = {line.key for line in lines if not line.is_glob}
+    sources = sorted(sysctl_aliases.sources(key))  # as glob(3) has them
+    shown: dict[str, str] = {}
+    found: Effect | None = None
+    idle: Effect | None = None
+    for line in lines:
+        for name, shows, _one in sources:
+            if not line.names(name) or (line.is_glob and (line.value is None or name in explicit)):
+                continue
+            value = None if line.value is None else taken(dotted(name), line.value)
+            if value is None:
+                idle = Effect(line, None, name) if name == key else idle
+                continue
+            variable = sysctl_aliases.variable(name)
+            moved = shows(value, shown.get(variable, ""))
+            shown[variable] = value
+            found = found if moved is None else Effect(line, moved, name)
+    return found or idle
 
 
 def _last_of_each(lines: Iterable[Line]) -> list[Line]:

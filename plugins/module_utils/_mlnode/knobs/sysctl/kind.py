@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Mapping, Sequence
 
-from ...engine import boot_service
+from ...engine import boot_service, declared
 from ...engine.kind import Context, Row, no_facts
 from ...host.host import Host, Mounts
 from ...linux import (
@@ -14,6 +14,7 @@ from ...linux import (
     modules_load,
     networkd,
     setters,
+    sysctl_aliases,
     sysctl_d,
     sysctl_keys,
     sysctl_values,
@@ -58,7 +59,7 @@ parse = sysctl_parse.parse
 
 
 def boot_sources(key: str, host: Host) -> list[str]:
-    """Every sysctl.d line that speaks of the key, in the order in which they count."""
+    """Every sysctl.d line that speaks of the key, by whatever name, in the order in which they count."""
     lines = sysctl_d.load(host).statements(sysctl_d.slashed(key))
     return [f"{line.where}: {line.text}" for line in lines]
 
@@ -83,10 +84,50 @@ info = sysctl_info.info
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two
     settings turn out to be one file of this kernel."""
+    _refuse_other_names(settings, context)
     config = sysctl_d.load(context.host)
     readings = [setters.named(context.host, _read_one(setting, config, context)) for setting in settings]
     _refuse_same_pool(settings, readings, context)
-    return readings
+    return _with_moved(settings, readings)
+
+
+def _with_moved(settings: Sequence[Setting], readings: Sequence[Reading]) -> list[Reading]:
+    """With the files that are right now and that the write of another setting of this declaration moves."""
+    writes = {
+        sysctl_d.slashed(setting.key): part
+        for setting, reading in zip(settings, readings)
+        for part in reading.parts
+        if part.differs and sysctl_aliases.moves_others(sysctl_d.slashed(setting.key))
+    }
+    return [_moved(setting, reading, writes) for setting, reading in zip(settings, readings)]
+
+
+def _moved(setting: Setting, reading: Reading, writes: Mapping[str, KnobFile]) -> Reading:
+    for name, shows, _one in sysctl_aliases.sources(sysctl_d.slashed(setting.key))[1:] if writes else ():
+        mover = writes.get(name)
+        if mover is None or not reading.parts or reading.parts[0].differs:
+            continue
+        shown = shows(mover.want, mover.runtime)
+        if shown is not None and not values.same(shown, reading.parts[0].want):
+            moved = f"{sysctl_d.dotted(name)} moves it"
+            part = reading.parts[0]._replace(moved=moved, mover=Write(mover.path, mover.want))
+            return reading._replace(parts=(part,), runtime=Value(text=f"{part.runtime} ({moved})"))
+    return reading
+
+
+def _refuse_other_names(settings: Sequence[Setting], context: Context) -> None:
+    """Two declarations that give one variable two values by two names would take turns at every run. The same
+    key twice is the engine's to refuse."""
+    by_key = {setting.key: setting for setting in settings}
+    for declaration, theirs in declared.settings(context.host, KIND, lambda spec: parse(spec, None)):
+        if declaration.name == context.name:
+            continue
+        for twin in sysctl_parse.twins(theirs, by_key):
+            raise DeclarationError(
+                f"{twin.key} ({twin.claim!r}, declared by {context.name}) and {theirs.key} ({theirs.claim!r}, "
+                f"declared by {declaration.name}, {declaration.path}) are two names of one variable of the "
+                "kernel: the two must agree, or one must leave it out"
+            )
 
 
 def _refuse_same_pool(settings: Sequence[Setting], readings: Sequence[Reading], context: Context) -> None:
@@ -326,50 +367,64 @@ def _boot(
     if ruling is None or (ruling.shown is None and enough):
         return _boot_without_file(setting, want, origin, context)
     line = ruling.line
-    # An earlier file, or a glob, gives way as soon as our own drop-in names the key.
-    later = not line.is_glob and line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
-    foreign = later and not _is_ours(line)
+    # An earlier file, or a glob for this name, gives way as soon as our own drop-in names the key.
+    later = line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
+    foreign = later and not _is_ours(line) and (not line.is_glob or bool(ruling.name))
     if ruling.shown is None:
         return Boot(Value(absent=ruling.words), line.where, foreign)
-    # The line of the other half of a pair names itself, as this key is not found in it.
-    own = line.is_glob or line.key == sysctl_d.slashed(setting.key)
-    if not own:
-        return Boot(Value(text=ruling.shown), f"{line.where} ({sysctl_d.dotted(line.key)})", foreign)
+    if ruling.shown == sysctl_aliases.UNKNOWN:
+        return Boot(Value(unreadable=ruling.words), line.where, foreign)
     return Boot(Value(text=ruling.shown), ruling.words, foreign)
 
 
 class _Ruling(NamedTuple):
     """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
-    kernel as it is. words: where it is, or why it sets nothing."""
+    kernel as it is. words: where it is, or why it sets nothing. name: the key's other name, if it has that."""
 
     line: sysctl_d.Line
     shown: str | None
     words: str
+    name: str = ""
 
 
 def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig) -> _Ruling | None:
-    """A later line for the sibling sets this key to 0. like: as in sysctl_values.shown()."""
-    line = config.winner(sysctl_d.slashed(key))
-    other = sysctl_parse.sibling(key)
-    conflict = config.winner(sysctl_d.slashed(other)) if other else None
-    if conflict is not None and _shown(key, conflict, None) in (None, "0"):
-        conflict = None
-    if conflict is not None and (line is None or config.lines.index(conflict) > config.lines.index(line)):
-        return _Ruling(conflict, "0", conflict.where)
-    if line is None:
+    """By whatever name of the variable. like: as in sysctl_values.shown()."""
+    name = sysctl_d.slashed(key)
+    effect = config.effect(name, _takes(key, like))
+    if effect is None:
         return None
+    line = effect.line
     if line.value is None:
         return _Ruling(line, None, f"{line.where} excludes it")
-    shown = _shown(key, line, like)
-    if shown is None:
+    if effect.value is None:
         return _Ruling(line, None, f"{line.where} sets {line.value!r}, which the kernel refuses (EINVAL)")
-    as_written = values.same(line.value, shown)
-    return _Ruling(line, shown, line.where if as_written else f"{line.where} (written as {line.value!r})")
+    if effect.value == sysctl_aliases.UNKNOWN:
+        return _Ruling(
+            line, effect.value, f"{line.where} sets the same variable in another unit ({line.text})"
+        )
+    if effect.name != name:  # this key is not found in it, so that the line names itself
+        return _Ruling(line, effect.value, f"{line.where} ({sysctl_d.dotted(effect.name)})", effect.name)
+    as_written = values.same(line.value, effect.value)
+    return _Ruling(
+        line, effect.value, line.where if as_written else f"{line.where} (written as {line.value!r})"
+    )
 
 
-def _shown(key: str, line: sysctl_d.Line | None, like: str | None) -> str | None:
-    """Value that the kernel shows after a line; None where it sets nothing."""
-    return None if line is None or line.value is None else sysctl_values.shown(key, line.value, like)
+def _takes(key: str, like: str | None) -> sysctl_d.Taken:
+    """The kernel's view of a line for a key or another name of its variable."""
+    alike = sysctl_aliases.variable(sysctl_d.slashed(key))
+
+    def takes(name: str, text: str) -> str | None:
+        is_one = sysctl_aliases.variable(sysctl_d.slashed(name)) == alike
+        return sysctl_values.shown(name, text, like if is_one else None)
+
+    return takes
+
+
+def _value(key: str, config: sysctl_d.BootConfig, like: str | None) -> str | None:
+    """What the kernel shows after all lines; None where that is not known, or none sets it."""
+    effect = config.effect(sysctl_d.slashed(key), _takes(key, like))
+    return None if effect is None or effect.value == sysctl_aliases.UNKNOWN else effect.value
 
 
 def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> str:
@@ -396,7 +451,7 @@ def _foreign(config: sysctl_d.BootConfig) -> sysctl_d.BootConfig:
 
 def _base(setting: Setting, origin: str | None, foreign: sysctl_d.BootConfig) -> str | None:
     """Value that a boot brings without mlnode; None where that is not known."""
-    base = _shown(setting.key, foreign.winner(sysctl_d.slashed(setting.key)), setting.want)
+    base = _value(setting.key, foreign, setting.want)
     return origin if base is None else base
 
 

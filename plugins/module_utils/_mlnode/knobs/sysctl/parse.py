@@ -5,16 +5,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterator, Mapping
 
 from ...engine.kind import Facts
-from ...linux import sysctl_values
+from ...linux import sysctl_aliases, sysctl_values
 from ...linux.sysctl_d import dotted, slashed
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
 from ...model.setting import Setting
-from ...model.values import integers, number_ranges, tokens
+from ...model.values import integers, number_ranges, same, tokens
 from .. import sizing
 from ..sizing import Sizing
 from .schema import OPTIONS
@@ -26,13 +26,6 @@ _NODE_PAGES = regex(r"vm\.nr_hugepages@node(0|[1-9][0-9]{0,3})(?:/([1-9][0-9]{0,
 _VALUE = regex(r"[A-Za-z0-9 \t_.,:+/%@=-]*\Z", re.ASCII)
 
 _FORM = "a number, a text, `auto`, {at_least: N} or, for huge pages, {for_bytes: N}"
-
-#: Writing one of a pair sets the other to 0 (admin-guide/sysctl/vm.rst)
-FAMILIES = (
-    ("vm.dirty_bytes", "vm.dirty_ratio"),
-    ("vm.dirty_background_bytes", "vm.dirty_background_ratio"),
-    ("vm.overcommit_kbytes", "vm.overcommit_ratio"),
-)
 
 #: Files that do something when written and hold no state that could be kept (vm.rst, ip-sysctl.rst)
 ACTIONS = frozenset(
@@ -55,20 +48,31 @@ MIGRATION_COST = "kernel.sched_migration_cost_ns"
 
 def sibling(key: str) -> str | None:
     """The other half of a ratio/bytes family."""
-    for left, right in FAMILIES:
-        if key in (left, right):
-            return right if key == left else left
-    return None
+    other = sysctl_aliases.sibling(slashed(key))
+    return dotted(other) if other else None
 
 
 def conflicts(key: str) -> tuple[str, ...]:
-    """Keys that cannot be declared beside this one. The per-node shares are matched by their prefix."""
+    """Keys that cannot be declared beside this one, whatever their values. The per-node shares are matched by
+    their prefix."""
     other = sibling(key)
     if other:
         return (other,)
     share = node_pages(key)
     # Pools of another page size stand for themselves.
     return ("vm.nr_hugepages",) if share and share[1] is None else ()
+
+
+def twins(setting: Setting, others: Mapping[str, Setting]) -> Iterator[Setting]:
+    """Settings that declare another value for the same variable of the kernel under another name of it."""
+    for name, shows in sysctl_aliases.twins(slashed(setting.key)).items():
+        other = others.get(dotted(name))
+        if other is None or (other.claim, other.raise_only) == (setting.claim, setting.raise_only):
+            continue
+        literal = not (other.raise_only or setting.raise_only) and other.want and setting.want
+        shown = shows(other.want or "", "") if literal else None
+        if shown is None or not same(shown, setting.want or ""):
+            yield other
 
 
 def node_pages(key: str) -> tuple[int, int | None] | None:
@@ -93,7 +97,8 @@ def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
             )
         settings[key] = setting
     _refuse_families(settings)
-    return list(settings.values())
+    # What moves the files of interfaces is written before them, at run time and in the drop-in.
+    return sorted(settings.values(), key=lambda one: not sysctl_aliases.moves_others(slashed(one.key)))
 
 
 def canonical(key: str) -> str:
@@ -183,6 +188,11 @@ def _refuse_families(settings: Mapping[str, Setting]) -> None:
                     f"{key} and {other} are declared together, but writing one changes the other: "
                     "declare one and leave the other out (null)"
                 )
+        for twin in twins(settings[key], settings):
+            raise DeclarationError(
+                f"{key} ({settings[key].claim!r}) and {twin.key} ({twin.claim!r}) are two names of one "
+                "variable of the kernel: declare one and leave the other out (null)"
+            )
 
 
 # -- automatic values ----------------------------------------------------------------------

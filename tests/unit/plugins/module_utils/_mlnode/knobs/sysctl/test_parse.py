@@ -15,6 +15,7 @@ from mlnode.engine.kind import Facts
 from mlnode.knobs.sysctl import parse as sysctl_parse
 from mlnode.knobs.sysctl import schema as sysctl_schema
 from mlnode.knobs.sysctl.parse import parse
+from mlnode.linux import sysctl_aliases, sysctl_d
 from mlnode.model.errors import DeclarationError, HostError
 from mlnode.model.setting import Setting
 
@@ -179,7 +180,10 @@ def test_the_neighbour_table_needs_both_numbers(machine: Machine, sizing: dict[s
         one(f"{GC}1", "auto", Facts(machine), **sizing)
 
 
-@pytest.mark.parametrize("keys", [*sysctl_parse.FAMILIES, ("vm.nr_hugepages", "vm.nr_hugepages@node1")])
+PAIRS = [tuple(map(sysctl_d.dotted, pair)) for pair in sysctl_aliases.PAIRS]
+
+
+@pytest.mark.parametrize("keys", [*PAIRS, ("vm.nr_hugepages", "vm.nr_hugepages@node1")])
 def test_keys_that_change_each_other_cannot_stand_together(keys: tuple[str, str]) -> None:
     for first, second in (keys, keys[::-1]):
         with pytest.raises(DeclarationError, match="declare one and leave the other out") as caught:

@@ -13,7 +13,7 @@ from ..model.errors import HostError, MlnodeError
 from . import failed_changes, transaction
 from .engine import Outcome
 from .origin import Origin
-from .plan import Plan, Request, afterwards, ended, evaluate, kept_by_node, present, taken
+from .plan import Plan, Request, afterwards, brings, ended, evaluate, kept_by_node, present, taken
 from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
 
 #: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
@@ -31,9 +31,10 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
     plan = first = evaluate(host, request, kept_by_node(host))
     errors, gone = _run_each(host, plan, skip_reason)
     for _look in range(_LOOKS_AGAIN):
-        if not gone:
+        brought = any(map(brings, plan.rows))
+        if not gone and not brought:
             break
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_LOOK_SECONDS if gone else 0)
         host.forget()
         plan = evaluate(host, request, kept_by_node(host))
         first = first._replace(steps=(*first.steps, *plan.steps))

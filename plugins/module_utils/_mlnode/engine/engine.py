@@ -29,6 +29,7 @@ from .plan import (
     Plan,
     Request,
     afterwards,
+    brings,
     declaration_of,
     declaration_steps,
     ended,
@@ -286,6 +287,10 @@ class _Run:
                 )
             try:
                 work.perform(plan.steps, present(self._host, plan))
+                if any(map(brings, plan.rows)):
+                    more = _plan(self._host, request, kept(self._host, request.layers), self._gate)
+                    work.perform(more.steps, present(self._host, more))
+                    plan = plan._replace(steps=(*plan.steps, *more.steps))
                 work.perform(outcome.leaving.late)
             except MlnodeError as error:
                 error.area = request.kind.KIND

@@ -186,7 +186,7 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
     of_units: list[KernelWrite] = []
     for row in rows:
         parts = _due(row)
-        if not parts and (row.status is not Status.DRIFTED or not differs(row.reading)):
+        if not parts and (row.status is not Status.DRIFTED or not (differs(row.reading) or brings(row))):
             continue
         # A setting without a file is the module itself.
         stays = not row.reading.parts
@@ -195,6 +195,12 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
         for write in writes_of(row, parts):
             (of_units if write.file.unit else steps).append(write)
     return [*_once(steps), *by_unit(_once(of_units))]
+
+
+def brings(row: Row) -> bool:
+    """True for a setting whose file comes with a module that this run loads: its value is written once the
+    file is there and was read."""
+    return row.reading.missing and bool(row.reading.load)
 
 
 def _once(steps: Sequence[S]) -> list[S]:

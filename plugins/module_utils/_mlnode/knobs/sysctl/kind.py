@@ -11,7 +11,6 @@ from ...engine.kind import Context, Row, no_facts
 from ...host.host import Host, Mounts
 from ...linux import (
     crash_kernel,
-    modules_load,
     networkd,
     setters,
     sysctl_aliases,
@@ -124,9 +123,9 @@ def _refuse_other_names(settings: Sequence[Setting], context: Context) -> None:
             continue
         for twin in sysctl_parse.twins(theirs, by_key):
             raise DeclarationError(
-                f"{twin.key} ({twin.claim!r}, declared by {context.name}) and {theirs.key} ({theirs.claim!r}, "
-                f"declared by {declaration.name}, {declaration.path}) are two names of one variable of the "
-                "kernel: the two must agree, or one must leave it out"
+                f"{twin.key} ({twin.claim!r}, declared by {context.name}) and {theirs.key} "
+                f"({theirs.claim!r}, declared by {declaration.name}, {declaration.path}) are two names of "
+                "one variable of the kernel: the two must agree, or one must leave it out"
             )
 
 
@@ -158,7 +157,11 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         # An interface or a module may bring the file later, and udev then reads the line again. So the line
         # stays, as it does for what cannot be read this once.
         want = None if setting.raise_only else setting.want
-        return Reading(path, runtime, Boot(runtime), want, native=native)
+        module = needed.owner(setting.key) if runtime.absent else ""
+        if needed.to_load(module, context):
+            return _without_module(setting, module, path, context)
+        listed = (module,) if module and needed.is_loadable(module, context) else ()
+        return Reading(path, runtime, Boot(runtime), want, native=native, modules=listed)
     try:
         want = _wanted(setting, runtime.text)
         release = context.facts.kernel_release()
@@ -178,9 +181,9 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     offered, load, modules, lack = _modules(setting.key, want, context)
     boot, note = _after_networkd(path, want, boot, setting, context)
     bar = needed.barred(setting.key, want, context)
+    boot = _with_module(setting, want, boot, bar, context)
     unloaded = ""
     if bar is not None:
-        boot = bar.boot(boot)
         # modprobe would load nothing now, either.
         unloaded, load = (f"{want}: {bar}", ()) if load and bar.bar.for_all else ("", load)
     now, undo = " ".join(values.tokens(runtime.text)), _undo(setting.key, path, runtime.text, context)
@@ -221,7 +224,8 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
     else:
         boot = context.boot_by_agent(setting, setting.want)
     bar = needed.barred(setting.key, setting.want, context)
-    boot = boot if bar is None else bar.boot(boot)
+    boot = _with_module(setting, setting.want, boot, bar, context)
+    module = needed.owner(setting.key)
     return Reading(
         path=setting.path,
         runtime=Value(),
@@ -229,7 +233,8 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
         want=setting.want,
         refusal=guards.refusal_anywhere(setting.key, setting.want, context),
         native=native,
-        invalid=_misspelt(setting) or _out_of_range(setting),
+        modules=(module,) if module and needed.is_loadable(module, context) else (),
+        invalid=_misspelt(setting) or _out_of_range(setting, ""),
     )
 
 
@@ -241,10 +246,10 @@ def _misspelt(setting: Setting) -> str:
     return f"no kernel has this key; did you mean {sysctl_d.dotted(meant)}?" if meant else ""
 
 
-def _out_of_range(setting: Setting) -> str:
-    """Why no kernel takes the value; empty if one may."""
+def _out_of_range(setting: Setting, release: str) -> str:
+    """Why no kernel takes the value, or that of this release; empty if one may."""
     try:
-        sysctl_values.require(setting.key, setting.want)
+        sysctl_values.require(setting.key, setting.want, release=release)
     except DeclarationError as error:
         return str(error)
     return ""
@@ -312,11 +317,13 @@ def _modules(
     key: str, want: str | None, context: Context
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
     """Values the kernel offers, modules to load now and at boot, and what is lacking."""
-    if key not in needed.PREFIXES or want is None:
-        return (), (), (), ""
     module = needed.module_of(key, want)
-    loadable = _is_loadable(module, context)
+    if not module:
+        return (), (), (), ""
+    loadable = needed.is_loadable(module, context)
     wanted = (module,) if loadable else ()
+    if key not in needed.PREFIXES:  # the key is here, and so is its module
+        return (), (), wanted, ""
     if key not in _AVAILABLE:
         loaded = context.host.exists(f"/sys/module/{module}")
         return (), wanted if not loaded else (), wanted, ""
@@ -337,12 +344,43 @@ def _modules(
     )
 
 
-def _is_loadable(module: str, context: Context) -> bool:
-    """True if the running kernel's folder has it as a loadable module, not built in."""
+def _without_module(setting: Setting, module: str, path: str, context: Context) -> Reading:
+    """A key that comes with a module, which this run loads, and every boot before it reads sysctl.d. What the
+    file then says is looked at once more, before it is written."""
+    bar = needed.barred(setting.key, setting.want, context)
+    absent = Value(absent=f"the module {module}, which brings it, is not loaded")
+    boot = context.boot_by_agent(setting, None if setting.raise_only else setting.want)
+    if bar is not None and bar.bar.for_all:
+        absent = Value(absent=f"{absent.absent}: {bar.bar.words}")
+        return Reading(path, absent, bar.boot(boot))
+    return Reading(
+        path,
+        absent,
+        boot,
+        want=None if setting.raise_only else setting.want,
+        native=True,
+        load=(module,),
+        modules=(module,),
+        invalid=_out_of_range(setting, context.facts.kernel_release()),
+        missing=True,
+    )
+
+
+def _with_module(
+    setting: Setting, want: str | None, boot: Boot, bar: needed.Barred | None, context: Context
+) -> Boot:
+    """The boot layer of a key or value that a module brings: a line of sysctl.d counts if it is loaded by
+    then. Else the agent loads it and sets the value."""
+    module = needed.owner(setting.key)
+    if bar is not None and (bar.bar.for_all or not module):
+        return bar.boot(boot)
+    if not module or boot.value.text is None or not needed.is_loadable(module, context):
+        return boot
     try:
-        return modules_load.is_loadable(context.host, context.facts.kernel_release(), module)
-    except HostError:
-        return False
+        why = str(bar) if bar else needed.unlisted(module, context)
+    except HostError as error:
+        return Boot(Value(unreadable=str(error)))
+    return context.boot_by_agent(setting, want, instead_of=why) if why else boot
 
 
 # -- boot layer ----------------------------------------------------------------------------
@@ -379,7 +417,8 @@ def _boot(
 
 class _Ruling(NamedTuple):
     """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
-    kernel as it is. words: where it is, or why it sets nothing. name: the key's other name, if it has that."""
+    kernel as it is. words: where it is, or why it sets nothing. name: the key's other name, if it is for
+    that."""
 
     line: sysctl_d.Line
     shown: str | None

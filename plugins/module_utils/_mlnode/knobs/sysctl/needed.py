@@ -6,28 +6,55 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from ...engine import boot_service
 from ...engine.kind import Context
-from ...linux import modules_load
+from ...linux import modules_load, systemd_show
 from ...linux.modules_load import Bar
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, Value
+from ...topology import machine
+from ...topology.reader import Reader
 
+#: Once it is 1 the kernel takes no module any more
+_NO_MORE = "/proc/sys/kernel/modules_disabled"
 _QDISC = "net.core.default_qdisc"
 #: Values that live in a module: key → prefix of the module's name
 PREFIXES = {"net.ipv4.tcp_congestion_control": "tcp_", _QDISC: "sch_"}
 
-#: Begin of the keys that are there only while a module is loaded → the module
+#: Begin of the keys that are there only while a module is loaded → the module; the first that fits counts.
+#: From where the sources register the tables: net/netfilter, net/bridge/br_netfilter_hooks.c, net/sunrpc,
+#: fs/lockd, fs/nfs, drivers/infiniband/core, and so on. Drivers of devices are left out: a list would load
+#: them on nodes without the device.
 _OWNERS = {
+    "net.netfilter.nf_conntrack_frag6_": "nf_defrag_ipv6",
     "net.netfilter.nf_conntrack_": "nf_conntrack",
+    "net.netfilter.nf_flowtable_": "nf_conntrack",
     "net.nf_conntrack_": "nf_conntrack",
     "net.bridge.": "br_netfilter",
     "net.ipv4.vs.": "ip_vs",
+    "net.iw_cm.": "iw_cm",
+    "net.mpls.": "mpls_router",
+    "net.rdma_ucm.": "rdma_ucm",
+    "net.rds.ib.": "rds_rdma",
+    "net.rds.tcp.": "rds_tcp",
     "net.rds.": "rds",
     "net.sctp.": "sctp",
+    "net.smc.": "smc",
+    "net.tipc.": "tipc",
+    "net.vrf.": "vrf",
+    "sunrpc.rdma_": "rpcrdma",
+    "sunrpc.svc_rdma.": "rpcrdma",
     "sunrpc.": "sunrpc",
+    "fs.fuse.": "fuse",
+    "fs.nfs.idmap_": "nfsv4",
+    "fs.nfs.nfs_callback_": "nfsv4",
+    "fs.nfs.nfs_": "nfs",
     "fs.nfs.nlm_": "lockd",
+    "fs.nfs.nsm_": "lockd",
+    "fs.xfs.": "xfs",
+    "dev.raid.": "md_mod",
 }
 
 #: The first kernel that asks for a queueing discipline by an alias, net-sch-fq, for which a blacklist counts,
@@ -52,11 +79,50 @@ class Barred(NamedTuple):
         return Boot(value, self.bar.where, foreign=True)
 
 
+def owner(key: str) -> str:
+    """The module that brings a key; empty where the kernel itself does."""
+    return next((module for begin, module in _OWNERS.items() if key.startswith(begin)), "")
+
+
 def module_of(key: str, want: str | None) -> str:
     """The module that a key or its value needs; empty for none."""
     if key in PREFIXES:
         return modules_load.underscored(PREFIXES[key] + want) if want else ""
-    return next((module for begin, module in _OWNERS.items() if key.startswith(begin)), "")
+    return owner(key)
+
+
+def is_loadable(module: str, context: Context) -> bool:
+    """True if this kernel, or one of an image, has it as a loadable module, not built in."""
+    try:
+        return any(modules_load.is_loadable(context.host, one, module) for one in _releases(context))
+    except HostError:
+        return False
+
+
+def _releases(context: Context) -> Sequence[str]:
+    """An image is for any of its kernels. Raises HostError."""
+    return [context.facts.kernel_release()] if context.runtime else context.host.names("/lib/modules")
+
+
+def unlisted(module: str, context: Context) -> str:
+    """Reason why the next boot has not loaded a module when it reads sysctl.d; empty if it has. A program
+    that needs it, such as a firewall, loads it later. Raises HostError."""
+    off = boot_service.loader_off(context.host, systemd_show.MODULES_UNIT, context.runtime)
+    if off:
+        return f"{module} is loaded later than sysctl.d is read: {off}"
+    if modules_load.load(context.host).listing(module) is not None:
+        return ""
+    if context.runtime and modules_load.on_command_line(context.host, module)[0]:
+        return ""
+    return f"no file in modules-load.d lists {module}, and what loads it later comes after systemd-sysctl"
+
+
+def to_load(module: str, context: Context) -> bool:
+    """True for one that this run can load, so that its keys come."""
+    host = context.host
+    if not module or host.exists(f"{modules_load.LOADED}/{module}") or not is_loadable(module, context):
+        return False
+    return host.value(_NO_MORE).text != "1" and machine.read(Reader(host)).kind != "container"
 
 
 def barred(key: str, want: str | None, context: Context) -> Barred | None:
@@ -65,8 +131,7 @@ def barred(key: str, want: str | None, context: Context) -> Barred | None:
     if not module:
         return None
     try:
-        # An image is for any of its kernels.
-        releases = [context.facts.kernel_release()] if context.runtime else host.names("/lib/modules")
+        releases = _releases(context)
         if not any(modules_load.is_loadable(host, release, module) for release in releases):
             return None
         bar = _bar(key, module, releases, context)
@@ -83,7 +148,7 @@ def _bar(key: str, module: str, releases: Sequence[str], context: Context) -> Ba
     bar = bar or config.barred(module)
     if bar is None and config.unreadable:
         return Bar("modprobe.d", f"is not known ({config.unreadable[0]})", sure=False)
-    if bar is None or bar.for_all:
+    if bar is None or bar.for_all or key not in PREFIXES:  # systemd-modules-load heeds a blacklist
         return bar
     # A blacklist does not count for those who ask for a module by its name.
     versions = [values.kernel_version(release) for release in releases]

@@ -98,9 +98,10 @@ ProtectSystem=full
 
 # -- services ------------------------------------------------------------------------------
 
-# It runs once systemd's own sysctl and module services and tuned are done, so that it has the last word, and
-# before anything that starts jobs. Of the seven minutes one is for the lock and five are for the boot loader;
-# usually a second is enough. Exit status 3 is drift that it cannot mend, which `mlnode check` shows.
+# It runs once systemd's own sysctl and module services, tuned and the firewalls that set sysctls are done, so
+# that it has the last word, and before anything that starts jobs. Of the seven minutes one is for the lock
+# and five are for the boot loader; usually a second is enough. Exit status 3 is drift that it cannot mend,
+# which `mlnode check` shows.
 # Units of others are named here, and not by the kinds that know them: each command compares this text with
 # the file, and would import all kinds for a few words.
 # udev renames NICs while it works through what was there when it started: without the wait eth0 may be gone
@@ -111,7 +112,7 @@ UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)
 After=local-fs.target systemd-modules-load.service systemd-sysctl.service
-After=tuned.service nvidia-persistenced.service
+After=tuned.service nvidia-persistenced.service ufw.service firewalld.service
 Before=slurmd.service kubelet.service containerd.service docker.service crio.service
 ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
 

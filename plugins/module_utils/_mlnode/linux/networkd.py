@@ -40,10 +40,30 @@ _OPTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"no": "0", "prefer-public": "1", "yes": "2", "true": "2", "false": "0"},
     ),
 }
+#: Other options that set a file, where none of the above does: what it sets for a link with masquerading, and
+#: the former name of Forwarding= (networkd-sysctl.c: link_get_ip_forwarding). networkd takes router
+#: advertisements itself, so that the kernel is not to, whatever IPv6AcceptRA= says (link_set_ipv6_accept_ra).
+_ALSO: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    "ipv4/conf/*/forwarding": {
+        "IPForward": {**_BOOLEAN, "ipv4": "1"},
+        "IPMasquerade": {"ipv4": "1", "both": "1", "yes": "1", "true": "1"},
+    },
+    "ipv6/conf/*/forwarding": {
+        "IPForward": {**_BOOLEAN, "ipv6": "1"},
+        "IPMasquerade": {"ipv6": "1", "both": "1"},
+        "IPv6SendRA": {word: "1" for word, value in _BOOLEAN.items() if value == "1"},
+    },
+    "ipv6/conf/*/accept_ra": {"IPv6AcceptRA": dict.fromkeys(_BOOLEAN, "0")},
+}
 #: Option of [Network] in networkd.conf → file (256 and newer)
 _GLOBAL = {
-    "IPv4Forwarding": ("ipv4/conf/all/forwarding", "ipv4/ip_forward"),
-    "IPv6Forwarding": ("ipv6/conf/all/forwarding",),
+    "IPv4Forwarding": ("ipv4/conf/all/forwarding", "ipv4/ip_forward", "ipv4/conf/default/forwarding"),
+    "IPv6Forwarding": ("ipv6/conf/all/forwarding", "ipv6/conf/default/forwarding"),
+}
+#: Before 256 IPForward= of any interface switched the whole machine on, and nothing off again
+_ONCE_GLOBAL = {
+    **dict.fromkeys(("ipv4/conf/all/forwarding", "ipv4/ip_forward"), "ipv4/conf/*/forwarding"),
+    "ipv6/conf/all/forwarding": "ipv6/conf/*/forwarding",
 }
 
 _OF_INTERFACE = regex(r"/proc/sys/net/(ipv[46]/conf/)([^/]+)(/[a-z0-9_]+)\Z")
@@ -81,27 +101,35 @@ def _of_all(host: Host, file: str) -> Found | None:
     for line in reversed([line for line in lines if line.section == "[Network]"]):
         if file in _GLOBAL.get(line.key, ()) and line.value.lower() in _BOOLEAN:
             return Found(line, _BOOLEAN[line.value.lower()])
+    words = _ALSO[_ONCE_GLOBAL[file]]["IPForward"] if file in _ONCE_GLOBAL else {}
+    for path in drop_ins.paths(host, _FOLDERS, (".network",)) if words else ():
+        for line in _lines(host, path):
+            if (line.section, line.key) == ("[Network]", "IPForward") and words.get(
+                line.value.lower()
+            ) == "1":
+                return Found(line, "1", sure=False)
     return None
 
 
 def _of_interface(host: Host, file: str, name: str) -> Found | None:
-    options = [option for option, (pattern, _words) in _OPTIONS.items() if pattern == file]
+    options = {option: words for option, (pattern, words) in _OPTIONS.items() if pattern == file}
+    options.update(_ALSO.get(file, {}))
     for path in drop_ins.paths(host, _FOLDERS, (".network",)) if options else ():
         lines = [*_lines(host, path)]
         fits = _fits(host, lines, name)
         if fits is False:
             continue
-        given = [line for line in lines if line.section == "[Network]" and line.key in options]
-        value = _value(given[-1]) if given else None
-        if value is not None:
-            return Found(given[-1], value, sure=bool(fits))
+        for option, words in options.items():
+            given = [line for line in lines if line.section == "[Network]" and line.key == option]
+            value = _value(given[-1], words) if given else None
+            if value is not None:
+                return Found(given[-1], value, sure=bool(fits))
         if fits:  # the first file that fits is the only one
             return None
     return None
 
 
-def _value(line: Line) -> str | None:
-    words = _OPTIONS[line.key][1]
+def _value(line: Line, words: Mapping[str, str]) -> str | None:
     return words.get(line.value.lower()) if words else line.value if line.value.isdecimal() else None
 
 

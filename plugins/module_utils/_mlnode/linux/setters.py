@@ -8,7 +8,7 @@ from ..host.host import Host
 from ..model import values
 from ..model.errors import HostError
 from ..model.setting import Cause, Reading
-from . import networkd, udev_rules
+from . import networkd, sysctl_d, sysctl_owners, sysctl_values, udev_rules
 
 
 def named(host: Host, reading: Reading) -> Reading:
@@ -30,4 +30,26 @@ def of(host: Host, path: str, runtime: str) -> Cause | None:
     for rule in reversed(udev_rules.sets(host, path)):
         if not rule.value or values.same(rule.value, runtime):
             return Cause(rule.where, rule.text, rule.sure and bool(rule.value))
-    return None
+    return _owner(host, path[len("/proc/sys/") :], runtime) if path.startswith("/proc/sys/") else None
+
+
+def _owner(host: Host, name: str, runtime: str) -> Cause | None:
+    """The line of a program with files of its own. Raises HostError."""
+    found: Cause | None = None
+    for owner in sysctl_owners.load(host):
+        effect = sysctl_d.effect(owner.lines, name, lambda key, text: sysctl_values.shown(key, text, runtime))
+        if effect is None or (effect.value is not None and not values.same(effect.value, runtime)):
+            continue
+        cause = Cause(
+            effect.line.where, words(owner, effect), owner.sure and owner.booted and bool(effect.value)
+        )
+        found = cause if found is None or cause.sure else found
+    return found
+
+
+def words(owner: sysctl_owners.Owner, effect: sysctl_d.Effect) -> str:
+    """What a program sets, when, and what to do about it."""
+    key = sysctl_d.dotted(effect.name)
+    if effect.value is None:
+        return f"{key} {owner.when}"
+    return f"{key} = {effect.line.value} {owner.when}: change it there, or declare {effect.value}"

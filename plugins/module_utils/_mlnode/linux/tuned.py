@@ -8,6 +8,7 @@ from typing import Iterator
 
 from ..host.host import Host
 from ..model.record import NamedTuple
+from . import sysctl_d
 
 ACTIVE_PROFILE = "/etc/tuned/active_profile"
 #: The first that has a profile counts; since 2.23 they lie in a folder of their own
@@ -45,6 +46,15 @@ def sets(host: Host, kind: str, key: str) -> Line | None:
             if line_section == section and name in options:
                 found = line
     return found
+
+
+def sysctls(host: Host) -> Iterator[sysctl_d.Line]:
+    """The sections [sysctl] of the active profile, in their order. Raises HostError."""
+    for profile in host.text(ACTIVE_PROFILE).split():
+        for section, name, line in _lines(host, profile, 0):
+            if section == "sysctl" and name:
+                file, _colon, number = line.where.rpartition(":")
+                yield sysctl_d.Line(sysctl_d.slashed(name), line.value, file, int(number))
 
 
 def _lines(host: Host, profile: str, depth: int) -> Iterator[tuple[str, str, Line]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...engine import boot_service, declared
-from ...engine.kind import Context, Row, no_facts
+from ...engine.kind import AGENT_UNIT, Context, Row, no_facts
 from ...host.host import Host, Mounts
 from ...linux import (
     crash_kernel,
@@ -16,6 +16,7 @@ from ...linux import (
     sysctl_aliases,
     sysctl_d,
     sysctl_keys,
+    sysctl_owners,
     sysctl_values,
     systemd_show,
 )
@@ -58,9 +59,16 @@ parse = sysctl_parse.parse
 
 
 def boot_sources(key: str, host: Host) -> list[str]:
-    """Every sysctl.d line that speaks of the key, by whatever name, in the order in which they count."""
-    lines = sysctl_d.load(host).statements(sysctl_d.slashed(key))
-    return [f"{line.where}: {line.text}" for line in lines]
+    """Every sysctl.d line that speaks of the key, by whatever name, in the order in which they count, and
+    those of programs that set it later."""
+    name = sysctl_d.slashed(key)
+    lines = sysctl_d.load(host).statements(name)
+    effects = [
+        (owner, sysctl_d.effect(owner.lines, name, lambda _name, text: text))
+        for owner in sysctl_owners.load(host)
+    ]
+    later = [f"{one.line.where}: {setters.words(owner, one)}" for owner, one in effects if one is not None]
+    return [*(f"{line.where}: {line.text}" for line in lines), *later]
 
 
 def conflicts(key: str, other: str) -> bool:
@@ -180,6 +188,8 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     crash = _in_crash_kernel(setting, config, context) if native else ""
     offered, load, modules, lack = _modules(setting.key, want, context)
     boot, note = _after_networkd(path, want, boot, setting, context)
+    boot, more = _after_owners(setting, want, boot, context)
+    note = "; ".join(filter(None, [note, *more]))
     bar = needed.barred(setting.key, want, context)
     boot = _with_module(setting, want, boot, bar, context)
     unloaded = ""
@@ -532,6 +542,56 @@ def _after_networkd(
     if found.sure:
         return Boot(Value(text=found.value), f"{found.line.where} ({found.line.text})", foreign=True), ""
     return boot, f"{found.line.where} may set {found.line.text}"
+
+
+def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Context) -> tuple[Boot, list[str]]:
+    """The boot layer once programs with files of their own have set their values, after systemd-sysctl, and
+    before the agent or after it; and notes on lines that set another value later."""
+    notes: list[str] = []
+    if want is None or not setting.path.startswith("/proc/sys/"):
+        return boot, notes
+    name = sysctl_d.slashed(setting.key)
+    for owner in sysctl_owners.load(context.host):
+        effect = sysctl_d.effect(owner.lines, name, _takes(setting.key, want))
+        if effect is None or not owner.booted:
+            continue
+        enough = effect.value is not None and (
+            values.reaches(want, effect.value) if setting.raise_only else values.same(effect.value, want)
+        )
+        if not owner.sure or effect.value in (None, sysctl_aliases.UNKNOWN):
+            words = f"{effect.line.where} may set {setters.words(owner, effect)}"
+            notes += [] if enough else [words]
+            continue
+        boot, hint = _after_owner(setting, want, boot, context, owner, effect, enough)
+        notes += [hint] if hint else []
+    return boot, notes
+
+
+def _after_owner(
+    setting: Setting,
+    want: str,
+    boot: Boot,
+    context: Context,
+    owner: sysctl_owners.Owner,
+    effect: sysctl_d.Effect,
+    enough: bool,
+) -> tuple[Boot, str]:
+    """The boot layer after one of them, by the order in which the boot starts it and who sets what is
+    declared: the agent, or else systemd-sysctl. enough: its value is what is wanted."""
+    other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
+    later = True if owner.late else sysctl_owners.comes_after(context.host, owner.unit, other)
+    words = setters.words(owner, effect)
+    if later is False and other == AGENT_UNIT:
+        if enough or boot.foreign:
+            return boot, ""
+        note = f"{other} comes after {owner.unit} at boot; later {effect.line.where} sets {words}"
+        return context.boot_by_agent(setting, want), note
+    if later is None and not enough and (other == AGENT_UNIT or boot.value.text is not None):
+        race = f"neither {owner.unit} nor {other} waits for the other, and {effect.line.where} sets {words}"
+        return Boot(Value(unreadable=race), effect.line.where, foreign=True), ""
+    if later or boot.value.text is None:
+        return Boot(Value(text=effect.value), f"{effect.line.where} ({owner.unit})", foreign=not enough), ""
+    return boot, ""
 
 
 def _is_ours(line: sysctl_d.Line) -> bool:

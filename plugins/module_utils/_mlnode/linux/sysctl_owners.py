@@ -1,0 +1,286 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs that set keys of /proc/sys by files of their own, after sysctl.d was read: what each sets, by
+which line, and when. Each is read by its own rules, as far as its files say it; networkd.py is apart."""
+
+from __future__ import annotations
+
+import json
+from typing import Callable, Iterator, Mapping, Sequence
+
+from ..host.host import Host
+from ..model.record import NamedTuple, regex
+from . import drop_ins, sysctl_d, systemd_conf, systemd_unit, tuned
+from .sysctl_d import Line
+from .systemd_show import SYSCTL_UNIT
+
+_FORWARD, _FORWARD6 = "net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"
+
+
+class Owner(NamedTuple):
+    """unit: that starts it. when: at which it sets its lines, for people. lines: in their order, with slashes
+    in the keys; a value of None is not known. sure: False where more than its files decides whether it sets
+    them. booted: a boot starts the unit. late: it sets them by events after its start, so that no order says
+    who is last."""
+
+    unit: str
+    when: str
+    lines: tuple[Line, ...]
+    sure: bool = True
+    booted: bool = True
+    late: bool = False
+
+
+def load(host: Host) -> Sequence[Owner]:
+    """Those that have something to set, in no order. Raises HostError."""
+    return host.once("owners of sysctls", lambda: [*_load(host)], of_files=True)
+
+
+def _load(host: Host) -> Iterator[Owner]:
+    for read in _READERS:
+        for owner in read(host):
+            if owner.lines:
+                booted = not owner.unit or owner.unit in systemd_unit.booted(host)
+                yield owner._replace(booted=booted)
+
+
+# -- ufw -----------------------------------------------------------------------------------
+
+_UFW_DEFAULTS, _UFW_CONF = "/etc/default/ufw", "/etc/ufw/ufw.conf"
+
+
+def _ufw(host: Host) -> Iterator[Owner]:
+    """ufw-init runs `sysctl -e -q -p` on the file that IPT_SYSCTL names, at its start and each reload, unless
+    ENABLED says otherwise (ufw-init-functions: ufw_start)."""
+    given = _shell(drop_ins.text(host, _UFW_DEFAULTS))
+    enabled = _shell(drop_ins.text(host, _UFW_CONF)).get("ENABLED", "")
+    file = given.get("IPT_SYSCTL", "")
+    if enabled in ("yes", "YES") and file.startswith("/") and "/../" not in file:
+        lines = sysctl_d.parse(drop_ins.text(host, file), file)
+        yield Owner("ufw.service", "when ufw starts or is reloaded", tuple(lines))
+
+
+_ASSIGNMENT = regex(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S*)")
+
+
+def _shell(text: str) -> Mapping[str, str]:
+    """Plain assignments of a file that a shell sources; the last of a name counts."""
+    found = (_ASSIGNMENT.match(line.strip()) for line in text.split("\n"))
+    return {match[1]: match[2].strip("\"'") for match in found if match}
+
+
+def _number(text: str, begin: str) -> int:
+    """That of the last line that begins so; 0 for none."""
+    numbers = [at for at, line in enumerate(text.split("\n"), start=1) if line.strip().startswith(begin)]
+    return numbers[-1] if numbers else 0
+
+
+# -- firewalld -----------------------------------------------------------------------------
+
+_ZONES = tuple(f"{top}/firewalld/{kind}" for kind in ("zones", "policies") for top in ("/etc", "/usr/lib"))
+_NAT = regex(r"<masquerade\b|<forward-port\b[^>]*\bto-addr=")
+
+
+def _firewalld(host: Host) -> Iterator[Owner]:
+    """It switches forwarding on for a zone that masquerades (firewall/functions.py: enable_ip_forwarding).
+    Which zones have an interface is known once it runs."""
+    lines = []
+    for path in drop_ins.paths(host, _ZONES, (".xml",)):
+        for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+            if _NAT.search(text):
+                lines.append(Line(_FORWARD, "1", path, number))
+    when = "when firewalld starts or is reloaded, if the zone is in use"
+    yield Owner("firewalld.service", when, tuple(lines), sure=False)
+
+
+# -- NetworkManager ------------------------------------------------------------------------
+
+_CONNECTIONS = tuple(f"{top}/NetworkManager/system-connections" for top in ("/etc", "/run", "/usr/lib"))
+_YES, _NO = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
+
+
+def _network_manager(host: Host) -> Iterator[Owner]:
+    """Shared connections, and what a connection says of its interface (NetworkManager's nm-device.c,
+    nm-settings-keyfile(5))."""
+    for path in drop_ins.paths(host, _CONNECTIONS, ("",)):
+        options = {(line.section, line.key): line for line in systemd_conf.assignments(host, path)}
+        lines = [*_of_connection(options)]
+        auto = options.get(("[connection]", "autoconnect"))
+        sure = auto is None or auto.value.lower() not in _NO
+        when = "when NetworkManager activates the connection"
+        yield Owner("NetworkManager.service", when, tuple(lines), sure=sure, late=True)
+
+
+def _of_connection(options: Mapping[tuple[str, str], systemd_conf.Line]) -> Iterator[Line]:
+    for section, names in (("[ipv4]", (_FORWARD, "net/ipv4/ip_dynaddr")), ("[ipv6]", (_FORWARD6,))):
+        method = options.get((section, "method"))
+        if method is not None and method.value == "shared":
+            yield from (Line(name, "1", method.file, method.number) for name in names)
+    interface = options.get(("[connection]", "interface-name"))
+    if interface is None:
+        return
+    forwarding = options.get(("[ipv4]", "forwarding"))
+    if forwarding is not None and forwarding.value.lower() in (*_YES, *_NO):
+        value = "1" if forwarding.value.lower() in _YES else "0"
+        name = f"net/ipv4/conf/{interface.value}/forwarding"
+        yield Line(name, value, forwarding.file, forwarding.number)
+    privacy = options.get(("[ipv6]", "ip6-privacy"))
+    if privacy is not None and privacy.value in ("0", "1", "2"):
+        name = f"net/ipv6/conf/{interface.value}/use_tempaddr"
+        yield Line(name, privacy.value, privacy.file, privacy.number)
+
+
+# -- tuned ---------------------------------------------------------------------------------
+
+_TUNED_MAIN = "/etc/tuned/tuned-main.conf"
+
+
+def _tuned(host: Host) -> Iterator[Owner]:
+    """The sections [sysctl] of its active profile. By default (reapply_sysctl) it then sets once more what
+    the files of /run and /etc say (tuned/plugins/plugin_sysctl.py: _apply_system_sysctl)."""
+    lines = [*tuned.sysctls(host)]
+    again = _shell(drop_ins.text(host, _TUNED_MAIN).replace(" ", "")).get("reapply_sysctl", "1").lower()
+    if lines and again not in _NO:
+        config = sysctl_d.load(host)
+        own = {line.key for line in config.lines if line.file.startswith(("/etc/", "/run/"))}
+        lines = [line for line in lines if line.key not in own]
+    yield Owner("tuned.service", "when tuned starts or its profile is chosen", tuple(lines))
+
+
+# -- containers ----------------------------------------------------------------------------
+
+_DOCKER_UNIT, _DOCKER = "docker.service", "/etc/docker/daemon.json"
+_CNI = "/etc/cni/net.d"
+_NETAVARK = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark")
+
+
+def _docker(host: Host) -> Iterator[Owner]:
+    """dockerd switches forwarding on unless it is told not to (libnetwork's setup_ip_forwarding.go)."""
+    command = _command(host, _DOCKER_UNIT)
+    options = _json(drop_ins.text(host, _DOCKER))
+    if command is not None and options.get("ip-forward", True) and "--ip-forward=false" not in command.value:
+        yield Owner(_DOCKER_UNIT, "when docker starts", (Line(_FORWARD, "1", command.file, command.number),))
+
+
+def _networks(host: Host) -> Iterator[Owner]:
+    """Plugins that are a container's gateway (CNI: plugins/main/bridge; podman: netavark)."""
+    lines = []
+    for path in drop_ins.paths(host, (_CNI,), (".conf", ".conflist")):
+        for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+            if regex(r'"is(?:Default)?Gateway"\s*:\s*true').search(text):
+                lines.append(Line(_FORWARD, "1", path, number))
+    lines += [Line(_FORWARD, "1", path, 1) for path in _NETAVARK if host.exists(path)]
+    yield Owner("", "when a container gets its network", tuple(lines), sure=False)
+
+
+def _command(host: Host, unit: str) -> systemd_conf.Line | None:
+    """The line that starts a unit; None where there is no such unit. Raises HostError."""
+    return systemd_unit.load(host, unit).last("[Service]", ["ExecStart"])
+
+
+def _json(text: str) -> Mapping[str, object]:
+    try:
+        document = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+# -- Kubernetes ----------------------------------------------------------------------------
+
+#: pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables()
+_KUBELET = {
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/keys/root_maxbytes": "25000000",
+}
+#: cmd/kube-proxy/app/conntrack.go: by the number of CPUs and its configuration, which is not on the node
+_PROXY = (
+    "net/netfilter/nf_conntrack_max",
+    "net/netfilter/nf_conntrack_tcp_timeout_established",
+    "net/netfilter/nf_conntrack_tcp_timeout_close_wait",
+)
+#: Units that are a kubelet, or have one inside, and the file that may say protectKernelDefaults (of k3s and
+#: rke2 in their own spelling)
+_KUBELETS = {
+    "kubelet.service": "/var/lib/kubelet/config.yaml",
+    "k3s.service": "/etc/rancher/k3s/config.yaml",
+    "k3s-agent.service": "/etc/rancher/k3s/config.yaml",
+    "rke2-server.service": "/etc/rancher/rke2/config.yaml",
+    "rke2-agent.service": "/etc/rancher/rke2/config.yaml",
+}
+_CONFIG = regex(r"--config[= ](/[^\s\"']+)")
+_PROTECT = regex(r"\s*\"?(?:protectKernelDefaults|protect-kernel-defaults)\"?\s*:\s*\"?(true|false)", 0)
+
+
+def _kubelet(host: Host) -> Iterator[Owner]:
+    """A kubelet that does not protect the kernel's values sets its own; one that does ends if it finds other
+    ones."""
+    for unit, usual in _KUBELETS.items():
+        command = _command(host, unit)
+        if command is None:
+            continue
+        all_lines = systemd_unit.load(host, unit).lines
+        words = " ".join(line.value for line in all_lines if line.section == "[Service]")
+        named = _CONFIG.search(words)
+        path = named[1] if named else usual
+        where, protects = (command.file, command.number), "--protect-kernel-defaults" in words
+        for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+            match = _PROTECT.match(text)
+            where, protects = ((path, number), match[1] == "true") if match else (where, protects)
+        own = () if protects else tuple(Line(key, value, *where) for key, value in _KUBELET.items())
+        yield Owner(unit, "when the kubelet starts (protectKernelDefaults is false)", own)
+        proxy = tuple(Line(key, None, *where) for key in _PROXY)
+        yield Owner(unit, "when kube-proxy starts on the node", proxy, sure=False)
+
+
+# -- kdump ---------------------------------------------------------------------------------
+
+_KDUMP_UNIT, _KDUMP = "kdump-tools.service", "/etc/default/kdump-tools"
+
+
+def _kdump(host: Host) -> Iterator[Owner]:
+    """kdump-config of Debian and Ubuntu: at a load it has an oops become a panic (apply_panic_triggers; older
+    ones set what KDUMP_SYSCTL says)."""
+    text = drop_ins.text(host, _KDUMP)
+    given = _shell(text)
+    if not text or given.get("USE_KDUMP", "0") == "0":
+        return
+    words = given.get("KDUMP_SYSCTL", "kernel.panic_on_oops=1").split()
+    number = _number(text, "KDUMP_SYSCTL=") or _number(text, "USE_KDUMP=")
+    parsed = sysctl_d.parse("\n".join(words), _KDUMP)
+    lines = [line._replace(number=number) for line in parsed]
+    yield Owner(_KDUMP_UNIT, "when kdump-tools loads the crash kernel", tuple(lines))
+
+
+_READERS: tuple[Callable[[Host], Iterator[Owner]], ...] = (
+    _kdump,
+    _ufw,
+    _firewalld,
+    _tuned,
+    _network_manager,
+    _networks,
+    _docker,
+    _kubelet,
+)
+
+
+#: systemd's services are before it whether or not their files are in a captured tree (bootup(7))
+_EARLY = {"sysinit.target": {SYSCTL_UNIT}}
+_TARGETS = ("sysinit.target", "basic.target")
+
+
+def comes_after(host: Host, unit: str, other: str) -> bool | None:
+    """True if a boot starts a unit once another is up, False for the other way round, None where neither
+    waits for the other. Raises HostError."""
+    among = systemd_unit.booted(host) | {unit, other, *_TARGETS}
+    before = {target: {*names} for target, names in _EARLY.items()}
+    for name in (unit, other):
+        for later in systemd_unit.load(host, name).words("Before"):
+            before.setdefault(later, set()).add(name)
+    if systemd_unit.waits_for(host, unit, other, among, before):
+        return True
+    return False if systemd_unit.waits_for(host, other, unit, among, before) else None

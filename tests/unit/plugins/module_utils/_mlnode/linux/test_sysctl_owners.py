@@ -1,0 +1,279 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs that set sysctls by files of their own: what their files say, who comes last at boot, the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.engine import engine
+from mlnode.engine.engine import Request
+from mlnode.engine.kind import AGENT_LINK, AGENT_UNIT, Row
+from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.linux import networkd, setters, sysctl_d, sysctl_owners
+from mlnode.model.setting import Status
+
+FORWARD = "net.ipv4.ip_forward"
+MARTIANS = "net.ipv4.conf.all.log_martians"
+UNITS = "/usr/lib/systemd/system"
+UFW = {
+    "/etc/default/ufw": 'DEFAULT_INPUT_POLICY="DROP"\nIPT_SYSCTL=/etc/ufw/sysctl.conf\n',
+    "/etc/ufw/ufw.conf": "ENABLED=yes\n",
+    "/etc/ufw/sysctl.conf": "# of ufw\nnet/ipv4/conf/all/log_martians=0\nnet/ipv4/ip_forward=1\n",
+}
+EARLY = "[Unit]\nDefaultDependencies=no\nBefore={}\n[Service]\nExecStart={} start\n"
+KDUMP_UNIT = EARLY.format("basic.target", "/etc/init.d/kdump-tools")
+UFW_UNIT = EARLY.format("network-pre.target", "/usr/lib/ufw/ufw-init")
+ZONE, LAB = "/etc/firewalld/zones/public.xml", "/etc/NetworkManager/system-connections/lab.nmconnection"
+CNI, DAEMON = "/etc/cni/net.d/10-x.conflist", "/etc/docker/daemon.json"
+SERVICE = "[Unit]\nAfter=network-online.target\n[Service]\nExecStart=/usr/bin/x --flag\n"
+SHARED = "[connection]\nid=lab\ninterface-name=eth1\n[ipv4]\nmethod=shared\n"
+
+
+def enable(machine: Machine, unit: str, text: str = SERVICE) -> None:
+    machine.put(f"{UNITS}/{unit}", text)
+    machine.link(f"/etc/systemd/system/multi-user.target.wants/{unit}", f"{UNITS}/{unit}")
+
+
+def put(machine: Machine, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        machine.put(path, text)
+
+
+#: Name → unit, its text, files, key, what it sets, where, and whether that is sure
+FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]] = {
+    "ufw": ("ufw.service", UFW_UNIT, UFW, MARTIANS, "0", "/etc/ufw/sysctl.conf:2", True),
+    "ufw, by another name": (
+        *("ufw.service", UFW_UNIT, UFW, "net.ipv4.conf.all.forwarding", "1", "/etc/ufw/sysctl.conf:3", True),
+    ),
+    "ufw, switched off": (
+        *("ufw.service", UFW_UNIT, {**UFW, "/etc/ufw/ufw.conf": "ENABLED=no\n"}, MARTIANS, None, "", True),
+    ),
+    "ufw, without such a file": (
+        *("ufw.service", UFW_UNIT, {**UFW, "/etc/default/ufw": "#IPT_SYSCTL=/etc/ufw/sysctl.conf\n"}),
+        *(MARTIANS, None, "", True),
+    ),
+    "firewalld": (
+        *("firewalld.service", SERVICE, {ZONE: "<zone>\n  <masquerade/>\n</zone>\n"}),
+        *(FORWARD, "1", f"{ZONE}:2", False),
+    ),
+    "firewalld, without masquerading": (
+        *("firewalld.service", SERVICE, {ZONE: "<zone>\n</zone>\n"}),
+        *(FORWARD, None, "", True),
+    ),
+    "NetworkManager, shared": (
+        *("NetworkManager.service", SERVICE, {LAB: SHARED}),
+        *(FORWARD, "1", f"{LAB}:5", True),
+    ),
+    "NetworkManager, not by itself": (
+        "NetworkManager.service", SERVICE,
+        {"/etc/NetworkManager/system-connections/lab": f"{SHARED}[connection]\nautoconnect=false\n"},
+        FORWARD, "1", "/etc/NetworkManager/system-connections/lab:5", False,
+    ),
+    "NetworkManager, privacy": (
+        "NetworkManager.service", SERVICE,
+        {"/run/NetworkManager/system-connections/a": "[connection]\ninterface-name=eth1\n[ipv6]\nip6-privacy=2\n"},
+        "net.ipv6.conf.eth1.use_tempaddr", "2", "/run/NetworkManager/system-connections/a:4", True,
+    ),
+    "docker": ("docker.service", SERVICE, {}, FORWARD, "1", f"{UNITS}/docker.service:4", True),
+    "docker, told not to": (
+        *("docker.service", SERVICE, {DAEMON: '{"ip-forward": false}'}, FORWARD, None, "", True),
+    ),
+    "CNI": (
+        *("docker.socket", "", {CNI: '{"plugins": [{"type": "bridge",\n"isGateway": true}]}'}),
+        *(FORWARD, "1", f"{CNI}:2", False),
+    ),
+    "kubelet": (
+        *("kubelet.service", SERVICE, {"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\n"}),
+        *("vm.overcommit_memory", "1", f"{UNITS}/kubelet.service:4", True),
+    ),
+    "kubelet, by its file": (
+        *("kubelet.service", SERVICE.replace("--flag", "--config=/etc/k.yaml")),
+        {"/etc/k.yaml": "a: b\nprotectKernelDefaults: false\n"}, "kernel.panic", "10", "/etc/k.yaml:2", True,
+    ),
+    "kubelet that protects": (
+        *("kubelet.service", SERVICE, {"/var/lib/kubelet/config.yaml": "protectKernelDefaults: true\n"}),
+        *("vm.overcommit_memory", None, "", True),
+    ),
+    "k3s": (
+        *("k3s.service", SERVICE, {"/etc/rancher/k3s/config.yaml": "protect-kernel-defaults: true\n"}),
+        *("kernel.panic_on_oops", None, "", True),
+    ),
+    "kube-proxy": (
+        *("kubelet.service", SERVICE, {}, "net.netfilter.nf_conntrack_max", "?", f"{UNITS}/kubelet.service:4", False),
+    ),
+    "kdump": (
+        *("kdump-tools.service", KDUMP_UNIT, {"/etc/default/kdump-tools": "# kdump\nUSE_KDUMP=1\n"}),
+        *("kernel.panic_on_oops", "1", "/etc/default/kdump-tools:2", True),
+    ),
+    "kdump, with other triggers": (
+        "kdump-tools.service", KDUMP_UNIT,
+        {"/etc/default/kdump-tools": 'USE_KDUMP=1\nKDUMP_SYSCTL="kernel.panic_on_oops=1 kernel.panic=5"\n'},
+        "kernel.panic", "5", "/etc/default/kdump-tools:2", True,
+    ),
+    "kdump, switched off": (
+        *("kdump-tools.service", KDUMP_UNIT, {"/etc/default/kdump-tools": "USE_KDUMP=0\n"}),
+        *("kernel.panic_on_oops", None, "", True),
+    ),
+    "tuned": (
+        "tuned.service", SERVICE,
+        {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n"},
+        "vm.swappiness", "5", "/etc/tuned/x/tuned.conf:2", True,
+    ),
+    "tuned, which sets once more what files say": (
+        "tuned.service", SERVICE,
+        {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n",
+         "/etc/sysctl.d/a.conf": "vm.swappiness = 1\n"},
+        "vm.swappiness", None, "", True,
+    ),
+    "tuned, which does not": (
+        "tuned.service", SERVICE,
+        {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n",
+         "/etc/tuned/tuned-main.conf": "reapply_sysctl = 0\n", "/etc/sysctl.d/a.conf": "vm.swappiness = 1\n"},
+        "vm.swappiness", "5", "/etc/tuned/x/tuned.conf:2", True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_what_their_files_say(machine: Machine, case: str) -> None:
+    unit, text, files, key, value, where, sure = FILES[case]
+    enable(machine, unit, text)
+    put(machine, files)
+    name = sysctl_d.slashed(key)
+    found = [
+        (effect.value or "?", effect.line.where, owner.sure)
+        for owner in sysctl_owners.load(machine)
+        for effect in [sysctl_d.effect(owner.lines, name, lambda _key, text: text)]
+        if effect is not None
+    ]
+    assert found == ([] if value is None else [(value, where, sure)])
+
+
+@pytest.mark.parametrize("case", [name for name, entry in FILES.items() if entry[4] not in (None, "?")])
+def test_a_present_value_is_explained_by_its_line(machine: Machine, case: str) -> None:
+    unit, text, files, key, value, where, sure = FILES[case]
+    enable(machine, unit, text)
+    put(machine, files)
+    path = f"/proc/sys/{sysctl_d.slashed(key)}"
+    cause = setters.of(machine, path, value or "")
+    assert cause is not None
+    assert (cause.where, cause.sure) == (where, sure)
+    assert f"or declare {value}" in cause.text
+    assert setters.of(machine, path, "77") is None
+
+
+# -- who comes last ------------------------------------------------------------------------
+
+
+def row(machine: Machine, key: str = MARTIANS, value: Any = 1) -> Row:
+    machine.forget()
+    return engine.evaluate(machine, Request("one", sysctl, {"settings": {key: value}})).rows[0]
+
+
+@pytest.fixture
+def node(machine: Machine) -> Machine:
+    for key in (MARTIANS, FORWARD, "kernel.panic_on_oops", "kernel.panic"):
+        machine.put(f"/proc/sys/{key.replace('.', '/')}", "0\n")
+    machine.enable_agent()
+    return machine
+
+
+def declare(machine: Machine, key: str, value: Any) -> None:
+    engine.apply(machine, Request("one", sysctl, {"settings": {key: value}}))
+
+
+def test_the_agent_comes_after_ufw_and_a_reload_is_foretold(node: Machine) -> None:
+    enable(node, "ufw.service", UFW_UNIT)
+    put(node, UFW)
+    declare(node, MARTIANS, 1)
+    found = row(node)
+    assert (found.status, found.reading.boot.value.text, found.reading.boot.source) == (
+        Status.OK,
+        "1",
+        AGENT_UNIT,
+    )
+    assert "later /etc/ufw/sysctl.conf:2 sets" in found.reason
+    assert "when ufw starts or is reloaded" in found.reason
+    assert any("/etc/ufw/sysctl.conf:2" in line for line in sysctl.boot_sources(MARTIANS, node))
+    node.put("/proc/sys/net/ipv4/conf/all/log_martians", "0\n")
+    assert row(node).reason.startswith("runtime is 0, as /etc/ufw/sysctl.conf:2 sets ")
+
+
+def test_a_unit_that_no_order_ties_to_the_agent_makes_the_boot_unknown(node: Machine) -> None:
+    enable(node, "ufw.service", UFW_UNIT)
+    put(node, UFW)
+    declare(node, MARTIANS, 1)
+    unit = "/etc/systemd/system/mlnode-apply.service"
+    node.put(unit, node.read(unit).replace(" ufw.service", ""))
+    found = row(node)
+    assert found.status is Status.UNKNOWN
+    assert f"neither ufw.service nor {AGENT_UNIT} waits for the other" in found.reason
+
+
+def test_without_the_agent_the_owner_is_not_overlooked(node: Machine) -> None:
+    enable(node, "docker.service")
+    declare(node, FORWARD, 0)
+    node.remove(AGENT_LINK)
+    found = row(node, FORWARD, 0)
+    assert (found.status, found.reading.boot.value.text) == (Status.OVERRIDDEN, "1")
+    node.remove("/etc/systemd/system/multi-user.target.wants/docker.service")
+    assert row(node, FORWARD, 0).status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("case", "key", "value", "status", "boot"),
+    [
+        ("docker", FORWARD, 0, Status.OVERRIDDEN, "1"),
+        ("docker", FORWARD, 1, Status.OK, "1"),
+        ("docker", "net.ipv4.conf.all.forwarding", 0, Status.OVERRIDDEN, "1"),
+        ("kubelet", "vm.overcommit_memory", 0, Status.OVERRIDDEN, "1"),
+        ("kubelet", "vm.overcommit_memory", 1, Status.OK, "1"),
+        ("kubelet", "kernel.panic", {"at_least": 5}, Status.OK, "10"),
+        ("kdump", "kernel.panic_on_oops", 0, Status.OK, "0"),
+        ("NetworkManager, shared", FORWARD, 0, Status.OVERRIDDEN, "1"),
+        ("firewalld", FORWARD, 0, Status.OK, "0"),
+        ("tuned, which does not", "vm.swappiness", 1, Status.OK, "1"),
+    ],
+)
+def test_the_boot_layer_is_what_comes_last(
+    node: Machine, case: str, key: str, value: Any, status: Status, boot: str
+) -> None:
+    unit, text, files, *_rest = FILES[case]
+    node.put("/proc/sys/net/ipv4/conf/all/forwarding", "0\n")
+    declare(node, key, value)
+    enable(node, unit, text)
+    put(node, files)
+    found = row(node, key, value)
+    assert (found.status, found.reading.boot.value.text) == (status, boot), found.reason
+    if status is Status.OVERRIDDEN:
+        assert unit in found.reason
+
+
+# -- networkd ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "value", "sure"),
+    [
+        ("IPForward=yes", "ipv4/conf/eth0/forwarding", "1", True),
+        ("IPForward=ipv4", "ipv6/conf/eth0/forwarding", None, True),
+        ("IPForward=ipv4", "ipv4/ip_forward", "1", False),
+        ("IPForward=no", "ipv4/ip_forward", None, True),
+        ("IPMasquerade=both", "ipv6/conf/eth0/forwarding", "1", True),
+        ("IPMasquerade=both\nIPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", True),
+        ("IPv6SendRA=yes", "ipv6/conf/eth0/forwarding", "1", True),
+        ("IPv6AcceptRA=yes", "ipv6/conf/eth0/accept_ra", "0", True),
+    ],
+)
+def test_what_networkd_makes_of_other_options(
+    machine: Machine, option: str, path: str, value: str | None, sure: bool
+) -> None:
+    machine.put("/run/systemd/netif/state", "OPER_STATE=routable\n")
+    machine.put("/etc/systemd/network/a.network", f"[Match]\nName=eth0\n[Network]\n{option}\n")
+    found = networkd.sets(machine, f"/proc/sys/net/{path}")
+    assert (found.value if found else None) == value
+    assert found is None or found.sure is sure

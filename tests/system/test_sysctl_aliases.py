@@ -19,7 +19,8 @@ pytestmark = [pytest.mark.system, namespaces.needs_root]
 LIBRARY = "ansible_collections.mlnode.tuning.plugins.module_utils._mlnode"
 
 #: Copied to each interface whose own file was never written, as only the kernel knows
-#: (net/ipv4/devinet.c: devinet_copy_dflt_conf). A line for an interface is such a write, so that no line for the default undoes it.
+#: (net/ipv4/devinet.c: devinet_copy_dflt_conf). A line for an interface is such a write, so that no line for
+#: the default undoes it.
 DEFAULTS = "net/ipv4/conf/default/"
 
 #: Runs in a namespace of its own, of which nothing is left. Prints the moves that the table does not have,

@@ -14,7 +14,7 @@ from typing import Callable, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host
-from ..model import schema
+from ..model import schema, values
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
@@ -361,11 +361,27 @@ def _foresee(
         # A module that is loaded on the way may bring what is missing now: its area is judged at its turn.
         loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
         plans.append(_plan(host, request, known, admit if loads else gate))
+    _refuse_two_areas(plans)
     leaving = left.leaving(host, requests, plans, known, kinds)
     return [
         Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
         for plan, one in zip(plans, leaving)
     ]
+
+
+def _refuse_two_areas(plans: Sequence[Plan]) -> None:
+    """A kernel file that two areas want to be different would be changed twice in every run. Raises
+    DeclarationError."""
+    wanted: dict[str, tuple[str, str, str]] = {}
+    for plan in plans:
+        for row in plan.rows:
+            for part in row.reading.parts:
+                area, key, want = wanted.setdefault(part.path, (plan.area, row.setting.key, part.want))
+                if area != plan.area and not values.same(want, part.want):
+                    raise DeclarationError(
+                        f"{key} ({area}) wants {part.path} to be {want}, and {row.setting.key} ({plan.area}) "
+                        f"{part.want}: declare it in one of the two areas"
+                    )
 
 
 def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:

@@ -28,6 +28,7 @@ EARLY = "[Unit]\nDefaultDependencies=no\nBefore={}\n[Service]\nExecStart={} star
 KDUMP_UNIT = EARLY.format("basic.target", "/etc/init.d/kdump-tools")
 UFW_UNIT = EARLY.format("network-pre.target", "/usr/lib/ufw/ufw-init")
 ZONE, LAB = "/etc/firewalld/zones/public.xml", "/etc/NetworkManager/system-connections/lab.nmconnection"
+RUN = "/run/NetworkManager/system-connections/a"
 CNI, DAEMON = "/etc/cni/net.d/10-x.conflist", "/etc/docker/daemon.json"
 SERVICE = "[Unit]\nAfter=network-online.target\n[Service]\nExecStart=/usr/bin/x --flag\n"
 SHARED = "[connection]\nid=lab\ninterface-name=eth1\n[ipv4]\nmethod=shared\n"
@@ -75,8 +76,8 @@ FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]]
     ),
     "NetworkManager, privacy": (
         "NetworkManager.service", SERVICE,
-        {"/run/NetworkManager/system-connections/a": "[connection]\ninterface-name=eth1\n[ipv6]\nip6-privacy=2\n"},
-        "net.ipv6.conf.eth1.use_tempaddr", "2", "/run/NetworkManager/system-connections/a:4", True,
+        {RUN: "[connection]\ninterface-name=eth1\n[ipv6]\nip6-privacy=2\n"},
+        "net.ipv6.conf.eth1.use_tempaddr", "2", f"{RUN}:4", True,
     ),
     "docker": ("docker.service", SERVICE, {}, FORWARD, "1", f"{UNITS}/docker.service:4", True),
     "docker, told not to": (
@@ -103,7 +104,8 @@ FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]]
         *("kernel.panic_on_oops", None, "", True),
     ),
     "kube-proxy": (
-        *("kubelet.service", SERVICE, {}, "net.netfilter.nf_conntrack_max", "?", f"{UNITS}/kubelet.service:4", False),
+        *("kubelet.service", SERVICE, {}, "net.netfilter.nf_conntrack_max", "?"),
+        *(f"{UNITS}/kubelet.service:4", False),
     ),
     "kdump": (
         *("kdump-tools.service", KDUMP_UNIT, {"/etc/default/kdump-tools": "# kdump\nUSE_KDUMP=1\n"}),

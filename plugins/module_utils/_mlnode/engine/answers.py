@@ -195,6 +195,8 @@ class _Judged(NamedTuple):
 def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
     """The reading with what is known of its devices. by_profile: the value is a profile's, so that a device
     without it is right; else it is the operator's, and refused."""
+    if reading.invalid and by_profile:
+        return reading._replace(invalid="", runtime=Value(absent=reading.invalid))
     found = [_unmoved(part, known) for part in reading.parts]
     judged = [_judged(part, known.of(part), by_profile) for part in found]
     parts = tuple(one.part for one in judged)
@@ -223,9 +225,9 @@ def _unmoved(part: KnobFile, known: Answers) -> KnobFile:
 
 
 def _judged(part: KnobFile, answer: Answer | None, by_profile: bool) -> _Judged:
-    if answer is None and not part.answer:
+    if answer is None and not (part.answer and part.differs):
         return _Judged(part)
-    where = f"{part.unit.name if part.unit else part.path}: "
+    where = f"{part.place or (part.unit.name if part.unit else part.path)}: "
     kept = part._replace(want=part.runtime, refusal="")
     if answer is not None and answer.made:
         return _Judged(kept, clamped=f"{where}asked for {answer.want}, and the driver made it {answer.got}")
@@ -243,8 +245,8 @@ def _joined(*texts: str) -> str:
 
 def _grouped(texts: Iterable[str]) -> str:
     """Each text `DEVICE: WORDS` once, with the devices of which it is true."""
-    labels: dict[str, list[str]] = {}
+    labels: dict[str, dict[str, None]] = {}
     for text in filter(None, texts):
         label, _colon, words = text.partition(": ")
-        labels.setdefault(words, []).append(label)
-    return _joined(*(f"{listed(alike, _NAMED)}: {words}" for words, alike in labels.items()))
+        labels.setdefault(words, {})[label] = None
+    return _joined(*(f"{listed([*alike], _NAMED)}: {words}" for words, alike in labels.items()))

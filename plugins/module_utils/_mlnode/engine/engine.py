@@ -113,8 +113,9 @@ NO_KINDS: Mapping[str, Kind] = MappingProxyType({})
 
 
 def admit(plan: Plan) -> None:
-    """The gate of a run that is watched: raises DeclarationError for what this kernel can never take, before
-    anything is written. A boot has none, see boot_run.apply_each()."""
+    """The gate of a run that is watched: raises DeclarationError for a declaration that is wrong for this
+    node, before anything is written. At a boot it costs that row alone, which is refused: see
+    boot_run.apply_each()."""
     invalid = [row for row in plan.rows if row.reading.invalid]
     if invalid:
         raise DeclarationError(f"{_words(invalid)}; nothing was changed")

@@ -23,7 +23,7 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
         if reading.runtime.text is None:
             return Status.UNKNOWN, reading.runtime.problem
         if reading.invalid:
-            return Status.UNSUPPORTED, reading.invalid
+            return Status.REFUSED, reading.invalid
         if reading.managed:
             return Status.MANAGED, reading.managed
         if differs(reading):
@@ -72,7 +72,7 @@ def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
     drift = f"runtime is {reading.runtime.text or EMPTY}"
     drift += f", as {reading.cause}" if reading.cause else ""
     fault = _boot_fault(setting, reading) if context.boot else None
-    return _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context))
+    return _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context), reading.note)
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:

@@ -16,6 +16,15 @@ from .origin import Entry, file_entry, kernel_entry, module_entry
 from .restore import restore
 
 
+def _error_of(host: Host, path: str, value: str) -> HostError | None:
+    """The error with which a write ends; None if it was accepted."""
+    try:
+        host.write_kernel(path, value)
+    except HostError as error:
+        return error
+    return None
+
+
 class KernelWrite(NamedTuple):
     """The value that a setting wants of one of its files."""
 
@@ -27,14 +36,12 @@ class KernelWrite(NamedTuple):
         return [kernel_entry(host, f"{self.key} of {unit.name}" if unit else self.key, self.file)]
 
     def perform(self, host: Host) -> None:
-        refused = None
-        try:
-            host.write_kernel(self.file.path, self.file.want)
-        except HostError as error:
-            if not answers.is_answer(self.file, error):
-                raise
-            refused = error
-        self.read_back(host, refused)
+        self.read_back(host, _error_of(host, self.file.path, self.file.want))
+
+    def has_it(self, host: Host) -> bool:
+        """True if the kernel shows the value."""
+        text = host.value(self.file.path).text
+        return text is not None and fits(text, self.file.want, self.file.among)
 
     def read_back(self, host: Host, refused: HostError | None = None) -> None:
         """The state decides, and not the error of the write: a device without the value has answered, and
@@ -43,8 +50,10 @@ class KernelWrite(NamedTuple):
         runtime = host.value(file.path)
         if runtime.text is None:
             raise refused or HostError("read back", file.path, None, runtime.problem)
-        if file.partial or fits(runtime.text, file.want, file.among):
+        if fits(runtime.text, file.want, file.among) or (file.partial and refused is None):
             return
+        if refused is not None and not answers.is_answer(file, refused):
+            raise refused
         if file.taker:
             answers.keep(host, file, runtime.text, refused)
             return
@@ -78,16 +87,18 @@ class JoinedWrite(NamedTuple):
         return [entry for write in self.writes for entry in write.entries(host)]
 
     def perform(self, host: Host) -> None:
-        try:
-            host.write_kernel(self.path, self.value)
-        except HostError as error:
-            if not all(answers.is_answer(write.file, error) for write in self.writes):
-                raise
-            for step in self._apart():
-                step.perform(host)
+        refused = _error_of(host, self.path, self.value)
+        if refused is None:
+            for write in self.writes:
+                write.read_back(host)
             return
-        for write in self.writes:
-            write.read_back(host)
+        # A driver may make the change and report an error: what is there is not written once more, as each
+        # write may reset the device (amzn-drivers issue 356).
+        left = tuple(write for write in self.writes if not write.has_it(host))
+        if not all(answers.is_answer(write.file, refused) for write in left):
+            raise refused
+        for step in JoinedWrite(left)._apart():
+            step.perform(host)
 
     def _apart(self) -> Sequence[KernelWrite | JoinedWrite]:
         """One of them cannot be: those that are only means apart from the rest, else each by itself, which
@@ -175,7 +186,8 @@ class LoadModule(NamedTuple):
 
     def perform(self, host: Host) -> None:
         done = host.run(["modprobe", "--", self.name, *self.parameters])
-        if done.rc != 0:
+        # The state decides: a command of a configuration file may fail after the module was loaded.
+        if done.rc != 0 and not host.exists(f"/sys/module/{self.name.replace('-', '_')}"):
             detail = done.err.strip() or f"modprobe ended with {done.rc}"
             raise HostError(f"load the module {self.name} for {self.key}:", "modprobe", None, detail)
 

@@ -112,7 +112,9 @@ class KnobFile(NamedTuple):
     unit: the device it is a part of, where that is changed as a whole. joined: the folder whose files one
     write sets together; empty if each is set by itself. risk: how a write may cut off who asked for it.
     refusal: as in Reading, of this part alone. answer: why the owner does not have the value although it was
-    asked for; empty where that is not known. advice: what helps then.
+    asked for, or cannot have it, as where it is not on offer; empty where that is not known. advice: what
+    helps then.
+    place: of what it is a part, for people; empty for the name of its unit, or its path.
     rounds: a number, of which the device may make another one. means: it only lets others of its folder take
     effect, so that a device which does not take it is right without it.
     cpus: those that the file rules; empty where it is not about some CPUs.
@@ -143,6 +145,7 @@ class KnobFile(NamedTuple):
     among: bool = False
     late: bool = False
     negotiated: bool = False
+    place: str = ""
 
     @property
     def taker(self) -> str:
@@ -178,7 +181,8 @@ class Reading(NamedTuple):
     offered: what the kernel lists as possible; empty where it lists nothing.
     blocked: why it is not this node's to set, as in a container; empty if it is.
     barred: why the file cannot be written though it is, so that it stays as it is; empty if it can.
-    invalid: why this kernel can never take the wanted value; empty if it can.
+    invalid: why the declaration itself is wrong for this node, whoever takes the value; empty if it is not. A
+    value that a driver or kernel does not offer is KnobFile.answer instead, which costs that part alone.
     refusal: the guard that stops a change to what is wanted, and how to allow it.
     native: a drop-in of the system carries it at boot; False where only the agent does.
     load, modules: kernel modules to load now, each with its parameters behind it, and to load at every boot.

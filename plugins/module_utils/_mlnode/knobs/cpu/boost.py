@@ -41,10 +41,10 @@ def _no_turbo(node: Node, want: str) -> Files:
     if least:  # which the kernel takes down with it
         undo.append(Write(_MIN_PCT, least))
     part = KnobFile(WHOLE, _NO_TURBO, now, "0" if want == "on" else "1", tuple(undo), owner=_NO_TURBO)
-    blocked = ""
     if want == "on" and now == "1" and not _has_turbo(node):
-        blocked = "the firmware has switched boost off (no flag `ida` in /proc/cpuinfo): switch it on there"
-    return Files(parts=[part], path=_NO_TURBO, blocked=blocked)
+        off = "the firmware has switched boost off (no flag `ida` in /proc/cpuinfo): switch it on there"
+        part = part._replace(answer=off)
+    return Files(parts=[part], path=_NO_TURBO)
 
 
 def _has_turbo(node: Node) -> bool:

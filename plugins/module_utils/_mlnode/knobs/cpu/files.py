@@ -26,17 +26,22 @@ _NO_LATENCY = "n/a"
 def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """scaling_governor of every policy; the lists of what they offer may differ on hybrid processors."""
     want = wanted["governor"]
-    policies = node.policies_of(scope)
+    policies, problems = node.readable(node.policies_of(scope), "scaling_governor")
     parts, offers = [], {}
     for policy in policies:
         path = f"{policy.path}/scaling_governor"
         undo = (Write(path, node.text(path)), *_preference_now(node, policy))
         parts.append(KnobFile(policy.number, path, node.text(path), want, undo, owner=path, cpus=policy.cpus))
         offers[policy.number] = _words(node, f"{policy.path}/scaling_available_governors")
-    invalid = _not_offered(want, offers)
-    if invalid and want in _GOVERNORS and not any(_is_active(node, policy) for policy in policies):
-        invalid += f"; if it is a module, load cpufreq_{want} first"
-    return Files(parts=parts, offered=_common(offers), invalid=invalid, refusal=_divided(policies, scope))
+    advice = ""
+    if want in _GOVERNORS and not any(_is_active(node, policy) for policy in policies):
+        advice = f"if it is a module, load cpufreq_{want} first"
+    return Files(
+        parts=_offered(parts, want, offers, advice),
+        offered=_common(offers),
+        refusal=_divided(policies, scope),
+        problems=problems,
+    )
 
 
 def _preference_now(node: Node, policy: Policy) -> tuple[Write, ...]:
@@ -50,7 +55,7 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """energy_performance_preference of every policy. An active driver under the governor performance takes
     nothing but performance, and says EBUSY (intel_pstate.c: intel_pstate_set_energy_pref_index)."""
     want, declared = wanted["energy_performance_preference"], wanted.get("governor")
-    policies = node.policies_of(scope)
+    policies, problems = node.readable(node.policies_of(scope), "energy_performance_preference")
     paths = {policy.number: f"{policy.path}/energy_performance_preference" for policy in policies}
     texts = node.texts(paths, "policy", f"the driver {_driver(node, policies)} does not have it")
     parts, busy, offers = [], [], {}
@@ -71,13 +76,15 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
             offers[policy.number] = _words(node, f"{policy.path}/energy_performance_available_preferences")
         part = KnobFile(policy.number, path, now, want, undo, owner=path, cpus=policy.cpus)
         parts.append(part._replace(moved=moved, mover=mover))
-    invalid = "" if want.isdecimal() else _not_offered(want, offers)
+    invalid = ""
+    if not want.isdecimal():
+        parts = _offered(parts, want, offers)
     refusal = _divided(policies, scope)
     if busy and declared is None:
         refusal = refusal or _busy(busy, "declare another governor with it")
     elif busy:
         invalid = _busy(busy, "declare powersave, which is dynamic there, or the preference performance")
-    return Files(parts=parts, offered=_common(offers), invalid=invalid, refusal=refusal)
+    return Files(parts=parts, offered=_common(offers), invalid=invalid, refusal=refusal, problems=problems)
 
 
 def _busy(policies: Sequence[int], advice: str) -> str:
@@ -140,12 +147,24 @@ def _words(node: Node, path: str) -> tuple[str, ...]:
     return tuple((node.value(path).text or "").split())
 
 
-def _not_offered(want: str, offers: Mapping[int, tuple[str, ...]]) -> str:
-    lacking = [number for number, words in offers.items() if words and want not in words]
-    if not lacking:
-        return ""
-    choices = ", ".join(offers[lacking[0]])
-    return f"{subject('policy', lacking, 'does', 'do')} not offer {want!r}, but {choices}"
+def _offered(
+    parts: Sequence[KnobFile], want: str, offers: Mapping[int, tuple[str, ...]], advice: str = ""
+) -> list[KnobFile]:
+    """The parts, where each policy that does not offer the value says so; the others are set."""
+    lacking: dict[tuple[str, ...], list[int]] = {}
+    for number, words in offers.items():
+        if words and want not in words:
+            lacking.setdefault(words, []).append(number)
+    told: dict[int, tuple[str, str]] = {}
+    for words, numbers in lacking.items():
+        place = subject("policy", numbers, "", "").strip()
+        told.update(dict.fromkeys(numbers, (place, f"{want!r} is not on offer, but {', '.join(words)}")))
+    return [
+        part._replace(place=told[part.number][0], answer=told[part.number][1], advice=advice)
+        if part.number in told
+        else part
+        for part in parts
+    ]
 
 
 def _common(offers: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:

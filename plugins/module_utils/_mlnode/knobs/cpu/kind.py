@@ -19,7 +19,7 @@ from ..summary import Files
 from . import boost, files
 from . import parse as cpu_parse
 from . import schema as own
-from .node import WHOLE, Node, NoReadingError, Scope, subject
+from .node import LATER, WHOLE, Node, NoReadingError, Scope, subject
 
 OPTIONS = own.OPTIONS
 KIND = cpu_parse.KIND
@@ -60,7 +60,7 @@ def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: 
         return Reading(setting.path, error.value, boot, setting.want)
     return Reading(
         path=cpu_files.path or setting.path,
-        runtime=Value(text=_summary(cpu_files, {part.path: _now(part) for part in cpu_files.parts})),
+        runtime=_runtime(cpu_files),
         boot=boot,
         want=setting.want,
         offered=cpu_files.offered,
@@ -71,6 +71,13 @@ def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: 
         origin=_summary(cpu_files, context.origins) or None,
         note="; ".join(note for note in (_left_out(scope), *cpu_files.notes) if note),
     )
+
+
+def _runtime(cpu_files: Files) -> Value:
+    """State of all policies; unknown where one cannot be read."""
+    if cpu_files.problems:
+        return Value(unreadable="; ".join(cpu_files.problems))
+    return Value(text=_summary(cpu_files, {part.path: _now(part) for part in cpu_files.parts}))
 
 
 def _summary(cpu_files: Files, texts: Mapping[str, str]) -> str:
@@ -105,7 +112,10 @@ def _not_here(scope: Scope, node: Node) -> str:
 
 
 def _left_out(scope: Scope) -> str:
-    return f"{subject('CPU', scope.offline, 'is', 'are')} offline and left out" if scope.offline else ""
+    if not scope.offline:
+        return ""
+    left = subject("CPU", scope.offline, "is", "are")
+    return f"{left} offline and left out: {LATER}"
 
 
 def boot_sources(key: str, host: Host) -> list[str]:

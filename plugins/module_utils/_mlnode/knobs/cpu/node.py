@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import Iterable, Mapping
+from typing import Iterable, Mapping, Sequence
 
 from ...host.host import Host
 from ...model import cpulist
@@ -22,6 +22,10 @@ from .parse import CPU, CPUFREQ
 
 #: In the place of a policy's or CPU's number: a file of the whole machine
 WHOLE = -1
+
+#: A CPU that comes online has the governor that it had, or the kernel's default (drivers/cpufreq/cpufreq.c:
+#: cpufreq_init_policy), and nothing runs the agent then
+LATER = "once online, `mlnode apply` or the next boot sets them"
 
 _POLICY = regex(r"policy([0-9]{1,9})\Z", re.ASCII)
 
@@ -96,6 +100,13 @@ class Node:
             raise absent(f"{subject(owner, lacking, 'has', 'have')} no {name}: {why}")
         return {number: self.text(path) for number, path in paths.items()}
 
+    def readable(self, policies: Sequence[Policy], name: str) -> tuple[tuple[Policy, ...], list[str]]:
+        """The policies whose file of this name says something, and why others cannot be read, as where the
+        last CPU of one has gone offline just now (EBUSY): that costs no other policy its value."""
+        problems = {policy: self.value(f"{policy.path}/{name}").unreadable for policy in policies}
+        kept = tuple(policy for policy in policies if problems[policy] is None)
+        return kept, [problem for problem in problems.values() if problem is not None]
+
     @cached_property
     def present(self) -> tuple[int, ...]:
         return self._list("present")
@@ -118,7 +129,7 @@ class Node:
         named = set(self.present if cpus is None else cpus)
         here, online = named & set(self.present), set(self.online)
         if here and not here & online:
-            raise absent(f"{subject('CPU', here, 'is', 'are')} offline")
+            raise absent(f"{subject('CPU', here, 'is', 'are')} offline: {LATER}")
         return Scope(
             whole=cpus is None,
             cpus=tuple(sorted(here & online)),

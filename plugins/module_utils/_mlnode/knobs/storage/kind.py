@@ -273,11 +273,8 @@ def _scheduler_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
     elif not offered:
         files.lacking = "hands its requests on to others, and has no scheduler to choose"
     else:
-        if want not in offered:
-            files.invalid = (
-                f"{path} does not offer {want!r}, but {', '.join(offered)}; if it is a module, load it first"
-            )
-        _add(files, path, values.chosen(now.text), want, device)
+        lack = f"{path} does not offer {want!r}, but {', '.join(offered)}; if it is a module, load it first"
+        _add(files, path, values.chosen(now.text), want, device, "" if want in offered else lack)
     return files
 
 
@@ -289,10 +286,11 @@ def _without(files: Files, path: str, now: Value) -> Files:
     return files
 
 
-def _add(files: Files, path: str, now: str, want: str, device: _Device) -> None:
+def _add(files: Files, path: str, now: str, want: str, device: _Device, answer: str = "") -> None:
     # A number is rounded down to whole pages.
     rounds = now.isdigit()
-    files.parts = [KnobFile(0, path, now, want, (Write(path, now),), device=device.home, rounds=rounds)]
+    part = KnobFile(0, path, now, want, (Write(path, now),), device=device.home, rounds=rounds)
+    files.parts = [part._replace(answer=answer, place=device.name)]
 
 
 _FILES: Mapping[str, Callable[[Host, RuleSetting, _Device], Files]] = {

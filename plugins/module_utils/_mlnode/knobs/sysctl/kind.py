@@ -207,13 +207,14 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     if of_cgroups:
         boot = cgroup1.boot(boot, setting, want, context)
         slices = f"cgroup v1: set for {len(of_cgroups)} slices and services, too"
+    file = file._replace(answer=lack or unloaded, place=setting.key)
     return Reading(
         path=path,
         runtime=Value(text=cgroup1.summary(now, of_cgroups)),
         boot=boot,
         want=want,
         offered=offered,
-        blocked=lack or unloaded or context.host.blocked(path),
+        blocked=context.host.blocked(path),
         refusal=guards.refusal(setting.key, path, runtime.text, want, context),
         native=native and not lack,
         load=load,

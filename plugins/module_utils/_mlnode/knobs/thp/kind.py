@@ -69,13 +69,12 @@ def _read_one(setting: Setting, context: Context, declared: Collection[str]) -> 
     if raw.text is None:
         return Reading(setting.path, _explained(raw, setting, context), boot, setting.want)
     offered = values.choices(raw.text)
-    invalid = ""
+    lack = ""
     if offered and setting.want not in offered:
-        invalid = f"this kernel does not offer {setting.want!r} in {setting.path}, but {', '.join(offered)}"
+        lack = f"this kernel does not offer {setting.want!r}, but {', '.join(offered)}"
     now = values.chosen(raw.text)
     undo = (Write(setting.path, now), *_moved_along(setting, context))
     return Reading(
-        invalid=invalid,
         path=setting.path,
         runtime=Value(text=now),
         boot=boot,
@@ -83,7 +82,7 @@ def _read_one(setting: Setting, context: Context, declared: Collection[str]) -> 
         offered=offered,
         blocked=context.host.blocked(setting.path),
         note=_sizes_apart(setting, declared, context),
-        parts=(KnobFile(0, setting.path, now, setting.want or "", undo),),
+        parts=(KnobFile(0, setting.path, now, setting.want or "", undo, answer=lack),),
     )
 
 

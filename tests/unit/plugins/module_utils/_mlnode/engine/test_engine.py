@@ -187,12 +187,25 @@ def test_a_gate_lets_the_rest_pass(machine: Machine) -> None:
     engine.admit(engine.evaluate(machine, request({"vm.swappiness": 10, "vm.no_such_knob": 1})))
 
 
-def test_a_word_this_kernel_does_not_offer_is_an_error_where_somebody_watches(machine: Machine) -> None:
-    before = machine.tree()
-    work = Request("default", thp, {"enabled": "madvise", "sizes": {"64kB": {"enabled": "within_size"}}})
-    with pytest.raises(DeclarationError):
-        engine.apply(machine, work)
-    assert machine.tree() == before
+SIZED = "thp.hugepages-64kB.enabled"
+
+
+def word_not_on_offer(profile: frozenset[str] = frozenset()) -> Request:
+    spec = {"enabled": "madvise", "sizes": {"64kB": {"enabled": "within_size"}}}
+    return Request("default", thp, spec, profile=profile)
+
+
+def test_a_word_this_kernel_does_not_offer_costs_that_setting_alone(machine: Machine) -> None:
+    with pytest.raises(RefusedError, match=r"does not offer 'within_size'.*all else is applied"):
+        engine.apply(machine, word_not_on_offer())
+    assert machine.now(f"{THP}/enabled") == "always [madvise] never"
+    found = {row.setting.key: row.status for row in engine.evaluate(machine, word_not_on_offer()).rows}
+    assert found[SIZED] is Status.REFUSED
+
+
+def test_a_profile_may_ask_for_a_word_that_is_not_on_offer(machine: Machine) -> None:
+    outcome = engine.apply(machine, word_not_on_offer(frozenset({SIZED})))
+    assert statuses(outcome)[SIZED] is Status.UNSUPPORTED
 
 
 # -- layers --------------------------------------------------------------------------------

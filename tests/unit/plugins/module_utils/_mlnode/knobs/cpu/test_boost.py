@@ -45,7 +45,7 @@ def test_boost_that_the_firmware_took_away_is_told_before_a_write(
     intel.put(f"{PSTATE}/no_turbo", "1\n")
     intel.put("/proc/cpuinfo", flags)
     words = "the firmware has switched boost off (no flag `ida` in /proc/cpuinfo): switch it on there"
-    assert reading(intel, {"boost": boost}).blocked == (words if blocked else "")
+    assert reading(intel, {"boost": boost}).parts[0].answer == (words if blocked else "")
 
 
 @pytest.mark.parametrize(("boost", "first"), [(True, f"{CPUFREQ}/boost"), (False, policy(0, "boost"))])

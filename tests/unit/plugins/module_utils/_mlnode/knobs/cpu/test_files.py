@@ -60,18 +60,19 @@ def test_a_preference_that_nobody_can_read_is_not_put_back(intel: CpuMachine, ho
 
 def test_what_a_policy_does_not_offer_is_told_with_what_it_does(intel: CpuMachine) -> None:
     found = reading(intel, {"governor": "ondemand"})
-    assert found.invalid == "policies 0-3 do not offer 'ondemand', but performance, powersave"
+    answers = {(part.place, part.answer) for part in found.parts}
+    assert answers == {("policies 0-3", "'ondemand' is not on offer, but performance, powersave")}
 
 
 def test_a_governor_that_may_be_a_module_is_said_to_be_one(acpi: CpuMachine) -> None:
     for number in (0, 2):
         acpi.put(policy(number, "scaling_available_governors"), "performance schedutil \n")
     found = reading(acpi, {"governor": "ondemand"})
-    assert found.invalid == (
-        "policies 0,2 do not offer 'ondemand', but performance, schedutil; if it is a module, load "
-        "cpufreq_ondemand first"
-    )
-    assert reading(acpi, {"governor": "sometimes"}).invalid.endswith("but performance, schedutil")
+    told = {(part.place, part.answer, part.advice) for part in found.parts}
+    answer = "'ondemand' is not on offer, but performance, schedutil"
+    assert told == {("policies 0,2", answer, "if it is a module, load cpufreq_ondemand first")}
+    (part, *_rest) = reading(acpi, {"governor": "sometimes"}).parts
+    assert (part.answer, part.advice) == (answer.replace("ondemand", "sometimes"), "")
 
 
 def test_policies_may_offer_different_governors(acpi: CpuMachine) -> None:
@@ -79,8 +80,9 @@ def test_policies_may_offer_different_governors(acpi: CpuMachine) -> None:
     acpi.put(policy(2, "scaling_available_governors"), f"{ACTIVE}\n")
     found = reading(acpi, {"governor": "ondemand"})
     assert found.offered == ("powersave", "performance")
-    assert found.invalid.startswith("policy 2 does not offer 'ondemand', but performance, powersave")
-    assert reading(acpi, {"governor": "performance"}).invalid == ""
+    answers = {part.place: part.answer for part in found.parts}
+    assert answers == {"": "", "policy 2": "'ondemand' is not on offer, but performance, powersave"}
+    assert not any(part.answer for part in reading(acpi, {"governor": "performance"}).parts)
 
 
 def test_a_policy_without_a_list_is_left_to_the_kernel(acpi: CpuMachine) -> None:
@@ -102,8 +104,9 @@ def test_a_preference_is_read_as_the_kernel_prints_it(intel: CpuMachine) -> None
 
 def test_a_word_that_no_list_has_is_told(intel: CpuMachine) -> None:
     found = reading(intel, {PREFERENCE: "sometimes"})
-    assert found.invalid.startswith("policies 0-3 do not offer 'sometimes', but default, performance, ")
-    assert reading(intel, {PREFERENCE: 37}).invalid == ""
+    assert {part.place for part in found.parts} == {"policies 0-3"}
+    assert found.parts[0].answer.startswith("'sometimes' is not on offer, but default, performance, ")
+    assert not any(part.answer for part in reading(intel, {PREFERENCE: 37}).parts)
 
 
 @pytest.mark.parametrize("driver", ["intel", "amd"])
@@ -212,5 +215,6 @@ def test_a_limit_without_idle_states_says_that_it_has_no_effect(intel: CpuMachin
         intel.remove(f"{CPU}/cpuidle/current_driver")
     intel.put(f"{CPU}/present", "0-4\n")
     assert reading(intel, {"max_latency_us": 0}).note == (
-        "CPU 4 is offline and left out; no cpuidle driver is loaded: there are no idle states to limit"
+        "CPU 4 is offline and left out: once online, `mlnode apply` or the next boot sets them; "
+        "no cpuidle driver is loaded: there are no idle states to limit"
     )

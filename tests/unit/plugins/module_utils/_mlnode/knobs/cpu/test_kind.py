@@ -20,6 +20,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 )
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
 from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu.node import LATER
 from mlnode.model.setting import Layer, Severity, Value
 
 # -- CPUs ----------------------------------------------------------------------------------
@@ -60,16 +61,19 @@ def test_the_policy_of_an_offline_cpu_is_left_out_and_said(root: str, how: str) 
         machine.remove(path)
     found = reading(machine, {"governor": "performance"})
     assert [part.number for part in found.parts] == [0, 1, 2]
-    assert found.note == "CPU 3 is offline and left out"
+    assert found.note == f"CPU 3 is offline and left out: {LATER}"
     assert found.runtime.text == "powersave"
 
 
 def test_offline_cpus_of_a_list_are_said_and_others_not(root: str) -> None:
     machine = CpuMachine.intel(root, online="0-3", present="0-7")
-    assert reading(machine, {"max_latency_us": 0, "cpus": "0-5"}).note == "CPUs 4-5 are offline and left out"
+    assert (
+        reading(machine, {"max_latency_us": 0, "cpus": "0-5"}).note
+        == f"CPUs 4-5 are offline and left out: {LATER}"
+    )
     assert reading(machine, {"max_latency_us": 0, "cpus": "0-3"}).note == ""
     gone = reading(machine, {"max_latency_us": 0, "cpus": "4-5"})
-    assert gone.runtime == Value(absent="CPUs 4-5 are offline")
+    assert gone.runtime == Value(absent=f"CPUs 4-5 are offline: {LATER}")
 
 
 def test_a_policy_that_has_lost_one_cpu_is_one_of_the_others(acpi: CpuMachine) -> None:

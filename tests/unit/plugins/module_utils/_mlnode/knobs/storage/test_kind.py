@@ -299,9 +299,9 @@ def test_the_scheduler_is_set_by_its_word_in_brackets(node: Machine) -> None:
     assert node.writes == [("/sys/block/nvme1n1/queue/scheduler", "none")]
 
 
-def test_a_scheduler_that_is_not_offered_is_unsupported_before_anything_is_written(node: Machine) -> None:
+def test_a_scheduler_that_is_not_offered_is_refused_before_anything_is_written(node: Machine) -> None:
     found = row(node, {"name": "a", "devices": {"names": ["sda"]}, "scheduler": "bfq"})
-    assert found.status is Status.UNSUPPORTED
+    assert found.status is Status.REFUSED
     assert "does not offer 'bfq', but none, mq-deadline; if it is a module, load it first" in found.reason
     found = row(node, {"name": "a", "devices": {"names": ["md127"]}, "scheduler": "kyber"})
     assert "hands its requests on to others" in found.reason

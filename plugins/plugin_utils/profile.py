@@ -21,7 +21,7 @@ _FOLDER = pathlib.Path(__file__).parents[2] / "roles/node/profiles"
 _PRESETS = _FOLDER / "presets"
 
 #: A dictionary of these is one value, such as {at_least: 5}
-_VALUE = frozenset(("at_least", "at_most"))
+_VALUE = frozenset(("at_least", "at_most", "exactly"))
 
 
 def warm() -> None:

@@ -43,9 +43,10 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
         fault = _boot_fault(setting, reading)
         if fault:
             return fault
+    kept = more_than_declared(setting, reading) if context.runtime else ""
     if reading.clamped and context.runtime:
-        return Status.CLAMPED, _joined(reading.clamped, reading.note, _elsewhere(reading, context))
-    return Status.OK, _joined(reading.note, _elsewhere(reading, context))
+        return Status.CLAMPED, _joined(reading.clamped, kept, reading.note, _elsewhere(reading, context))
+    return Status.OK, _joined(kept, reading.note, _elsewhere(reading, context))
 
 
 def _joined(*parts: str) -> str:
@@ -55,6 +56,16 @@ def _joined(*parts: str) -> str:
 def _elsewhere(reading: Reading, context: Context) -> str:
     """Reference to the row that judges the boot layer, if another one does."""
     return f"boot: see {reading.boot.row}" if context.boot and reading.boot.row else ""
+
+
+def more_than_declared(setting: Setting, reading: Reading) -> str:
+    """What is kept of a setting that is only raised; empty where nothing is more than declared."""
+    floor = setting.floor or setting.want
+    if not setting.raise_only or not floor:
+        return ""
+    parts = (part.runtime for part in reading.parts)
+    more = [text for text in parts if values.reaches(floor, text) and not values.same(floor, text)]
+    return f"{', '.join(dict.fromkeys(more))} is more than declared" if more else ""
 
 
 def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
@@ -71,6 +82,7 @@ def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Stat
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
     drift = f"runtime is {reading.runtime.text or EMPTY}"
     drift += f", as {reading.cause}" if reading.cause else ""
+    drift += f"; lowers {reading.lowers}, as it is declared exactly" if reading.lowers else ""
     fault = _boot_fault(setting, reading) if context.boot else None
     return _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context), reading.note)
 

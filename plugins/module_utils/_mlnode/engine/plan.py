@@ -12,7 +12,7 @@ from ..host.host import Host
 from ..model import schema, values
 from ..model.errors import DeclarationError, HostError, MlnodeError
 from ..model.record import NamedTuple
-from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Status
+from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Severity, Status
 from . import declared, lasting
 from .answers import Answers, settled
 from .declared import Declaration
@@ -118,6 +118,8 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
         reading = with_bar(reading, context)
         status, reason = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
+        if reading.lowers and info.severity is Severity.LOW:
+            info = info._replace(severity=Severity.MEDIUM)
         origin = reading.origin or context.origins.get(reading.path)
         rows.append(Row(setting, reading, status, reason, info, origin))
     steps = _kernel_steps(rows, context)

@@ -54,6 +54,15 @@ def largest_mtus(host: Host) -> Mapping[str, int]:
     return host.once("largest MTUs", lambda: _asked(host, _largest_mtus, "-d", "link", "show"))
 
 
+def xdp(host: Host) -> Mapping[str, str]:
+    """Interface → the mode of the XDP program that is attached to it. Raises HostError."""
+    return host.once("XDP programs", lambda: _asked(host, _xdp, "-d", "link", "show"))
+
+
+def _xdp(answer: Any) -> dict[str, str]:
+    return {str(entry["ifname"]): str(entry["xdp"].get("mode", "")) for entry in answer if entry.get("xdp")}
+
+
 def _asked(host: Host, understand: Callable[[Any], T], *arguments: str) -> T:
     command = ["ip", "-j", *arguments]
     try:

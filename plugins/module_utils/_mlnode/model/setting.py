@@ -181,7 +181,7 @@ class Reading(NamedTuple):
     offered: what the kernel lists as possible; empty where it lists nothing.
     blocked: why it is not this node's to set, as in a container; empty if it is.
     barred: why the file cannot be written though it is, so that it stays as it is; empty if it can.
-    invalid: why the declaration itself is wrong for this node, whoever takes the value; empty if it is not. A
+    invalid: why the declaration itself is wrong for this node, on any device; empty if it is not. A
     value that a driver or kernel does not offer is KnobFile.answer instead, which costs that part alone.
     refusal: the guard that stops a change to what is wanted, and how to allow it.
     native: a drop-in of the system carries it at boot; False where only the agent does.
@@ -197,6 +197,7 @@ class Reading(NamedTuple):
     elsewhere: it is for other nodes, as intended: its rule is for ports of a link layer which this node's do
     not have, or it was declared for nodes that need it, and this one does not.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
+    lowers: what is higher and would be taken down, as it is declared exactly; empty if nothing is.
     cause: the line that has set what the kernel shows, where it is not the wanted value and one is known.
     """
 
@@ -221,6 +222,7 @@ class Reading(NamedTuple):
     missing: bool = False
     elsewhere: bool = False
     refers: str = ""
+    lowers: str = ""
     cause: Cause | None = None
 
 

@@ -8,7 +8,7 @@ from ...engine.kind import Context
 from ...host.host import Host
 from ...model.setting import Setting
 from . import parse as limits_parse
-from .parse import UNLIMITED, Amount, Limit
+from .parse import Limit, Wanted
 from .schema import AUTO
 
 _RDMA = "/sys/class/infiniband"
@@ -18,22 +18,27 @@ _MARK = "# {}: auto, as an RDMA device or a GPU was found here"
 LEFT = "auto: neither an RDMA device nor a GPU is here, so that the limit stays as it is"
 
 
-def resolved(setting: Setting, context: Context) -> dict[str, Amount]:
+def resolved(setting: Setting, context: Context) -> dict[str, Wanted]:
     """The amounts of a setting by service, without those that are left as they are. Raises HostError."""
     limit, texts = _declared(setting, context)
-    given = AUTO in texts.values() and (_has_devices(context) or _was_given(setting, context))
+    automatic = any(map(_is_automatic, texts.values()))
+    given = automatic and (_has_devices(context) or _was_given(setting, context))
     return {
-        name: Amount(None, None) if text == AUTO else limits_parse.amount(limit, text)
+        name: limits_parse.wanted(limit, text)
         for name, text in texts.items()
-        if text != AUTO or given
+        if given or not _is_automatic(text)
     }
 
 
-def mark(setting: Setting, want: str, context: Context) -> list[str]:
-    """The line of a file by which later runs know that `auto` has found a device."""
+def mark(setting: Setting, context: Context) -> list[str]:
+    """The line of a file by which later runs know that `auto` has found a device. Raises HostError."""
     limit, texts = _declared(setting, context)
-    given = {name: UNLIMITED if text == AUTO else text for name, text in texts.items()}
-    return [_MARK.format(limit.name)] if AUTO in texts.values() and want == limits_parse.shown(given) else []
+    given = any(map(_is_automatic, texts.values())) and len(resolved(setting, context)) == len(texts)
+    return [_MARK.format(limit.name)] if given else []
+
+
+def _is_automatic(text: str) -> bool:
+    return text.endswith(AUTO)
 
 
 def _declared(setting: Setting, context: Context) -> tuple[Limit, dict[str, str]]:

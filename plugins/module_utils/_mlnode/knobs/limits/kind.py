@@ -19,14 +19,15 @@ from ...host.host import Host, Mounts
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
 from ...model.setting import Boot, BootFile, Reading, Setting, Value
-from . import auto, scopes
+from . import auto, floors, scopes
 from . import guards as limits_guards
 from . import info as limits_info
 from . import pam as limits_pam
 from . import parse as limits_parse
 from . import schema as own
 from . import units as limits_units
-from .parse import ALL, FOLDERS, LOGIN, MANAGER, SERVICE_NAMES, Amount, file_of, taken_apart
+from .floors import Floor
+from .parse import ALL, FOLDERS, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, Wanted, file_of, taken_apart
 from .schema import AUTO
 from .units import Service
 
@@ -78,10 +79,11 @@ def _read_one(setting: Setting, node: scopes.Node) -> Reading:
     except HostError as error:
         problem = Value(unreadable=str(error))
         return Reading(setting.path, problem, Boot(problem))
-    given = _found(setting, wants or {ALL: Amount(None, None)}, node)
+    given = _found(setting, wants or {ALL: Wanted(Amount(None, None))}, node)
     if not wants:
         return _left(setting, given.runtime, node)
-    want, most = scopes.shown(wants), max(wants.values(), key=_hard)
+    want = given.want or scopes.shown(wants)
+    most = max((wanted.amount for wanted in wants.values()), key=_hard)
     ceiling, refusal = node.guards.ceiling(limit, most), node.guards.refusal(limit, most)
     runtime = _not_given(given.runtime, want) if ceiling or refusal else given.runtime
     if refusal and given.runtime.unreadable is not None:
@@ -97,10 +99,11 @@ def _read_one(setting: Setting, node: scopes.Node) -> Reading:
         note=given.note if node.context.runtime else "",
         # What a foreign file decides cannot be corrected here, nor what a process was started with.
         at_boot=given.waits or given.boot.foreign,
+        lowers=given.lowers,
     )
 
 
-def _found(setting: Setting, wants: Mapping[str, Amount], node: scopes.Node) -> scopes.Given:
+def _found(setting: Setting, wants: Mapping[str, Wanted], node: scopes.Node) -> scopes.Given:
     scope, domain, limit = taken_apart(setting.key)
     try:
         if scope == LOGIN:
@@ -144,24 +147,34 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
     own: dict[str, list[str]] = {f"{known}.service": [] for known in SERVICE_NAMES}
     services: list[Service] | None = None
     stale = False
+    live = context.runtime and context.host.systemd_runs()
+    pam = limits_pam.load(context.host) if rows else limits_pam.Limits(())
     for row in rows:
         if not _is_carried(row):
             continue
         scope, domain, limit = taken_apart(row.setting.key)
-        wants = limits_parse.wanted(limit, row.reading.want or "")
-        mark = auto.mark(row.setting, row.reading.want or "", context)
+        wants, mark = auto.resolved(row.setting, context), auto.mark(row.setting, context)
         if scope == LOGIN:
-            logins += [line for line in mark if line not in logins]
-            logins += [f"{domain} {kind} {limit.name} {text}" for kind, text in wants[ALL].in_pam(limit)]
+            floor = Floor(wants[ALL], floors.of_login(context.host, pam, domain, limit, live))
+            if not floor.kept:
+                logins += [line for line in mark if line not in logins]
+                logins += [
+                    f"{domain} {kind} {limit.name} {text}" for kind, text in floor.amount.in_pam(limit)
+                ]
         elif scope == MANAGER:
-            manager += mark
-            manager.append(f"Default{limit.key}={wants[ALL].in_systemd()}")
+            base = floors.of_manager(context.host, limit, live)
+            floor = Floor(wants[ALL], base)
+            if not floor.kept:
+                manager += [*mark, *floors.mark(limit, base, _all_wants(rows, limit, context))]
+                manager.append(f"Default{limit.key}={floor.amount.in_systemd()}")
             stale = stale or _is_stale(row)
         else:
             if services is None:
                 services = limits_units.installed(context.host, limits_parse.services(context.spec))[0]
-            for service, want in scopes.with_wants(services, wants):
-                own[service.unit] += [*mark, f"{limit.key}={want.in_systemd()}"]
+            for service, wanted in scopes.with_wants(services, wants):
+                floor = Floor(wanted, floors.of_service(context.host, limit, service, live))
+                if not floor.kept:
+                    own[service.unit] += [*mark, f"{limit.key}={floor.amount.in_systemd()}"]
     file = file_of(name)
     return [
         BootFile(f"{_PAM}/{file}", _content(name, logins)),
@@ -171,6 +184,12 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
             for unit, lines in own.items()
         ),
     ]
+
+
+def _all_wants(rows: Sequence[Row], limit: Limit, context: Context) -> list[Wanted]:
+    """All that is declared of one limit, for whomever."""
+    settings = (row.setting for row in rows if taken_apart(row.setting.key)[2] == limit)
+    return [wanted for setting in settings for wanted in auto.resolved(setting, context).values()]
 
 
 def _is_carried(row: Row) -> bool:

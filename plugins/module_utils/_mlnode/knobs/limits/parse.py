@@ -22,7 +22,8 @@ UNLIMITED = "unlimited"
 
 class Limit(NamedTuple):
     """row, unit: of /proc/PID/limits. least: below which a login to correct it would fail, or programs
-    break; 0 where any number makes sense. automatic: it may depend on the hardware."""
+    break; 0 where any number makes sense. automatic: it may depend on the hardware. exact: more is not as
+    good, so that it is the declared number and no least one."""
 
     name: str
     row: str
@@ -30,6 +31,7 @@ class Limit(NamedTuple):
     least: int = 0
     why: str = ""
     automatic: bool = False
+    exact: bool = False
 
     @property
     def in_bytes(self) -> bool:
@@ -50,7 +52,8 @@ LIMITS = {
         Limit("nofile", "Max open files", "files", 1024, "the kernel's own default"),
         Limit("memlock", "Max locked memory", "bytes", automatic=True),
         Limit("stack", "Max stack size", "bytes", 8 << 20, "the kernel's own default"),
-        Limit("core", "Max core file size", "bytes"),
+        # 0 is declared so that no crash fills a disk.
+        Limit("core", "Max core file size", "bytes", exact=True),
         Limit("nproc", "Max processes", "processes", 1024, "room to log in and work"),
     )
 }
@@ -87,6 +90,10 @@ _NUMBER = regex(r"[0-9]{1,19}\Z", re.ASCII)
 _MOST = (1 << 62) - 1
 _TEXT = Option("str")
 
+#: How an amount may be meant: as the least, or as the only one
+AT_LEAST, EXACTLY = "at_least", "exactly"
+_FORMS = ({AT_LEAST}, {EXACTLY})
+
 
 class Amount(NamedTuple):
     """Soft and hard limit; None is unlimited."""
@@ -107,6 +114,13 @@ class Amount(NamedTuple):
             for number in (self.soft, self.hard)
         )
         return [("-", soft)] if soft == hard else [("soft", soft), ("hard", hard)]
+
+
+class Wanted(NamedTuple):
+    """An amount as it is declared. exact: it is no least one, so that what is higher is lowered."""
+
+    amount: Amount
+    exact: bool = False
 
 
 def words(amount: Amount) -> tuple[str, str]:
@@ -142,13 +156,11 @@ def named(pairs: Iterable[tuple[str, str]]) -> str:
     )
 
 
-def wanted(limit: Limit, text: str) -> dict[str, Amount]:
-    """The amounts that shown() made a text of."""
-    amounts: dict[str, Amount] = {}
-    for part in text.split("; "):
-        value, _blank, names = part.partition(" ")
-        amounts.update(dict.fromkeys(names.strip("()").split(", "), amount(limit, value)))
-    return amounts
+def wanted(limit: Limit, text: str) -> Wanted:
+    """The amount that a text of declared() stands for; `auto` has found a device. Raises DeclarationError."""
+    form, _blank, rest = text.rpartition(" ")
+    one = Amount(None, None) if rest == AUTO else amount(limit, rest)
+    return Wanted(one, form == EXACTLY or (limit.exact and form != AT_LEAST))
 
 
 def is_within(number: int | None, most: int | None) -> bool:
@@ -184,7 +196,7 @@ def declared(spec: Spec, scope: str, limit: Limit) -> dict[str, str]:
     """Amounts of a scope as texts, that of ALL and those of services with another one; empty where nothing
     is declared. Raises DeclarationError."""
     given, where = spec[limit.name], f"{KIND}.{limit.name}"
-    if not isinstance(given, Mapping):
+    if not isinstance(given, Mapping) or {*given} in _FORMS:
         given, text = {}, _spelled(where, limit, given)
         own = {ALL: text}
     else:
@@ -200,14 +212,19 @@ def declared(spec: Spec, scope: str, limit: Limit) -> dict[str, str]:
 
 
 def _spelled(where: str, limit: Limit, raw: Any) -> str:
-    text: str = schema.value(where, _TEXT, raw)
-    return AUTO if limit.automatic and text == AUTO else str(amount(limit, text, where))
+    """Such as `1024:1048576`, or `exactly 1024:1048576` where that is not what is meant anyhow."""
+    form = next(iter(raw)) if isinstance(raw, Mapping) and {*raw} in _FORMS else ""
+    text: str = schema.value(where, _TEXT, raw[form] if form else raw)
+    spelled = AUTO if limit.automatic and text == AUTO else str(amount(limit, text, where))
+    usual = EXACTLY if limit.exact else AT_LEAST
+    return f"{form} {spelled}" if form and form != usual else spelled
 
 
 def _setting(rest: str, path: str, texts: Mapping[str, str], of_whom: tuple[str, ...] = ()) -> Setting:
     want = shown(texts)
     claim = f"{want} for {', '.join(of_whom)}" if of_whom else want
-    return Setting(KIND, f"{KIND}.{rest}", path, None if AUTO in texts.values() else want, claim)
+    automatic = any(text.endswith(AUTO) for text in texts.values())
+    return Setting(KIND, f"{KIND}.{rest}", path, None if automatic else want, claim)
 
 
 def taken_apart(key: str) -> tuple[str, str, Limit]:

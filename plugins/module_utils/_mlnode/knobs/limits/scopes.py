@@ -6,7 +6,7 @@ systemd to a service that says otherwise."""
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from ...engine.kind import Context
 from ...host.host import Host
@@ -14,19 +14,22 @@ from ...linux import daemons, systemd_conf
 from ...model.errors import HostError
 from ...model.record import NamedTuple, dataclass
 from ...model.setting import Boot, Value
+from . import floors, login, pending
 from . import guards as limits_guards
-from . import login, pending
 from . import pam as limits_pam
 from . import parse as limits_parse
 from . import units as limits_units
+from .floors import Floor
 from .pam import Limits, Line
-from .parse import ALL, FILE, FOLDERS, LOGIN, SERVICE_NAMES, Amount, Limit, file_of
+from .parse import ALL, FILE, FOLDERS, LOGIN, SERVICE_NAMES, UNLIMITED, Amount, Limit, Wanted, file_of
 from .units import Assigned, Service
 
 _PAM = FOLDERS[LOGIN]
 
 #: What is shown where nothing sets a limit
 UNSET = "not set"
+#: The place of what is there without a line of any file
+UNSET_ANYWHERE = "no file sets it"
 #: What follows the limit that a daemon was started with, where its files say another
 LATE = ", until restarted"
 _NO_SYSTEMD = "systemd does not run here"
@@ -55,45 +58,67 @@ class Node:
 
 
 class Given(NamedTuple):
-    """State of one limit. waits: a process has to be restarted. nowhere: nothing is here that
-    could have it."""
+    """State of one limit. waits: a process has to be restarted. nowhere: nothing is here that could have it.
+    want: what it is to be, where it is known who has more than is declared. lowers: as in Reading."""
 
     runtime: Value
     boot: Boot
     note: str = ""
     waits: bool = False
     nowhere: bool = False
+    want: str = ""
+    lowers: str = ""
 
 
-def shown(wants: Mapping[str, Amount]) -> str:
-    return limits_parse.shown({name: str(amount) for name, amount in wants.items()})
+def shown(wants: Mapping[str, Wanted]) -> str:
+    return limits_parse.shown({name: str(wanted.amount) for name, wanted in wants.items()})
 
 
 # -- logins --------------------------------------------------------------------------------
 
 
-def of_login(domain: str, limit: Limit, want: Amount, node: Node) -> Given:
+def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
     """PAM reads its files at each login, so what they say is the present and the next boot at once."""
     pam = node.pam
     if pam.unreadable:
         raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
     logins = node.logins
     limits = pam.of(domain, limit.name)
+    floor = Floor(wanted, floors.of_login(node.host, pam, domain, limit, node.systemd))
+    want = floor.amount
     boot = _login_boot(domain, want, limits, f"{_PAM}/{file_of(node.context.name)}")
     if pam.unused and logins.sshd is None:
         return Given(Value(absent=pam.unused), boot)
     now = str(limits) if limits.lines else UNSET
     if limits.exempt is not None:
         now = "none at all"
-    overridden = login.overridden(pam, logins, domain, limit, want)
+    elif floor.kept and _completed(limits, floor.base) == want:
+        # What is lacking of it is what every service has, and with it a login.
+        now = str(want)
+        boot = Boot(Value(text=now), limits.lines[0].where if limits.lines else UNSET_ANYWHERE)
+    given = Given(Value(text=now), boot, "", want=str(want), lowers=floor.lowers)
+    overridden = login.overridden(pam, logins, domain, limit, wanted.amount)
     if overridden is None or now != str(want):
-        return Given(Value(text=now), boot, _login_note(domain, limit, want, node))
+        notes = [_login_note(domain, limit, want, node), _more(floor.more)]
+        return given._replace(note="; ".join(filter(None, notes)))
     if overridden.unknown:
-        return Given(
-            Value(unreadable=overridden.words), Boot(Value(unreadable=overridden.words), overridden.where)
-        )
+        problem = Value(unreadable=overridden.words)
+        return given._replace(runtime=problem, boot=Boot(problem, overridden.where))
     runtime = Value(text=f"less for {overridden.whom}, else {now}")
-    return Given(runtime, Boot(Value(absent=overridden.words), overridden.where, foreign=True))
+    return given._replace(
+        runtime=runtime, boot=Boot(Value(absent=overridden.words), overridden.where, foreign=True)
+    )
+
+
+def _completed(limits: limits_pam.Found, base: Amount) -> Amount:
+    """Limits of lines, where those that no line sets are inherited."""
+    soft, hard = ((None if text == UNLIMITED else int(text)) if text else number
+                  for text, number in ((limits.soft, base.soft), (limits.hard, base.hard)))  # fmt: skip
+    return Amount(soft, hard)
+
+
+def _more(text: str) -> str:
+    return f"{text} is more than declared" if text else ""
 
 
 def _login_boot(domain: str, want: Amount, limits: limits_pam.Found, own: str) -> Boot:
@@ -133,19 +158,24 @@ def _is_ours(path: str) -> bool:
 # -- systemd -------------------------------------------------------------------------------
 
 
-def of_manager(limit: Limit, want: Amount, node: Node) -> Given:
+def of_manager(limit: Limit, wanted: Wanted, node: Node) -> Given:
+    floor = Floor(wanted, floors.of_manager(node.host, limit, node.systemd))
+    want = floor.amount
     assigned = limits_units.effective(limit, systemd_conf.manager(node.host, f"Default{limit.key}"))
-    boot = _assigned_boot(f"Default{limit.key}", want, assigned, node)
+    boot = _assigned_boot(f"Default{limit.key}", floor, assigned, node)
     if not node.systemd:
         return Given(Value(absent=_NO_SYSTEMD), boot)
     now = limits_units.manager_now(node.host, limit)
     if now == Value():  # a captured tree
         now = Value(text=str(assigned.amount) if assigned.amount else UNSET)
-    return Given(now, boot)
+    return Given(now, boot, _more(floor.more), want=str(want), lowers=floor.lowers)
 
 
-def _assigned_boot(name: str, want: Amount, assigned: Assigned, node: Node) -> Boot:
+def _assigned_boot(name: str, floor: Floor, assigned: Assigned, node: Node) -> Boot:
     """Result of systemd's files when it reads them again."""
+    want = floor.amount
+    if assigned.amount is None and floor.kept:
+        return Boot(Value(text=str(want)), UNSET_ANYWHERE)
     if assigned.amount is None:
         return Boot(Value(absent=f"nothing sets {name}"))
     later = assigned.file.rpartition("/")[2] > file_of(node.context.name)
@@ -154,35 +184,55 @@ def _assigned_boot(name: str, want: Amount, assigned: Assigned, node: Node) -> B
     return Boot(Value(text=str(assigned.amount)), assigned.where, foreign)
 
 
-def of_services(limit: Limit, wants: Mapping[str, Amount], node: Node) -> Given:
+def of_services(limit: Limit, wants: Mapping[str, Wanted], node: Node) -> Given:
     missing = f"not installed: {', '.join(node.missing)}" if node.missing else ""
-    pairs = with_wants(node.services, wants)
+    pairs = [
+        (service, Floor(wanted, floors.of_service(node.host, limit, service, node.systemd)))
+        for service, wanted in with_wants(node.services, wants)
+    ]
     if not pairs:
         known = SERVICE_NAMES if ALL in wants else wants
         absent = missing or f"none of {', '.join(known)} is installed"
         return Given(Value(absent=absent), Boot(Value(absent=absent)), nowhere=True)
-    boots = [_service_boot(service, limit, want, node) for service, want in pairs]
-    wrong = [boot for boot, (_service, want) in zip(boots, pairs) if boot.value.text != str(want)]
-    right = Boot(Value(text=shown(wants)), boots[0].source)
+    boots = [_service_boot(service, limit, floor, node) for service, floor in pairs]
+    wrong = [boot for boot, (_service, floor) in zip(boots, pairs) if boot.value.text != str(floor.amount)]
+    more = _of_whom((floor.more, service) for service, floor in pairs)
+    lowers = _of_whom((floor.lowers, service) for service, floor in pairs)
+    all_of_them = shown(wants)
+    if more:
+        all_of_them = _of_whom((str(floor.amount), service) for service, floor in pairs)
+    right = Boot(Value(text=all_of_them), boots[0].source)
     boot = next((one for one in wrong if one.foreign), (wrong or [right])[0])
     if not node.systemd:
         return Given(Value(absent=_NO_SYSTEMD), boot)
     if node.seen.hidden:
         return Given(Value(unreadable=f"some processes are hidden: {node.seen.hidden}"), boot)
     now = [
-        _service_now(service, limit, want, own_boot, node) for (service, want), own_boot in zip(pairs, boots)
+        _service_now(service, limit, floor, own_boot, node)
+        for (service, floor), own_boot in zip(pairs, boots)
     ]
-    if now == [(str(want), "") for _service, want in pairs]:
-        notes = [missing, *_pending(limit, pairs, boots, node)]
-        return Given(Value(text=shown(wants)), boot, "; ".join(text for text in notes if text))
+    given = Given(Value(text=all_of_them), boot, missing, want=all_of_them, lowers=lowers)
+    if now == [(str(floor.amount), "") for _service, floor in pairs]:
+        notes = [missing, *_pending(limit, pairs, boots, node), _more(more)]
+        return given._replace(note="; ".join(text for text in notes if text))
     texts: dict[tuple[str, str], list[str]] = {}
-    for (service, _want), limit_now in zip(pairs, now):
+    for (service, _floor), limit_now in zip(pairs, now):
         texts.setdefault(limit_now, []).append(service.unit.partition(".")[0])
     summary = "; ".join(f"{text} ({', '.join(names)}{late})" for (text, late), names in texts.items())
-    return Given(Value(text=summary), boot, missing, any(late for _text, late in texts))
+    notes = [missing, _more(more)]
+    return given._replace(
+        runtime=Value(text=summary),
+        note="; ".join(text for text in notes if text),
+        waits=any(late for _text, late in texts),
+    )
 
 
-def with_wants(services: Sequence[Service], wants: Mapping[str, Amount]) -> list[tuple[Service, Amount]]:
+def _of_whom(pairs: Iterable[tuple[str, Service]]) -> str:
+    """`unlimited (containerd); 1024:1048576 (kubelet)`, without those with nothing to say."""
+    return limits_parse.named((text, service.unit.partition(".")[0]) for text, service in pairs if text)
+
+
+def with_wants(services: Sequence[Service], wants: Mapping[str, Wanted]) -> list[tuple[Service, Wanted]]:
     """Each service with the amount that it is to have, without those that are left alone."""
     pairs = []
     for service in services:
@@ -193,34 +243,38 @@ def with_wants(services: Sequence[Service], wants: Mapping[str, Amount]) -> list
     return pairs
 
 
-def _service_boot(service: Service, limit: Limit, want: Amount, node: Node) -> Boot:
+def _service_boot(service: Service, limit: Limit, floor: Floor, node: Node) -> Boot:
     assignments = systemd_conf.service(node.host, service.names, limit.key)
     assigned = limits_units.effective(limit, assignments)
-    return _assigned_boot(f"{limit.key} of {service.unit}", want, assigned, node)
+    return _assigned_boot(f"{limit.key} of {service.unit}", floor, assigned, node)
 
 
-def _service_now(service: Service, limit: Limit, want: Amount, boot: Boot, node: Node) -> tuple[str, str]:
+def _service_now(service: Service, limit: Limit, floor: Floor, boot: Boot, node: Node) -> tuple[str, str]:
     """The limit it runs with, and words where only a restart would change it. What does not run will have
     what its files say."""
     processes = []
     if not _is_for_logins(service, node):
         processes = limits_units.of_processes(node.host, limit, service, node.seen)
-    wrong = [now for now, raising in processes if not limits_units.alike(now, want, raising)]
+    wrong = [now for now, raising in processes if not _is_right(now, floor, raising)]
     if wrong:
         return str(wrong[0]), LATE
-    return str(want) if processes else boot.value.text or UNSET, ""
+    return str(floor.amount) if processes else boot.value.text or UNSET, ""
+
+
+def _is_right(now: Amount, floor: Floor, raising: bool) -> bool:
+    return floor.suffices(now) or limits_units.alike(now, floor.amount, raising)
 
 
 def _pending(
-    limit: Limit, pairs: Sequence[tuple[Service, Amount]], boots: Sequence[Boot], node: Node
+    limit: Limit, pairs: Sequence[tuple[Service, Floor]], boots: Sequence[Boot], node: Node
 ) -> list[str]:
     """Daemons whose own limits affect no job, and that run with others than they will."""
     return [
-        pending.words(service.process, service.unit, str(now), str(want))
-        for (service, want), boot in zip(pairs, boots)
-        if _is_for_logins(service, node) and boot.value.text == str(want)
+        pending.words(service.process, service.unit, str(now), str(floor.amount))
+        for (service, floor), boot in zip(pairs, boots)
+        if _is_for_logins(service, node) and boot.value.text == str(floor.amount)
         for now, raising in limits_units.of_processes(node.host, limit, service, node.seen)
-        if not limits_units.alike(now, want, raising)
+        if not _is_right(now, floor, raising)
     ]
 
 

@@ -21,8 +21,8 @@ from .. import rules
 from ..nics import targets as nic_targets
 from ..summary import Files, Summary, grouped
 from . import commands as nic_commands
+from . import exclusive, owners
 from . import files as nic_files
-from . import owners
 from . import parse as nic_parse
 from . import schema as own
 from .guards import Guards
@@ -48,7 +48,8 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     ruled = [item for item in settings if isinstance(item, NicSetting)]
     if not context.runtime:
         return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
-    readings = [_read(item, context) for item in ruled]
+    readings = _without_excluded(context.host, [_read(item, context) for item in ruled])
+    exclusive.refuse(readings)
     others = rules.of_others(context, KIND, OPTIONS, nic_parse.parse)
     rules.refuse_overlap(context, zip(ruled, readings), others, _read)
     return rules.report_once(ruled, _undone_together(readings), info)
@@ -73,6 +74,33 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     ]
     notes += grouped(maybe)
     return row.reading(setting.path, boot, context.origins, [*notes, targets.note])
+
+
+def _without_excluded(host: Host, readings: Sequence[Reading]) -> list[Reading]:
+    """The readings with what the host excludes of them: see exclusive."""
+    wants = {part.path: part.want for reading in readings for part in reading.parts}
+    return [_excluded(host, reading, wants) for reading in readings]
+
+
+def _excluded(host: Host, reading: Reading, wants: Mapping[str, str]) -> Reading:
+    parts: list[KnobFile] = []
+    mistakes: list[str] = []
+    notes: list[tuple[str, str]] = []
+    for part in reading.parts:
+        nic = part.path.split("/")[2]
+        found = exclusive.look(host, nic, part, wants) if part.path.startswith(ethtool.TOP) else _NOTHING
+        mistakes += [f"{nic}: {found.declared}"] if found.declared else []
+        words = found.ignored or ("" if part.differs else found.state)
+        notes += [(words, nic)] if words else []
+        parts.append(part._replace(answer=found.state) if found.state and part.differs else part)
+    return reading._replace(
+        parts=tuple(parts),
+        invalid=reading.invalid or "; ".join(mistakes),
+        note="; ".join(filter(None, [reading.note, *grouped(notes)])),
+    )
+
+
+_NOTHING = exclusive.Excluded()
 
 
 def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:

@@ -15,6 +15,7 @@ from .. import rules
 from ..nics import selection
 from ..nics.selection import ALL, Selection
 from ..nics.targets import SYSFS
+from . import exclusive
 from .disruption import Disruption
 from .schema import BEYOND, COALESCE, MTU, NUMBER, OPTIONS, PAUSE
 
@@ -209,6 +210,7 @@ def _features(rule: Rule, where: str, given: Mapping[str, bool]) -> list[NicSett
         both = [name for name in given if name in (family.short, family.long)]
         if len(both) > 1:
             raise DeclarationError(f"{where}: {' and '.join(both)} are one and the same: keep one")
+    exclusive.refuse_features(where, given)
     # What others build on comes first when it is switched on, and last when it is switched off.
     ordered = sorted(given, key=lambda name: given[name] != (name in _BASES))
     return _fields(rule, "features", ordered, given)

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Limits that are never lowered: what is declared is the least, unless it is declared as exact.
+
+A package may give its service more than is declared, and its jobs rely on it: containers inherit the limits
+of containerd, and a lower soft limit of files has made programs crash that never raise it (amazon-eks-ami,
+issue 1551). So each soft and hard limit is the greater one of what is declared and what the node has without
+the files of mlnode.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from ...host.host import Host
+from ...linux import systemd_conf
+from ...linux.systemd_conf import Line
+from ...model.record import NamedTuple, regex
+from . import units
+from .pam import Limits
+from .parse import FILE, UNLIMITED, Amount, Limit, Wanted
+from .units import Service
+
+#: In the place of a number that is not known, and which decides nothing
+_UNKNOWN = -1
+NOTHING = Amount(_UNKNOWN, _UNKNOWN)
+
+#: The default of systemd before mlnode has set another one, which no file shows any more
+_MARK = "# before: {} {}"
+_MARKED = regex(r"^# before: ([a-z]+) (\S+)$", re.MULTILINE | re.ASCII)
+
+
+class Floor(NamedTuple):
+    """amount: what is to be reached. base: what is there without mlnode's files."""
+
+    wanted: Wanted
+    base: Amount
+
+    @property
+    def amount(self) -> Amount:
+        least = self.wanted.amount
+        if self.wanted.exact:
+            return least
+        return Amount(_greater(least.soft, self.base.soft), _greater(least.hard, self.base.hard))
+
+    @property
+    def kept(self) -> bool:
+        """True where nothing has to be written, as all of it is there."""
+        return not self.wanted.exact and self.amount == self.base
+
+    @property
+    def more(self) -> str:
+        """What is there and is more than declared; empty if nothing is."""
+        return "" if self.wanted.exact or self.amount == self.wanted.amount else str(self.amount)
+
+    @property
+    def lowers(self) -> str:
+        """What would become less, as it is declared exactly; empty if nothing would."""
+        least = self.wanted.amount
+        raised = Amount(_greater(least.soft, self.base.soft), _greater(least.hard, self.base.hard))
+        return str(self.base) if self.wanted.exact and raised != least and _UNKNOWN not in self.base else ""
+
+    def suffices(self, now: Amount) -> bool:
+        """True if a limit is as declared, or more where that is as good."""
+        least = self.wanted.amount
+        if self.wanted.exact:
+            return now == least
+        return Amount(_greater(least.soft, now.soft), _greater(least.hard, now.hard)) == now
+
+
+def _greater(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else max(first, second)
+
+
+def of_manager(host: Host, limit: Limit, live: bool) -> Amount:
+    """systemd's default for all services. live: systemd runs here, and not on a build host."""
+    assigned = systemd_conf.manager(host, f"Default{limit.key}")
+    foreign = units.effective(limit, _foreign(assigned))
+    if foreign.amount is not None:
+        return foreign.amount
+    for line in assigned:
+        marked = dict(_MARKED.findall(host.text(line.file))).get(limit.name)
+        if marked is not None:
+            return units.amount(limit, marked) or NOTHING
+    if assigned or not live:
+        return NOTHING
+    text = units.manager_now(host, limit).text
+    return (units.amount(limit, text.replace(UNLIMITED, "infinity")) if text else None) or NOTHING
+
+
+def mark(limit: Limit, base: Amount, wants: Sequence[Wanted]) -> list[str]:
+    """The line of a file by which later runs know what was there, where that is more than declared."""
+    matters = any(Floor(wanted, base).more for wanted in wants)
+    return [_MARK.format(limit.name, base.in_systemd())] if matters and _UNKNOWN not in base else []
+
+
+def of_service(host: Host, limit: Limit, service: Service, live: bool) -> Amount:
+    """A service's own, or what systemd gives to all."""
+    lines = _foreign(systemd_conf.service(host, service.names, limit.key))
+    return units.effective(limit, lines).amount or of_manager(host, limit, live)
+
+
+def of_login(host: Host, pam: Limits, domain: str, limit: Limit, live: bool) -> Amount:
+    """What other lines give to logins; a login without a line has what systemd gives."""
+    others = tuple(line for line in pam.lines if not _is_ours(line.file))
+    found = Limits(others, users=pam.users).of(domain, limit.name)
+    given = of_manager(host, limit, live)
+    return Amount(
+        _number(found.soft) if found.soft else given.soft, _number(found.hard) if found.hard else given.hard
+    )
+
+
+def _number(text: str) -> int | None:
+    return None if text == UNLIMITED else int(text)
+
+
+def _foreign(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if not _is_ours(line.file)]
+
+
+def _is_ours(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(FILE)

@@ -3,7 +3,7 @@
 """Boot files that are gone before the boot that they are for, as they are in memory.
 
 They last where an image brings them: one that was changed last before this boot is the image's own, and for a
-folder that the initramfs fills anew the image says in IMAGE which declarations it has.
+folder that the initramfs fills at each boot the image says in IMAGE which declarations it has.
 """
 
 from __future__ import annotations

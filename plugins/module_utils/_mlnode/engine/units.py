@@ -68,8 +68,8 @@ UMask=0077
 # No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
 # AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs; systemctl needs AF_UNIX.
 # /boot, mounts, block devices and /var/lib/os-prober are for the boot loader, whose menu is regenerated where
-# what is declared for it was lost: other systems are found by mounting their disks. Of the control groups only
-# those of cgroup v1 that have a swappiness of their own are set.
+# what is declared for it was lost: other systems are found by mounting their disks. Of the control groups
+# those of cgroup v1 alone are set, which have a swappiness of their own.
 _APPLIES = f"""\
 {_CLOSED}CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD

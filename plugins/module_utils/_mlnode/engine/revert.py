@@ -76,11 +76,14 @@ def pending(host: Host) -> list[Change]:
 
 def _copies(host: Host) -> list[Change]:
     """Note without a change on values that an initramfs may bring back at the next boot. To be asked while
-    our files are there. Raises HostError."""
-    ours = [path for own in _COPIED for path in host.matching(places.pattern(own))]
-    keys = [line.text for path in ours for line in sysctl_d.parse(host.text(path), path)]
-    images = initramfs.images(host) if keys else []
-    note = initramfs.words(host, images, [*dict.fromkeys(keys)])
+    our files are there; never raises."""
+    try:
+        ours = [path for own in _COPIED for path in host.matching(places.pattern(own))]
+        keys = [line.text for path in ours for line in sysctl_d.parse(host.text(path), path)]
+        images = initramfs.images(host) if keys else []
+        note = initramfs.words(host, images, [*dict.fromkeys(keys)])
+    except HostError as error:
+        note = f"whether one has a copy of /etc/sysctl.d is not known: {error}"
     return [Change(initramfs.NAME, None, None, is_file=True, note=note)] if note else []
 
 

@@ -48,7 +48,7 @@ def _owner(host: Host, name: str, runtime: str) -> Cause | None:
 
 
 def words(owner: sysctl_owners.Owner, effect: sysctl_d.Effect) -> str:
-    """What a program sets, when, and what to do about it."""
+    """Value that a program sets, when, and the way to change that."""
     key = sysctl_d.dotted(effect.name)
     if effect.value is None:
         return f"{key} {owner.when}"

@@ -70,7 +70,7 @@ def _shell(text: str) -> Mapping[str, str]:
 
 
 def _number(text: str, begin: str) -> int:
-    """That of the last line that begins so; 0 for none."""
+    """Number of the last line that begins so; 0 for none."""
     numbers = [at for at, line in enumerate(text.split("\n"), start=1) if line.strip().startswith(begin)]
     return numbers[-1] if numbers else 0
 
@@ -155,7 +155,7 @@ _NETAVARK = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark")
 
 
 def _docker(host: Host) -> Iterator[Owner]:
-    """dockerd switches forwarding on unless it is told not to (libnetwork's setup_ip_forwarding.go)."""
+    """dockerd switches forwarding on unless an option forbids it (libnetwork's setup_ip_forwarding.go)."""
     command = _command(host, _DOCKER_UNIT)
     options = _json(drop_ins.text(host, _DOCKER))
     if command is not None and options.get("ip-forward", True) and "--ip-forward=false" not in command.value:

@@ -472,7 +472,7 @@ def _takes(key: str, like: str | None) -> sysctl_d.Taken:
 
 
 def _value(key: str, config: sysctl_d.BootConfig, like: str | None) -> str | None:
-    """What the kernel shows after all lines; None where that is not known, or none sets it."""
+    """Value after all lines; None where that is not known, or none sets it."""
     effect = config.effect(sysctl_d.slashed(key), _takes(key, like))
     return None if effect is None or effect.value == sysctl_aliases.UNKNOWN else effect.value
 

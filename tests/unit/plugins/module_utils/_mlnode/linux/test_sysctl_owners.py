@@ -80,7 +80,7 @@ FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]]
         "net.ipv6.conf.eth1.use_tempaddr", "2", f"{RUN}:4", True,
     ),
     "docker": ("docker.service", SERVICE, {}, FORWARD, "1", f"{UNITS}/docker.service:4", True),
-    "docker, told not to": (
+    "docker, forbidden": (
         *("docker.service", SERVICE, {DAEMON: '{"ip-forward": false}'}, FORWARD, None, "", True),
     ),
     "CNI": (

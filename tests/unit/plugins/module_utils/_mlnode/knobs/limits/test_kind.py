@@ -31,7 +31,7 @@ def machine(tmp_path: pathlib.Path) -> LimitsMachine:
     """A node of Slurm and containers, on which nothing runs but sshd."""
     found = LimitsMachine.node(str(tmp_path / "node"))
     found.unit("slurmd")
-    found.unit("containerd", "[Service]\nLimitNOFILE=infinity\n")
+    found.unit("containerd", "[Service]\nLimitNOFILE=1024\n")
     found.unit("ssh")
     found.link(f"{UNITS}/sshd.service", "/usr/lib/systemd/system/ssh.service")
     return found
@@ -74,10 +74,14 @@ def test_each_who_hands_limits_on_gets_a_file(machine: LimitsMachine) -> None:
         "* soft nofile 65536", "* hard nofile 1048576",
         "root soft nofile 65536", "root hard nofile 1048576",
         "* - memlock unlimited", "root - memlock unlimited",
-        "* - stack 65536", "root - stack 65536",
+        # The hard limit was more, and stays.
+        "* soft stack 65536", "* hard stack unlimited", "root soft stack 65536", "root hard stack unlimited",
     ]  # fmt: skip
-    units = ["LimitNOFILE=65536:1048576", "LimitMEMLOCK=infinity", "LimitSTACK=67108864"]
-    assert lines(machine, MANAGER) == ["[Manager]", *(f"Default{line}" for line in units)]
+    units = ["LimitNOFILE=65536:1048576", "LimitMEMLOCK=infinity", "LimitSTACK=67108864:infinity"]
+    defaults = [f"Default{line}" for line in units]
+    assert machine.read(MANAGER).split("\n")[2:-1] == [
+        "[Manager]", *defaults[:2], "# before: stack 8388608:infinity", defaults[2],
+    ]  # fmt: skip
     for service in ("slurmd", "containerd", "ssh"):
         assert lines(machine, drop_in(service)) == ["[Service]", *units]
     assert not machine.exists(f"{UNITS}/sshd.service.d")
@@ -617,3 +621,41 @@ def test_why_the_soft_limit_of_files_is_low_has_its_source() -> None:
     found = limits.info("limits.services.nofile", Value())
     assert "a soft one" in found.reason
     assert [word for word in ("systemd.exec(5)", "45534", "8924") if word not in found.source] == []
+
+
+# -- never lowered -------------------------------------------------------------------------
+
+
+INFINITE = "[Service]\nExecStart=/usr/bin/containerd\nLimitNOFILE=infinity\n"
+LOWER = {"nofile": {"services": "1024:1048576"}}
+
+
+def test_a_service_that_has_more_keeps_it(machine: LimitsMachine) -> None:
+    machine.unit("containerd", INFINITE)
+    apply(machine, LOWER)
+    assert not machine.exists(drop_in("containerd"))
+    status, reason = row(machine, "services.nofile", LOWER)
+    assert (status, reason) == ("ok", "unlimited (containerd) is more than declared")
+
+
+def test_exactly_lowers_and_says_so(machine: LimitsMachine) -> None:
+    machine.unit("containerd", INFINITE)
+    spec = {"nofile": {"services": {"exactly": "1024:1048576"}}}
+    status, reason = row(machine, "services.nofile", spec)
+    assert (status, "lowers unlimited (containerd), as it is declared exactly" in reason) == ("drifted", True)
+    apply(machine, spec)
+    assert lines(machine, drop_in("containerd")) == ["[Service]", "LimitNOFILE=1024:1048576"]
+
+
+def test_each_limit_of_a_service_is_raised_by_itself(machine: LimitsMachine) -> None:
+    machine.unit("containerd", INFINITE.replace("infinity", "65536"))
+    apply(machine, LOWER)
+    assert lines(machine, drop_in("containerd")) == ["[Service]", "LimitNOFILE=65536:1048576"]
+    assert row(machine, "services.nofile", LOWER)[0] == "ok"
+
+
+def test_a_login_that_has_more_by_another_file_keeps_it(machine: LimitsMachine) -> None:
+    machine.put("/etc/security/limits.d/10-site.conf", "* - nofile 1000000\nroot - nofile 1000000\n")
+    spec = {"nofile": {"login": "65536"}}
+    assert apply(machine, spec)["login.*.nofile"][0] == "ok"
+    assert not machine.exists(PAM)

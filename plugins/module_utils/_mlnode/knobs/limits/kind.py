@@ -10,7 +10,7 @@ what it was started with, and is not restarted here, as its jobs would die.
 from __future__ import annotations
 
 import math
-from typing import Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ...engine.handlers import UNITS
 from ...engine.kind import Context, Facts, Row, Spec, never_kept, no_conflicts, no_facts
@@ -155,24 +155,23 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         scope, domain, limit = taken_apart(row.setting.key)
         wants, mark = auto.resolved(row.setting, context), auto.mark(row.setting, context)
         if scope == LOGIN:
-            floor = Floor(wants[ALL], floors.of_login(context.host, pam, domain, limit, live))
+            floor = _floor(wants[ALL], floors.of_login, context.host, pam, domain, limit, live)
             if not floor.kept:
                 logins += [line for line in mark if line not in logins]
                 logins += [
                     f"{domain} {kind} {limit.name} {text}" for kind, text in floor.amount.in_pam(limit)
                 ]
         elif scope == MANAGER:
-            base = floors.of_manager(context.host, limit, live)
-            floor = Floor(wants[ALL], base)
+            floor = _floor(wants[ALL], floors.of_manager, context.host, limit, live)
             if not floor.kept:
-                manager += [*mark, *floors.mark(limit, base, _all_wants(rows, limit, context))]
+                manager += [*mark, *floors.mark(limit, floor.base, _all_wants(rows, limit, context))]
                 manager.append(f"Default{limit.key}={floor.amount.in_systemd()}")
             stale = stale or _is_stale(row)
         else:
             if services is None:
                 services = limits_units.installed(context.host, limits_parse.services(context.spec))[0]
             for service, wanted in scopes.with_wants(services, wants):
-                floor = Floor(wanted, floors.of_service(context.host, limit, service, live))
+                floor = _floor(wanted, floors.of_service, context.host, limit, service, live)
                 if not floor.kept:
                     own[service.unit] += [*mark, f"{limit.key}={floor.amount.in_systemd()}"]
     file = file_of(name)
@@ -184,6 +183,14 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
             for unit, lines in own.items()
         ),
     ]
+
+
+def _floor(wanted: Wanted, base: Callable[..., Amount], *where: Any) -> Floor:
+    """Where a file cannot be read, its row is unknown, and what is declared stays as it was written."""
+    try:
+        return Floor(wanted, base(*where))
+    except HostError:
+        return Floor(wanted, floors.NOTHING)
 
 
 def _all_wants(rows: Sequence[Row], limit: Limit, context: Context) -> list[Wanted]:

@@ -261,10 +261,10 @@ def test_another_declaration_is_no_foreigner(machine: LimitsMachine) -> None:
 def test_a_later_drop_in_of_a_service_overrides(machine: LimitsMachine) -> None:
     apply(machine)
     path = f"{UNITS}/slurmd.service.d/zzz.conf"
-    machine.put(path, "[Service]\nLimitNOFILE=infinity\nLimitNOFILE=64K\n")
+    machine.put(path, "[Service]\nLimitNOFILE=4096\nLimitNOFILE=64K\n")
     assert row(machine, "services.nofile") == (
         "overridden",
-        f"runtime is unlimited (slurmd); 1048576 (containerd, ssh); boot: {path}:2 sets unlimited",
+        f"runtime is 4096 (slurmd); 1048576 (containerd, ssh); boot: {path}:2 sets 4096",
     )
     assert row(machine, "login.*.nofile") == ("ok", "")
 
@@ -367,7 +367,8 @@ def test_limits_of_sshd_itself_count_only_where_logins_get_none_of_their_own(
         ("containerd", "1048576", "ok"),
         ("containerd", "524288", "pending_reboot"),
         ("containerd", "1024:1048576", "pending_reboot"),
-        ("slurmd", "1048576", "pending_reboot"),
+        ("slurmd", "1048576", "ok"),
+        ("slurmd", "1024:1048576", "pending_reboot"),
         ("slurmd", "65536:1048576", "ok"),
     ],
 )
@@ -381,7 +382,7 @@ def test_programs_in_go_raise_their_soft_limit_of_files(
 
 
 def test_no_other_limit_is_raised_by_go(machine: LimitsMachine) -> None:
-    spec = {"memlock": "65536:unlimited"}
+    spec = {"memlock": {"exactly": "65536:unlimited"}}
     apply(machine, spec)
     machine.process(50, "containerd", memlock="unlimited")
     assert row(machine, "services.memlock", spec)[0] == "pending_reboot"
@@ -589,7 +590,7 @@ def test_mentions(machine: LimitsMachine) -> None:
     ]
     assert limits.boot_sources("limits.services.nofile", machine)[:2] == [
         f"{drop_in('slurmd')}:4: LimitNOFILE=1048576",
-        "/usr/lib/systemd/system/containerd.service:2: LimitNOFILE=infinity",
+        "/usr/lib/systemd/system/containerd.service:2: LimitNOFILE=1024",
     ]
 
 

@@ -107,6 +107,7 @@ robustness: env-test ## the kill, fault, fuzz and concurrency tests at length (E
 	$(call step,robustness with $(EFFORT) times the effort)
 	$(in_test) MLNODE_ROBUSTNESS=$(EFFORT) pytest tests/unit/plugins tests/robustness tests/simulation -m "robustness or hypothesis" \
 	    --quiet --numprocesses auto --dist worksteal $(ARGS)
+	$(in_test) MLNODE_ROBUSTNESS=$(EFFORT) pytest tests/system/test_sysctl_grammar.py tests/system/test_sysctl_boot.py --quiet
 
 .PHONY: sanity
 sanity: env-newest ## ansible-test sanity

@@ -68,7 +68,7 @@ def taken(host: Host, page_kbytes: int, config: sysctl_d.BootConfig) -> list[Tak
     lines.update(_overrides(host))
     found = []
     for key, line in lines.items():
-        number = sysctl_values.number(line.value or "") if line else None
+        number = values.number(sysctl_values.effect(key, line.value or "").text) if line else None
         kbytes = (number or 0) * (page_kbytes if key.endswith("nr_hugepages") else 1)
         if line is not None and kbytes > reserved // SHARE:
             found.append(Taken(sysctl_d.dotted(key), kbytes, line.where, reserved // SHARE, reserved))

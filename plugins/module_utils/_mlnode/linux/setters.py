@@ -35,21 +35,22 @@ def of(host: Host, path: str, runtime: str) -> Cause | None:
 
 def _owner(host: Host, name: str, runtime: str) -> Cause | None:
     """The line of a program with files of its own. Raises HostError."""
-    found: Cause | None = None
+    cause: Cause | None = None
     for owner in sysctl_owners.load(host):
-        effect = sysctl_d.effect(owner.lines, name, lambda key, text: sysctl_values.shown(key, text, runtime))
-        if effect is None or (effect.value is not None and not values.same(effect.value, runtime)):
+        found = sysctl_d.decided(owner.lines, name, sysctl_values.writes(like=runtime))
+        if found is None or found.effect.refused:
             continue
-        cause = Cause(
-            effect.line.where, words(owner, effect), owner.sure and owner.booted and bool(effect.value)
-        )
-        found = cause if found is None or cause.sure else found
-    return found
+        shown = found.effect.text
+        if shown is None or values.same(shown, runtime):
+            sure = owner.sure and owner.booted and bool(shown)
+            if cause is None or sure:
+                cause = Cause(found.line.where, words(owner, found), sure)
+    return cause
 
 
-def words(owner: sysctl_owners.Owner, effect: sysctl_d.Effect) -> str:
+def words(owner: sysctl_owners.Owner, found: sysctl_d.Decision) -> str:
     """Value that a program sets, when, and the way to change that."""
-    key = sysctl_d.dotted(effect.name)
-    if effect.value is None:
+    key = sysctl_d.dotted(found.name)
+    if found.effect.text is None:
         return f"{key} {owner.when}"
-    return f"{key} = {effect.line.value} {owner.when}: change it there, or declare {effect.value}"
+    return f"{key} = {found.line.value} {owner.when}: change it there, or declare {found.effect.text}"

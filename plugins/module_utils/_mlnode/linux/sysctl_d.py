@@ -13,13 +13,17 @@ import fnmatch
 from typing import Callable, Iterable, Optional, Sequence
 
 from ..host.host import Host
-from ..model.record import NamedTuple
+from ..model.record import NamedTuple, regex
 from . import drop_ins, sysctl_aliases
 
 FOLDERS = tuple(f"{top}/sysctl.d" for top in drop_ins.TOPS)
 
 #: What systemd strips around keys and values (basic/string-util.h: WHITESPACE)
 _BLANK = " \t\n\r"
+
+#: Where systemd ends a line: at each of these, or at two or three different ones in a row (basic/fileio.c:
+#: read_line_full)
+_LINE_END = regex("\n(?:\r\0?|\0\r?)?|\r(?:\n\0?|\0\n?)?|\0(?:\n\r?|\r\n?)?")
 
 
 class Line(NamedTuple):
@@ -52,12 +56,17 @@ def slashed(key: str) -> str:
     """The path below /proc/sys of a key in either spelling.
 
     The first separator decides (sysctl.d(5)): net.ipv4.conf.eth0/100.x and net/ipv4/conf/eth0.100/x
-    are one key, because an interface name may hold dots.
+    are one key, because an interface name may hold dots. Empty parts are left out, as those of a single dot
+    (path_simplify).
     """
+    return "/".join(part for part in parts(key) if part not in ("", "."))
+
+
+def parts(key: str) -> list[str]:
+    """The folders and the name of a key in either spelling, as they are written."""
     first = next((sign for sign in key if sign in "./"), "/")
-    if first == "/":
-        return key.strip("/")
-    return key.translate(str.maketrans("./", "/.")).strip("/")
+    path = key if first == "/" else key.translate(str.maketrans("./", "/."))
+    return path.strip("/").split("/")
 
 
 def dotted(path: str) -> str:
@@ -68,7 +77,7 @@ def dotted(path: str) -> str:
 def parse(text: str, file: str) -> list[Line]:
     """All statements of one file. Lines systemd ignores are ignored here; never raises."""
     lines = []
-    for number, raw in enumerate(text.split("\n"), start=1):
+    for number, raw in enumerate(_LINE_END.split(text), start=1):
         line = raw.strip(_BLANK)
         if not line or line[0] in "#;":
             continue
@@ -82,18 +91,26 @@ def parse(text: str, file: str) -> list[Line]:
     return lines
 
 
-#: Key (in the usual spelling) and text of a line → value that its file shows then; None where it is refused
-Taken = Callable[[str, str], Optional[str]]
-
-
 class Effect(NamedTuple):
-    """Value of a file after all lines, and the line that decides it: for this name, or for another whose
-    write moves the file. value: None where that line sets nothing, as it excludes the key or is refused;
-    sysctl_aliases.UNKNOWN where it is not known."""
+    """Result of a write. text: what the file shows afterwards; None where it is as before, or not known.
+    refused: the kernel answers with an error and changes nothing. unknown: why nothing is known."""
+
+    text: str | None = None
+    refused: bool = False
+    unknown: str = ""
+
+
+#: Key (in the usual spelling), text of a line, and what the file shows before it, if that is known
+Writes = Callable[[str, str, Optional[str]], Effect]
+
+
+class Decision(NamedTuple):
+    """The line that decides what a file shows after all lines, for its own name or for another whose write
+    moves the file. effect: on this file; nothing where the line excludes the key."""
 
     line: Line
-    value: str | None
     name: str
+    effect: Effect
 
 
 class BootConfig(NamedTuple):
@@ -115,10 +132,10 @@ class BootConfig(NamedTuple):
                 matching.append(line)
         return matching[-1] if matching else None
 
-    def effect(self, key: str, taken: Taken) -> Effect | None:
-        """The value of a file (path form) once systemd-sysctl is done, whatever the names in the lines; None
+    def decided(self, key: str, writes: Writes) -> Decision | None:
+        """What a file (path form) shows once systemd-sysctl is done, whatever the names in the lines; None
         where no line moves it."""
-        return effect(_last_of_each(self.lines), key, taken)
+        return decided(_last_of_each(self.lines), key, writes)
 
     def statements(self, key: str) -> list[Line]:
         """Every line that speaks of a key, by whatever name, for an explanation; the winner is among them."""
@@ -126,26 +143,35 @@ class BootConfig(NamedTuple):
         return [line for line in self.lines if any(line.names(name) for name in names)]
 
 
-def effect(lines: Sequence[Line], key: str, taken: Taken) -> Effect | None:
-    """Value of a file after these lines were written, one after the other; None where none moves it."""
+def decided(lines: Sequence[Line], key: str, writes: Writes) -> Decision | None:
+    """The line that decides, of lines that are written one after the other; None if none moves the file."""
     explicit = {line.key for line in lines if not line.is_glob}
     sources = sorted(sysctl_aliases.sources(key))  # as glob(3) has them
     shown: dict[str, str] = {}
-    found: Effect | None = None
-    idle: Effect | None = None
+    found: Decision | None = None
+    idle: Decision | None = None
     for line in lines:
         for name, shows, _one in sources:
             if not line.names(name) or (line.is_glob and (line.value is None or name in explicit)):
                 continue
-            value = None if line.value is None else taken(dotted(name), line.value)
-            if value is None:
-                idle = Effect(line, None, name) if name == key else idle
-                continue
             variable = sysctl_aliases.variable(name)
-            moved = shows(value, shown.get(variable, ""))
-            shown[variable] = value
-            found = found if moved is None else Effect(line, moved, name)
+            before = shown.get(variable)
+            effect = Effect() if line.value is None else writes(dotted(name), line.value, before)
+            if effect.text is None and not effect.unknown:
+                idle = Decision(line, name, effect) if name == key else idle
+                continue
+            moved = effect if effect.text is None else _moved(shows(effect.text, before or ""))
+            shown.pop(variable, None)
+            if effect.text is not None:
+                shown[variable] = effect.text
+            found = found if moved is None else Decision(line, name, moved)
     return found or idle
+
+
+def _moved(shown: str | None) -> Effect | None:
+    if shown == sysctl_aliases.UNKNOWN:
+        return Effect(unknown="the same variable in another unit")
+    return None if shown is None else Effect(shown)
 
 
 def _last_of_each(lines: Iterable[Line]) -> list[Line]:

@@ -16,12 +16,13 @@ from ..model import slips
 from ..model.record import regex
 
 #: int, the usual type (proc_dointvec)
-_INT = (-(1 << 31), (1 << 31) - 1)
+INT = (-(1 << 31), (1 << 31) - 1)
 #: Greatest numbers that are written as a letter: unsigned int, long, unsigned long of 64 bits
 _MOST = {"u": (1 << 32) - 1, "L": (1 << 63) - 1, "U": (1 << 64) - 1}
 
-#: The first of the versions that were read after 4.19
+#: The first of the versions that were read after 4.19, and the last
 _MODERN = (6, 1)
+NEWEST = "7.3"
 
 #: Folder → names, each with the least and the greatest number that it takes, where they
 #: are not those of int: after `=`, or after `+` in kernels from _MODERN on. With `=` alone they are not
@@ -46,7 +47,7 @@ _KEYS = {
     "fs": (
         "aio-max-nr=0:U aio-nr=0:U binfmt_misc= dentry-negative=0:1 dentry-state= dir-notify-enable "
         "epoll= file-max=0:U file-nr= inode-nr= inode-state= inotify= lease-break-time leases-enable "
-        "mount-max=1: negative-dentry-limit= nr_open=:u ntfs-debug overflowgid=:65535 "
+        "mount-max=1: negative-dentry-limit= nr_open=64:2147483584 ntfs-debug overflowgid=:65535 "
         "overflowuid=:65535 pipe-max-size= pipe-user-pages-hard=0:U pipe-user-pages-soft=0:U "
         "protected_fifos=0:2 protected_hardlinks=0:1 protected_regular=0:2 protected_symlinks=0:1 "
         "suid_dumpable=0:2"
@@ -55,7 +56,9 @@ _KEYS = {
     "fs/fanotify": "max_queued_events=0: max_user_groups=0: max_user_marks=0: watchdog_timeout=0:",
     "fs/fuse": ("default_request_timeout=0:65535 max_pages_limit=1:65535 max_request_timeout=0:65535"),
     "fs/inotify": "max_queued_events=0: max_user_instances=0: max_user_watches=0:",
-    "fs/mqueue": "msg_default msg_max msgsize_default msgsize_max queues_max",
+    "fs/mqueue": (
+        "msg_default=1:65536 msg_max=1:65536 msgsize_default=128:16777216 msgsize_max=128:16777216 queues_max"
+    ),
     "fs/nfs": (
         "idmap_cache_timeout nfs_callback_tcpport nfs_congestion_kb nfs_mountpoint_timeout "
         "nlm_grace_period=0:U nlm_tcpport nlm_timeout=0:U nlm_udpport nsm_local_state=:u "
@@ -97,7 +100,7 @@ _KEYS = {
         "panic_print= panic_sys_info= perf_cpu_time_max_percent=0:100 "
         "perf_event_max_contexts_per_stack=0:1000 perf_event_max_sample_rate=1:U "
         "perf_event_max_stack=0:655360 perf_event_mlock_kb perf_event_paranoid perf_user_access=0:2 "
-        "pid_max poweroff_cmd= powersave-nap print-fatal-signals printk printk_delay=0:10000 "
+        "pid_max=301:4194304 poweroff_cmd= powersave-nap print-fatal-signals printk printk_delay=0:10000 "
         "printk_devkmsg= printk_ratelimit printk_ratelimit_burst prove_locking random= "
         "randomize_va_space real-root-dev reboot-cmd= sched_autogroup_enabled=0:1 "
         "sched_cfs_bandwidth_slice_us=1: sched_child_runs_first sched_deadline_period_max_us=100:u "
@@ -200,10 +203,10 @@ _KEYS = {
         "send_redirects shared_media src_valid_mark tag"
     ),
     "net/ipv4/neigh/*": (
-        "anycast_delay app_solicit base_reachable_time base_reachable_time_ms delay_first_probe_time "
-        "gc_interval gc_stale_time gc_thresh1 gc_thresh2 gc_thresh3 interval_probe_time_ms locktime "
-        "mcast_resolicit mcast_solicit proxy_delay proxy_qlen retrans_time retrans_time_ms "
-        "ucast_solicit unres_qlen unres_qlen_bytes"
+        "anycast_delay app_solicit=0: base_reachable_time base_reachable_time_ms delay_first_probe_time "
+        "gc_interval gc_stale_time gc_thresh1=0: gc_thresh2=0: gc_thresh3=0: interval_probe_time_ms locktime "
+        "mcast_resolicit=0: mcast_solicit=0: proxy_delay proxy_qlen=0: retrans_time retrans_time_ms "
+        "ucast_solicit=0: unres_qlen unres_qlen_bytes=0:"
     ),
     "net/ipv4/route": (
         "error_burst error_cost flush= gc_elasticity gc_interval gc_min_interval gc_min_interval_ms "
@@ -233,13 +236,13 @@ _KEYS = {
         "accept_ra_rt_info_min_plen accept_ra_rtr_pref accept_redirects accept_source_route "
         "accept_untracked_na=0:2 addr_gen_mode autoconf dad_transmits disable_ipv6 disable_policy "
         "drop_unicast_in_l2_multicast drop_unsolicited_na enhanced_dad force_forwarding=0:1 "
-        "force_mld_version force_tllao forwarding hop_limit ignore_routes_with_linkdown "
+        "force_mld_version force_tllao forwarding hop_limit=1:255 ignore_routes_with_linkdown "
         "ioam6_enabled=0:1 ioam6_id= ioam6_id_wide= keep_addr_on_down max_addresses max_desync_factor "
         "mc_forwarding mldv1_unsolicited_report_interval mldv2_unsolicited_report_interval mtu "
-        "ndisc_evict_nocarrier=0:1 ndisc_notify ndisc_tclass optimistic_dad proxy_ndp "
+        "ndisc_evict_nocarrier=0:1 ndisc_notify ndisc_tclass=0:255 optimistic_dad proxy_ndp "
         "ra_defrtr_metric=0:u ra_honor_pio_life=0:1 ra_honor_pio_pflag=0:1 regen_max_retry "
         "regen_min_advance router_probe_interval router_solicitation_delay router_solicitation_interval "
-        "router_solicitation_max_interval router_solicitations rpl_seg_enabled=0:1 seg6_enabled "
+        "router_solicitation_max_interval router_solicitations=-1: rpl_seg_enabled=0:1 seg6_enabled "
         "seg6_require_hmac stable_secret= suppress_frag_ndisc temp_prefered_lft temp_valid_lft "
         "use_oif_addrs_only use_optimistic use_tempaddr"
     ),
@@ -248,10 +251,10 @@ _KEYS = {
         "errors_extension_mask=0:255 ratelimit=0: ratemask="
     ),
     "net/ipv6/neigh/*": (
-        "anycast_delay app_solicit base_reachable_time base_reachable_time_ms delay_first_probe_time "
-        "gc_interval gc_stale_time gc_thresh1 gc_thresh2 gc_thresh3 interval_probe_time_ms locktime "
-        "mcast_resolicit mcast_solicit proxy_delay proxy_qlen retrans_time retrans_time_ms "
-        "ucast_solicit unres_qlen unres_qlen_bytes"
+        "anycast_delay app_solicit=0: base_reachable_time base_reachable_time_ms delay_first_probe_time "
+        "gc_interval gc_stale_time gc_thresh1=0: gc_thresh2=0: gc_thresh3=0: interval_probe_time_ms locktime "
+        "mcast_resolicit=0: mcast_solicit=0: proxy_delay proxy_qlen=0: retrans_time retrans_time_ms "
+        "ucast_solicit=0: unres_qlen unres_qlen_bytes=0:"
     ),
     "net/ipv6/route": (
         "flush gc_elasticity gc_interval gc_min_interval gc_min_interval_ms gc_thresh gc_timeout "
@@ -369,6 +372,11 @@ _END = regex("[=+]")
 _LONG = 8
 
 
+def general(path: str) -> str:
+    """The name that the keys of all interfaces have in the table."""
+    return _INTERFACE.sub(r"\1/*", path)
+
+
 def is_known(path: str) -> bool:
     """path: below /proc/sys, with slashes."""
     return _entry(path) is not None
@@ -380,19 +388,19 @@ def span(path: str, release: str) -> tuple[int, int] | None:
     entry = _entry(path)
     if entry is None or entry == "=":
         return None
-    if entry.startswith("+") and not _is_modern(release):
+    if entry.startswith("+") and not is_modern(release):
         return None
     least, _colon, most = entry[1:].partition(":")
-    return int(least or _INT[0]), _MOST.get(most) or int(most or _INT[1])
+    return int(least or INT[0]), _MOST.get(most) or int(most or INT[1])
 
 
-def _is_modern(release: str) -> bool:
+def is_modern(release: str) -> bool:
     return tuple(int(number) for number in re.findall("[0-9]+", release)[:2]) >= _MODERN
 
 
 def _entry(path: str) -> str | None:
     """The text behind the name of a key; None if it is not known."""
-    folder, _slash, name = _INTERFACE.sub(r"\1/*", path).rpartition("/")
+    folder, _slash, name = general(path).rpartition("/")
     found = re.search(rf"(?:^| ){re.escape(name)}([=+]\S*)?(?: |$)", _KEYS.get(folder, ""))
     return found.group(1) or "" if found else None
 

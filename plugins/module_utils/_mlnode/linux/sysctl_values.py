@@ -1,63 +1,58 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The text of a sysctl.d line as the kernel's own parsers read it: what a file of /proc/sys shows after it
-was written there, or that the write is refused. Pure text functions.
+"""The effect of a text that is written to a file of /proc/sys: what the file shows afterwards, that the
+kernel refuses the text, or that neither is known. Pure text functions; the handlers of the keys are in
+sysctl_handlers.
 
 Numbers: kernel/sysctl.c, proc_get_long() and its strtoul_lenient() with base 0 (lib/kstrtox.c:
-_parse_integer_fixup_radix), which proc_dointvec and its sisters share (minmax, douintvec, doulongvec,
-dobool, do_static_key, jiffies). A leading 0 is octal, 0x hexadecimal, and the words of kstrtobool() are
-refused: those belong to module parameters and files of sysfs. Lists of numbers: proc_do_large_bitmap() in
+_parse_integer_fixup_radix), which proc_dointvec and its sisters share (minmax, douintvec, dou8vec,
+doulongvec, dobool, do_static_key, jiffies). A leading 0 is octal, 0x hexadecimal. They read as many numbers
+as the file has, and ignore what follows a blank after the last one: `10 # ten` is 10. A vector takes the
+numbers up to a mistake although the write fails. The words of kstrtobool() are refused: those belong to
+module parameters and files of sysfs. Texts: _proc_do_string(); lists of numbers: proc_do_large_bitmap(), in
 the same file.
+
+The rest of a text goes to the kernel in a second write, which it ignores while kernel.sysctl_writes_strict
+is 1, as it is unless someone changes it.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Callable, Mapping, Sequence
 
+from ..model import values
 from ..model.errors import DeclarationError
-from ..model.record import regex
-from ..model.values import number_ranges, tokens
-from . import sysctl_d, sysctl_keys
+from ..model.record import NamedTuple, regex
+from . import sysctl_d, sysctl_handlers
+from .sysctl_d import Effect
+from .sysctl_handlers import Handler
 
-#: proc_dostring() and parsers of their own: a text that looks like a number is none
-STRINGS = frozenset(
-    {
-        "kernel.core_pattern",
-        "kernel.domainname",
-        "kernel.hostname",
-        "kernel.hotplug",
-        "kernel.modprobe",
-        "kernel.poweroff_cmd",
-        "net.core.default_qdisc",
-        "net.ipv4.tcp_congestion_control",
-        "net.ipv4.tcp_fastopen_key",
-    }
-)
-
-#: proc_do_large_bitmap(): lists such as 1,5-9, with the number below which all members are. Ports have 16
-#: bits (net/ipv4/sysctl_net_ipv4.c); CPUs are at most 8192 (arch/x86/Kconfig: NR_CPUS_RANGE_END).
-LISTS = {"net.ipv4.ip_local_reserved_ports": 1 << 16, "kernel.watchdog_cpumask": 1 << 13}
-
-#: bitmap_parse(): hexadecimal masks (net/core/sysctl_net_core.c)
-MASKS = frozenset({"net.core.flow_limit_cpu_bitmap", "net.core.rps_default_mask"})
-_MASK = regex(r"[0-9a-fA-F]{1,8}(?:,[0-9a-fA-F]{1,8})*\Z", re.ASCII)
-
-#: Least and greatest of a range (net/ipv4/sysctl_net_ipv4.c: ipv4_local_port_range)
-_ASCENDING = frozenset({"net.ipv4.ip_local_port_range"})
-
-#: What ends a number (proc_wspace_sep). str.split() would also split at blanks that the kernel refuses.
+#: isspace() of the kernel (lib/ctype.c), which takes the byte A0 as well
+_SPACES = " \t\n\v\f\r\udca0"
+#: What ends a number (proc_wspace_sep)
 _BLANKS = " \t\n"
-_SEPARATOR = regex(f"[{_BLANKS}]+")
 
-#: Without -0, which proc_dointvec takes for 0 and proc_doulongvec_minmax passes over: no certain number
-_NUMBER = regex(
-    r"(-(?!0+\Z)(?!0[xX]0+\Z))?(?:0[xX](?P<hex>[0-9a-fA-F]+)|(?P<octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))\Z",
-    re.ASCII,
-)
 #: TMPBUFLEN is 22: a number of 21 characters or more is refused, as more might follow
 _LONGEST = 20
 #: unsigned long of the 64-bit machines this is for
 _ULONG_MAX = (1 << 64) - 1
+#: A page with an end: the kernel reads no more at once (4 KiB is the smallest page)
+_PAGE = 4094
+
+_NUMBER = regex(
+    r"(?P<minus>-)?(?:0[xX](?P<hex>[0-9a-fA-F]+)|(?P<octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))", re.ASCII
+)
+#: `%08x-%08x-%08x-%08x`, once or twice (net/ipv4/sysctl_net_ipv4.c: proc_tcp_fastopen_key)
+_KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{8}){3}"
+_FASTOPEN = regex(rf"{_KEY}(?:,{_KEY})?\Z", re.ASCII)
+
+#: Names of modules that the kernel loads for a word, whose blanks make it the name of none
+_NAMES = frozenset({"net/core/default_qdisc", "net/ipv4/tcp_congestion_control"})
+
+#: Versions from which on a number above ULONG_MAX is refused and no longer cut (7f2923c4f73f), and vectors
+#: of unsigned long stop at a number below 0 (1622ed7d0743)
+_OVERFLOW, _NEGATIVE = (5, 1), (6, 2)
 
 #: Spellings of a switch that people write and kstrtobool() takes, and no parser of sysctls
 _SWITCHES = {"y": 1, "yes": 1, "t": 1, "true": 1, "on": 1, "n": 0, "no": 0, "f": 0, "false": 0, "off": 0}
@@ -65,43 +60,235 @@ _SWITCHES = {"y": 1, "yes": 1, "t": 1, "true": 1, "on": 1, "n": 0, "no": 0, "f":
 _ODD_NUMBER = regex(r"[+-]?0[0-9]+\Z|[+-]?0[xX][0-9a-fA-F]+\Z|\+[0-9]+\Z|-0\Z", re.ASCII)
 
 
-def number(word: str) -> int | None:
-    """One number as proc_get_long() reads it; None where it is refused."""
-    match = _NUMBER.match(word) if len(word) <= _LONGEST else None
-    if match is None:
-        return None
-    if match.group("hex"):
-        value = int(match.group("hex"), 16)
-    else:
-        value = int(match.group("octal") or match.group("decimal"), 8 if match.group("octal") else 10)
-    if value > _ULONG_MAX:
-        return None
-    return -value if word.startswith("-") else value
+_REFUSED = Effect(refused=True)
 
 
-def shown(key: str, text: str, like: str | None = None) -> str | None:
-    """Text that the kernel shows of one written to the file of a key; None where it refuses the text.
+class _UnknownError(Exception):
+    """The effect is not known; why."""
 
-    like: a value of this key that the kernel takes, which shows whether it holds numbers or words; None for
-    numbers.
+
+class _RefusedError(Exception):
+    """EINVAL."""
+
+
+class _Vector(NamedTuple):
+    """Numbers of a text. mistake: the write fails after them."""
+
+    numbers: list[int]
+    mistake: bool
+
+
+def effect(
+    key: str, text: str, *, before: str | None = None, like: str | None = None, release: str = ""
+) -> Effect:
+    """Effect of writing a text, and the line end that systemd-sysctl adds, to the file of a key.
+
+    before: what the file shows at that time, if it is known. like: a value of this key that the kernel is
+    known to take, such as the one that it shows: the same text is taken again. release: of the kernel,
+    empty if it is not known.
     """
-    if key in LISTS:
-        return _list(text, LISTS[key])
-    if key in MASKS:
-        return text.strip(_BLANKS) if _MASK.match(text.strip(_BLANKS)) else None
-    if key in STRINGS or (like is not None and _numbers(like) is None):
-        return " ".join(tokens(text))
-    return _numbers(text)
+    path = sysctl_d.slashed(key)
+    try:
+        return Effect(_shown(path, sysctl_handlers.of(path, release), text, before, release))
+    except _RefusedError:
+        return _REFUSED
+    except _UnknownError as error:
+        if like is not None and values.tokens(text) == values.tokens(like):
+            return Effect(like)
+        return Effect(unknown=str(error))
 
 
-def _numbers(text: str) -> str | None:
-    numbers = [number(word) for word in _SEPARATOR.split(text.strip(_BLANKS))]
-    return None if None in numbers else " ".join(str(one) for one in numbers)
+def writes(like: str | None = None, release: str = "") -> sysctl_d.Writes:
+    """effect() of each line of a file of sysctl.d."""
+    return lambda key, text, before: effect(key, text, before=before, like=like, release=release)
+
+
+def _shown(path: str, handler: Handler, text: str, before: str | None, release: str) -> str:
+    if handler.form == "numbers":
+        return _numbers(path, handler, text, before, release)
+    if handler.form == "text":
+        return _text(path, handler.size, text)
+    if handler.form == "list":
+        return _members(path, handler.size, text)
+    if handler.form == "mask":
+        raise _UnknownError("it depends on the CPUs of the machine")
+    if handler.form == "word":
+        return _word(path, text, release)
+    raise _UnknownError("the rules of this key are not known")
+
+
+# -- numbers -------------------------------------------------------------------------------
+
+
+def number(word: str) -> int | None:
+    """One number as proc_get_long() reads it; None where it is refused or not certain: -0 is 0 to an int, and
+    unsigned numbers refuse it."""
+    try:
+        value, rest = _first_number(word, "", "7.0")
+    except (_RefusedError, _UnknownError):
+        return None
+    return None if rest or (value == 0 and word.startswith("-")) else value
+
+
+def _first_number(text: str, ends: str, release: str) -> tuple[int, str]:
+    """proc_get_long(): the number that a text begins with, and what follows it."""
+    match = _NUMBER.match(text)
+    if match is None or match.end() > _LONGEST:
+        raise _RefusedError
+    if match.end() < len(text) and text[match.end()] not in ends:
+        raise _RefusedError
+    base = 16 if match.group("hex") else 8 if match.group("octal") else 10
+    value = int(match.group("hex") or match.group("octal") or match.group("decimal"), base)
+    if value > _ULONG_MAX:
+        if not _is_from(_OVERFLOW, release):
+            raise _UnknownError("kernels before 5.1 cut such a number")
+        raise _RefusedError
+    return (-value if match.group("minus") else value), text[match.end() :]
+
+
+def _require_page(text: str) -> None:
+    if len(text) > _PAGE:
+        raise _UnknownError("the text is longer than a page")
+
+
+def _is_from(version: tuple[int, int], release: str) -> bool:
+    found = values.kernel_version(release)
+    return found is not None and found >= version
+
+
+def _numbers(path: str, handler: Handler, text: str, before: str | None, release: str) -> str:
+    _require_page(text)
+    vector = _vector(path, handler, text, release)
+    if vector.mistake and (handler.whole or not vector.numbers):
+        raise _RefusedError
+    numbers = vector.numbers
+    if len(numbers) < handler.size:
+        numbers = _completed(numbers, handler.size, before)
+    rule = _RULES.get(handler.rule)
+    if rule is not None:
+        numbers = rule(numbers, before)
+    return " ".join(map(str, numbers))
+
+
+def _vector(path: str, handler: Handler, text: str, release: str) -> _Vector:
+    """__do_proc_dointvec() and its sisters."""
+    left = text + "\n"
+    found: list[int] = []
+    passes_over = path in sysctl_handlers.LONG_VECTORS and not _is_from(_NEGATIVE, release)
+    while len(found) < handler.size:
+        left = left.lstrip(_SPACES)
+        if not left:
+            break
+        try:
+            value, rest = _first_number(left, _BLANKS, release)
+            _require_within(handler, value, negative=left.startswith("-"))
+        except _RefusedError:
+            if passes_over:
+                raise _UnknownError("kernels before 6.2 pass over a number that they refuse") from None
+            return _Vector(found, mistake=True)
+        left = rest
+        found.append(value)
+    return _Vector(found, mistake=not found)
+
+
+def _require_within(handler: Handler, value: int, *, negative: bool) -> None:
+    least, most = handler.possible
+    if not least <= value <= most:
+        raise _RefusedError
+    if handler.taken is None:
+        raise _UnknownError("the kernel asks for more than a number in a range")
+    least, most = handler.taken
+    if not least <= value <= most or value % handler.step:
+        raise _UnknownError("it depends on the version, the build or the machine of the kernel")
+    if value == 0 and negative and least >= 0:
+        raise _UnknownError("-0 is 0 to an int, and unsigned numbers refuse it")
+
+
+def _completed(numbers: Sequence[int], count: int, before: str | None) -> list[int]:
+    """The numbers of a vector of which only the first are set."""
+    old = values.integers(before or "")
+    if old is None or len(old) != count:
+        raise _UnknownError(f"it sets {len(numbers)} of {count} numbers, and the others stay as they were")
+    return [*numbers, *old[len(numbers) :]]
+
+
+def _ports(numbers: list[int], _before: str | None) -> list[int]:
+    """ipv4_local_port_range(): above the ports of root, which another key moves (1024 at first)."""
+    if numbers[0] > numbers[1]:
+        raise _RefusedError
+    if numbers[0] < 1024:
+        raise _UnknownError("the ports must be above net.ipv4.ip_unprivileged_port_start")
+    return numbers
+
+
+def _groups(numbers: list[int], _before: str | None) -> list[int]:
+    """ipv4_ping_group_range(): a range that ends before it begins has no group, and is shown as 1 0."""
+    return numbers if numbers[0] <= numbers[1] else [1, 0]
+
+
+def _rounded(numbers: list[int], _before: str | None) -> list[int]:
+    """rps_sock_flow_sysctl(): roundup_pow_of_two()"""
+    return [1 << (numbers[0] - 1).bit_length()] if numbers[0] else numbers
+
+
+def _switch(numbers: list[int], _before: str | None) -> list[int]:
+    """brnf_sysctl_call_tables()"""
+    return [int(numbers[0] != 0)]
+
+
+def _power(numbers: list[int], _before: str | None) -> list[int]:
+    """flow_limit_table_len_sysctl(): is_power_of_2()"""
+    if numbers[0] <= 0 or numbers[0] & (numbers[0] - 1):
+        raise _RefusedError
+    return numbers
+
+
+def _semaphores(numbers: list[int], before: str | None) -> list[int]:
+    """proc_ipc_sem_dointvec(): an error of the fourth number leaves that one as it was. Its most is 32768,
+    and more with ipcmni_extend on the command line."""
+    if numbers[3] > 32768:
+        raise _UnknownError("the greatest number of sets depends on the kernel command line")
+    if numbers[3] >= 0:
+        return numbers
+    return _completed(numbers[:3], 4, before)
+
+
+_RULES: Mapping[str, Callable[[list[int], str | None], list[int]]] = {
+    "groups": _groups,
+    "ports": _ports,
+    "power": _power,
+    "rounded": _rounded,
+    "semaphores": _semaphores,
+    "switch": _switch,
+}
+
+
+# -- texts ---------------------------------------------------------------------------------
+
+
+def _text(path: str, most: int, text: str) -> str:
+    """_proc_do_string(): up to a line end, cut at the length of the buffer."""
+    if path == "kernel/core_pattern" and text[:1] in ("|", "@"):
+        # Pipes and sockets have rules that changed in 6.16 (fs/coredump.c)
+        raise _UnknownError("the kernel asks for more than a text")
+    kept = text.partition("\n")[0].partition("\0")[0].encode("utf-8", "surrogateescape")[:most]
+    return kept.decode("utf-8", "surrogateescape")
+
+
+def _members(path: str, end: int, text: str) -> str:
+    shown = _list(text, end)
+    if shown is None:
+        raise _RefusedError
+    _require_page(text)
+    if path == "kernel/watchdog_cpumask":
+        raise _UnknownError("CPUs that are not possible here are left out")
+    return shown
 
 
 def _list(text: str, end: int) -> str | None:
-    """An empty text clears the list; one comma may follow the last member."""
-    text = text.strip(_BLANKS)
+    """proc_do_large_bitmap(): an empty text clears the list; one comma may follow the last member. Blanks are
+    refused."""
+    text = text.strip("\n")
     if not text:
         return ""
     members = []
@@ -112,53 +299,88 @@ def _list(text: str, end: int) -> str | None:
         if low is None or high is None or not 0 <= low <= high < end:
             return None
         members.append(f"{low}-{high}" if dash else f"{low}")
-    spans = number_ranges(",".join(members)) or ()
+    spans = values.number_ranges(",".join(members)) or ()
     return ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
 
 
+def _word(path: str, text: str, release: str) -> str:
+    if path == "net/ipv4/tcp_fastopen_key":
+        if _FASTOPEN.match(text) and ("," not in text or _is_from((5, 3), release)):
+            return text.lower()
+    elif path in _NAMES and len(text.split()) != 1:
+        raise _RefusedError
+    raise _UnknownError("it depends on what the kernel and its modules have")
+
+
+# -- declarations --------------------------------------------------------------------------
+
+
 def require(key: str, text: str | None, like: str | None = None, release: str = "") -> None:
-    """Raises DeclarationError for a value that the kernel refuses, or takes a part of. like: the present
-    value, which shows how many numbers a file has. release: of the kernel. Without both, none was asked."""
-    if text is None or key in STRINGS or key in MASKS:
+    """Raises DeclarationError for a value that the kernel refuses, or takes a part of, or shows as another.
+
+    like: the present value, which shows how many numbers a file has. release: of the kernel. Without both,
+    no kernel was asked."""
+    if text is None:
         return
-    if key in LISTS:
-        if _list(text, LISTS[key]) is None:
-            raise DeclarationError(f"must be numbers and ranges below {LISTS[key]}, got {text!r}")
+    path = sysctl_d.slashed(key)
+    handler = sysctl_handlers.of(path, release)
+    if handler.form == "list":
+        if _list(text, handler.size) is None:
+            raise DeclarationError(f"must be numbers and ranges below {handler.size}, got {text!r}")
         return
-    range_ = sysctl_keys.span(sysctl_d.slashed(key), release)
-    like = like if like is None else " ".join(tokens(like))
+    if handler.form in ("text", "word", "mask"):
+        return
+    like = like if like is None else " ".join(values.tokens(like))
     present = _integers(like) if like is not None else None
-    if present is None and (like is not None or range_ is None):
+    if present is None and (like is not None or not handler.form):
         return  # words, or nothing is known
+    _require_numbers(handler, text, like, present)
+    found = effect(key, text, like=like, release=release)
+    if found.refused:
+        raise DeclarationError(f"the kernel refuses {text!r} (EINVAL){_RULE_WORDS.get(handler.rule, '')}")
+    if found.text is not None and not values.same(found.text, text):
+        raise DeclarationError(f"the kernel makes {found.text} of {text!r}: declare {found.text}")
+
+
+#: What the kernel asks for beyond the range
+_RULE_WORDS = {
+    "ports": ": the first number must not be greater than the second",
+    "power": ": it must be a power of two",
+}
+
+
+def _require_numbers(handler: Handler, text: str, like: str | None, present: list[int] | None) -> None:
     given = _integers(text)
-    if given is None:
-        shown = f", as the present {like!r}" if present else ""
-        raise DeclarationError(f"must be {_count(present)}{shown}, got {text!r}")
-    if present and len(given) != len(present):
-        raise DeclarationError(f"must be {_count(present)}, as the present {like!r}, got {text!r}")
-    if key in _ASCENDING and given != sorted(given):
-        raise DeclarationError(f"the first number must not be greater than the second, got {text!r}")
-    least, most = range_ or (-_ULONG_MAX, _ULONG_MAX)
+    count = len(present) if present else handler.size
+    shown = f", as the present {like!r}" if present else ""
+    if given is None or (len(given) != count and (present or handler.form)):
+        raise DeclarationError(f"must be {_count(count)}{shown}, got {text!r}")
+    least, most = handler.possible
     for one in given:
         if not least <= one <= most:
             raise DeclarationError(f"must be from {least} to {most}, got {one}")
 
 
-def _count(present: list[int] | None) -> str:
-    return "a number" if not present or len(present) == 1 else f"{len(present)} numbers"
+def _count(count: int) -> str:
+    return "a number" if count == 1 else f"{count} numbers"
 
 
 def _integers(text: str) -> list[int] | None:
     """The numbers of a text that is nothing else; None if there is another word, or none at all."""
-    words = _SEPARATOR.split(text.strip(_BLANKS))
+    words = re.split(f"[{_BLANKS}]+", text.strip(_BLANKS))
     numbers = [number(word) for word in words]
     found = [one for one in numbers if one is not None]
     return found if len(found) == len(words) else None
 
 
+def is_list(key: str) -> bool:
+    """True for a key that holds a list of numbers and ranges."""
+    return sysctl_handlers.of(sysctl_d.slashed(key)).form == "list"
+
+
 def check(key: str, text: str) -> None:
     """Raises DeclarationError for a declared text that the kernel refuses or reads as another number."""
-    if key in STRINGS or key in MASKS:
+    if sysctl_handlers.of(sysctl_d.slashed(key)).form in ("text", "word", "mask"):
         return
     if text.lower() in _SWITCHES:
         raise DeclarationError(

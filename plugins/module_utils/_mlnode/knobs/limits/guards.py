@@ -17,6 +17,7 @@ from . import units
 from .parse import Amount, Limit, is_within
 
 _NR_OPEN = "/proc/sys/fs/nr_open"
+_RELEASE = "/proc/sys/kernel/osrelease"
 #: What a kernel starts with (fs/file.c: sysctl_nr_open)
 _NR_OPEN_DEFAULT = 1 << 20
 
@@ -31,19 +32,24 @@ _INIT = "/proc/1/limits"
 
 @dataclass(frozen=True)
 class Guards:
-    """files: the most that fs.nr_open allows, and who says so. bound: even root may raise no limit here."""
+    """files: the most that fs.nr_open allows, and who says so. bound: even root may raise no limit here.
+    unknown: why fs.nr_open at boot is not known."""
 
     host: Host
     files: int
     source: str
     bound: bool
+    unknown: str = ""
 
     def refusal(self, limit: Limit, want: Amount) -> str:
         """Reason why the limit would lock users out; empty if it would not."""
-        if limit.name != "nofile" or is_within(want.hard, self.files):
+        if limit.name != "nofile" or (not self.unknown and is_within(want.hard, self.files)):
             return ""
+        number = f"{self.files} ({self.source})"
+        if is_within(want.hard, self.files):
+            number = f"unknown at boot ({self.unknown})"
         return (
-            f"fs.nr_open is {self.files} ({self.source}), and most versions of pam_limits deny every login "
+            f"fs.nr_open is {number}, and most versions of pam_limits deny every login "
             f"that they cannot give its limits: declare fs.nr_open of at least {want.hard} first; until then "
             "mlnode apply, as at boot, leaves it out of our files"
         )
@@ -66,13 +72,23 @@ class Guards:
 
 def look(host: Host, runtime: bool, config: BootConfig) -> Guards:
     """runtime: whether this is the machine itself and no build host. Raises HostError."""
-    line = config.winner("fs/nr_open")
-    at_boot = sysctl_values.number(line.value or "") if line else None
+    release = host.value(_RELEASE).text or "" if runtime else ""
+    at_boot, where, unknown = _at_boot(config, release)
     here = values.number(host.value(_NR_OPEN).text) if runtime else None
-    known = [(here, _NR_OPEN), (at_boot, line.where if line else "")]
+    known = [(here, _NR_OPEN), (at_boot, where)]
     least = min(((most, where) for most, where in known if most is not None), default=None)
     files, source = least or (_NR_OPEN_DEFAULT, "the kernel's own default")
-    return Guards(host, files, source, runtime and _is_bound(host))
+    return Guards(host, files, source, runtime and _is_bound(host), unknown)
+
+
+def _at_boot(config: BootConfig, release: str) -> tuple[int | None, str, str]:
+    """Effect of the files of sysctl.d on fs.nr_open: the number, the line, and why it is not known."""
+    found = config.decided("fs/nr_open", sysctl_values.writes(release=release))
+    if found is None or found.line.value is None or found.effect.refused:
+        return None, "", ""
+    where, effect = found.line.where, found.effect
+    unknown = f"{where} sets {found.line.value!r}: {effect.unknown}" if effect.unknown else ""
+    return values.number(effect.text), where, unknown
 
 
 def _is_bound(host: Host) -> bool:

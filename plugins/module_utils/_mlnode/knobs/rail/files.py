@@ -108,7 +108,10 @@ def _of_networkd(host: Host, setting: RailSetting, names: Sequence[str]) -> Iter
 
 
 def _number(line: sysctl_d.Line | None) -> int | None:
-    return None if line is None else sysctl_values.number(line.value or "")
+    """The number that the kernel takes of a line; None where it takes none."""
+    if line is None or line.value is None:
+        return None
+    return values.number(sysctl_values.effect(line.key, line.value).text)
 
 
 def _key(name: str, setting: RailSetting) -> str:

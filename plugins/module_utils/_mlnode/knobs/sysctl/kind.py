@@ -64,7 +64,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
     name = sysctl_d.slashed(key)
     lines = sysctl_d.load(host).statements(name)
     effects = [
-        (owner, sysctl_d.effect(owner.lines, name, lambda _name, text: text))
+        (owner, sysctl_d.decided(owner.lines, name, lambda _name, text, _before: sysctl_d.Effect(text)))
         for owner in sysctl_owners.load(host)
     ]
     later = [f"{one.line.where}: {setters.words(owner, one)}" for owner, one in effects if one is not None]
@@ -177,7 +177,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     except DeclarationError as error:
         return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
     origin = context.origins.get(path, runtime.text)
-    native = below and _is_literal(setting, origin, config)
+    native = below and _is_literal(setting, origin, config, context)
     if native:
         boot = _boot(setting, want, origin, config, context)
     elif below:
@@ -229,7 +229,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
 def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
     """The boot layer alone, as in an image build: nothing of this kernel is looked at."""
     # What can only be judged on the hardware is left to the agent, which knows the guards.
-    native = not guards.needs_hardware(setting.key) and _is_literal(setting, None, config)
+    native = not guards.needs_hardware(setting.key) and _is_literal(setting, None, config, context)
     if native:
         boot = _boot(setting, setting.want, None, config, context)
     else:
@@ -411,70 +411,89 @@ def _boot(
         return context.boot_by_agent(setting, want, instead_of=off)
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
-    ruling = _ruling(setting.key, want, config)
+    ruling = _ruling(setting.key, want, config, context)
     enough = setting.raise_only and values.reaches(setting.want or "", origin or "")
-    if ruling is None or (ruling.shown is None and enough):
+    if ruling is None or (ruling.shown is None and not ruling.unknown and enough):
         return _boot_without_file(setting, want, origin, context)
     line = ruling.line
     # An earlier file, or a glob for this name, gives way as soon as our own drop-in names the key.
     later = line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
     foreign = later and not _is_ours(line) and (not line.is_glob or bool(ruling.name))
+    if ruling.unknown:
+        return Boot(Value(unreadable=ruling.words), line.where, foreign)
     if ruling.shown is None:
         return Boot(Value(absent=ruling.words), line.where, foreign)
-    if ruling.shown == sysctl_aliases.UNKNOWN:
-        return Boot(Value(unreadable=ruling.words), line.where, foreign)
     return Boot(Value(text=ruling.shown), ruling.words, foreign)
+
+
+def _release(context: Context) -> str:
+    """Empty in an image build, whose kernel is another one."""
+    return context.facts.kernel_release() if context.runtime else ""
 
 
 class _Ruling(NamedTuple):
     """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
-    kernel as it is. words: where it is, or why it sets nothing. name: the key's other name, if it is for
-    that."""
+    kernel as it is. words: where it is, or why it sets nothing. unknown: True if its effect is not known.
+    name: the key's other name, if it is for that."""
 
     line: sysctl_d.Line
     shown: str | None
     words: str
+    unknown: bool = False
     name: str = ""
 
 
-def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig) -> _Ruling | None:
-    """By whatever name of the variable. like: as in sysctl_values.shown()."""
+def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig, context: Context) -> _Ruling | None:
+    """By whatever name of the variable. like: as in sysctl_values.effect()."""
     name = sysctl_d.slashed(key)
-    effect = config.effect(name, _takes(key, like))
-    if effect is None:
+    found = config.decided(name, _writes(key, like, context))
+    if found is None:
         return None
-    line = effect.line
+    line, effect = found.line, found.effect
     if line.value is None:
         return _Ruling(line, None, f"{line.where} excludes it")
-    if effect.value is None:
-        return _Ruling(line, None, f"{line.where} sets {line.value!r}, which the kernel refuses (EINVAL)")
-    if effect.value == sysctl_aliases.UNKNOWN:
-        return _Ruling(
-            line, effect.value, f"{line.where} sets the same variable in another unit ({line.text})"
-        )
-    if effect.name != name:  # this key is not found in it, so that the line names itself
-        return _Ruling(line, effect.value, f"{line.where} ({sysctl_d.dotted(effect.name)})", effect.name)
-    as_written = values.same(line.value, effect.value)
-    return _Ruling(
-        line, effect.value, line.where if as_written else f"{line.where} (written as {line.value!r})"
-    )
+    sets = f"{line.where} sets {line.value!r}"
+    if found.name != name:  # this key is not found in it, so that the line names itself
+        sets = f"{line.where} ({sysctl_d.dotted(found.name)})"
+    if effect.refused:
+        return _Ruling(line, None, f"{sets}, which the kernel refuses (EINVAL)")
+    if effect.text is None:
+        return _Ruling(line, None, f"{sets}, whose effect is unknown: {effect.unknown}", unknown=True)
+    shown = " ".join(values.tokens(effect.text))
+    if found.name != name:
+        return _Ruling(line, shown, sets, name=found.name)
+    written = "" if values.same(line.value, shown) else f" (written as {line.value!r})"
+    return _Ruling(line, shown, f"{line.where}{written}")
 
 
-def _takes(key: str, like: str | None) -> sysctl_d.Taken:
+def _writes(key: str, like: str | None, context: Context) -> sysctl_d.Writes:
     """The kernel's view of a line for a key or another name of its variable."""
     alike = sysctl_aliases.variable(sysctl_d.slashed(key))
 
-    def takes(name: str, text: str) -> str | None:
+    def writes(name: str, text: str, before: str | None) -> sysctl_d.Effect:
         is_one = sysctl_aliases.variable(sysctl_d.slashed(name)) == alike
-        return sysctl_values.shown(name, text, like if is_one else None)
+        known = text if _is_offered(name, text, context) else like if is_one else None
+        return sysctl_values.effect(name, text, before=before, like=known, release=_release(context))
 
-    return takes
+    return writes
 
 
-def _value(key: str, config: sysctl_d.BootConfig, like: str | None) -> str | None:
+def _is_offered(key: str, text: str, context: Context) -> bool:
+    """True for the name of something that the kernel has, or that a module of it brings."""
+    if not context.runtime or key not in needed.PREFIXES:
+        return False
+    if key in _AVAILABLE and text in values.tokens(context.host.value(_AVAILABLE[key]).text or ""):
+        return True
+    module = needed.module_of(key, text)
+    if not module or "/" in module:
+        return False
+    return context.host.exists(f"/sys/module/{module}") or needed.is_loadable(module, context)
+
+
+def _value(key: str, config: sysctl_d.BootConfig, like: str | None, context: Context) -> str | None:
     """Value after all lines; None where that is not known, or none sets it."""
-    effect = config.effect(sysctl_d.slashed(key), _takes(key, like))
-    return None if effect is None or effect.value == sysctl_aliases.UNKNOWN else effect.value
+    ruling = _ruling(key, like, config, context)
+    return None if ruling is None else ruling.shown
 
 
 def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> str:
@@ -485,13 +504,13 @@ def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Con
     return next((f"{one}: declare {_COMPUTED[one.key]}" for one in found if one.key == setting.key), "")
 
 
-def _is_literal(setting: Setting, origin: str | None, config: sysctl_d.BootConfig) -> bool:
+def _is_literal(setting: Setting, origin: str | None, config: sysctl_d.BootConfig, context: Context) -> bool:
     """True if a file may hold the value: it is what was declared, and nothing that was found out on this
     machine, which another boot, a crash kernel or another machine would read as well."""
     if setting.derived or not setting.raise_only:
         return not setting.derived
     floor = setting.want or ""
-    base = _base(setting, origin, _foreign(config))
+    base = _base(setting, origin, _foreign(config), context)
     return base is None or values.reaches(floor, base) or values.same(_merged(floor, base), floor)
 
 
@@ -499,9 +518,9 @@ def _foreign(config: sysctl_d.BootConfig) -> sysctl_d.BootConfig:
     return config._replace(lines=tuple(line for line in config.lines if not _is_ours(line)))
 
 
-def _base(setting: Setting, origin: str | None, foreign: sysctl_d.BootConfig) -> str | None:
+def _base(setting: Setting, origin: str | None, foreign: sysctl_d.BootConfig, context: Context) -> str | None:
     """Value that a boot brings without mlnode; None where that is not known."""
-    base = _value(setting.key, foreign, setting.want)
+    base = _value(setting.key, foreign, setting.want, context)
     return origin if base is None else base
 
 
@@ -514,10 +533,10 @@ def _boot_by_agent(
     if not setting.raise_only or floor is None:
         return context.boot_by_agent(setting, want)
     foreign = _foreign(config)
-    base = _base(setting, origin, foreign)
+    base = _base(setting, origin, foreign, context)
     if base is None or not values.reaches(floor, base):
         return context.boot_by_agent(setting, _merged(floor, base))
-    ruling = _ruling(setting.key, floor, foreign)
+    ruling = _ruling(setting.key, floor, foreign, context)
     source = ruling.words if ruling and ruling.shown is not None else UNSET
     return Boot(Value(text=" ".join(values.tokens(base))), source)
 
@@ -553,17 +572,18 @@ def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Conte
         return boot, notes
     name = sysctl_d.slashed(setting.key)
     for owner in sysctl_owners.load(context.host):
-        effect = sysctl_d.effect(owner.lines, name, _takes(setting.key, want))
-        if effect is None or not owner.booted:
+        found = sysctl_d.decided(owner.lines, name, _writes(setting.key, want, context))
+        if found is None or found.effect.refused or not owner.booted:
             continue
-        enough = effect.value is not None and (
-            values.reaches(want, effect.value) if setting.raise_only else values.same(effect.value, want)
+        shown = found.effect.text
+        enough = shown is not None and (
+            values.reaches(want, shown) if setting.raise_only else values.same(shown, want)
         )
-        if not owner.sure or effect.value in (None, sysctl_aliases.UNKNOWN):
-            words = f"{effect.line.where} may set {setters.words(owner, effect)}"
+        if not owner.sure or shown is None:
+            words = f"{found.line.where} may set {setters.words(owner, found)}"
             notes += [] if enough else [words]
             continue
-        boot, hint = _after_owner(setting, want, boot, context, owner, effect, enough)
+        boot, hint = _after_owner(setting, want, boot, context, owner, found, enough)
         notes += [hint] if hint else []
     return boot, notes
 
@@ -574,24 +594,25 @@ def _after_owner(
     boot: Boot,
     context: Context,
     owner: sysctl_owners.Owner,
-    effect: sysctl_d.Effect,
+    found: sysctl_d.Decision,
     enough: bool,
 ) -> tuple[Boot, str]:
     """The boot layer after one of them, by the order in which the boot starts it and who sets what is
     declared: the agent, or else systemd-sysctl. enough: its value is what is wanted."""
     other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
     later = True if owner.late else sysctl_owners.comes_after(context.host, owner.unit, other)
-    words = setters.words(owner, effect)
+    words = setters.words(owner, found)
     if later is False and other == AGENT_UNIT:
         if enough or boot.foreign:
             return boot, ""
-        note = f"{other} comes after {owner.unit} at boot; later {effect.line.where} sets {words}"
+        note = f"{other} comes after {owner.unit} at boot; later {found.line.where} sets {words}"
         return context.boot_by_agent(setting, want), note
     if later is None and not enough and (other == AGENT_UNIT or boot.value.text is not None):
-        race = f"neither {owner.unit} nor {other} waits for the other, and {effect.line.where} sets {words}"
-        return Boot(Value(unreadable=race), effect.line.where, foreign=True), ""
+        race = f"neither {owner.unit} nor {other} waits for the other, and {found.line.where} sets {words}"
+        return Boot(Value(unreadable=race), found.line.where, foreign=True), ""
     if later or boot.value.text is None:
-        return Boot(Value(text=effect.value), f"{effect.line.where} ({owner.unit})", foreign=not enough), ""
+        shown, where = Value(text=found.effect.text), f"{found.line.where} ({owner.unit})"
+        return Boot(shown, where, foreign=not enough), ""
     return boot, ""
 
 
@@ -625,7 +646,7 @@ def _drop_in_line(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> l
     setting, value = row.setting, row.reading.want or ""
     if setting.raise_only:
         origin = context.origins.get(row.reading.path, row.reading.runtime.text)
-        base = _base(setting, origin, foreign)
+        base = _base(setting, origin, foreign, context)
         # What the node has without us is enough, or (image build) not known: mlnode's line could only lower
         # a default that grows with memory.
         if base is None or values.reaches(setting.want or "", base):

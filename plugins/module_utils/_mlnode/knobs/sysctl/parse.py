@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Mapping
 
 from ...engine.kind import Facts
 from ...linux import sysctl_aliases, sysctl_values
-from ...linux.sysctl_d import dotted, slashed
+from ...linux.sysctl_d import dotted, parts, slashed
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
@@ -105,13 +105,12 @@ def canonical(key: str) -> str:
     """The one spelling of a key; VLAN interfaces keep theirs (net.ipv4.conf.eth0/100.rp_filter)."""
     if _NODE_PAGES.match(key):
         return key
-    path = slashed(key)
-    if not _KEY.match(key) or any(part in ("", ".", "..") for part in path.split("/")):
+    if not _KEY.match(key) or any(part in ("", ".", "..") for part in parts(key)):
         raise DeclarationError(
             f"sysctl key {key!r}: not a name below /proc/sys, such as vm.swappiness or "
             "net.ipv4.conf.eth0/100.rp_filter"
         )
-    name = dotted(path)
+    name = dotted(slashed(key))
     if name in ALIASES:
         raise DeclarationError(f"{name}: the same pool as {ALIASES[name]}: declare that")
     if name in ACTIONS:
@@ -144,7 +143,7 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
 def _floor(key: str, text: str) -> str:
     """Target of at_least: of a list, these members among others. A list of one number is spelled as a
     range, to stay a list."""
-    if key in sysctl_values.LISTS and number_ranges(text):
+    if sysctl_values.is_list(key) and number_ranges(text):
         return f"{text}-{text}" if integers(text) else text
     if integers(text) is None:
         raise DeclarationError(f"{key}: at_least {text!r} is not an integer, so nothing is greater or less")

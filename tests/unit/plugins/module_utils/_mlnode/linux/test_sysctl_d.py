@@ -163,6 +163,25 @@ def test_what_systemd_ignores_is_ignored(text: str) -> None:
     assert sysctl_d.parse(text, "/f") == []
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a = 1\rb = 2", [1, 2]),
+        ("a = 1\r\nb = 2", [1, 2]),
+        ("a = 1\n\rb = 2", [1, 2]),
+        ("a = 1\r\rb = 2", [1, 3]),
+        ("a = 1\0b = 2", [1, 2]),
+        ("a = 1\0\n\rb = 2", [1, 2]),
+        ("a = 1\n\n\0b = 2", [1, 3]),
+    ],
+)
+def test_a_line_ends_where_systemd_ends_it(text: str, numbers: list[int]) -> None:
+    assert [(line.key, line.value, line.number) for line in sysctl_d.parse(text, "/f")] == [
+        ("a", "1", numbers[0]),
+        ("b", "2", numbers[1]),
+    ]
+
+
 def test_the_last_assignment_in_a_file_wins(bare: Machine) -> None:
     bare.put("/etc/sysctl.d/a.conf", "vm.swappiness = 1\nvm/swappiness = 2\n-vm.swappiness = 3\n")
     assert ruling(bare, "vm/swappiness") == ("/etc/sysctl.d/a.conf:3", "3")
@@ -257,6 +276,8 @@ def test_an_exclusion_is_a_word_about_the_key_and_silence_is_none(bare: Machine)
         (VLAN, VLAN),
         ("net/ipv4/conf/br.1.2/x", "net/ipv4/conf/br.1.2/x"),
         ("swappiness", "swappiness"),
+        ("vm..swappiness", "vm/swappiness"),
+        ("net//core/./somaxconn", "net/core/somaxconn"),
         ("", ""),
     ],
 )
@@ -265,7 +286,7 @@ def test_the_first_separator_decides_the_spelling(key: str, path: str) -> None:
 
 
 #: A name of a file or folder below /proc/sys: interface names may hold dots
-_part = st.text(alphabet="ab0_-.", min_size=1, max_size=5)
+_part = st.text(alphabet="ab0_-.", min_size=1, max_size=5).filter(lambda part: part != ".")
 _path = st.tuples(
     st.text(alphabet="ab0_-", min_size=1, max_size=5),  # the first separator has to be the folder's
     st.lists(_part, max_size=4),
@@ -290,14 +311,15 @@ def test_slashed_undoes_dotted(path: str) -> None:
 )
 def test_parse_takes_any_text_and_every_line_can_be_asked(text: str, key: str) -> None:
     lines = sysctl_d.parse(text, "/f")
-    assert len(lines) <= text.count("\n") + 1
+    most = sum(text.count(end) for end in "\n\r\0") + 1
+    assert len(lines) <= most
     config = BootConfig(tuple(lines))
     for wanted in [key, *(line.key for line in lines)]:
         winner = config.winner(wanted)
         assert winner is None or winner in config.statements(wanted)
     for line in lines:
         assert line.text
-        assert 1 <= line.number <= text.count("\n") + 1
+        assert 1 <= line.number <= most
 
 
 _word = st.sampled_from(["a", "b", "c.d", "*", "[ab]"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import strategies
@@ -10,16 +11,20 @@ from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import example, given
 from hypothesis import strategies as st
 from mlnode.linux import sysctl_values
+from mlnode.linux.sysctl_values import Effect
 from mlnode.model import values
 from mlnode.model.errors import DeclarationError
 
 PORTS = "net.ipv4.ip_local_reserved_ports"
 SWITCH = "kernel.numa_balancing"
+#: Of which all rules are known
+RELEASE = "6.18.0"
 
 # -- the kernel, written down from its source ----------------------------------------------
 
 TMPBUFLEN = 22
 WSPACE_SEP = " \t\n"
+PAGE = 4094
 
 
 class RefusedError(Exception):
@@ -65,23 +70,25 @@ def skip_spaces(text: str) -> str:
     return text.lstrip(" \t\n\v\f\r")
 
 
-def vector(text: str, old: tuple[int, ...], *, unsigned: bool) -> tuple[int, ...]:
-    """do_proc_dointvec() where not unsigned, else do_proc_doulongvec_minmax(), which passes over what is
-    negative. The values that the file has after the write."""
+def vector(text: str, old: tuple[int, ...], *, unsigned: bool, least: int | None = None) -> tuple[int, ...]:
+    """do_proc_dointvec_minmax() where not unsigned, else do_proc_doulongvec_minmax(): the values of the file
+    after the write, whether that fails or not."""
     left = text + "\n"
     found = list(old)
     for at in range(len(old)):
         left = skip_spaces(left)
         if not left:
-            if at == 0:
-                raise RefusedError
             break
-        number, negative, left = get_long(left, WSPACE_SEP)
-        if unsigned and negative:
-            continue
-        if not unsigned and number > (1 << 31) - (not negative):
-            raise RefusedError
-        found[at] = -number if negative else number
+        try:
+            number, negative, left = get_long(left, WSPACE_SEP)
+        except RefusedError:
+            break
+        value = -number if negative else number
+        if (unsigned and negative) or (not unsigned and not -(1 << 31) <= value < 1 << 31):
+            break
+        if least is not None and value < least:
+            break
+        found[at] = value
     return tuple(found)
 
 
@@ -118,43 +125,45 @@ written = st.one_of(
 )
 
 
+#: Keys of one number and of three, of int and of unsigned long
+INT, INTS, LONG, LONGS = "net.ipv4.tcp_base_mss", "net.ipv4.tcp_wmem", "fs.aio-max-nr", "net.ipv4.tcp_mem"
+
+
 @quick
-@given(written, st.sampled_from([True, False]))
-@example("010000", False)
-@example("0x10", True)
-@example("-0", True)
-@example("08", False)
-@example("0x", False)
-@example("18446744073709551616", True)
-@example("000000000000000000001", True)
-@example("1\u00a0", False)
-def test_a_number_that_counts_is_the_one_that_the_kernel_reads(text: str, unsigned: bool) -> None:
-    text = text.strip(" \t\n\r").replace("\n", " ")  # a line of sysctl.d has no line end
-    mine = sysctl_values.shown(SWITCH, text)
-    if mine is None:
-        return
-    words = mine.split(" ")
-    old = tuple(99 for _word in words)
-    try:
-        theirs = vector(text, old, unsigned=unsigned)
-    except RefusedError:
-        # Only the range of the file, which no text shows
-        assert not unsigned
-        assert any(abs(int(word)) >= (1 << 31) - 1 for word in words)
-        return
-    if unsigned and any(word.startswith("-") for word in words):
-        return  # no file that holds unsigned numbers shows such a one, so that it equals nothing
-    assert theirs == tuple(map(int, words))
+@given(written, st.sampled_from([INT, INTS, LONG, LONGS]))
+@example("010000", INT)
+@example("0x10", LONG)
+@example("-0", INT)
+@example("08", INT)
+@example("0x", INT)
+@example("18446744073709551616", LONG)
+@example("000000000000000000001", LONG)
+@example("1\u00a0", INT)
+@example("10 # ten", INT)
+@example("1 2", LONG)
+@example("4096", INTS)
+@example("4096 x", INTS)
+@example("1 2 3 4", INTS)
+def test_the_effect_is_that_of_the_parser_of_the_kernel(text: str, key: str) -> None:
+    text = text.replace("\n", " ")  # a line of sysctl.d has no line end
+    old = (99,) if key in (INT, LONG) else (97, 98, 99)
+    effect = sysctl_values.effect(key, text, before="\t".join(map(str, old)), release=RELEASE)
+    least = 1 if key == INTS else 0
+    theirs = vector(text, old, unsigned=key in (LONG, LONGS), least=least if key != INT else None)
+    if effect.unknown:
+        assert "-0" in text or len(text) > PAGE
+    elif effect.refused:
+        assert theirs == old
+    else:
+        assert effect.text == " ".join(map(str, theirs))
 
 
 @quick
 @given(st.integers(-(1 << 31), (1 << 31) - 1), st.sampled_from(["{}", "0x{:x}", "0X{:X}", "0{:o}"]))
 def test_what_the_kernel_takes_is_taken(number: int, spelling: str) -> None:
     text = ("-" if number < 0 else "") + spelling.format(abs(number))
-    if number == 0:
-        text = text.lstrip("-")
     assert vector(text, (99,), unsigned=False) == (number,)
-    assert sysctl_values.shown(SWITCH, text) == str(number)
+    assert sysctl_values.effect(INT, text) == Effect(str(number))
 
 
 @quick
@@ -170,46 +179,143 @@ def test_what_the_kernel_takes_is_taken(number: int, spelling: str) -> None:
 @example("1,,2")
 @example("65536")
 @example("1, 2")
+@example("1, ")
 @example("")
 def test_a_list_that_counts_is_the_one_that_the_kernel_reads(text: str) -> None:
     text = text.strip(" \t\n\r").replace("\n", ",")
-    mine = sysctl_values.shown(PORTS, text)
+    effect = sysctl_values.effect(PORTS, text, release=RELEASE)
     try:
         theirs = bitmap(text, 1 << 16)
     except RefusedError:
-        assert mine is None
+        assert effect.refused
         return
-    assert mine is not None
-    spans = values.number_ranges(mine) or ()
+    assert effect.text is not None
+    spans = values.number_ranges(effect.text) or ()
     assert all(any(low <= port <= high for low, high in spans) for port in theirs)
     assert {low for low, _high in spans} | {high for _low, high in spans} <= theirs
 
 
+REFUSED = Effect(refused=True)
+
+
 @pytest.mark.parametrize(
-    ("key", "text", "like", "shown"),
+    ("key", "text", "effect"),
     [
-        (SWITCH, "1", "1", "1"),
-        (SWITCH, "y", "1", None),
-        (SWITCH, "on", "0", None),
-        (SWITCH, "N", None, None),
-        (SWITCH, "", "1", None),
-        (SWITCH, "+1", "1", None),
-        ("vm.max_map_count", "010000", "65530", "4096"),
-        ("vm.max_map_count", "0x10", "65530", "16"),
-        ("vm.max_map_count", "09", "65530", None),
-        ("net.ipv4.tcp_rmem", "4096\t 0x20000  6291456", "1 2 3", "4096 131072 6291456"),
-        ("net.ipv4.tcp_rmem", "4096,131072", "1 2 3", None),
-        (PORTS, "29500,29400-29499", "", "29400-29500"),
-        (PORTS, "", "", ""),
-        ("kernel.hostname", "010", "8", "010"),
-        ("net.core.default_qdisc", "fq", "fq_codel", "fq"),
-        ("kernel.some_words", "on", "none", "on"),
-        ("net.core.rps_default_mask", "ff,00000000", "0", "ff,00000000"),
-        ("net.core.rps_default_mask", "0x1", "0", None),
+        (SWITCH, "1", Effect("1")),
+        (SWITCH, "y", REFUSED),
+        (SWITCH, "on", REFUSED),
+        (SWITCH, "", REFUSED),
+        (SWITCH, "+1", REFUSED),
+        (SWITCH, "5", REFUSED),
+        ("vm.max_map_count", "010000", Effect("4096")),
+        ("vm.max_map_count", "0x10", Effect("16")),
+        ("vm.max_map_count", "09", REFUSED),
+        ("vm.max_map_count", "-1", REFUSED),
+        ("vm.swappiness", "10 # ten", Effect("10")),
+        ("vm.swappiness", "10 20", Effect("10")),
+        ("vm.swappiness", "10# ten", REFUSED),
+        ("vm.swappiness", "10\u00a0", REFUSED),
+        ("fs.nr_open", "1024 # 1048576", Effect("1024")),
+        ("fs.nr_open", "10 # less than the kernel takes", REFUSED),
+        ("net.ipv4.tcp_rmem", "4096\t 0x20000  6291456", Effect("4096 131072 6291456")),
+        ("net.ipv4.tcp_rmem", "4096 131072 6291456 1", Effect("4096 131072 6291456")),
+        ("net.ipv4.tcp_rmem", "4096,131072", REFUSED),
+        ("net.ipv4.ip_local_port_range", "40000 30000", REFUSED),
+        ("net.ipv4.ping_group_range", "5 1", Effect("1 0")),
+        ("net.core.rps_sock_flow_entries", "1000", Effect("1024")),
+        ("net.core.flow_limit_table_len", "1000", REFUSED),
+        ("net.bridge.bridge-nf-call-iptables", "2", Effect("1")),
+        ("net.ipv4.neigh.default.base_reachable_time_ms", "30000", Effect("30000")),
+        ("net.ipv4.tcp_keepalive_time", "21474837", REFUSED),
+        (PORTS, "29500,29400-29499", Effect("29400-29500")),
+        (PORTS, "", Effect("")),
+        ("kernel.hostname", "010", Effect("010")),
+        ("kernel.hostname", "a" * 65, Effect("a" * 64)),
+        ("net.ipv4.tcp_congestion_control", "cubic reno", REFUSED),
+        ("net.ipv4.tcp_fastopen_key", "0000000A-00000000-00000000-00000000",
+         Effect("0000000a-00000000-00000000-00000000")),
+    ],
+)  # fmt: skip
+def test_the_effect_of_a_text(key: str, text: str, effect: Effect) -> None:
+    assert sysctl_values.effect(key, text, release=RELEASE) == effect
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("net.ipv4.tcp_rmem", "4096"),
+        ("net.ipv4.tcp_rmem", "4096 131072 x"),
+        ("net.ipv4.tcp_reordering", "5"),
+        ("net.ipv4.neigh.default.retrans_time_ms", "5"),
+        ("net.ipv4.tcp_keepalive_time", "9000000"),
+        ("net.ipv4.ip_local_port_range", "80 90"),
+        ("net.core.default_qdisc", "fq"),
+        ("net.core.rps_default_mask", "ff"),
+        ("net.ipv4.tcp_congestion_control", "bbr"),
+        ("kernel.core_pattern", "|/usr/bin/dump"),
+        ("lnet.debug", "1"),
+        ("vm.swappiness", "-0"),
+        ("kernel.watchdog_cpumask", "0-3"),
     ],
 )
-def test_what_the_kernel_shows(key: str, text: str, like: str | None, shown: str | None) -> None:
-    assert sysctl_values.shown(key, text, like) == shown
+def test_what_depends_on_more_than_the_text_is_unknown(key: str, text: str) -> None:
+    assert sysctl_values.effect(key, text, release=RELEASE).unknown
+    # As long as it is not the text that the kernel shows already
+    assert sysctl_values.effect(key, text, like="7", release=RELEASE).unknown
+    assert sysctl_values.effect(key, text, like=text, release=RELEASE) == Effect(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "effect"),
+    [
+        ("4096", "4096 2 3"),
+        ("4096 x", "4096 2 3"),
+        ("4096 131072,", "4096 2 3"),
+        ("4096 131072 0", "4096 131072 3"),
+        ("4096 131072 9 x", "4096 131072 9"),
+    ],
+)
+def test_a_vector_takes_the_numbers_before_a_mistake(text: str, effect: str) -> None:
+    found = sysctl_values.effect("net.ipv4.tcp_wmem", text, before="1\t2\t3", release=RELEASE)
+    assert found == Effect(effect)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "old", "new"),
+    [
+        ("vm.swappiness", "150", "unknown", "150"),
+        (SWITCH, "2", "unknown", "2"),
+        ("vm.overcommit_ratio", "18446744073709551616", "unknown", "refused"),
+        ("net.ipv4.tcp_mem", "1 -2 3", "unknown", "unknown"),
+    ],
+)
+def test_versions_of_the_kernel_differ(key: str, text: str, old: str, new: str) -> None:
+    for release, wanted in (("4.19.0", old), ("", old), ("6.1.0-18-amd64", new)):
+        found = sysctl_values.effect(key, text, release=release)
+        said = found.text or ("refused" if found.refused else "unknown")
+        assert said == wanted, release
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "words"),
+    [
+        ("net.ipv4.tcp_rmem", "4096 131072", "must be 3 numbers, got '4096 131072'"),
+        ("vm.swappiness", "10 20", "must be a number, got '10 20'"),
+        ("vm.swappiness", "201", "must be from 0 to 200, got 201"),
+        ("fs.nr_open", "10", "must be from 64 to 2147483584, got 10"),
+        ("net.core.rps_sock_flow_entries", "1000", "the kernel makes 1024 of '1000': declare 1024"),
+        ("net.core.flow_limit_table_len", "1000", "it must be a power of two"),
+        (
+            "net.ipv4.ip_local_port_range",
+            "40000 30000",
+            "the first number must not be greater than the second",
+        ),
+        (PORTS, "65536", "must be numbers and ranges below 65536"),
+    ],
+)
+def test_a_declared_value_is_held_to_the_same_rules(key: str, text: str, words: str) -> None:
+    with pytest.raises(DeclarationError, match=re.escape(words)):
+        sysctl_values.require(key, text, release=RELEASE)
 
 
 @pytest.mark.parametrize(
@@ -256,8 +362,8 @@ def test_what_is_plain_is_taken(key: str, text: str) -> None:
 @given(strategies.values)
 def test_no_text_breaks_it(text: str) -> None:
     for key in (SWITCH, PORTS, "kernel.hostname", "net.core.rps_default_mask"):
-        found = sysctl_values.shown(key, text)
-        if found is not None:
-            assert sysctl_values.shown(key, found) == found
+        found = sysctl_values.effect(key, text)
+        if found.text is not None:
+            assert sysctl_values.effect(key, found.text) == found
         with contextlib.suppress(DeclarationError):
             sysctl_values.check(key, text)

@@ -479,12 +479,35 @@ def test_a_file_that_was_fine_goes_when_it_would_lock_everybody_out(machine: Lim
     assert not machine.exists(PAM)
 
 
-@pytest.mark.parametrize("value", ["1048576", "04000000", "0x100000"])
+@pytest.mark.parametrize(
+    "value", ["1048576", "04000000", "0x100000", "1048576 # files", "1048576 2097152", "1048576\t;"]
+)
 def test_less_at_the_next_boot_counts(machine: LimitsMachine, value: str) -> None:
     machine.put("/proc/sys/fs/nr_open", "2097152\n")
     machine.put("/etc/sysctl.d/90-x.conf", f"fs.nr_open = {value}\n")
     with pytest.raises(RefusedError, match=r"fs.nr_open is 1048576 \(/etc/sysctl.d/90-x.conf:1\)"):
         apply(machine, {"nofile": 2000000})
+
+
+@pytest.mark.parametrize("key", ["fs.nr_open", "fs.nr_*", "fs/nr_ope[n]"])
+def test_a_line_that_the_kernel_refuses_leaves_what_an_earlier_glob_sets(
+    machine: LimitsMachine, key: str
+) -> None:
+    machine.put("/proc/sys/fs/nr_open", "2097152\n")
+    machine.put("/etc/sysctl.d/10-x.conf", "fs.nr_o* = 1048576\n")
+    machine.put("/etc/sysctl.d/90-x.conf", f"{key} = 5\n")  # less than the kernel takes
+    if key == "fs.nr_open":  # the glob yields to it
+        apply(machine, {"nofile": 2000000})
+        return
+    with pytest.raises(RefusedError, match=r"fs.nr_open is 1048576 \(/etc/sysctl.d/10-x.conf:1\)"):
+        apply(machine, {"nofile": 2000000})
+
+
+def test_a_number_at_boot_that_is_not_known_is_no_permission(machine: LimitsMachine) -> None:
+    """Kernels before 5.1 cut what is greater than 64 bits, and an image does not know its kernel."""
+    machine.put("/etc/sysctl.d/90-x.conf", f"fs.nr_open = {(1 << 64) + 1024}\n")
+    with pytest.raises(RefusedError, match=r"fs.nr_open is unknown at boot \(/etc/sysctl.d/90-x.conf:1 sets"):
+        apply(machine, {"nofile": 65536}, BOOT)
 
 
 def test_an_image_takes_what_its_own_files_allow(machine: LimitsMachine) -> None:

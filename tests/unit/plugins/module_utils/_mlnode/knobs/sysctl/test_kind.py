@@ -637,7 +637,8 @@ def test_a_spelling_that_the_kernel_refuses_sets_nothing(machine: Machine, name:
 
 
 @pytest.mark.parametrize(
-    ("spelling", "shown"), [("010000", "4096"), ("0x10000", "65536"), ("-10000", "-10000"), ("010", "8")]
+    ("spelling", "shown"),
+    [("010000", "4096"), ("0x10000", "65536"), ("20000 # as before", "20000"), ("010", "8")],
 )
 def test_a_number_of_a_file_is_the_one_that_the_kernel_reads(
     machine: Machine, spelling: str, shown: str
@@ -646,12 +647,75 @@ def test_a_number_of_a_file_is_the_one_that_the_kernel_reads(
     machine.put("/etc/sysctl.d/zzz.conf", f"vm.max_map_count = {spelling}\n")
     for value in (10000, {"at_least": 10000}):
         found = row(machine, "vm.max_map_count", value)
-        if shown == "65536" and isinstance(value, dict):
+        if int(shown) > 10000 and isinstance(value, dict):
             assert found.status.value == "ok"
             continue
         where = f"/etc/sysctl.d/zzz.conf:1 (written as {spelling!r})" if spelling != shown else ":1"
         assert found.status.value == "overridden"
         assert f"{where} sets {shown}" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("key", "present", "text", "reason"),
+    [
+        ("vm.swappiness", "60", "10 # ten", "boot: {} (written as '10 # ten') sets 10"),
+        ("vm.swappiness", "60", "10 60", "boot: {} (written as '10 60') sets 10"),
+        ("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 131072 999999 1",
+         "boot: {} (written as '4096 131072 999999 1') sets 4096 131072 999999"),
+        ("net.core.rps_sock_flow_entries", "32768", "1000", "boot: {} (written as '1000') sets 1024"),
+        ("net.ipv4.tcp_congestion_control", "cubic", "reno", "boot: {} sets reno"),
+        ("kernel.pid_max", "4194304", "10", "boot: {} sets '10', which the kernel refuses (EINVAL)"),
+    ],
+)  # fmt: skip
+def test_a_later_line_that_the_kernel_takes_is_seen(
+    machine: Machine, key: str, present: str, text: str, reason: str
+) -> None:
+    machine.put("/proc/sys/" + key.replace(".", "/"), f"{present}\n")
+    machine.put("/proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic\n")
+    machine.put(DROP_IN, f"{key} = {present}\n")
+    machine.put("/etc/sysctl.d/zzz.conf", f"{key} = {text}\n")
+    found = row(machine, key, present)
+    assert (found.status.value, found.reason) == ("overridden", reason.format("/etc/sysctl.d/zzz.conf:1"))
+
+
+@pytest.mark.parametrize(
+    ("key", "present", "text", "why"),
+    [
+        ("lnet.debug", "6", "5", "the rules of this key are not known"),
+        ("net.ipv4.tcp_rmem", "4096 131072 6291456", "8192",
+         "it sets 1 of 3 numbers, and the others stay as they were"),
+        ("net.ipv4.tcp_congestion_control", "cubic", "nonsense",
+         "it depends on what the kernel and its modules have"),
+        ("net.ipv4.tcp_ecn", "2", "3",
+         "it depends on the version, the build or the machine of the kernel"),
+    ],
+)  # fmt: skip
+def test_a_line_whose_effect_is_not_known_is_not_harmless(
+    machine: Machine, key: str, present: str, text: str, why: str
+) -> None:
+    machine.put("/proc/sys/" + key.replace(".", "/"), f"{present}\n")
+    machine.put("/proc/sys/net/ipv4/tcp_available_congestion_control", "reno cubic\n")
+    machine.put(DROP_IN, f"{key} = {present}\n")
+    assert row(machine, key, present).status.value == "ok"
+    machine.put("/etc/sysctl.d/zzz.conf", f"{key} = {text}\n")
+    found = row(machine, key, present)
+    assert found.status.value == "unknown"
+    assert found.reason == f"/etc/sysctl.d/zzz.conf:1 sets {text!r}, whose effect is unknown: {why}"
+    if present.isdigit():  # also for a floor that the present value reaches
+        assert row(machine, key, {"at_least": int(present)}).status.value == "unknown"
+
+
+def test_a_glob_that_the_kernel_refuses_leaves_what_an_earlier_one_sets(machine: Machine) -> None:
+    machine.put("/etc/sysctl.d/50-a.conf", "vm.swap* = 30\n")
+    machine.put("/etc/sysctl.d/60-b.conf", "vm.swappines? = 201\n")
+    boot = reading(machine, "vm.swappiness", 60).boot
+    assert (boot.value.text, boot.source) == ("30", "/etc/sysctl.d/50-a.conf:1")
+
+
+def test_a_refused_line_for_the_key_keeps_a_ratio_in_force(machine: Machine) -> None:
+    machine.put("/etc/sysctl.d/50-a.conf", "vm.dirty_ratio = 20\n")
+    machine.put("/etc/sysctl.d/60-b.conf", "vm.dirty_bytes = on\n")
+    assert reading(machine, "vm.dirty_bytes", 4096000).boot.value.text == "0"
 
 
 def test_an_octal_number_that_means_the_declared_one_is_right(machine: Machine) -> None:

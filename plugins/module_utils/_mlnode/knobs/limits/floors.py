@@ -102,7 +102,7 @@ def of_service(host: Host, limit: Limit, service: Service, live: bool) -> Amount
 
 
 def of_login(host: Host, pam: Limits, domain: str, limit: Limit, live: bool) -> Amount:
-    """What other lines give to logins; a login without a line has what systemd gives."""
+    """Limits that other lines give to logins; a login without a line has what systemd gives."""
     others = tuple(line for line in pam.lines if not _is_ours(line.file))
     found = Limits(others, users=pam.users).of(domain, limit.name)
     given = of_manager(host, limit, live)

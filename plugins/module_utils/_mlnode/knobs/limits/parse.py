@@ -117,7 +117,7 @@ class Amount(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """An amount as it is declared. exact: it is no least one, so that what is higher is lowered."""
+    """An amount as it is declared. exact: what is higher is lowered."""
 
     amount: Amount
     exact: bool = False

@@ -143,7 +143,7 @@ def _opposite(state: str) -> str:
 
 
 def _forwards(host: Host, names: Sequence[str]) -> Excluded:
-    """What is received in pieces that LRO has put together cannot be sent on."""
+    """Packets that LRO has put together cannot be sent on as they came."""
     keys = [_CONF.format(family, name) for family in ("ipv4", "ipv6") for name in names]
     keys += [_IP_FORWARD, _CONF.format("ipv4", "all"), _CONF.format("ipv6", "all")]
     known = _declared(host)

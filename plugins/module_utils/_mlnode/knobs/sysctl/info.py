@@ -89,6 +89,18 @@ INFO: dict[str, Info] = {
     "net.ipv6.neigh.default.gc_thresh3": Info(_M, _NEIGH, "ip-sysctl.rst"),
 }  # fmt: skip
 
+#: More of these is as good: a profile raises them, and a lower number may take away what programs need
+CAPACITIES = frozenset(
+    {
+        *("fs.aio-max-nr", "fs.file-max", "fs.inotify.max_user_instances", "fs.inotify.max_user_watches"),
+        *("fs.nr_open", "kernel.pid_max", "kernel.threads-max", "vm.max_map_count", "vm.min_free_kbytes"),
+        *("net.core.netdev_max_backlog", "net.core.rmem_max", "net.core.somaxconn", "net.core.wmem_max"),
+        *("net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_max_tw_buckets", "net.ipv4.tcp_rmem"),
+        *("net.ipv4.tcp_wmem", "vm.stat_interval", "vm.watermark_scale_factor"),
+        *(f"net.{family}.neigh.default.gc_thresh{n}" for family in ("ipv4", "ipv6") for n in (1, 2, 3)),
+    }
+)
+
 _PER_INTERFACE = {
     "arp_ignore": Info(_H, "with several rails in one subnet the wrong NIC would answer ARP", "ip-sysctl.rst"),
     "arp_announce": Info(_H, "with several rails in one subnet the wrong address would be announced", "ip-sysctl.rst"),

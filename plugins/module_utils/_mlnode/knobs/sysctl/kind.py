@@ -221,9 +221,17 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         modules=modules,
         note="; ".join(filter(None, (counted, crash, note, slices))),
         parts=(file, *of_cgroups),
+        lowers=_lowers(setting.key, now, want),
         # What was greater before is kept, and no cap decides.
         clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
     )
+
+
+def _lowers(key: str, runtime: str, want: str | None) -> str:
+    """The present value, where less of it is declared and more is as good; empty if it is not lowered."""
+    if key not in sysctl_info.CAPACITIES or want is None or not values.reaches(want, runtime):
+        return ""
+    return "" if values.same(want, runtime) else runtime
 
 
 def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:

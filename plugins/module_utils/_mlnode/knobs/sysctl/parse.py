@@ -25,7 +25,7 @@ _NODE_PAGES = regex(r"vm\.nr_hugepages@node(0|[1-9][0-9]{0,3})(?:/([1-9][0-9]{0,
 #: All that numbers, lists, names and paths in /proc/sys need; no line end, no shell character
 _VALUE = regex(r"[A-Za-z0-9 \t_.,:+/%@=-]*\Z", re.ASCII)
 
-_FORM = "a number, a text, `auto`, {at_least: N} or, for huge pages, {for_bytes: N}"
+_FORM = "a number, a text, `auto`, {at_least: N}, {exactly: N} or, for huge pages, {for_bytes: N}"
 
 #: Files that do something when written and hold no state that could be kept (vm.rst, ip-sysctl.rst)
 ACTIONS = frozenset(
@@ -121,12 +121,12 @@ def canonical(key: str) -> str:
 def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
     raise_only = False
     if isinstance(raw, Mapping):
-        if len(raw) != 1 or next(iter(raw)) not in ("at_least", "for_bytes"):
+        if len(raw) != 1 or next(iter(raw)) not in ("at_least", "exactly", "for_bytes"):
             raise DeclarationError(f"{key}: {dict(raw)!r} is not {_FORM}")
         form, raw = next(iter(raw.items()))
         if form == "for_bytes":
             return _hugepages_for(key, raw, facts)
-        raise_only = True
+        raise_only = form == "at_least"
     text = _text(key, raw)
     claim = f">= {text}" if raise_only else text
     if "auto" not in tokens(text):

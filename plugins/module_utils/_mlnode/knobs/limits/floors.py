@@ -51,12 +51,12 @@ class Floor(NamedTuple):
 
     @property
     def more(self) -> str:
-        """What is there and is more than declared; empty if nothing is."""
+        """The part that is there and is more than declared; empty if nothing is."""
         return "" if self.wanted.exact or self.amount == self.wanted.amount else str(self.amount)
 
     @property
     def lowers(self) -> str:
-        """What would become less, as it is declared exactly; empty if nothing would."""
+        """The value that would become less, as it is declared exactly; empty if nothing would."""
         least = self.wanted.amount
         raised = Amount(_greater(least.soft, self.base.soft), _greater(least.hard, self.base.hard))
         return str(self.base) if self.wanted.exact and raised != least and _UNKNOWN not in self.base else ""

@@ -79,19 +79,25 @@ def test_an_amount_that_waits_for_the_hardware_has_no_value_yet() -> None:
     ]  # fmt: skip
 
 
-@quick
-@given(
-    strategies.dictionaries(
-        strategies.sampled_from(["", *limits_parse.SERVICE_NAMES]),
-        strategies.sampled_from(["1024", "1024:65536", "65536"]),
-        min_size=1,
-    )
+@pytest.mark.parametrize(
+    ("name", "raw", "text", "exact"),
+    [
+        ("nofile", "1024:65536", "1024:65536", False),
+        ("nofile", {"at_least": 65536}, "65536", False),
+        ("nofile", {"exactly": "1024:65536"}, "exactly 1024:65536", True),
+        ("core", 0, "0", True),
+        ("core", {"exactly": 0}, "0", True),
+        ("core", {"at_least": 1024}, "at_least 1024", False),
+        ("memlock", {"exactly": "auto"}, "exactly auto", True),
+    ],
 )
-def test_amounts_as_a_text_can_be_read_back(texts: dict[str, str]) -> None:
-    found = limits_parse.wanted(LIMITS["nofile"], limits_parse.shown(texts))
-    assert {name: str(amount) for name, amount in found.items()} == {
-        name: text for name, text in texts.items() if not name or text != texts.get("")
-    }
+def test_an_amount_is_the_least_or_exact(name: str, raw: Any, text: str, exact: bool) -> None:
+    """For all, and for one scope."""
+    limit = LIMITS[name]
+    for given in (raw, {"services": raw}):
+        texts = limits_parse.declared({name: given}, limits_parse.SERVICES, limit)
+        assert texts == {"": text}
+        assert limits_parse.wanted(limit, text).exact is exact
 
 
 @pytest.mark.parametrize(

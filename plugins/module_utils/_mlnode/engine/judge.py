@@ -59,7 +59,7 @@ def _elsewhere(reading: Reading, context: Context) -> str:
 
 
 def more_than_declared(setting: Setting, reading: Reading) -> str:
-    """Words about what is kept of a setting that is only raised; empty where nothing is more than declared."""
+    """Words about the values that a setting which is only raised keeps; empty where none is more."""
     floor = setting.floor or setting.want
     if not setting.raise_only or not floor:
         return ""

@@ -94,8 +94,8 @@ def test_an_amount_that_waits_for_the_hardware_has_no_value_yet() -> None:
 def test_an_amount_is_the_least_or_exact(name: str, raw: Any, text: str, exact: bool) -> None:
     """For all, and for one scope."""
     limit = LIMITS[name]
-    for given in (raw, {"services": raw}):
-        texts = limits_parse.declared({name: given}, limits_parse.SERVICES, limit)
+    for spec in (raw, {"services": raw}):
+        texts = limits_parse.declared({name: spec}, limits_parse.SERVICES, limit)
         assert texts == {"": text}
         assert limits_parse.wanted(limit, text).exact is exact
 

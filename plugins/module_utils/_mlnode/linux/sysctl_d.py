@@ -133,7 +133,7 @@ class BootConfig(NamedTuple):
         return matching[-1] if matching else None
 
     def decided(self, key: str, writes: Writes) -> Decision | None:
-        """What a file (path form) shows once systemd-sysctl is done, whatever the names in the lines; None
+        """State of a file (path form) once systemd-sysctl is done, whatever the names in the lines; None
         where no line moves it."""
         return decided(_last_of_each(self.lines), key, writes)
 

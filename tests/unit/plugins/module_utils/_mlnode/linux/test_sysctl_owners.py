@@ -140,6 +140,10 @@ FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]]
 }  # fmt: skip
 
 
+def as_written(_key: str, text: str, _before: str | None) -> sysctl_d.Effect:
+    return sysctl_d.Effect(text)
+
+
 @pytest.mark.parametrize("case", FILES)
 def test_what_their_files_say(machine: Machine, case: str) -> None:
     unit, text, files, key, value, where, sure = FILES[case]
@@ -147,10 +151,10 @@ def test_what_their_files_say(machine: Machine, case: str) -> None:
     put(machine, files)
     name = sysctl_d.slashed(key)
     found = [
-        (effect.value or "?", effect.line.where, owner.sure)
+        (one.effect.text or "?", one.line.where, owner.sure)
         for owner in sysctl_owners.load(machine)
-        for effect in [sysctl_d.effect(owner.lines, name, lambda _key, text: text)]
-        if effect is not None
+        for one in [sysctl_d.decided(owner.lines, name, as_written)]
+        if one is not None
     ]
     assert found == ([] if value is None else [(value, where, sure)])
 

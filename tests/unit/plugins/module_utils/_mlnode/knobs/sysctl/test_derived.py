@@ -267,7 +267,7 @@ def test_the_pages_that_the_same_run_declares_for_the_next_boot_count(tuned: Mac
     parameter = engine.Request("t", boot, {"parameters": {"default_hugepagesz": "1G"}})
     outcomes = engine.apply_together(machine, lambda: [pool, parameter])
     assert machine.now(DROP_IN).splitlines()[2:] == ["vm.swappiness = 1"]
-    (row,) = (row for row in outcomes[0].rows if row.setting.key == "vm.nr_hugepages")
+    (row,) = (row for row in outcomes.outcomes[0].rows if row.setting.key == "vm.nr_hugepages")
     assert "boot.default_hugepagesz" in row.reason
 
 

@@ -120,5 +120,5 @@ def test_a_value_that_cannot_come_now_names_the_line(node: Machine) -> None:
     node.put("/proc/sys/net/ipv4/tcp_congestion_control", "cubic\n")
     node.put(FILE, "install tcp_bbr /bin/true\n")
     found = row(node, BBR)
-    assert (found.status, found.reading.load) == (Status.UNSUPPORTED, ())
+    assert (found.status, found.reading.load) == (Status.REFUSED, ())
     assert f"{FILE}:1 has /bin/true run" in found.reason

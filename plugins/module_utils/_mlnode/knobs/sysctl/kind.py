@@ -6,26 +6,23 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ...engine import boot_service, declared
-from ...engine.kind import AGENT_UNIT, Context, Row, no_facts
+from ...engine import declared
+from ...engine.kind import Context, Row, no_facts
 from ...host.host import Host, Mounts
 from ...linux import (
-    crash_kernel,
-    networkd,
     setters,
     sysctl_aliases,
     sysctl_d,
     sysctl_keys,
     sysctl_owners,
     sysctl_values,
-    systemd_show,
 )
 from ...model import values
 from ...model.errors import DeclarationError, HostError
-from ...model.record import NamedTuple
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
-from . import cgroup1, copies, guards, needed, pages
+from . import at_boot, cgroup1, copies, guards, needed
 from . import info as sysctl_info
+from . import lines as own_lines
 from . import parse as sysctl_parse
 from . import schema as own
 
@@ -33,26 +30,11 @@ OPTIONS = own.OPTIONS
 KIND = "sysctl"
 MOUNTS: Mounts = {}
 
-#: Sorts after 99-sysctl.conf, which many systems link to /etc/sysctl.conf, and after any word that
-#: people choose to be last, save those that begin with zz themselves.
-DROP_IN_NAME = "zz-mlnode-"
-DROP_IN = f"/etc/sysctl.d/{DROP_IN_NAME}"
+DROP_IN = own_lines.DROP_IN
 MODULES_FILE = "/etc/modules-load.d/mlnode-"
 
 #: Where the scheduler's knob went in 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
 _DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
-
-#: The values that the kernel has at hand
-_AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_available_congestion_control"}
-
-#: Where the boot value comes from if nothing sets it: what the node had before us
-UNSET = "no file sets it"
-
-#: What to declare, for keys of which a crash kernel must not read a number of this machine
-_COMPUTED = {
-    "vm.min_free_kbytes": "auto, which no file has",
-    "vm.nr_hugepages": "{for_bytes: N}, which no file has",
-}
 
 
 parse = sysctl_parse.parse
@@ -177,21 +159,10 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     except DeclarationError as error:
         return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
     origin = context.origins.get(path, runtime.text)
-    native = below and _is_literal(setting, origin, config, context)
-    if native:
-        boot = _boot(setting, want, origin, config, context)
-    elif below:
-        boot = _boot_by_agent(setting, want, origin, config, context)
-    else:
-        boot = context.boot_by_agent(setting, want)
-    boot, native, counted = pages.at_boot(setting, want, boot, native, context)
-    crash = _in_crash_kernel(setting, config, context) if native else ""
+    next_boot = at_boot.of(setting, path, want, origin, config, context)
     offered, load, modules, lack = _modules(setting.key, want, context)
-    boot, note = _after_networkd(path, want, boot, setting, context)
-    boot, more = _after_owners(setting, want, boot, context)
-    note = "; ".join(filter(None, [note, *more]))
     bar = needed.barred(setting.key, want, context)
-    boot = _with_module(setting, want, boot, bar, context)
+    boot = _with_module(setting, want, next_boot.boot, bar, context)
     unloaded = ""
     if bar is not None:
         # modprobe would load nothing now, either.
@@ -202,7 +173,7 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     try:
         of_cgroups = cgroup1.parts(setting, want, context.host)
     except HostError as error:
-        return Reading(path, Value(unreadable=str(error)), boot, want, native=native)
+        return Reading(path, Value(unreadable=str(error)), boot, want, native=next_boot.native)
     slices = ""
     if of_cgroups:
         boot = cgroup1.boot(boot, setting, want, context)
@@ -216,10 +187,10 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         offered=offered,
         blocked=context.host.blocked(path),
         refusal=guards.refusal(setting.key, path, runtime.text, want, context),
-        native=native and not lack,
+        native=next_boot.native and not lack,
         load=load,
         modules=modules,
-        note="; ".join(filter(None, (counted, crash, note, slices))),
+        note="; ".join(filter(None, (next_boot.note, slices))),
         parts=(file, *of_cgroups),
         lowers=_lowers(setting.key, now, want),
         # What was greater before is kept, and no cap decides.
@@ -237,9 +208,9 @@ def _lowers(key: str, runtime: str, want: str | None) -> str:
 def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
     """The boot layer alone, as in an image build: nothing of this kernel is looked at."""
     # What can only be judged on the hardware is left to the agent, which knows the guards.
-    native = not guards.needs_hardware(setting.key) and _is_literal(setting, None, config, context)
+    native = not guards.needs_hardware(setting.key) and own_lines.is_literal(setting, None, config, context)
     if native:
-        boot = _boot(setting, setting.want, None, config, context)
+        boot = at_boot.of_files(setting, setting.want, None, config, context)
     else:
         boot = context.boot_by_agent(setting, setting.want)
     bar = needed.barred(setting.key, setting.want, context)
@@ -343,10 +314,10 @@ def _modules(
     wanted = (module,) if loadable else ()
     if key not in needed.PREFIXES:  # the key is here, and so is its module
         return (), (), wanted, ""
-    if key not in _AVAILABLE:
+    if key not in own_lines.AVAILABLE:
         loaded = context.host.exists(f"/sys/module/{module}")
         return (), wanted if not loaded else (), wanted, ""
-    offered = values.tokens(context.host.value(_AVAILABLE[key]).text or "")
+    offered = values.tokens(context.host.value(own_lines.AVAILABLE[key]).text or "")
     if want in offered:
         return offered, (), wanted, ""
     if loadable:
@@ -405,229 +376,6 @@ def _with_module(
 # -- boot layer ----------------------------------------------------------------------------
 
 
-def _boot(
-    setting: Setting,
-    want: str | None,
-    origin: str | None,
-    config: sysctl_d.BootConfig,
-    context: Context,
-) -> Boot:
-    """origin: as far as it is known."""
-    off = boot_service.loader_off(context.host, systemd_show.SYSCTL_UNIT, context.runtime)
-    if off and not (setting.raise_only and values.reaches(setting.want or "", origin or "")):
-        # No file counts, and only the agent could set it.
-        return context.boot_by_agent(setting, want, instead_of=off)
-    if config.unreadable:
-        return Boot(Value(unreadable="; ".join(config.unreadable)))
-    ruling = _ruling(setting.key, want, config, context)
-    enough = setting.raise_only and values.reaches(setting.want or "", origin or "")
-    if ruling is None or (ruling.shown is None and not ruling.unknown and enough):
-        return _boot_without_file(setting, want, origin, context)
-    line = ruling.line
-    # An earlier file, or a glob for this name, gives way as soon as our own drop-in names the key.
-    later = line.file.rsplit("/", 1)[-1] > f"{DROP_IN_NAME}{context.name}.conf"
-    foreign = later and not _is_ours(line) and (not line.is_glob or bool(ruling.name))
-    if ruling.unknown:
-        return Boot(Value(unreadable=ruling.words), line.where, foreign)
-    if ruling.shown is None:
-        return Boot(Value(absent=ruling.words), line.where, foreign)
-    return Boot(Value(text=ruling.shown), ruling.words, foreign)
-
-
-def _release(context: Context) -> str:
-    """Empty in an image build, whose kernel is another one."""
-    return context.facts.kernel_release() if context.runtime else ""
-
-
-class _Ruling(NamedTuple):
-    """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
-    kernel as it is. words: where it is, or why it sets nothing. unknown: True if its effect is not known.
-    name: the key's other name, if it is for that."""
-
-    line: sysctl_d.Line
-    shown: str | None
-    words: str
-    unknown: bool = False
-    name: str = ""
-
-
-def _ruling(key: str, like: str | None, config: sysctl_d.BootConfig, context: Context) -> _Ruling | None:
-    """By whatever name of the variable. like: as in sysctl_values.effect()."""
-    name = sysctl_d.slashed(key)
-    found = config.decided(name, _writes(key, like, context))
-    if found is None:
-        return None
-    line, effect = found.line, found.effect
-    if line.value is None:
-        return _Ruling(line, None, f"{line.where} excludes it")
-    sets = f"{line.where} sets {line.value!r}"
-    if found.name != name:  # this key is not found in it, so that the line names itself
-        sets = f"{line.where} ({sysctl_d.dotted(found.name)})"
-    if effect.refused:
-        return _Ruling(line, None, f"{sets}, which the kernel refuses (EINVAL)")
-    if effect.text is None:
-        return _Ruling(line, None, f"{sets}, whose effect is unknown: {effect.unknown}", unknown=True)
-    shown = " ".join(values.tokens(effect.text))
-    if found.name != name:
-        return _Ruling(line, shown, sets, name=found.name)
-    written = "" if values.same(line.value, shown) else f" (written as {line.value!r})"
-    return _Ruling(line, shown, f"{line.where}{written}")
-
-
-def _writes(key: str, like: str | None, context: Context) -> sysctl_d.Writes:
-    """The kernel's view of a line for a key or another name of its variable."""
-    alike = sysctl_aliases.variable(sysctl_d.slashed(key))
-
-    def writes(name: str, text: str, before: str | None) -> sysctl_d.Effect:
-        is_one = sysctl_aliases.variable(sysctl_d.slashed(name)) == alike
-        known = text if _is_offered(name, text, context) else like if is_one else None
-        return sysctl_values.effect(name, text, before=before, like=known, release=_release(context))
-
-    return writes
-
-
-def _is_offered(key: str, text: str, context: Context) -> bool:
-    """True for the name of something that the kernel has, or that a module of it brings."""
-    if not context.runtime or key not in needed.PREFIXES:
-        return False
-    if key in _AVAILABLE and text in values.tokens(context.host.value(_AVAILABLE[key]).text or ""):
-        return True
-    module = needed.module_of(key, text)
-    if not module or "/" in module:
-        return False
-    return context.host.exists(f"/sys/module/{module}") or needed.is_loadable(module, context)
-
-
-def _value(key: str, config: sysctl_d.BootConfig, like: str | None, context: Context) -> str | None:
-    """Value after all lines; None where that is not known, or none sets it."""
-    ruling = _ruling(key, like, config, context)
-    return None if ruling is None else ruling.shown
-
-
-def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> str:
-    """Note on a line that is for this machine's memory, and which a crash kernel reads with its own."""
-    if not guards.needs_hardware(setting.key):
-        return ""
-    found = crash_kernel.taken(context.host, context.facts.hugepage_kbytes(), config)
-    return next((f"{one}: declare {_COMPUTED[one.key]}" for one in found if one.key == setting.key), "")
-
-
-def _is_literal(setting: Setting, origin: str | None, config: sysctl_d.BootConfig, context: Context) -> bool:
-    """True if a file may hold the value: it is what was declared, and nothing that was found out on this
-    machine, which another boot, a crash kernel or another machine would read as well."""
-    if setting.derived or not setting.raise_only:
-        return not setting.derived
-    floor = setting.want or ""
-    base = _base(setting, origin, _foreign(config), context)
-    return base is None or values.reaches(floor, base) or values.same(_merged(floor, base), floor)
-
-
-def _foreign(config: sysctl_d.BootConfig) -> sysctl_d.BootConfig:
-    return config._replace(lines=tuple(line for line in config.lines if not _is_ours(line)))
-
-
-def _base(setting: Setting, origin: str | None, foreign: sysctl_d.BootConfig, context: Context) -> str | None:
-    """Value that a boot brings without mlnode; None where that is not known."""
-    base = _value(setting.key, foreign, setting.want, context)
-    return origin if base is None else base
-
-
-def _boot_by_agent(
-    setting: Setting, want: str | None, origin: str | None, config: sysctl_d.BootConfig, context: Context
-) -> Boot:
-    """The boot layer of a value that the agent makes for the boot. It comes after systemd-sysctl: it raises
-    what files set, or replaces it."""
-    floor = setting.want
-    if not setting.raise_only or floor is None:
-        return context.boot_by_agent(setting, want)
-    foreign = _foreign(config)
-    base = _base(setting, origin, foreign, context)
-    if base is None or not values.reaches(floor, base):
-        return context.boot_by_agent(setting, _merged(floor, base))
-    ruling = _ruling(setting.key, floor, foreign, context)
-    source = ruling.words if ruling and ruling.shown is not None else UNSET
-    return Boot(Value(text=" ".join(values.tokens(base))), source)
-
-
-def _boot_without_file(setting: Setting, want: str | None, origin: str | None, context: Context) -> Boot:
-    if want is None or (setting.raise_only and origin is None):
-        return context.boot_by_agent(setting, want)
-    if setting.raise_only and values.reaches(setting.want or "", origin or ""):
-        return Boot(Value(text=" ".join(values.tokens(origin or ""))), UNSET)
-    return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
-
-
-def _after_networkd(
-    path: str, want: str | None, boot: Boot, setting: Setting, context: Context
-) -> tuple[Boot, str]:
-    """The boot layer once networkd has configured its interfaces, after systemd-sysctl, and a note on
-    a line that may change it."""
-    found = networkd.sets(context.host, path) if path.startswith("/proc/sys/net/") and want else None
-    if found is None or values.same(found.value, want or "") or boot.value.text is None:
-        return boot, ""
-    if setting.raise_only and values.reaches(want or "", found.value):
-        return boot, ""
-    if found.sure:
-        return Boot(Value(text=found.value), f"{found.line.where} ({found.line.text})", foreign=True), ""
-    return boot, f"{found.line.where} may set {found.line.text}"
-
-
-def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Context) -> tuple[Boot, list[str]]:
-    """The boot layer once programs with files of their own have set their values, after systemd-sysctl, and
-    before the agent or after it; and notes on lines that set another value later."""
-    notes: list[str] = []
-    if want is None or not setting.path.startswith("/proc/sys/"):
-        return boot, notes
-    name = sysctl_d.slashed(setting.key)
-    for owner in sysctl_owners.load(context.host):
-        found = sysctl_d.decided(owner.lines, name, _writes(setting.key, want, context))
-        if found is None or found.effect.refused or not owner.booted:
-            continue
-        shown = found.effect.text
-        enough = shown is not None and (
-            values.reaches(want, shown) if setting.raise_only else values.same(shown, want)
-        )
-        if not owner.sure or shown is None:
-            words = f"{found.line.where} may set {setters.words(owner, found)}"
-            notes += [] if enough else [words]
-            continue
-        boot, hint = _after_owner(setting, want, boot, context, owner, found, enough)
-        notes += [hint] if hint else []
-    return boot, notes
-
-
-def _after_owner(
-    setting: Setting,
-    want: str,
-    boot: Boot,
-    context: Context,
-    owner: sysctl_owners.Owner,
-    found: sysctl_d.Decision,
-    enough: bool,
-) -> tuple[Boot, str]:
-    """The boot layer after one of them, by the order in which the boot starts it and who sets what is
-    declared: the agent, or else systemd-sysctl. enough: its value is what is wanted."""
-    other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
-    later = True if owner.late else sysctl_owners.comes_after(context.host, owner.unit, other)
-    words = setters.words(owner, found)
-    if later is False and other == AGENT_UNIT:
-        if enough or boot.foreign:
-            return boot, ""
-        note = f"{other} comes after {owner.unit} at boot; later {found.line.where} sets {words}"
-        return context.boot_by_agent(setting, want), note
-    if later is None and not enough and (other == AGENT_UNIT or boot.value.text is not None):
-        race = f"neither {owner.unit} nor {other} waits for the other, and {found.line.where} sets {words}"
-        return Boot(Value(unreadable=race), found.line.where, foreign=True), ""
-    if later or boot.value.text is None:
-        shown, where = Value(text=found.effect.text), f"{found.line.where} ({owner.unit})"
-        return Boot(shown, where, foreign=not enough), ""
-    return boot, ""
-
-
-def _is_ours(line: sysctl_d.Line) -> bool:
-    return line.file.startswith(DROP_IN)
-
-
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     """The drop-in of one declaration and its list of modules; without content where not needed."""
     present, foreign = sysctl_d.load(context.host), sysctl_d.load(context.host, without=DROP_IN)
@@ -654,12 +402,12 @@ def _drop_in_line(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> l
     setting, value = row.setting, row.reading.want or ""
     if setting.raise_only:
         origin = context.origins.get(row.reading.path, row.reading.runtime.text)
-        base = _base(setting, origin, foreign, context)
+        base = own_lines.base_of(setting, origin, foreign, context)
         # What the node has without us is enough, or (image build) not known: mlnode's line could only lower
         # a default that grows with memory.
         if base is None or values.reaches(setting.want or "", base):
             return []
-        value = _merged(setting.want or "", base)
+        value = own_lines.merged(setting.want or "", base)
     return [f"{setting.key} = {value}"]
 
 
@@ -667,14 +415,6 @@ def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
     """mlnode's line as it is, where this run cannot determine what is wanted."""
     own = [line for line in present.statements(sysctl_d.slashed(key)) if line.file == f"{DROP_IN}{name}.conf"]
     return [f"{key} = {line.value}" for line in own[-1:]]
-
-
-def _merged(floor: str, other: str | None) -> str:
-    """The greater of both; floor alone where the other is nothing that could be compared."""
-    try:
-        return values.raised(floor, other or "")
-    except DeclarationError:
-        return floor
 
 
 def _file(name: str, lines: Sequence[str]) -> bytes | None:

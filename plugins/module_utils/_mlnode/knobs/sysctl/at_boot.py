@@ -1,0 +1,183 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The boot layer of a key: sysctl.d, what programs set after it, and the agent."""
+
+from __future__ import annotations
+
+from ...engine import boot_service
+from ...engine.kind import AGENT_UNIT, Context
+from ...linux import crash_kernel, networkd, setters, sysctl_d, sysctl_owners, systemd_show
+from ...model import values
+from ...model.record import NamedTuple
+from ...model.setting import Boot, Setting, Value
+from . import guards, lines, pages
+
+#: Where the boot value comes from if nothing sets it: what the node had before us
+UNSET = "no file sets it"
+
+#: What to declare, for keys of which a crash kernel must not read a number of this machine
+_COMPUTED = {
+    "vm.min_free_kbytes": "auto, which no file has",
+    "vm.nr_hugepages": "{for_bytes: N}, which no file has",
+}
+
+
+class NextBoot(NamedTuple):
+    """native: a file may hold the value. note: on what may change it."""
+
+    boot: Boot
+    native: bool
+    note: str
+
+
+def of(
+    setting: Setting,
+    path: str,
+    want: str | None,
+    origin: str | None,
+    config: sysctl_d.BootConfig,
+    context: Context,
+) -> NextBoot:
+    """The boot layer on the machine itself. path: of the key here. origin: as far as it is known."""
+    below = path.startswith("/proc/sys/") and path == setting.path
+    native = below and lines.is_literal(setting, origin, config, context)
+    if native:
+        boot = of_files(setting, want, origin, config, context)
+    elif below:
+        boot = _by_agent(setting, want, origin, config, context)
+    else:
+        boot = context.boot_by_agent(setting, want)
+    boot, native, counted = pages.at_boot(setting, want, boot, native, context)
+    crash = _in_crash_kernel(setting, config, context) if native else ""
+    boot, note = _after_networkd(path, want, boot, setting, context)
+    boot, later = _after_owners(setting, want, boot, context)
+    return NextBoot(boot, native, "; ".join(filter(None, [counted, crash, note, *later])))
+
+
+def of_files(
+    setting: Setting,
+    want: str | None,
+    origin: str | None,
+    config: sysctl_d.BootConfig,
+    context: Context,
+) -> Boot:
+    """origin: as far as it is known."""
+    off = boot_service.loader_off(context.host, systemd_show.SYSCTL_UNIT, context.runtime)
+    if off and not (setting.raise_only and values.reaches(setting.want or "", origin or "")):
+        # No file counts, and only the agent could set it.
+        return context.boot_by_agent(setting, want, instead_of=off)
+    if config.unreadable:
+        return Boot(Value(unreadable="; ".join(config.unreadable)))
+    ruling = lines.ruling(setting.key, want, config, context)
+    enough = setting.raise_only and values.reaches(setting.want or "", origin or "")
+    if ruling is None or (ruling.shown is None and not ruling.unknown and enough):
+        return _without_file(setting, want, origin, context)
+    line = ruling.line
+    # An earlier file, or a glob for this name, gives way as soon as our own drop-in names the key.
+    later = line.file.rsplit("/", 1)[-1] > f"{lines.DROP_IN_NAME}{context.name}.conf"
+    foreign = later and not lines.is_ours(line) and (not line.is_glob or bool(ruling.name))
+    if ruling.unknown:
+        return Boot(Value(unreadable=ruling.words), line.where, foreign)
+    if ruling.shown is None:
+        return Boot(Value(absent=ruling.words), line.where, foreign)
+    return Boot(Value(text=ruling.shown), ruling.words, foreign)
+
+
+def _by_agent(
+    setting: Setting, want: str | None, origin: str | None, config: sysctl_d.BootConfig, context: Context
+) -> Boot:
+    """The boot layer of a value that the agent makes for the boot. It comes after systemd-sysctl: it raises
+    what files set, or replaces it."""
+    floor = setting.want
+    if not setting.raise_only or floor is None:
+        return context.boot_by_agent(setting, want)
+    foreign = lines.foreign(config)
+    base = lines.base_of(setting, origin, foreign, context)
+    if base is None or not values.reaches(floor, base):
+        return context.boot_by_agent(setting, lines.merged(floor, base))
+    ruling = lines.ruling(setting.key, floor, foreign, context)
+    source = ruling.words if ruling and ruling.shown is not None else UNSET
+    return Boot(Value(text=" ".join(values.tokens(base))), source)
+
+
+def _without_file(setting: Setting, want: str | None, origin: str | None, context: Context) -> Boot:
+    if want is None or (setting.raise_only and origin is None):
+        return context.boot_by_agent(setting, want)
+    if setting.raise_only and values.reaches(setting.want or "", origin or ""):
+        return Boot(Value(text=" ".join(values.tokens(origin or ""))), UNSET)
+    return Boot(Value(absent="no file in sysctl.d sets it: the kernel's default comes back"))
+
+
+def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> str:
+    """Note on a line that is for this machine's memory, and which a crash kernel reads with its own."""
+    if not guards.needs_hardware(setting.key):
+        return ""
+    found = crash_kernel.taken(context.host, context.facts.hugepage_kbytes(), config)
+    return next((f"{one}: declare {_COMPUTED[one.key]}" for one in found if one.key == setting.key), "")
+
+
+def _after_networkd(
+    path: str, want: str | None, boot: Boot, setting: Setting, context: Context
+) -> tuple[Boot, str]:
+    """The boot layer once networkd has configured its interfaces, after systemd-sysctl, and a note on
+    a line that may change it."""
+    found = networkd.sets(context.host, path) if path.startswith("/proc/sys/net/") and want else None
+    if found is None or values.same(found.value, want or "") or boot.value.text is None:
+        return boot, ""
+    if setting.raise_only and values.reaches(want or "", found.value):
+        return boot, ""
+    if found.sure:
+        return Boot(Value(text=found.value), f"{found.line.where} ({found.line.text})", foreign=True), ""
+    return boot, f"{found.line.where} may set {found.line.text}"
+
+
+def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Context) -> tuple[Boot, list[str]]:
+    """The boot layer once programs with files of their own have set their values, after systemd-sysctl, and
+    before the agent or after it; and notes on lines that set another value later."""
+    notes: list[str] = []
+    if want is None or not setting.path.startswith("/proc/sys/"):
+        return boot, notes
+    name = sysctl_d.slashed(setting.key)
+    for owner in sysctl_owners.load(context.host):
+        found = sysctl_d.decided(owner.lines, name, lines.writes(setting.key, want, context))
+        if found is None or found.effect.refused or not owner.booted:
+            continue
+        shown = found.effect.text
+        enough = shown is not None and (
+            values.reaches(want, shown) if setting.raise_only else values.same(shown, want)
+        )
+        if not owner.sure or shown is None:
+            words = f"{found.line.where} may set {setters.words(owner, found)}"
+            notes += [] if enough else [words]
+            continue
+        boot, hint = _after_owner(setting, want, boot, context, owner, found, enough)
+        notes += [hint] if hint else []
+    return boot, notes
+
+
+def _after_owner(
+    setting: Setting,
+    want: str,
+    boot: Boot,
+    context: Context,
+    owner: sysctl_owners.Owner,
+    found: sysctl_d.Decision,
+    enough: bool,
+) -> tuple[Boot, str]:
+    """The boot layer after one of them, by the order in which the boot starts it and who sets what is
+    declared: the agent, or else systemd-sysctl. enough: its value is what is wanted."""
+    other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
+    later = True if owner.late else sysctl_owners.comes_after(context.host, owner.unit, other)
+    words = setters.words(owner, found)
+    if later is False and other == AGENT_UNIT:
+        if enough or boot.foreign:
+            return boot, ""
+        note = f"{other} comes after {owner.unit} at boot; later {found.line.where} sets {words}"
+        return context.boot_by_agent(setting, want), note
+    if later is None and not enough and (other == AGENT_UNIT or boot.value.text is not None):
+        race = f"neither {owner.unit} nor {other} waits for the other, and {found.line.where} sets {words}"
+        return Boot(Value(unreadable=race), found.line.where, foreign=True), ""
+    if later or boot.value.text is None:
+        shown, where = Value(text=found.effect.text), f"{found.line.where} ({owner.unit})"
+        return Boot(shown, where, foreign=not enough), ""
+    return boot, ""

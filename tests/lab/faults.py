@@ -36,7 +36,7 @@ FAULTS = {
     ),
     "read-back: what was written is taken for what is": Fault(
         f"{LIBRARY}/engine/steps.py",
-        "if file.partial or fits(runtime.text, file.want, file.among):",
+        "if fits(runtime.text, file.want, file.among) or (file.partial and refused is None):",
         "if True:",
         claims.a_value_that_does_not_take_is_an_error,
         "a value that did not take went unnoticed",

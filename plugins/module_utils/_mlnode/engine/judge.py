@@ -84,7 +84,8 @@ def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
     drift += f", as {reading.cause}" if reading.cause else ""
     drift += f"; lowers {reading.lowers}, as it is declared exactly" if reading.lowers else ""
     fault = _boot_fault(setting, reading) if context.boot else None
-    return _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context), reading.note)
+    words = _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context))
+    return words if reading.note in words else _joined(words, reading.note)
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from ..model import slips
+from ..model import slips, values
 from ..model.record import regex
 
 #: int, the usual type (proc_dointvec)
@@ -395,7 +395,7 @@ def span(path: str, release: str) -> tuple[int, int] | None:
 
 
 def is_modern(release: str) -> bool:
-    return tuple(int(number) for number in re.findall("[0-9]+", release)[:2]) >= _MODERN
+    return (values.kernel_version(release) or (0, 0)) >= _MODERN
 
 
 def _entry(path: str) -> str | None:

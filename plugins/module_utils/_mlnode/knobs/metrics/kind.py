@@ -64,7 +64,7 @@ def _read(setting: Setting, context: Context) -> Reading:
         lacking = Value(absent=found.problem)
         return Reading(setting.path, lacking, boot, found.path or None, missing=True, native=True)
     path = f"{found.path}/{node_exporter.FILE}"
-    note = f"as {found.source} has it" if setting.claim == own.AUTO else ""
+    note = f"folder as in {found.source}" if setting.claim == own.AUTO else ""
     state, why = timers.state(context.host, TIMER, found.path), timers.why_off(context.host, TIMER)
     return Reading(path, state, boot, found.path, native=True, note=note, barred=why)
 

@@ -349,7 +349,7 @@ KIND_REMOVED = {"mlnode/agent/registry.py": ('    "thp": "thp",\n', "")}
 OPTION_REMOVED = {
     "mlnode/knobs/thp/schema.py": ('"defrag": Option(\n        "str"', '"of_later": Option(\n        "str"')
 }
-FORM_REMOVED = {"mlnode/knobs/sysctl/parse.py": ('("at_least", "for_bytes")', '("at_least",)')}
+FORM_REMOVED = {"mlnode/knobs/sysctl/parse.py": ('("at_least", "exactly", "for_bytes")', '("at_least",)')}
 NEXT_FORMAT = {"mlnode/engine/declared.py": ("FORMAT = 1", "FORMAT = 2")}
 
 #: Changes of the sources → settings that are judged all the same, and the words of the error

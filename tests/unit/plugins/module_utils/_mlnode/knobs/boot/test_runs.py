@@ -175,7 +175,7 @@ def test_a_line_that_the_kernel_would_cut_is_an_error(long: GrubMachine, layers:
 def test_at_a_boot_a_line_that_would_be_cut_is_not_written(long: GrubMachine) -> None:
     line = long.line()
     outcome, errors = boot_run.apply_each(long, Request("default", boot, MANY))
-    assert (errors, {*statuses(outcome).values()}) == ([], {"unsupported"})
+    assert (errors, {*statuses(outcome).values()}) == ([], {"refused"})
     assert long.line() == line
 
 

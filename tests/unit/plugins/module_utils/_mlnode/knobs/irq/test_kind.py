@@ -380,7 +380,10 @@ def test_all_nics_of_a_rule_are_counted_in_one_look(node: IrqNode, monkeypatch: 
     slept = look_after(node, monkeypatch, {**counts, 34: [0] * 9 + [530] + [0] * 6})
     found = row(node, SPREAD)
     assert len(slept) == 1
-    assert found.reason == "runtime is eth4: 0 x2; eth2: 0..3; eth3: 4 9 6..7 4..5"
+    assert found.reason == (
+        "runtime is eth4: 0 x2; eth2: 0..3; eth3: 4 9 6..7 4..5; eth4: the firmware names no NUMA node for it, "
+        "so the CPUs of all nodes serve it; eth2: interrupts that move when the next of them arrives: 1"
+    )
     assert "eth2: interrupts that move when the next of them arrives: 1" in found.reading.note
 
 
@@ -391,7 +394,9 @@ def test_an_interrupt_that_keeps_arriving_elsewhere_is_drift(
     look_after(late, monkeypatch, {**COUNTS, 29: [0] * 9 + [530] + [0] * 6, 30: [7, 9, *[7] * 14]})
     found = row(late, ETH2_SPREAD)
     assert found.status is Status.DRIFTED
-    assert found.reason == "runtime is eth2: 0 9 2..3"
+    assert found.reason == (
+        "runtime is eth2: 0 9 2..3; eth2: interrupts that move when the next of them arrives: 1"
+    )
     assert found.reading.note.endswith("arrives: 1")
 
 

@@ -39,7 +39,7 @@ def test_two_rules_that_agree_on_a_nic_may_meet_there(node: IrqNode) -> None:
 
 def test_a_rule_that_is_refused_anyway_is_no_rival(node: IrqNode) -> None:
     rule = {**ETH2_SPREAD, "name": "one", "strategy": "list", "cpus": "99"}
-    assert rows(node, ETH2_SPREAD, rule)["irq.one"].status is Status.UNSUPPORTED
+    assert rows(node, ETH2_SPREAD, rule)["irq.one"].status is Status.REFUSED
 
 
 def test_rules_of_two_declarations_are_compared_as_well(node: IrqNode) -> None:

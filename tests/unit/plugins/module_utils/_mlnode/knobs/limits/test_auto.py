@@ -114,16 +114,16 @@ def test_what_another_declaration_gave_is_taken_away(machine: LimitsMachine) -> 
 
 
 def test_it_may_be_for_some_alone(machine: LimitsMachine) -> None:
-    spec = {"memlock": {"login": "unlimited", "services": "auto", "slurmd": 65536}}
+    spec = {"memlock": {"login": "unlimited", "services": "auto", "slurmd": 1 << 30}}
     for _run in range(2):
         apply(machine, spec)
         assert "memlock unlimited" in machine.text(PAM)
         assert not machine.exists(MANAGER)
-        assert "LimitMEMLOCK=65536" in machine.text(DROP_IN)
-        assert rows(machine, spec)["services.memlock"].reading.want == "65536 (slurmd)"
+        assert "LimitMEMLOCK=1073741824" in machine.text(DROP_IN)
+        assert rows(machine, spec)["services.memlock"].reading.want == "1073741824 (slurmd)"
     plug(machine, GPU)
     apply(machine, spec)
-    assert rows(machine, spec)["services.memlock"].reading.want == "unlimited; 65536 (slurmd)"
+    assert rows(machine, spec)["services.memlock"].reading.want == "unlimited; 1073741824 (slurmd)"
 
 
 def test_devices_that_cannot_be_read_are_not_taken_for_none(machine: LimitsMachine) -> None:

@@ -74,7 +74,10 @@ def test_a_timer_that_was_stopped_is_started(node: nodes.Node) -> None:
     apply(node, AUTO)
     node.run(["systemctl", "stop", places.CHECK_TIMER])
     found = row(node, AUTO)
-    assert (found.status, found.reason) == (Status.DRIFTED, "runtime is off")
+    assert (found.status, found.reason) == (
+        Status.DRIFTED,
+        "runtime is off; folder as in the default of prometheus-node-exporter.service",
+    )
     assert apply(node, AUTO).changed
     assert places.CHECK_TIMER in node.active
 

@@ -227,13 +227,13 @@ def test_one_checksum_is_enough(node: NicNode) -> None:
 def test_a_fixed_feature_is_right_or_unsupported(node: NicNode) -> None:
     node.eth2.features["rx-hashing"] = Bits(False, True, True)
     found = rows(
-        node, {**ETH2, "features": {"rxhash": True, "rx-lro": True, "rx-gro-hw": True, "tx-lockless": False}}
+        node, {**ETH2, "features": {"rxhash": True, "ntuple": True, "rx-gro-hw": True, "tx-lockless": False}}
     )
     assert {
         key.rpartition(".")[2]: (str(one.status), one.reading.runtime.text) for key, one in found.items()
     } == {
         "rxhash": ("ok", "eth2: on [fixed]"),
-        "rx-lro": ("drifted", "eth2: off"),
+        "ntuple": ("drifted", "eth2: off"),
         "rx-gro-hw": ("unsupported", None),
         "tx-lockless": ("unsupported", None),
     }

@@ -8,7 +8,6 @@ folder that the initramfs fills at each boot the image says in IMAGE which decla
 
 from __future__ import annotations
 
-import hashlib
 from typing import Sequence
 
 from ..host import places
@@ -97,8 +96,10 @@ def _from_image(host: Host, path: str, name: str) -> bool:
         return True
     listed = [match.groups() for match in map(_LISTED.match, host.text(IMAGE).split("\n")) if match]
     wanted = declared.path_of(name) if name else ""
-    return any(
-        digest == hashlib.sha256(host.content(file) or b"").hexdigest()
-        for digest, file in listed
-        if file == wanted or not wanted
-    )
+    return any(digest == _digest(host, file) for digest, file in listed if file == wanted or not wanted)
+
+
+def _digest(host: Host, path: str) -> str:
+    import hashlib  # few nodes have the list, and each look would pay for OpenSSL
+
+    return hashlib.sha256(host.content(path) or b"").hexdigest()

@@ -62,7 +62,7 @@ BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("limits", {"nofile": True}, ("limits.nofile",)),
     ("limits", {"nofile": 4096, "services": ["slurm"]}, ("limits.services", "'slurm'", "slurmd")),
     ("limits", {"nofile": 4096, "defaults": "maybe"}, ("defaults", "maybe")),
-    ("cpu_governor", {"governor": "ondemand"}, ("cpu.governor", "0-3", "'ondemand'", "powersave")),
+    ("cpu_governor", {"governor": "performence"}, ("cpu.governor", "'performence'", "powersave")),
     ("cpu_governor", {"governor": "performance", PREFERENCE: "power"}, (f"cpu.{PREFERENCE}", "EBUSY")),
     ("cpu_governor", {"governor": "performance", "cpus": "0-63"}, ("4-63", "0-3")),
     ("cpu_governor", {"boost": "perhaps"}, ("boost", "perhaps")),

@@ -19,6 +19,8 @@ _PERFORMANCE = "performance"
 _ACTIVE = ("intel_pstate", "amd-pstate-epp")
 #: The governors of the kernel itself, each of which may be a module cpufreq_NAME (drivers/cpufreq/Kconfig)
 _GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil", "userspace")
+#: drivers/cpufreq/intel_pstate.c and amd-pstate.c: energy_perf_strings
+_PREFERENCES = ("default", "performance", "balance_performance", "balance_power", "power")
 #: The kernel's word for: no idle state with any latency (Documentation/ABI/testing/sysfs-devices-power)
 _NO_LATENCY = "n/a"
 
@@ -39,6 +41,7 @@ def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     return Files(
         parts=_offered(parts, want, offers, advice),
         offered=_common(offers),
+        invalid=_misspelt(want, offers, _GOVERNORS),
         refusal=_divided(policies, scope),
         problems=problems,
     )
@@ -79,6 +82,7 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     invalid = ""
     if not want.isdecimal():
         parts = _offered(parts, want, offers)
+        invalid = _misspelt(want, offers, _PREFERENCES)
     refusal = _divided(policies, scope)
     if busy and declared is None:
         refusal = refusal or _busy(busy, "declare another governor with it")
@@ -145,6 +149,14 @@ def _is_active(node: Node, policy: Policy) -> bool:
 def _words(node: Node, path: str) -> tuple[str, ...]:
     """Values that a policy offers; empty if it lists none."""
     return tuple((node.value(path).text or "").split())
+
+
+def _misspelt(want: str, offers: Mapping[int, tuple[str, ...]], known: Sequence[str]) -> str:
+    """A word that neither a policy offers nor a kernel knows is a mistake, whatever the machine."""
+    words = dict.fromkeys(word for offered in offers.values() for word in offered)
+    if not words or want in words or want in known:
+        return ""
+    return f"no CPU here offers {want!r}, but {', '.join(words)}, and no kernel knows it"
 
 
 def _offered(

@@ -79,6 +79,8 @@ _KB = Option("int", least=0, most=own.MOST_KB)
 _POINTS = Option("list", elements="str", form=own.MOUNT_POINT, entries=(1, 1000))
 #: The greatest page of a kernel on arm64 and POWER, in KiB: a number is rounded down to whole pages
 _PAGE_KB = 64
+#: Of Linux 4.19 to 7.3 (block/*.c: elevator_name): one that this kernel lacks may be another kernel's
+_SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
@@ -274,6 +276,8 @@ def _scheduler_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
         files.lacking = "hands its requests on to others, and has no scheduler to choose"
     else:
         lack = f"{path} does not offer {want!r}, but {', '.join(offered)}; if it is a module, load it first"
+        if want not in (*offered, *_SCHEDULERS):
+            files.invalid = f"{lack}; no kernel has a scheduler of this name"
         _add(files, path, values.chosen(now.text), want, device, "" if want in offered else lack)
     return files
 

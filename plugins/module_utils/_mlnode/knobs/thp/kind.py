@@ -39,6 +39,10 @@ _WHATEVER = ("deny", "force")
 _PMD = f"{BASE}/hpage_pmd_size"
 _SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
 #: The policies of both of them
+#: Words of all its files (transhuge.rst): one that this kernel lacks may be another kernel's
+_WORDS = frozenset(
+    ["always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny", "force", "0", "1"]
+)
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
 
 
@@ -72,9 +76,11 @@ def _read_one(setting: Setting, context: Context, declared: Collection[str]) -> 
     lack = ""
     if offered and setting.want not in offered:
         lack = f"this kernel does not offer {setting.want!r}, but {', '.join(offered)}"
+    known = setting.want in (*offered, *_WORDS)
     now = values.chosen(raw.text)
     undo = (Write(setting.path, now), *_moved_along(setting, context))
     return Reading(
+        invalid="" if known else lack,
         path=setting.path,
         runtime=Value(text=now),
         boot=boot,

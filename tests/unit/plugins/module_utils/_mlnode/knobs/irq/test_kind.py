@@ -381,8 +381,9 @@ def test_all_nics_of_a_rule_are_counted_in_one_look(node: IrqNode, monkeypatch: 
     found = row(node, SPREAD)
     assert len(slept) == 1
     assert found.reason == (
-        "runtime is eth4: 0 x2; eth2: 0..3; eth3: 4 9 6..7 4..5; eth4: the firmware names no NUMA node for it, "
-        "so the CPUs of all nodes serve it; eth2: interrupts that move when the next of them arrives: 1"
+        "runtime is eth4: 0 x2; eth2: 0..3; eth3: 4 9 6..7 4..5; "
+        "eth4: the firmware names no NUMA node for it, so the CPUs of all nodes serve it; "
+        "eth2: interrupts that move when the next of them arrives: 1"
     )
     assert "eth2: interrupts that move when the next of them arrives: 1" in found.reading.note
 

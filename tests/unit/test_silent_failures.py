@@ -188,7 +188,7 @@ def test_a_scheduler_of_an_older_kernel(tmp_path: pathlib.Path) -> None:
     disk(machine, "nvme0n1", "nvme")
     spec = {"rules": [{"name": "nvme", "devices": {"types": ["nvme"]}, "scheduler": "noop"}]}
     row = look(machine, "storage", spec)["storage.nvme.scheduler"]
-    assert row.status is Status.UNSUPPORTED
+    assert row.status is Status.REFUSED
     assert "does not offer 'noop', but none, mq-deadline" in row.reason
 
 

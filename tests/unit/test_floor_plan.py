@@ -20,7 +20,7 @@ LAYERS = (
     {"model"},
     {"host"},
     {"drivers", "linux"},
-    {"topology"},
+    {"loader", "topology"},
     {"engine"},
     {"knobs"},
     {"checks"},

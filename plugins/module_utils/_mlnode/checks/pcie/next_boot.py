@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Callable, Sequence
 
 from ...host.host import Host
-from ...knobs.boot import cmdline, loaders
+from ...loader import boot_loader, cmdline
 
 
 def running(host: Host, names: Sequence[str]) -> list[str]:
@@ -25,7 +25,7 @@ def brings(host: Host, names: Sequence[str], bringing: Callable[[Sequence[str]],
     if bringing(running(host, names)):
         return ""
     parameter = ""
-    for entry in host.once("next_boot.entries", lambda: loaders.find(host).entries):
+    for entry in host.once("next_boot.entries", lambda: boot_loader.find(host).entries):
         word = bringing([word for name in names for word in entry.of(name)[0]])
         if not word:
             return ""

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Iterable, Sequence
 
 from ...host.host import Host
+from ...loader import cmdline
 from ...model import cpulist
 from ...topology.model import Cpus, Topology
-from . import cmdline
 
 #: Parameters that name CPUs, and what the kernel has to be built with to know them
 PARAMETERS = {

@@ -15,6 +15,8 @@ from ...engine.judge import waits_for_boot
 from ...engine.kind import Context, Facts, Row, Spec, never_kept
 from ...host.host import Host
 from ...linux import jobs
+from ...loader import boot_loader, cmdline
+from ...loader.boot_loader import Loader
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
@@ -22,11 +24,10 @@ from ...model.schema import unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
-from . import cmdline, isolation, known, loaders, passthrough
 from . import info as boot_info
+from . import isolation, known, loaders, passthrough
 from . import parse as boot_parse
 from . import schema as own
-from .loaders import Loader
 
 OPTIONS = own.OPTIONS
 KIND = boot_parse.KIND
@@ -70,7 +71,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     line = context.host.value(cmdline.COMMAND_LINE) if context.runtime else Value()
     settings = [_resolved(setting, context) for setting in settings]
     isolated = _isolated(settings, _others(context))
-    node = _Node(loaders.find(context.host, not context.runtime), line, isolated, context)
+    node = _Node(boot_loader.find(context.host, not context.runtime), line, isolated, context)
     node = node._replace(too_long=_too_long(settings, node))
     return [_read_one(setting, node) for setting in settings]
 
@@ -344,7 +345,7 @@ def _lost(node: _Node) -> Boot | None:
         reason = f"{loader.default.astray}; have GRUB_DEFAULT (grub-set-default) name a generated entry"
         return Boot(Value(absent=reason), loader.default.place or where, foreign=True)
     try:
-        if not loaders.was_there(node.context.host, loader):
+        if not boot_loader.was_there(node.context.host, loader):
             return None
     except HostError as error:
         return Boot(Value(unreadable=str(error)))
@@ -390,7 +391,7 @@ def _overriding(name: str, node: _Node, lost: bool) -> str:
 
 def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
     """The loader's files as these rows require them."""
-    loader = loaders.find(context.host, not context.runtime)
+    loader = boot_loader.find(context.host, not context.runtime)
     if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
         return []  # what cannot be read this once must not take away what stands there
     changes: dict[str, tuple[str, ...]] = {}
@@ -456,7 +457,7 @@ def boot_sources(key: str, host: Host) -> list[str]:
     for name in passthrough.names(key[len(KIND) + 1 :]):
         words = cmdline.of(host.value(cmdline.COMMAND_LINE).text or "", name)
         lines += [f"{cmdline.COMMAND_LINE}: {cmdline.shown(words)}"] if words else []
-        lines += loaders.boot_sources(host, name)
+        lines += boot_loader.boot_sources(host, name)
     return lines
 
 

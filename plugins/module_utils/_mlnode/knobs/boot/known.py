@@ -9,7 +9,7 @@ from typing import Sequence
 
 from ...host.host import Host
 from ...linux import kernel_log, kernel_params, modules_load, sysctl_d, sysctl_keys
-from . import cmdline
+from ...loader import cmdline
 
 #: Words with a value that the kernel does not know become the environment of init (init/main.c:
 #: unknown_bootoption). It is readable to root alone, and says what no log of a kernel before 5.14 does.

@@ -7,12 +7,13 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Sequence
 
+from ...loader import cmdline
 from ...model import cpulist, schema
 from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.setting import Setting
 from ...model.strict_json import shown
-from . import cmdline, isolation, passthrough
+from . import isolation, passthrough
 from .schema import ISOLATED_FROM, OPTIONS
 
 KIND = "boot"

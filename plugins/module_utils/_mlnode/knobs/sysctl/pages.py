@@ -14,6 +14,7 @@ from typing import Sequence
 from ...engine import declared
 from ...engine.kind import Context, Facts
 from ...host.host import Host
+from ...loader import boot_loader
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
@@ -86,10 +87,8 @@ def _of_number(
 
 def _next(host: Host, now: int) -> _Size:
     """The default size of the next boot. Never raises."""
-    from ..boot import loaders  # only here, as most declarations have no pool
-
     try:
-        loader = loaders.find(host)
+        loader = boot_loader.find(host)
         if loader.unreadable:
             return _Size(0, loader.unreadable)
         sizes = [] if loader.lacks else _declared(host)
@@ -103,12 +102,11 @@ def _next(host: Host, now: int) -> _Size:
 
 def _declared(host: Host) -> list[_Size]:
     """Words that a declaration of the node gives to the loader, also those of this run."""
-    from ..boot import parse as boot_parse
-
+    given = ((one.path, one.kinds.get("boot", {}).get("parameters", {})) for one in declared.expected(host))
     return [
-        _size((setting.want or "").split(), f"{declaration.path}: {setting.key}")
-        for declaration, setting in declared.settings(host, boot_parse.KIND, boot_parse.parse)
-        if setting.key == f"{boot_parse.KIND}.{_PARAMETER}" and _PARAMETER in (setting.want or "")
+        _size([f"{_PARAMETER}={words[_PARAMETER]}"], f"{path}: boot.{_PARAMETER}")
+        for path, words in given
+        if _PARAMETER in words
     ]
 
 

@@ -40,8 +40,9 @@ _PMD = f"{BASE}/hpage_pmd_size"
 _SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
 #: The policies of both of them
 #: Words of all its files (transhuge.rst): one that this kernel lacks may be another kernel's
-_WORDS = frozenset(
-    ["always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny", "force", "0", "1"]
+_WORDS = (
+    *("always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny"),
+    *("force", "0", "1"),
 )
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
 

@@ -11,10 +11,10 @@ from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from mlnode.engine import merge
-from mlnode.knobs.boot import bls as boot_bls
-from mlnode.knobs.boot import cmdline
-from mlnode.knobs.boot import grub as boot_grub
 from mlnode.knobs.nccl import file as nccl_file
+from mlnode.loader import bls as boot_bls
+from mlnode.loader import cmdline
+from mlnode.loader import grub as boot_grub
 
 GRUB = """\
 # If you change this file, run 'update-grub' afterwards.

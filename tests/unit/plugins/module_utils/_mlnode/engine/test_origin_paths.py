@@ -16,8 +16,6 @@ from mlnode.engine import units as agent_files
 from mlnode.engine.origin import Origin
 from mlnode.host import places
 from mlnode.host.places import AGENT_COMMAND
-from mlnode.knobs.boot import bls as boot_bls
-from mlnode.knobs.boot import grub as boot_grub
 from mlnode.knobs.boot import loaders as boot_loaders
 from mlnode.knobs.irq import files as irq_files
 from mlnode.knobs.irq import irqbalance as irq_policy
@@ -29,6 +27,8 @@ from mlnode.knobs.services import known as services_known
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.knobs.thp import kind as thp
 from mlnode.linux import irqbalance
+from mlnode.loader import bls as boot_bls
+from mlnode.loader import grub as boot_grub
 from mlnode.model.errors import StoreError
 from mlnode.model.setting import KnobFile
 from mlnode.topology import management

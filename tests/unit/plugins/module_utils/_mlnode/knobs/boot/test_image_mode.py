@@ -14,7 +14,7 @@ from mlnode.engine.engine import Outcomes
 from mlnode.host import mountinfo
 from mlnode.host.host import Host
 from mlnode.knobs.boot import kind as boot
-from mlnode.knobs.boot import loaders
+from mlnode.loader import boot_loader
 from mlnode.model.errors import HostError
 from mlnode.model.setting import Status
 
@@ -106,8 +106,8 @@ def test_only_entries_of_this_system_are_written(node: GrubMachine, name: str, t
 
 def test_an_image_writes_all_its_entries(node: GrubMachine) -> None:
     entry(node, f"{OTHER_ID}-6.8.0", "linux /vmlinuz\noptions root=UUID=2 ro\n")
-    assert loaders.find(node, image=True).entries
-    assert loaders.find(node).lacks == f"no entry of {ENTRIES} starts a kernel of this system"
+    assert boot_loader.find(node, image=True).entries
+    assert boot_loader.find(node).lacks == f"no entry of {ENTRIES} starts a kernel of this system"
 
 
 @pytest.mark.parametrize(

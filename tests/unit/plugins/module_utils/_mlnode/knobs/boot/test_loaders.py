@@ -15,8 +15,9 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     menu,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.knobs.boot import grub as boot_grub
 from mlnode.knobs.boot import loaders as boot_loaders
+from mlnode.loader import boot_loader
+from mlnode.loader import grub as boot_grub
 from mlnode.model.setting import BootFile
 
 ENTRY = "/boot/loader/entries/0123-5.14.0.conf"
@@ -39,7 +40,7 @@ def redhat(tmp_path: Any) -> Machine:
 
 
 def files(machine: Machine, changes: Any = None, stale: bool = False) -> dict[str, BootFile]:
-    loader = boot_loaders.find(machine)
+    loader = boot_loader.find(machine)
     found = boot_loaders.files(loader, "training", PT if changes is None else changes, stale, machine)
     return {file.path: file for file in found}
 
@@ -48,7 +49,7 @@ def files(machine: Machine, changes: Any = None, stale: bool = False) -> dict[st
 
 
 def test_debian_and_ubuntu_take_a_drop_in(node: GrubMachine) -> None:
-    loader = boot_loaders.find(node)
+    loader = boot_loader.find(node)
     assert (loader.style, loader.lacks, loader.unreadable) == ("drop-in", "", "")
     (file,) = files(node, stale=True).values()
     assert file.path == f"{DROP_INS}/zz-mlnode-training.cfg"
@@ -104,7 +105,7 @@ def test_a_later_drop_in_that_sets_the_variable_anew_takes_all_words_away(
 
 def test_where_drop_ins_are_not_read_the_defaults_are_edited(node: GrubMachine) -> None:
     node.put("/usr/sbin/grub-mkconfig", MKCONFIG)
-    assert boot_loaders.find(node).style == "defaults"
+    assert boot_loader.find(node).style == "defaults"
     (file,) = files(node, stale=True).values()
     assert file == BootFile(
         DEFAULTS, b'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="iommu=pt"\n', "boot loader", True
@@ -115,7 +116,7 @@ def test_where_drop_ins_are_not_read_the_defaults_are_edited(node: GrubMachine) 
 def test_defaults_that_cannot_be_edited_are_left_alone(node: GrubMachine) -> None:
     node.put("/usr/sbin/grub-mkconfig", MKCONFIG)
     node.put(DEFAULTS, "GRUB_CMDLINE_LINUX=$(cat /x)\n")
-    loader = boot_loaders.find(node)
+    loader = boot_loader.find(node)
     assert loader.lacks.startswith(f"{DEFAULTS}:1 is not a plain GRUB_CMDLINE_LINUX=")
     assert loader.entries
     assert files(node) == {}
@@ -144,7 +145,7 @@ def test_the_red_hat_family_keeps_parameters_in_entries(redhat: Machine, default
     redhat.put(DEFAULTS, defaults)
     redhat.put("/boot/grub2/grub.cfg", text)
     redhat.put("/etc/kernel/cmdline", "root=UUID=1 ro\n")
-    assert boot_loaders.find(redhat).style == "entries"
+    assert boot_loader.find(redhat).style == "entries"
     found = files(redhat)
     assert [*found] == [ENTRY, "/etc/kernel/cmdline", DEFAULTS]
     assert found[ENTRY].content == b"linux /vmlinuz-5.14.0\noptions iommu=pt root=UUID=1 ro\n"
@@ -160,7 +161,7 @@ def test_files_that_are_not_there_are_not_made(redhat: Machine) -> None:
 
 def test_entries_with_kernelopts_are_for_grubby(redhat: Machine) -> None:
     redhat.put(ENTRY, "linux /vmlinuz-4.18.0\noptions $kernelopts $tuned_params\n")
-    loader = boot_loaders.find(redhat)
+    loader = boot_loader.find(redhat)
     assert loader.lacks.startswith(
         f"{ENTRY}:2 takes its parameters from $kernelopts, which only grubby edits"
     )
@@ -171,14 +172,14 @@ def test_entries_that_grub_does_not_read_count_for_nothing(redhat: Machine) -> N
     """As after a change from one loader to another."""
     redhat.put(DEFAULTS, "GRUB_ENABLE_BLSCFG=false\n")
     redhat.put("/boot/grub2/grub.cfg", menu("nosmt"))
-    assert boot_loaders.find(redhat).style == "defaults"
+    assert boot_loader.find(redhat).style == "defaults"
 
 
 # -- no loader that we know ------------------------------------------------------------------
 
 
 def test_without_grub_somebody_else_sets_the_parameters(tmp_path: Any) -> None:
-    loader = boot_loaders.find(Machine(str(tmp_path)))
+    loader = boot_loader.find(Machine(str(tmp_path)))
     assert (
         "neither /boot/grub/grub.cfg nor /boot/grub2/grub.cfg exists: what starts this kernel" in loader.lacks
     )
@@ -189,26 +190,26 @@ def test_without_grub_somebody_else_sets_the_parameters(tmp_path: Any) -> None:
 def test_systemd_boot_is_told_how_to_do_it_by_hand(tmp_path: Any, path: str) -> None:
     machine = Machine(str(tmp_path))
     machine.put(path, "")
-    lacks = boot_loaders.find(machine).lacks
+    lacks = boot_loader.find(machine).lacks
     assert "systemd-boot or another loader; write the words into /etc/kernel/cmdline" in lacks
 
 
 def test_a_menu_that_nobody_can_write_anew(node: GrubMachine) -> None:
     node.remove("/usr/sbin/update-grub")
     node.remove("/usr/sbin/grub-mkconfig")
-    assert boot_loaders.find(node).lacks == f"{MENU} exists, but no grub-mkconfig that could regenerate it"
+    assert boot_loader.find(node).lacks == f"{MENU} exists, but no grub-mkconfig that could regenerate it"
     assert files(node) == {}
 
 
 def test_a_menu_without_kernels_is_not_written_to(node: GrubMachine) -> None:
     node.put(MENU, "menuentry 'x' {\n}\n")
-    assert boot_loaders.find(node).lacks == f"{MENU} starts no kernel of this system; is /boot mounted?"
+    assert boot_loader.find(node).lacks == f"{MENU} starts no kernel of this system; is /boot mounted?"
 
 
 @pytest.mark.parametrize("path", [MENU, DEFAULTS, "/usr/sbin/grub-mkconfig"])
 def test_what_cannot_be_read_is_not_taken_for_missing(node: GrubMachine, path: str) -> None:
     node.unreadable[path] = errno.EACCES
-    loader = boot_loaders.find(node)
+    loader = boot_loader.find(node)
     assert (loader.style, loader.lacks) == ("", "")
     assert f"cannot read {path}: EACCES" in loader.unreadable
     assert files(node) == {}
@@ -218,14 +219,14 @@ def test_every_line_that_names_a_parameter_is_found(node: GrubMachine, redhat: M
     node.put(f"{DROP_INS}/a.cfg", "# iommu\nGRUB_CMDLINE_LINUX=iommu=pt\n")
     node.write_menu()
     kernel = "linux\t/boot/vmlinuz-6.12.0 root=UUID=1111 ro"
-    assert boot_loaders.boot_sources(node, "iommu") == [
+    assert boot_loader.boot_sources(node, "iommu") == [
         f"{MENU}:16: {kernel} iommu=pt quiet",
         f"{MENU}:22: {kernel} iommu=pt quiet",
         f"{MENU}:26: {kernel} single iommu=pt",
         f"{DROP_INS}/a.cfg:2: GRUB_CMDLINE_LINUX=iommu=pt",
     ]
     redhat.put("/boot/grub2/grubenv", "tuned_params=ro\n")
-    assert boot_loaders.boot_sources(redhat, "ro") == [
+    assert boot_loader.boot_sources(redhat, "ro") == [
         "/boot/grub2/grubenv:1: tuned_params=ro",
         f"{ENTRY}:2: options root=UUID=1 ro",
     ]

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
-from ...linux import grub
-from ...model.record import NamedTuple, regex
+from ..linux import grub
+from ..model.record import NamedTuple, regex
 from . import cmdline
 
 DEFAULTS = "/etc/default/grub"

@@ -6,8 +6,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.boot import cmdline
-from mlnode.knobs.boot.cmdline import LOADER_QUOTES, merged, of, split
+from mlnode.loader import cmdline
+from mlnode.loader.cmdline import LOADER_QUOTES, merged, of, split
 
 
 @pytest.mark.parametrize(

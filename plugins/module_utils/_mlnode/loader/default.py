@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from ...host.host import Host
-from ...linux import grub, grub_menu
-from ...linux.grub_menu import Item
-from ...model.record import NamedTuple, regex
+from ..host.host import Host
+from ..linux import grub, grub_menu
+from ..linux.grub_menu import Item
+from ..model.record import NamedTuple, regex
 from .grub import Entry, entry
 
 #: Another system's (util/grub.d/30_os-prober.in)

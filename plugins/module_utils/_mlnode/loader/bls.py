@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
-from ...host.host import Host
-from ...model.errors import HostError
-from ...model.record import regex
+from ..host.host import Host
+from ..model.errors import HostError
+from ..model.record import regex
 from . import cmdline
 from .grub import Entry, entry
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.knobs.boot import bls as boot_bls
-from mlnode.knobs.boot.bls import edited, edited_line
+from mlnode.loader import bls as boot_bls
+from mlnode.loader.bls import edited, edited_line
 from mlnode.model.errors import HostError
 
 ID = "0123456789abcdef"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Sequence
 
-from ...model.record import NamedTuple, regex
+from ..model.record import NamedTuple, regex
 
 #: What parameters are read from, and what they are shown as where they are not there
 COMMAND_LINE = "/proc/cmdline"

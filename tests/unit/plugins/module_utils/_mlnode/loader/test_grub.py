@@ -13,9 +13,9 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, 
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.boot import cmdline
-from mlnode.knobs.boot import grub as boot_grub
-from mlnode.knobs.boot.grub import Entry, edited, entries
+from mlnode.loader import cmdline
+from mlnode.loader import grub as boot_grub
+from mlnode.loader.grub import Entry, edited, entries
 
 #: Every shell there is: Debian's and Ubuntu's /bin/sh is dash, others' is bash
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]

@@ -17,11 +17,12 @@ from typing import Iterator, Mapping, Sequence
 from ..host import unit_words
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
-from ..linux import exec_mounts, kernel_line, systemd_conf, systemd_show, systemd_unit
+from ..linux import exec_mounts, systemd_conf, systemd_show, systemd_unit
 from ..linux.kernel_line import KernelLine
 from ..linux.systemd_conf import Line
 from ..linux.systemd_show import Properties
 from ..linux.systemd_unit import Unit
+from ..loader import boot_loader
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from . import harmless
@@ -320,7 +321,7 @@ def _order(host: Host, unit: Unit, others: Sequence[str]) -> dict[str, set[str]]
 
 def _line(host: Host, running: bool) -> KernelLine | None:
     """The kernel command line that counts for the next boot, as far as it is known. Raises HostError."""
-    return host.once("line of systemd", lambda: kernel_line.running(host)) if running else None
+    return boot_loader.next_line(host) if running else None
 
 
 def _kernel_line(host: Host, running: bool) -> list[Fault]:

@@ -8,7 +8,8 @@ import re
 
 from ..host import image_mode
 from ..host.host import Host
-from ..linux import grub, last_boot
+from ..linux import grub, kernel_line, last_boot
+from ..linux.kernel_line import KernelLine
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from . import bls, default
@@ -30,6 +31,20 @@ class Loader(NamedTuple):
     lacks: str = ""
     unreadable: str = ""
     default: Default = Default()
+
+
+def next_line(host: Host) -> KernelLine | None:
+    """The line of the next boot, as its systemd reads it: that of the loader's entry, as words given by hand
+    are for one boot. Where no loader says, that of the running system; None where neither is known. Raises
+    HostError."""
+    return host.once("line of systemd", lambda: _next_line(host), of_files=True)
+
+
+def _next_line(host: Host) -> KernelLine | None:
+    line = kernel_line.running(host)
+    loader = find(host) if line is not None else Loader()
+    entry = loader.default.entry or next(iter(loader.entries), None)
+    return line if entry is None else kernel_line.parse(entry.command_line, entry.where)
 
 
 def find(host: Host, image: bool = False) -> Loader:

@@ -73,6 +73,11 @@ def of(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
     return tuple(_spelled(_handed_over(text) if quotes == LOADER_QUOTES else text, name) for text in texts)
 
 
+def handed_over(line: str) -> list[str]:
+    """All words of a line of GRUB's menu, as a kernel gets them."""
+    return [_handed_over(word.text) for word in split(line, LOADER_QUOTES)]
+
+
 def _handed_over(text: str) -> str:
     """A word without the quotes that GRUB takes off; it puts others around one with a blank."""
     return text if _SPACES.search(text) else text.translate(_NO_QUOTES)

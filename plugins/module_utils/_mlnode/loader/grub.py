@@ -44,6 +44,12 @@ class Entry(NamedTuple):
     added: tuple[tuple[str, str], ...] = ()
     by_hand: bool = False
 
+    @property
+    def command_line(self) -> str:
+        """The words as a kernel gets them."""
+        lines = (cmdline.reached(self.line), *(text for text, _where in self.added))
+        return " ".join(word for line in lines for word in cmdline.handed_over(line))
+
     def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
         """The words of a parameter, the place to look at, and whether another file adds them."""
         words = cmdline.of(cmdline.reached(self.line), name, cmdline.LOADER_QUOTES)

@@ -16,8 +16,9 @@ from ...engine.handlers import IRQBALANCE, IRQBALANCE_SERVICE
 from ...engine.kind import Context, Row
 from ...host import places
 from ...host.host import Host
-from ...linux import kernel_line, systemd_conf, systemd_unit
+from ...linux import systemd_conf, systemd_unit
 from ...linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
+from ...loader import boot_loader
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from ...model.setting import Boot, BootFile, Reading, Setting, Value
@@ -245,7 +246,7 @@ def _enabled(host: Host, may_look: bool) -> str:
     """Reason why irqbalance is not off; empty if it is."""
     starter = IRQBALANCE_LINK
     if not host.is_link(starter):  # the one that `systemctl enable` makes; others may want it, too
-        line = kernel_line.running(host) if may_look else None
+        line = boot_loader.next_line(host) if may_look else None
         starter = systemd_unit.start(host, IRQBALANCE_UNIT, line=line).by
     if starter:
         return f"{starter} starts it"

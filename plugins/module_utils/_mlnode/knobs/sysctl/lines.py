@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of sysctl.d as the kernel takes them: the one that decides a key, and the value without ours."""
+"""Lines of sysctl.d as the kernel takes them: the one that decides, and the value without mlnode."""
 
 from __future__ import annotations
 

@@ -253,6 +253,20 @@ def test_the_kernel_command_line_of_a_running_system_chooses_the_target(tuned: B
     assert survey(tuned)["agent.boot"].status is Status.OK, "as that is the host's"
 
 
+def test_the_entry_of_the_boot_loader_counts_for_the_next_boot(tuned: Booted) -> None:
+    """A word that was given by hand is gone with the next boot, and one in the menu comes with it."""
+    menu = "menuentry 'Debian' {\n\tlinux /vmlinuz root=/dev/vda1 ro WORD\n}\n"
+    tuned.put(f"{RUN}/.keep", "")
+    tuned.put("/proc/cmdline", "ro single\n")
+    tuned.put("/usr/sbin/grub-mkconfig", "", 0o755)
+    tuned.put("/boot/grub/grub.cfg", menu.replace("WORD", "quiet"))
+    assert survey(tuned)["agent.boot"].status is Status.OK
+    tuned.put("/boot/grub/grub.cfg", menu.replace("WORD", 'systemd.mask="mlnode-apply.service"'))
+    assert survey(tuned)["agent.boot"].reason.startswith(
+        "boot: /boot/grub/grub.cfg:2 has systemd.mask=mlnode-apply.service"
+    )
+
+
 def test_an_edited_unit_that_still_runs_is_drift_of_its_own_row_alone(tuned: Booted) -> None:
     tuned.put(AGENT_FILE, tuned.read(AGENT_FILE) + "# mine\n")
     rows = survey(tuned)

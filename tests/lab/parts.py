@@ -18,7 +18,7 @@ TOOLS_PACKAGES = "qemu-system-x86,qemu-utils,acpica-tools,busybox-static,e2fspro
 WORKSHOP_PACKAGES = "linux-headers-amd64,linux-source,gcc,libc6-dev,make,xz-utils,kmod"
 GUEST_PACKAGES = (
     "linux-image-amd64,initramfs-tools,zstd,grub-pc,systemd-sysv,udev,dbus,openssh-server,python3,"
-    "kmod,procps,iproute2,iputils-ping,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less,irqbalance"
+    "kmod,procps,iproute2,iputils-ping,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less,irqbalance,ufw"
 )
 
 #: Where the partition begins: room for GRUB before it

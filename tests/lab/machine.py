@@ -146,8 +146,15 @@ class Machine:
         """Ask the machine itself to reboot, and wait until it is up again, in a QEMU of its own: in one that
         has been reset, a CPU was twice left without its timer."""
         self.assert_no_unit_failed()
+        self._down_and_up("systemctl reboot")
+
+    def crash(self) -> None:
+        """Have the kernel panic, and wait until its crash kernel has rebooted the machine, and it is up."""
+        self._down_and_up("(sleep 1; echo c >/proc/sysrq-trigger) >/dev/null 2>&1 &")
+
+    def _down_and_up(self, command: str) -> None:
         self._qmp("set-action", {"reboot": "shutdown"})
-        self.run("systemctl reboot", check=False)
+        self.run(command, check=False)
         deadline = time.monotonic() + BOOT_SECONDS
         while self._process is not None and self._process.poll() is None:
             if time.monotonic() > deadline:

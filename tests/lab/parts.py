@@ -18,7 +18,8 @@ TOOLS_PACKAGES = "qemu-system-x86,qemu-utils,acpica-tools,busybox-static,e2fspro
 WORKSHOP_PACKAGES = "linux-headers-amd64,linux-source,gcc,libc6-dev,make,xz-utils,kmod"
 GUEST_PACKAGES = (
     "linux-image-amd64,initramfs-tools,zstd,grub-pc,systemd-sysv,udev,dbus,openssh-server,python3,"
-    "kmod,procps,iproute2,iputils-ping,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less,irqbalance,ufw"
+    "kmod,procps,iproute2,iputils-ping,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less,irqbalance,ufw,"
+    "kdump-tools"
 )
 
 #: Where the partition begins: room for GRUB before it
@@ -36,6 +37,7 @@ _MASKED = (
     "systemd-tmpfiles-setup-dev-early.service", "systemd-tmpfiles-setup-dev.service",
     "systemd-user-sessions.service", "systemd-network-generator.service",
     "systemd-networkd-persistent-storage.service", "systemd-udev-load-credentials.service",
+    "kdump-tools.service",
 )  # fmt: skip
 
 #: Each would run at a boot and at each reload of the units, a third of which they take. The two that are left
@@ -213,6 +215,8 @@ def _furnish(job: Job, root: pathlib.Path, kernel: str) -> None:
         "var/.updated": "",
         "boot/grub/grub.cfg": _GRUB_CONFIG.format(kernel=kernel, words=COMMAND_LINE),
     }
+    # A story that wants a crash kernel reserves its memory.
+    (root / "etc/default/grub.d/kdump-tools.cfg").unlink(missing_ok=True)
     for name, text in texts.items():
         (root / name).unlink(missing_ok=True)
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ def node(cloud_agent: Machine) -> Machine:
     return cloud_agent
 
 
-def declare(collection: Collection, machine: Machine, **settings: int) -> None:
+def declare(collection: Collection, machine: Machine, **settings: Any) -> None:
     named = {key.replace("__", "."): value for key, value in settings.items()}
     assert collection.task("sysctl_ml", machine, name=NAME, settings=named).status == 0
 
@@ -73,3 +73,20 @@ def test_files_in_memory_are_lost(node: Machine, collection: Collection) -> None
     node.reboot()
     assert facts.sysctl(node, "vm.swappiness") == "60"
     assert "vm.swappiness" not in {item["key"] for item in facts.check(node)["settings"]}
+
+
+def test_a_crash_kernel_has_its_memory_to_itself(boot: Machine, collection: Collection) -> None:
+    """Debian's kdump-tools starts this system in that memory, and its systemd-sysctl reads sysctl.d."""
+    assert collection.task("agent", boot).status == 0
+    declare(collection, boot, vm__min_free_kbytes="auto", vm__swappiness=7)
+    assert "min_free_kbytes" not in boot.out("cat /etc/sysctl.d/*mlnode*")
+    words = "$GRUB_CMDLINE_LINUX_DEFAULT crashkernel=192M"
+    boot.write("/etc/default/grub.d/kdump-tools.cfg", f'GRUB_CMDLINE_LINUX_DEFAULT="{words}"\n')
+    boot.run("update-grub && systemctl unmask kdump-tools.service")
+    boot.reboot()
+    assert row(boot, "vm.min_free_kbytes")["status"] == "ok"
+    boot.run("systemctl start kdump-tools.service", seconds=900)
+    assert boot.read("/sys/kernel/kexec_crash_loaded").strip() == "1"
+    boot.crash()
+    assert boot.out("ls /var/crash/*/dump.*"), boot.console()[-3000:]
+    assert facts.wrong(boot) == {}

@@ -80,13 +80,14 @@ def test_a_crash_kernel_has_its_memory_to_itself(boot: Machine, collection: Coll
     assert collection.task("agent", boot).status == 0
     declare(collection, boot, vm__min_free_kbytes="auto", vm__swappiness=7)
     assert "min_free_kbytes" not in boot.out("cat /etc/sysctl.d/*mlnode*")
-    words = "$GRUB_CMDLINE_LINUX_DEFAULT crashkernel=192M"
-    boot.write("/etc/default/grub.d/kdump-tools.cfg", f'GRUB_CMDLINE_LINUX_DEFAULT="{words}"\n')
+    words = 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX crashkernel=192M"'
+    boot.write("/etc/default/grub.d/zz-crash.cfg", f"{words}\n")
     boot.run("update-grub && systemctl unmask kdump-tools.service")
     boot.reboot()
     assert row(boot, "vm.min_free_kbytes")["status"] == "ok"
-    boot.run("systemctl start kdump-tools.service", seconds=900)
-    assert boot.read("/sys/kernel/kexec_crash_loaded").strip() == "1"
+    boot.run("sed -i 's/^USE_KDUMP=.*/USE_KDUMP=1/' /etc/default/kdump-tools")
+    loaded = boot.run("kdump-config load; kdump-config show", check=False, seconds=900)
+    assert boot.read("/sys/kernel/kexec_crash_loaded").strip() == "1", loaded.stdout + loaded.stderr
     boot.crash()
     assert boot.out("ls /var/crash/*/dump.*"), boot.console()[-3000:]
     assert facts.wrong(boot) == {}

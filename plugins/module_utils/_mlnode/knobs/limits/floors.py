@@ -47,7 +47,7 @@ class Floor(NamedTuple):
     @property
     def kept(self) -> bool:
         """True where nothing has to be written, as the node has more by itself. A value just as declared may
-        be a default of systemd that a run of ours has left, and is written."""
+        be a default of systemd that an earlier run has left, and is written."""
         return not self.wanted.exact and self.amount == self.base and self.amount != self.wanted.amount
 
     @property

@@ -66,10 +66,9 @@ class Answer(NamedTuple):
 
 def is_answer(file: KnobFile, error: HostError) -> bool:
     """True if the error of a write is the device's answer to the value; False for one that is about this
-    process, for a program without an answer, and for a device that is gone."""
-    return bool(file.taker) and not (
-        error.absent or error.errno in _OURS or isinstance(error, UnansweredError)
-    )
+    process, and for a program without an answer. A device that still shows the file has answered, even with
+    ENODEV."""
+    return bool(file.taker) and error.errno not in _OURS and not isinstance(error, UnansweredError)
 
 
 def keep(host: Host, file: KnobFile, runtime: str, error: HostError | None) -> None:
@@ -77,7 +76,7 @@ def keep(host: Host, file: KnobFile, runtime: str, error: HostError | None) -> N
     Raises HostError."""
     got = values.chosen(runtime)
     moved = not _shows(got, file.runtime, file)
-    made = moved and file.rounds and got.isdigit()
+    made = moved and file.rounds and _is_nearer(got, file)
     third = got if moved and not made else ""
     if third:
         got = _put_back(host, file)
@@ -89,6 +88,14 @@ def keep(host: Host, file: KnobFile, runtime: str, error: HostError | None) -> N
 def _shows(runtime: str, value: str, file: KnobFile) -> bool:
     """True if the text of a file is this value, which is another text of it."""
     return values.same(runtime, value) or values.fits(runtime, value, file.among)
+
+
+def _is_nearer(got: str, file: KnobFile) -> bool:
+    """True for a number that is nearer to the wanted one than the one before: rounded, and not lost."""
+    made, before, want = (values.number(text) for text in (got, file.runtime, file.want))
+    if made is None or before is None or want is None:
+        return False
+    return abs(want - made) < abs(want - before)
 
 
 def _put_back(host: Host, file: KnobFile) -> str:

@@ -235,7 +235,7 @@ class _Run:
             origin, live = Origin.load(self._host), first.live or _is_live(self._requests)
             name = self._requests[0].name if self._requests else "the agent"
             mark = lock.marked(self._host, name) if steps else nullcontext()
-            with mark, Transaction(self._host, origin, self._arm, live) as work:
+            with mark, Transaction(self._host, origin, self._arm, live, gone_ends=False) as work:
                 work.foresee(steps, [entry for one in foreseen for entry in present(self._host, one.plan)])
                 if agent:
                     work.perform(agent, check=lambda: first.check(agent), settled=True, notify=False)

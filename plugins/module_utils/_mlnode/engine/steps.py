@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Collection, Iterator, Sequence, Union
 
 from ..host.host import Host
-from ..model.errors import HostError
+from ..model.errors import GoneError, HostError
 from ..model.record import NamedTuple
 from ..model.setting import KnobFile, Unit
 from ..model.values import chosen, fits
@@ -23,6 +24,12 @@ def _error_of(host: Host, path: str, value: str) -> HostError | None:
     except HostError as error:
         return error
     return None
+
+
+def _gone(refused: HostError | None, path: str) -> GoneError:
+    if refused is None:
+        return GoneError("read back", path, errno.ENODEV)
+    return GoneError(refused.action, refused.path, refused.errno or errno.ENODEV)
 
 
 class KernelWrite(NamedTuple):
@@ -48,6 +55,8 @@ class KernelWrite(NamedTuple):
         else HostError is raised."""
         file = self.file
         runtime = host.value(file.path)
+        if runtime.absent is not None and file.taker and not host.exists(file.taker):
+            raise _gone(refused, file.path) from refused
         if runtime.text is None:
             raise refused or HostError("read back", file.path, None, runtime.problem)
         if fits(runtime.text, file.want, file.among) or (file.partial and refused is None):

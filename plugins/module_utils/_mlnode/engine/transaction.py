@@ -10,7 +10,7 @@ from typing import Any, Callable, Protocol, Sequence
 
 from ..host import places
 from ..host.host import Host
-from ..model.errors import HostError, MlnodeError, RefusedError, TransactionError, UnansweredError
+from ..model.errors import GoneError, HostError, MlnodeError, RefusedError, TransactionError, UnansweredError
 from . import answers, lock
 from .kind import AGENT_PENDING
 from .origin import Entry, Origin
@@ -103,14 +103,18 @@ class Transaction:
     TransactionError that names what was rolled back.
     """
 
-    def __init__(self, host: Host, origin: Origin, arm: Arm = _unarmed, notify: bool = True) -> None:
+    def __init__(
+        self, host: Host, origin: Origin, arm: Arm = _unarmed, notify: bool = True, gone_ends: bool = True
+    ) -> None:
         """arm: called in each stage before the first step with a risk, else before the first; once it has
         answered True, before each further stage. notify: False in an image build, as the daemons that run
-        there are the build host's."""
+        there are the build host's. gone_ends: False where a device that is taken away meanwhile costs no
+        other one its value, as its rows are read again."""
         self._host = host
         self._origin = origin
         self._arm = arm
         self._notify = notify
+        self._gone_ends = gone_ends
         self._armed = False
         self._settled: set[str] = set()
         self._begun: list[Entry] = []
@@ -158,7 +162,11 @@ class Transaction:
             # The failed step itself may have taken half an effect, so it is put back too.
             self._begun += of_step
             self._key = step.key
-            step.perform(self._host)
+            try:
+                step.perform(self._host)
+            except GoneError:
+                if self._gone_ends:
+                    raise
         check()
         if notify:
             self._tell(steps[early:] if early < len(steps) else steps)

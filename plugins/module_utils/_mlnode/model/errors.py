@@ -104,6 +104,14 @@ class UnansweredError(HostError):
     """A program did not end in its time: what became of its work is not known."""
 
 
+class GoneError(HostError):
+    """The device of a kernel file was taken away between the look and the write."""
+
+    @property
+    def absent(self) -> bool:
+        return True
+
+
 class MissingError(HostError):
     """Something is absent; the message says why."""
 

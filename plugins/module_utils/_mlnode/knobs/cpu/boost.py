@@ -82,7 +82,7 @@ def _some(node: Node, scope: Scope, want: str) -> Files:
     paths = {policy.number: _own(policy) for policy in policies}
     common = node.value(_BOOST)
     why = "it is one switch for the whole machine, so declare it without cpus"
-    node.texts(paths, "policy", _NO_BOOST if common.absent is not None else why)
+    node.texts(scope, paths, "policy", _NO_BOOST if common.absent is not None else why)
     parts = [_switch(node, policy, want) for policy in policies]
     refusal = ""
     if common.text == "0":

@@ -44,7 +44,12 @@ def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
         invalid=_misspelt(want, offers, _GOVERNORS),
         refusal=_divided(policies, scope),
         problems=problems,
+        notes=_notes(node.bare(scope)),
     )
+
+
+def _notes(*words: str) -> list[str]:
+    return [text for text in words if text]
 
 
 def _preference_now(node: Node, policy: Policy) -> tuple[Write, ...]:
@@ -60,9 +65,10 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     want, declared = wanted["energy_performance_preference"], wanted.get("governor")
     policies, problems = node.readable(node.policies_of(scope), "energy_performance_preference")
     paths = {policy.number: f"{policy.path}/energy_performance_preference" for policy in policies}
-    texts = node.texts(paths, "policy", f"the driver {_driver(node, policies)} does not have it")
+    lacking = f"the driver {_driver(node, policies)} does not have it"
+    texts = node.texts(scope, paths, "policy", lacking)
     parts, busy, offers = [], [], {}
-    for policy in policies:
+    for policy in (policy for policy in policies if policy.number in texts):
         path, now = paths[policy.number], texts[policy.number]
         undo: tuple[Write, ...] = (Write(path, now),)
         ruled, moved, mover = False, "", None
@@ -85,10 +91,20 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
         invalid = _misspelt(want, offers, _PREFERENCES)
     refusal = _divided(policies, scope)
     if busy and declared is None:
-        refusal = refusal or _busy(busy, "declare another governor with it")
+        words = _busy(busy, "declare another governor with it")
+        if not refusal:  # of these alone, and the others are set
+            parts = [part._replace(refusal=words) if part.number in busy else part for part in parts]
+        refusal = refusal or words
     elif busy:
         invalid = _busy(busy, "declare powersave, which is dynamic there, or the preference performance")
-    return Files(parts=parts, offered=_common(offers), invalid=invalid, refusal=refusal, problems=problems)
+    return Files(
+        parts=parts,
+        offered=_common(offers),
+        invalid=invalid,
+        refusal=refusal,
+        problems=problems,
+        notes=_notes(node.bare(scope), node.lacks(paths, "policy", lacking)),
+    )
 
 
 def _busy(policies: Sequence[int], advice: str) -> str:
@@ -101,20 +117,24 @@ def _busy(policies: Sequence[int], advice: str) -> str:
 def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """energy_perf_bias of every CPU; the kernel takes words and prints numbers."""
     paths = {cpu: f"{CPU}/cpu{cpu}/power/energy_perf_bias" for cpu in scope.cpus}
-    texts = node.texts(paths, "CPU", "the processor does not know it, or the hypervisor hides it")
-    return Files(parts=_own(paths, texts, wanted["energy_perf_bias"]))
+    why = "the processor does not know it, or the hypervisor hides it"
+    texts = node.texts(scope, paths, "CPU", why)
+    return Files(
+        parts=_own(paths, texts, wanted["energy_perf_bias"]), notes=_notes(node.lacks(paths, "CPU", why))
+    )
 
 
 def latency(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     """pm_qos_resume_latency_us of every CPU, in which 0 means no limit and n/a a limit of 0."""
     paths = {cpu: f"{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us" for cpu in scope.cpus}
-    texts = node.texts(paths, "CPU", "this kernel is built without power management")
+    why = "this kernel is built without power management"
+    texts = node.texts(scope, paths, "CPU", why)
     want = wanted["max_latency_us"]
     want = {"0": _NO_LATENCY, UNLIMITED: "0"}.get(want, want)
     driver = node.value(f"{CPU}/cpuidle/current_driver")
     idle = driver.absent is None and driver.text != "none"
-    notes = [] if idle else ["no cpuidle driver is loaded: there are no idle states to limit"]
-    return Files(parts=_own(paths, texts, want), notes=notes)
+    nothing = "" if idle else "no cpuidle driver is loaded: there are no idle states to limit"
+    return Files(parts=_own(paths, texts, want), notes=_notes(nothing, node.lacks(paths, "CPU", why)))
 
 
 #: Name of a file → the kernel's text → as in a declaration
@@ -133,8 +153,8 @@ def shown(part: KnobFile, text: str) -> str:
 def _own(paths: Mapping[int, str], texts: Mapping[int, str], want: str) -> list[KnobFile]:
     """Files that move nothing but themselves."""
     return [
-        KnobFile(cpu, path, texts[cpu], want, (Write(path, texts[cpu]),), owner=path, cpus=(cpu,))
-        for cpu, path in paths.items()
+        KnobFile(cpu, paths[cpu], now, want, (Write(paths[cpu], now),), owner=paths[cpu], cpus=(cpu,))
+        for cpu, now in texts.items()
     ]
 
 

@@ -92,13 +92,24 @@ class Node:
             raise NoReadingError(Value(unreadable=f"{path} is empty"))
         return value.text.strip()
 
-    def texts(self, paths: Mapping[int, str], owner: str, why: str) -> dict[int, str]:
-        """Number of each owner (`CPU`, `policy`) → its file's value; why: what it means if there is none."""
-        lacking = [number for number, path in paths.items() if self.value(path).absent is not None]
-        if lacking:
-            name = paths[lacking[0]].rpartition("/")[2]
-            raise absent(f"{subject(owner, lacking, 'has', 'have')} no {name}: {why}")
-        return {number: self.text(path) for number, path in paths.items()}
+    def texts(self, scope: Scope, paths: Mapping[int, str], owner: str, why: str) -> dict[int, str]:
+        """Number of each owner (`CPU`, `policy`) that has its file → the file's value; why: what it means if
+        there is none. Where all CPUs are meant, one without it costs no other its value: see lacks()."""
+        lacking = self._lacking(paths)
+        if lacking and (len(lacking) == len(paths) or not scope.whole):
+            raise absent(self.lacks(paths, owner, why))
+        return {number: self.text(path) for number, path in paths.items() if number not in lacking}
+
+    def lacks(self, paths: Mapping[int, str], owner: str, why: str) -> str:
+        """Words about the owners whose file does not exist; empty if none lacks it."""
+        lacking = self._lacking(paths)
+        if not lacking:
+            return ""
+        name = paths[lacking[0]].rpartition("/")[2]
+        return f"{subject(owner, lacking, 'has', 'have')} no {name}: {why}"
+
+    def _lacking(self, paths: Mapping[int, str]) -> list[int]:
+        return [number for number, path in paths.items() if self.value(path).absent is not None]
 
     def readable(self, policies: Sequence[Policy], name: str) -> tuple[tuple[Policy, ...], list[str]]:
         """The policies whose file of this name says something, and why others cannot be read, as where the
@@ -138,13 +149,19 @@ class Node:
         )
 
     def policies_of(self, scope: Scope) -> tuple[Policy, ...]:
-        """The policies that rule any of these CPUs."""
+        """The policies that rule any of these CPUs. Where all are meant, a CPU in none, as one that no driver
+        has started on, costs no other its value: see bare()."""
         cpus = set(scope.cpus)
         chosen = tuple(policy for policy in self.policies if not cpus.isdisjoint(policy.cpus))
-        bare = cpus.difference(*(policy.cpus for policy in chosen))
-        if bare:
-            raise absent(f"{subject('CPU', bare, 'is', 'are')} in no policy of {CPUFREQ}")
+        bare = self.bare(scope)
+        if bare and not (scope.whole and chosen):
+            raise absent(bare)
         return chosen
+
+    def bare(self, scope: Scope) -> str:
+        """Words about the CPUs that no policy rules; empty if each has one."""
+        bare = set(scope.cpus).difference(*(policy.cpus for policy in self.policies))
+        return f"{subject('CPU', bare, 'is', 'are')} in no policy of {CPUFREQ}" if bare else ""
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:

@@ -165,7 +165,10 @@ def test_a_driver_without_preferences_is_named(acpi: CpuMachine) -> None:
 def test_a_preference_that_one_policy_lacks_is_named(intel: CpuMachine) -> None:
     intel.remove(policy(2, PREFERENCE))
     words = f"policy 2 has no {PREFERENCE}: the driver intel_pstate does not have it"
-    assert reading(intel, {PREFERENCE: "power"}).runtime.absent == words
+    found = reading(intel, {PREFERENCE: "power"})
+    assert (found.runtime.text, found.note) == ("balance_performance", words)
+    assert [part.number for part in found.parts] == [0, 1, 3]
+    assert reading(intel, {PREFERENCE: "power", "cpus": "1-2"}).runtime.absent == words
     assert reading(intel, {PREFERENCE: "power", "cpus": "0-1"}).runtime.text == "balance_performance"
 
 

@@ -101,14 +101,18 @@ def test_a_kernel_with_clocks_and_without_policies_is_unsupported_with_that_reas
     assert (found.runtime.absent or "").startswith(f"this kernel has {CPU}/cpu0/cpufreq and no ")
 
 
-def test_a_cpu_without_a_policy_is_unsupported_too(intel: CpuMachine) -> None:
+def test_a_cpu_without_a_policy_is_named_and_costs_no_other_its_value(intel: CpuMachine) -> None:
     for number in (1, 2):
         for name in os.listdir(intel.root + f"{CPUFREQ}/policy{number}"):
             intel.remove(policy(number, name))
         os.rmdir(intel.root + f"{CPUFREQ}/policy{number}")
+    words = f"CPUs 1-2 are in no policy of {CPUFREQ}"
     found = reading(intel, {"governor": "performance"})
-    assert found.runtime == Value(absent=f"CPUs 1-2 are in no policy of {CPUFREQ}")
+    assert (found.note, [part.number for part in found.parts]) == (words, [0, 3])
     assert reading(intel, {"governor": "performance", "cpus": "3"}).runtime.text == "powersave"
+    for alone in ("1", "0-3"):  # those that a list names have to be there
+        named = reading(intel, {"governor": "performance", "cpus": alone}).runtime.absent or ""
+        assert named.endswith(f"in no policy of {CPUFREQ}")
 
 
 @pytest.mark.parametrize("file", ["present", "online"])

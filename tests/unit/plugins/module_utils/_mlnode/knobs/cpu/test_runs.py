@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import pathlib
+import shutil
 from typing import Any
 
 import pytest
@@ -296,8 +297,12 @@ def test_a_preference_under_somebody_elses_performance_is_refused(intel: CpuMach
     apply(intel, **{PREFERENCE: "power"})
     by_hand(intel, f"{CPUFREQ}/policy1/scaling_governor", "performance")
 
+    for number in (0, 2):
+        by_hand(intel, f"{CPUFREQ}/policy{number}/{PREFERENCE}", "balance_power")
+
     with pytest.raises(RefusedError, match="policy 1 takes no other preference than performance"):
         apply(intel, **{PREFERENCE: "power"})
+    assert [ruled(intel, number)[1] for number in range(4)] == ["power", "performance", "power", "power"]
     (row,) = engine.evaluate(intel, Request("default", cpu, {PREFERENCE: "power"})).rows
     assert row.status is Status.REFUSED
 
@@ -394,7 +399,9 @@ def test_an_offline_cpu_changes_nothing_but_the_note(root: str) -> None:
 # -- a policy that cannot be set, and a driver that offers something else ------------------
 
 
-@pytest.mark.parametrize("error", [errno.EBUSY, errno.EINVAL, errno.EIO])
+@pytest.mark.parametrize(
+    "error", [errno.EBUSY, errno.EINVAL, errno.EIO, errno.EOPNOTSUPP, errno.EPERM, errno.ENODEV, errno.ENOENT]
+)
 def test_a_policy_that_cannot_be_set_costs_no_other_its_governor(acpi: CpuMachine, error: int) -> None:
     acpi.fails[f"{CPUFREQ}/policy2/scaling_governor"] = error
 
@@ -425,6 +432,33 @@ class Contrary(CpuMachine):
         super().write_kernel(path, value)
         if path == self._path:
             raise HostError(f"write {value!r} to", path, self._error)
+
+
+def test_a_policy_that_goes_away_meanwhile_costs_no_other_its_governor(intel: CpuMachine) -> None:
+    """No device has answered, and the others are set. What is gone is in no policy by then."""
+    machine = Vanishing(intel.root, f"{CPUFREQ}/policy2")
+    machine.driver = intel.driver
+    (row,) = apply(machine, governor="performance").rows
+    assert (row.status, [ruled(machine, number)[0] for number in (0, 1, 3)]) == (
+        Status.CHANGED,
+        ["performance"] * 3,
+    )
+    assert (
+        "CPU 2 is in no policy"
+        in engine.evaluate(machine, Request("default", cpu, {"governor": "performance"})).rows[0].reason
+    )
+
+
+class Vanishing(CpuMachine):
+    """A policy that is gone once the first write is made."""
+
+    def __init__(self, root: str, folder: str) -> None:
+        super().__init__(root)
+        self._leaves = folder
+
+    def write_kernel(self, path: str, value: str) -> None:
+        shutil.rmtree(self.root + self._leaves, ignore_errors=True)
+        super().write_kernel(path, value)
 
 
 def test_a_policy_that_cannot_be_read_is_unknown_and_the_others_are_set(acpi: CpuMachine) -> None:

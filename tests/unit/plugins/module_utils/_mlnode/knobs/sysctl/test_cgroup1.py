@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
+import shutil
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.model.errors import RefusedError
 from mlnode.model.setting import Status
 from mlnode.topology import read as topology
 
@@ -69,6 +72,31 @@ def test_a_boot_without_the_agent_leaves_services_as_they_were_made(node: Machin
     found = row(node)
     assert (found.status, found.reading.boot.value.text) == (Status.DRIFTED, None)
     assert "before systemd reads sysctl.d" in found.reason
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.EBUSY])
+def test_a_service_that_refuses_costs_no_other_its_value(node: Machine, error: int) -> None:
+    node.fails[f"{MEMORY}/user.slice/memory.swappiness"] = error
+    with pytest.raises(RefusedError, match=r"user.slice.*all else is applied"):
+        engine.apply(node, Request("site", sysctl, SPEC))
+    assert node.now("/proc/sys/vm/swappiness") == "1"
+    assert node.now(f"{MEMORY}/system.slice/memory.swappiness") == "1"
+
+
+def test_a_service_that_ends_meanwhile_costs_no_other_its_value(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written, ending = node.write_kernel, f"{MEMORY}/system.slice/slurmd.service"
+
+    def write(path: str, value: str) -> None:
+        shutil.rmtree(node.root + ending, ignore_errors=True)
+        written(path, value)
+
+    monkeypatch.setattr(node, "write_kernel", write)
+    (after,) = engine.apply(node, Request("site", sysctl, SPEC)).rows
+    assert (after.status, node.exists(ending)) == (Status.CHANGED, False)
+    groups = ("system.slice", "user.slice", "system.slice/a-b.slice")
+    assert {node.now(f"{MEMORY}/{group}/memory.swappiness") for group in groups} == {"1"}
 
 
 def test_a_revert_puts_each_back(node: Machine) -> None:

@@ -282,7 +282,7 @@ BARE: dict[str, Any] = dict.fromkeys(
 class NicMachine(Machine):
     """A node with these NICs."""
 
-    nics: Mapping[str, Nic]
+    nics: dict[str, Nic]
 
     def __init__(self, root: str) -> None:
         super().__init__(root)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from mlnode.knobs.nic import parse as nic_parse
+from mlnode.knobs.storage import kind as storage
 from mlnode.knobs.sysctl import info
 from mlnode.knobs.sysctl import parse as sysctl_parse
 
@@ -44,3 +46,22 @@ def test_each_value_of_a_profile_raises_or_is_exact_for_a_reason(name: str) -> N
     for setting in settings:
         assert setting.raise_only != (setting.key in EXACT), setting.key
         assert setting.raise_only or setting.key not in info.CAPACITIES, setting.key
+
+
+#: Amounts of NICs that may lower, with the reason why more is not as good
+BOUNDS = {
+    ("ring", "at_most"): "of a full long ring the last packet is the late one",
+    ("channels", "auto"): "more queues than cores only share them",
+}
+
+
+@pytest.mark.parametrize("name", ["training", "inference", "fabric"])
+def test_numbers_of_devices_raise_or_are_bounds_for_a_reason(name: str) -> None:
+    areas = profile.areas(name, {})
+    for setting in nic_parse.parse(areas.get("nic", {})):
+        assert isinstance(setting, nic_parse.NicSetting)
+        if setting.amount is not None:
+            bound = (setting.group, setting.amount.word) in BOUNDS
+            assert setting.raise_only != bound, setting.key
+    for setting in storage.parse(areas.get("storage", {}), None):
+        assert setting.raise_only or not setting.key.endswith("read_ahead_kb"), setting.key

@@ -70,7 +70,7 @@ def more_than_declared(setting: Setting, reading: Reading) -> str:
 
 def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
     """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
-    drift = f"runtime is {reading.runtime.text or EMPTY}"
+    drift = f"runtime is {reading.runtime.text or EMPTY}{_lowered(reading)}"
     fault = _boot_fault(setting, reading)
     if fault:
         return fault[0], f"{drift}; {fault[1]}"
@@ -82,10 +82,14 @@ def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Stat
 def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
     drift = f"runtime is {reading.runtime.text or EMPTY}"
     drift += f", as {reading.cause}" if reading.cause else ""
-    drift += f"; lowers {reading.lowers}, as it is declared exactly" if reading.lowers else ""
+    drift += _lowered(reading)
     fault = _boot_fault(setting, reading) if context.boot else None
     words = _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context))
     return words if reading.note in words else _joined(words, reading.note)
+
+
+def _lowered(reading: Reading) -> str:
+    return f"; lowers {reading.lowers}" if reading.lowers else ""
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:

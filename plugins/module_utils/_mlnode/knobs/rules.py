@@ -10,7 +10,8 @@ from ..engine import declared
 from ..engine.kind import Context, Info
 from ..model import schema, values
 from ..model.errors import DeclarationError, MlnodeError
-from ..model.setting import Reading, Setting, Severity, Value
+from ..model.setting import KnobFile, Reading, Setting, Severity, Value
+from .summary import grouped
 
 #: A name that declares, one of its settings, and what is allowed there
 Other = Tuple[str, Any, Context]
@@ -37,6 +38,16 @@ class Nothing(Protocol):
     def missing(self) -> bool: ...
     @property
     def elsewhere(self) -> bool: ...
+
+
+def lowers(parts: Iterable[KnobFile], why: str) -> str:
+    """The numbers of devices that less is wanted of, and why; empty if of none."""
+    pairs = []
+    for part in parts:
+        now, want = values.number(part.runtime), values.number(part.want)
+        if now is not None and want is not None and want < now:
+            pairs.append((part.runtime, part.place or (part.unit.name if part.unit else part.path)))
+    return f"{', '.join(grouped(pairs))}, {why}" if pairs else ""
 
 
 def unread(setting: Setting, found: Nothing, context: Context) -> Reading:

@@ -22,6 +22,10 @@ class Layer(str, Enum):
 BOTH_LAYERS = (Layer.RUNTIME, Layer.BOOT)
 
 
+#: Why a value that is higher is lowered
+EXACTLY = "as it is declared exactly"
+
+
 class Value(NamedTuple):
     """A text, or why there is none. Absent and unreadable are different answers."""
 
@@ -197,7 +201,7 @@ class Reading(NamedTuple):
     elsewhere: it is for other nodes, as intended: its rule is for ports of a link layer which this node's do
     not have, or it was declared for nodes that need it, and this one does not.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
-    lowers: what is higher and would be taken down, as it is declared exactly; empty if nothing is.
+    lowers: what is higher and would be taken down, and why, such as EXACTLY; empty if nothing is.
     cause: the line that has set what the kernel shows, where it is not the wanted value and one is known.
     """
 

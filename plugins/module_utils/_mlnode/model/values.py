@@ -132,6 +132,15 @@ def reaches(floor: str, value: str) -> bool:
         return False
 
 
+def lowers(value: str, other: str) -> bool:
+    """True if another value takes something from this one: one of its numbers is less, or a member is
+    missing. False where the two cannot be compared."""
+    try:
+        return not same(raised(value, other), other)
+    except DeclarationError:
+        return False
+
+
 def _is_list(text: str) -> bool:
     return number_ranges(text) is not None and not _INT.match(text)
 

@@ -65,6 +65,16 @@ FAMILIES = (
 )
 
 
+#: Families of which one member is enough: checksums of all protocols exclude those of single ones
+#: (netdev_fix_features in net/core/dev.c), and scatter-gather of fragment lists is for software devices
+ONE_IS_ENOUGH = frozenset({"tx", "sg"})
+
+
+def family(name: str) -> str:
+    """The short name of a family, by either; empty for a feature of its own."""
+    return next((one.short for one in FAMILIES if name in (one.short, one.long)), "")
+
+
 #: The kernel's names (netdev_features_strings of Linux 4.19, 6.1, 6.12 and 7.3)
 _FEATURES = """
 tx-scatter-gather tx-checksum-ipv4 tx-checksum-ip-generic tx-checksum-ipv6 highdma

@@ -197,9 +197,20 @@ def receive_flows(host: Host, port: Port, entries: int) -> Files:
         share = plan.flows(entries, len(queues))
         if entries and not share:
             files.invalid = f"{entries} entries are fewer than the {len(queues)} queues of {nic.name}"
+        # Never lowered, as the table is not: who gave a queue more needs more of it.
+        more = _more_flows(host, nic, queues, share) if entries else {}
+        if more:
+            files.note(f"queues {cpulist.render(more)} have more flows than {share}, and keep them")
         for number in queues:
-            _queue(host, nic, f"rx-{number}", "rps_flow_cnt", number, str(share), files)
+            _queue(host, nic, f"rx-{number}", "rps_flow_cnt", number, str(more.get(number, share)), files)
     return files
+
+
+def _more_flows(host: Host, nic: Nic, queues: Sequence[int], share: int) -> dict[int, int]:
+    """Queue → its flows, of those that have more than the share."""
+    folder = f"/sys/class/net/{nic.name}/queues"
+    found = {n: values.number(host.value(f"{folder}/rx-{n}/rps_flow_cnt").text) or 0 for n in queues}
+    return {number: flows for number, flows in found.items() if flows > share}
 
 
 def _queues(host: Host, nic: Nic, kind: str, files: Files) -> list[int]:

@@ -18,7 +18,7 @@ from ...engine.unit_drop_in import drop_in
 from ...host.host import Host, Mounts
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
-from ...model.setting import Boot, BootFile, Reading, Setting, Value
+from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Value
 from . import auto, floors, scopes
 from . import guards as limits_guards
 from . import info as limits_info
@@ -99,7 +99,7 @@ def _read_one(setting: Setting, node: scopes.Node) -> Reading:
         note=given.note if node.context.runtime else "",
         # What a foreign file decides cannot be corrected here, nor what a process was started with.
         at_boot=given.waits or given.boot.foreign,
-        lowers=given.lowers,
+        lowers=f"{given.lowers}, {EXACTLY}" if given.lowers else "",
     )
 
 

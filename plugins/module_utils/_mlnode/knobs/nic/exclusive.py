@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-from ...drivers.ethtool import words
+from ...drivers.ethtool import TOP, words
 from ...engine import declared
 from ...host.host import Host
 from ...linux import iproute
@@ -27,44 +27,80 @@ _IP_FORWARD = "net/ipv4/ip_forward"
 
 
 class Pair(NamedTuple):
-    """A value that is lost while another one is there. group: of both, whose names are those of files below
-    /ethtool/NIC/GROUP. value: None for any."""
+    """A value that is lost while all others of `by` are in a state. lost, by: files below /ethtool/NIC.
+    value: None for any. drivers: those that do it; empty for the kernel, with each of them."""
 
-    group: str
     lost: str
-    by: str
+    by: tuple[str, ...]
     state: str
     value: str | None
     why: str
+    drivers: tuple[str, ...] = ()
 
 
-def _needs(name: str, base: str, short: str) -> Pair:
-    return Pair("feature", name, base, "off", "on", f"the kernel switches it off without {short}")
+def _needs(name: str, *bases: str, why: str = "", drivers: tuple[str, ...] = ()) -> Pair:
+    """A feature that goes with the last of these."""
+    by = tuple(f"feature/{base}" for base in bases)
+    why = why or f"the kernel switches {name} off without {' or '.join(bases)}"
+    return Pair(f"feature/{name}", by, "off", "on", why, drivers)
 
 
-#: What is lost, and by what
+def _without(name: str, other: str, why: str) -> Pair:
+    return Pair(f"feature/{name}", (f"feature/{other}",), "on", "on", why)
+
+
+_SEGMENTATION = ("tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation")
+_GENERIC, _IPV4, _IPV6 = "tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"
+
+#: What is lost, and by what: netdev_fix_features of net/core/dev.c, and where drivers are named their
+#: ndo_fix_features (bnxt.c: bnxt_fix_features, qede_filter.c: qede_fix_features, ixgbe_main.c:
+#: ixgbe_fix_features, bnx2x_cmn.c: bnx2x_fix_features, mlx5/core/en_main.c: mlx5e_fix_features)
 PAIRS = (
-    Pair("feature", LRO, HARDWARE_GRO, "on", "on", "the kernel switches LRO off while GRO in hardware is on"),
-    Pair(
-        "feature", LRO, "rx-fcs", "on", "on", "the kernel switches LRO off while frames keep their checksum"
-    ),
-    Pair(
-        "feature",
-        HARDWARE_GRO,
-        "rx-fcs",
-        "on",
-        "on",
-        "the kernel switches it off while frames keep their checksum",
-    ),
-    _needs(HARDWARE_GRO, "rx-checksum", "receive checksums (rx)"),
-    _needs("tls-hw-rx-offload", "rx-checksum", "receive checksums (rx)"),
+    _without(LRO, HARDWARE_GRO, "the kernel switches LRO off while GRO in hardware is on"),
+    _without(LRO, "rx-fcs", "the kernel switches LRO off while frames keep their checksum"),
+    _without(HARDWARE_GRO, "rx-fcs", "the kernel switches it off while frames keep their checksum"),
+    _needs(HARDWARE_GRO, "rx-checksum"),
+    _needs("tls-hw-rx-offload", "rx-checksum"),
+    _needs("tx-generic-segmentation", "tx-scatter-gather"),
+    *(_needs(name, "tx-scatter-gather") for name in _SEGMENTATION),
     *(
-        _needs(name, "tx-scatter-gather", "scatter-gather (sg)")
-        for name in ("tx-generic-segmentation", "tx-tcp-segmentation", "tx-tcp6-segmentation")
+        _without(name, _GENERIC, "the kernel takes checksums of all protocols, or those of single ones")
+        for name in (_IPV4, _IPV6)
+    ),
+    _needs("tx-tcp-segmentation", _GENERIC, _IPV4),
+    _needs("tx-tcp6-segmentation", _GENERIC, _IPV6),
+    _needs("tx-tcp-mangleid-segmentation", "tx-tcp-segmentation"),
+    _needs("tx-tcp-ecn-segmentation", "tx-tcp-segmentation", "tx-tcp6-segmentation"),
+    # Both protocols or the generic one; UDP since 6.11 (commit 2b2bc3bab158)
+    *(
+        _needs(name, _GENERIC, protocol)
+        for name in ("tx-udp-segmentation", "tls-hw-tx-offload")
+        for protocol in (_IPV4, _IPV6)
+    ),
+    _needs(
+        HARDWARE_GRO, "rx-gro", why="this driver switches it off without rx-gro", drivers=("bnxt_en", "qede")
+    ),
+    _needs(
+        LRO,
+        "rx-checksum",
+        why="this driver switches LRO off without rx-checksum",
+        drivers=("ixgbe", "bnx2x", "netxen_nic"),
+    ),
+    Pair(
+        "feature/rx-hashing",
+        ("private-flag/rx_cqe_compress",),
+        "on",
+        "on",
+        "this driver has no hash of a packet while completions are compressed",
+        ("mlx5_core",),
     ),
     *(
         Pair(
-            "coalesce", field, f"adaptive-{side}", "on", None, f"a NIC that adapts chooses {field} by itself"
+            f"coalesce/{field}",
+            (f"coalesce/adaptive-{side}",),
+            "on",
+            None,
+            f"a NIC that adapts chooses {field} by itself",
         )
         for side in ("rx", "tx")
         for field in (f"{side}-usecs", f"{side}-frames")
@@ -72,39 +108,73 @@ PAIRS = (
 )
 
 
-def refuse(readings: Sequence[Reading]) -> None:
+def refuse(host: Host, readings: Sequence[Reading]) -> None:
     """Raises DeclarationError where two values that are declared of one NIC exclude each other."""
     wants = {part.path: part.want for reading in readings for part in reading.parts}
     for path, want in wants.items():
-        folder, _slash, name = path.rpartition("/")
-        for pair in _of(folder.rpartition("/")[2], name, want):
-            if wants.get(f"{folder}/{pair.by}") == pair.state:
-                nic = folder.split("/")[2]
+        nic, file = _taken_apart(path)
+        for pair in _of(file, want):
+            declared_ones = [one for one in pair.by if wants.get(_path(nic, one)) == pair.state]
+            if declared_ones and _holds(host, nic, pair, wants):
                 raise DeclarationError(
-                    f"nic: {name} {want} and {pair.by} {pair.state} of {nic} exclude each other, as "
-                    f"{pair.why}: declare one of the two"
+                    f"nic: {_name(file)} {want} and {_name(declared_ones[0])} {pair.state} of {nic} exclude "
+                    f"each other, as {pair.why}: declare one of the two"
                 )
 
 
 def refuse_features(where: str, given: Mapping[str, bool]) -> None:
     """The same of one rule, whatever NICs there are."""
-    wants = {name: words.switch(on) for field, on in given.items() for name in _members(field)}
-    for name, want in wants.items():
-        for pair in _of("feature", name, want):
-            if wants.get(pair.by) == pair.state:
+    wants = {
+        f"feature/{name}": words.switch(on) for field, on in given.items() for name in _members(field, on)
+    }
+    for file, want in wants.items():
+        for pair in _of(file, want):
+            if not pair.drivers and all(wants.get(one) == pair.state for one in pair.by):
                 raise DeclarationError(
-                    f"{where}: {name} {want} and {pair.by} {pair.state} exclude each other, as {pair.why}: "
-                    "declare one of the two"
+                    f"{where}: {_name(file)} {want} and {_name(pair.by[0])} {pair.state} exclude each other, "
+                    f"as {pair.why}: declare one of the two"
                 )
 
 
-def _members(field: str) -> Sequence[str]:
-    known = {name for pair in PAIRS for name in (pair.lost, pair.by)}
+def _members(field: str, on: bool) -> Sequence[str]:
+    """The features that a name stands for: of some families that are on, any member is enough."""
+    if on and words.family(field) in words.ONE_IS_ENOUGH:
+        return ()
+    known = {_name(one) for pair in PAIRS for one in (pair.lost, *pair.by) if one.startswith("feature/")}
     return words.members(field, sorted(known))
 
 
-def _of(group: str, name: str, want: str) -> Iterator[Pair]:
-    return (one for one in PAIRS if (one.group, one.lost) == (group, name) and one.value in (None, want))
+def _of(file: str, want: str) -> Iterator[Pair]:
+    return (one for one in PAIRS if one.lost == file and one.value in (None, want))
+
+
+def _name(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
+def _path(nic: str, file: str) -> str:
+    return f"{TOP}/{nic}/{file}"
+
+
+def _taken_apart(path: str) -> tuple[str, str]:
+    """NIC, and file below it; nothing of a file elsewhere."""
+    if not path.startswith(f"{TOP}/"):
+        return "", ""
+    nic, _slash, file = path[len(TOP) + 1 :].partition("/")
+    return nic, file
+
+
+def _holds(host: Host, nic: str, pair: Pair, wants: Mapping[str, str]) -> bool:
+    """True if all that a value is lost by is so, as it is declared or else is now."""
+    if pair.drivers and (host.value(_path(nic, "driver/driver")).text or "").strip() not in pair.drivers:
+        return False
+    return all(_value(host, _path(nic, one), wants) == pair.state for one in pair.by)
+
+
+def _value(host: Host, path: str, wants: Mapping[str, str]) -> str:
+    """A feature that a NIC does not have is off."""
+    missing = "off" if "/feature/" in path else ""
+    return wants.get(path) or (host.value(path).text or missing).strip()
 
 
 # -- the state of the host -----------------------------------------------------------------
@@ -120,22 +190,38 @@ class Excluded(NamedTuple):
 
 
 def look(host: Host, nic: str, part: KnobFile, wants: Mapping[str, str]) -> Excluded:
-    """wants: path → value of all that is declared of this NIC."""
-    folder, _slash, name = part.path.rpartition("/")
-    group = folder.rpartition("/")[2]
-    for pair in _of(group, name, part.want):
-        other = f"{folder}/{pair.by}"
-        if other not in wants and host.value(other).text == pair.state:
-            advice = f"{pair.by} is {pair.state}, and {pair.why}: declare "
-            advice += f"{pair.by}: {_opposite(pair.state)} with it"
+    """The state that excludes a value, or has it ignored. wants: path → value of all that is declared of this
+    NIC."""
+    file = _taken_apart(part.path)[1]
+    for pair in _of(file, part.want):
+        if pair.value is not None and not part.differs:
+            continue  # the kernel has not taken it
+        if _holds(host, nic, pair, wants) and not any(_path(nic, one) in wants for one in pair.by):
+            advice = (
+                f"{' and '.join(map(_name, pair.by))} {'is' if len(pair.by) == 1 else 'are'} {pair.state}"
+            )
+            advice += f", and {pair.why}: declare {_name(pair.by[0])}: {_opposite(pair.state)} with it"
             return Excluded(ignored=advice) if pair.value is None else Excluded(state=advice)
-    if group != "feature" or name not in (LRO, HARDWARE_GRO) or part.want != "on":
-        return Excluded()
+    taken = "; ".join(_taken_along(host, nic, file, part, wants))
+    if file not in (f"feature/{LRO}", f"feature/{HARDWARE_GRO}") or part.want != "on":
+        return Excluded(ignored=taken)
+    name = _name(file)
     above = [nic, *_above(host, nic)]
     found = _forwards(host, above) if name == LRO else Excluded()
     if found.declared or found.state:
         return found
-    return Excluded(state=(_ports(host, above) if name == LRO else "") or _with_xdp(host, nic, name))
+    state = (_ports(host, above) if name == LRO else "") or _with_xdp(host, nic, name)
+    return Excluded(state=state, ignored="" if state else taken)
+
+
+def _taken_along(host: Host, nic: str, file: str, part: KnobFile, wants: Mapping[str, str]) -> Iterator[str]:
+    """Words about what is on now, is not declared, and goes with this value."""
+    for pair in PAIRS:
+        lost = _path(nic, pair.lost)
+        if file not in pair.by or part.want != pair.state or pair.value != "on" or lost in wants:
+            continue
+        if part.differs and host.value(lost).text == "on" and _holds(host, nic, pair, wants):
+            yield f"takes {_name(pair.lost)} along, as {pair.why}"
 
 
 def _opposite(state: str) -> str:
@@ -185,7 +271,7 @@ def _ports(host: Host, names: Sequence[str]) -> str:
             return f"{name} is a port of a bridge, whose ports the kernel takes LRO from: declare lro: false"
         if "upper_ovs-system" in host.names(f"/sys/class/net/{name}"):
             return f"{name} is a port of Open vSwitch, which takes LRO from it: declare lro: false"
-    for upper in names[1:]:
+    for upper in _directly_above(host, names[0]):
         if host.value(f"/ethtool/{upper}/feature/requested/{LRO}").text == "off":
             return f"{upper} stands on it and has LRO off, which the kernel follows: switch it on there first"
     return ""
@@ -208,9 +294,12 @@ def _above(host: Host, name: str) -> list[str]:
     found: list[str] = []
     todo = [name]
     while todo:
-        for entry in host.names(f"/sys/class/net/{todo.pop(0)}"):
-            upper = entry[len("upper_") :]
-            if entry.startswith("upper_") and upper not in found:
-                found.append(upper)
-                todo.append(upper)
+        new = [one for one in _directly_above(host, todo.pop(0)) if one not in found]
+        found += new
+        todo += new
     return found
+
+
+def _directly_above(host: Host, name: str) -> list[str]:
+    entries = host.names(f"/sys/class/net/{name}")
+    return [entry[len("upper_") :] for entry in entries if entry.startswith("upper_")]

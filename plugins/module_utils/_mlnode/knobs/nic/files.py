@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers.ethtool import words
-from ...drivers.ethtool.words import Family
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
@@ -24,9 +23,6 @@ _ROUNDED = frozenset({"ring", "channels", "coalesce"})
 #: Not meant by `tso`: they change what is sent (networking/segmentation-offloads.rst, mangled IDs)
 _APART = frozenset({"tx-tcp-mangleid-segmentation"})
 
-#: Families of which one member is enough: checksums of all protocols exclude those of single ones
-#: (netdev_fix_features in net/core/dev.c), and scatter-gather of fragment lists is for software devices
-_ONE_IS_ENOUGH = frozenset({"tx", "sg"})
 _GENERIC_CHECKSUM = "tx-checksum-ip-generic"
 
 
@@ -175,12 +171,26 @@ def _amounts(host: Host, setting: NicSetting, amount: Amount, files: Files) -> N
         if want.number is None:
             left.append(files.read(host, path_of(files.target.name, setting.group, name)) or "")
             continue
+        kept = _kept(host, setting, amount, files, name, want.number)
         if amount.word == "number" and amount.number > maximum:
             note = f"asked for {amount.number} {_nouns(setting, name)}, and the most it has is {maximum}"
             _beyond(setting, files, note)
-        _part(host, setting, files, name, str(want.number))
+        if kept is not None:
+            files.clamped = ""
+            files.note(f"{kept} is more than its formula would make it, and is kept")
+        _part(host, setting, files, name, str(want.number if kept is None else kept))
     if left:
         files.kept = f"{', '.join(dict.fromkeys(left))} [left]"
+
+
+def _kept(host: Host, setting: NicSetting, amount: Amount, files: Files, name: str, want: int) -> int | None:
+    """The entries of a ring that has more than the formula would give it, up to a declared bound; else None.
+    The driver or an operator has taken that memory already."""
+    if setting.group != "ring" or amount.word not in ("auto", "at_most"):
+        return None
+    now = values.number(files.read(host, path_of(files.target.name, setting.group, name))) or 0
+    kept = min(now, amount.number) if amount.word == "at_most" else now
+    return kept if kept > want else None
 
 
 def _nouns(setting: NicSetting, name: str) -> str:
@@ -238,7 +248,7 @@ def _demanded(setting: NicSetting, state: dict[str, str | None], fixed: dict[str
         stuck = [name for name in state if fixed[name] and state[name] == "on"]
         return stuck or free or list(state)
     active = [name for name in state if state[name] == "on"]
-    if _family(setting.field) in _ONE_IS_ENOUGH:
+    if words.family(setting.field) in words.ONE_IS_ENOUGH:
         if active:
             return active
         if _GENERIC_CHECKSUM in free:
@@ -246,8 +256,3 @@ def _demanded(setting: NicSetting, state: dict[str, str | None], fixed: dict[str
     if free:
         return free
     return active or list(state)
-
-
-def _family(name: str) -> str:
-    families: Sequence[Family] = [family for family in words.FAMILIES if name in (family.short, family.long)]
-    return families[0].short if families else ""

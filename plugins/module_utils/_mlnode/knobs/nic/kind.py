@@ -14,7 +14,7 @@ from typing import Any, Iterable, Mapping, Sequence, Tuple
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
 from ...host.host import Host, Mounts
-from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
 from .. import rules
@@ -49,7 +49,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     if not context.runtime:
         return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
     readings = _without_excluded(context.host, [_read(item, context) for item in ruled])
-    exclusive.refuse(readings)
+    exclusive.refuse(context.host, readings)
     others = rules.of_others(context, KIND, OPTIONS, nic_parse.parse)
     rules.refuse_overlap(context, zip(ruled, readings), others, _read)
     return rules.report_once(ruled, _undone_together(readings), info)
@@ -73,7 +73,20 @@ def _read(setting: NicSetting, context: Context) -> Reading:
         (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
     ]
     notes += grouped(maybe)
-    return row.reading(setting.path, boot, context.origins, [*notes, targets.note])
+    reading = row.reading(setting.path, boot, context.origins, [*notes, targets.note])
+    return reading._replace(lowers=_lowers(setting, reading))
+
+
+#: Groups of numbers of which more is as good, at the cost of memory
+_CAPACITIES = ("ring", "channels", "mtu", "tx_queue_len")
+
+
+def _lowers(setting: NicSetting, reading: Reading) -> str:
+    if setting.group not in _CAPACITIES:
+        return ""
+    word = setting.amount.word if setting.amount else ""
+    why = {"auto": "as auto counts the cores near a NIC", "at_most": f"as {setting.amount} is declared"}
+    return rules.lowers(reading.parts, why.get(word, EXACTLY))
 
 
 def _without_excluded(host: Host, readings: Sequence[Reading]) -> list[Reading]:
@@ -138,7 +151,7 @@ def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list
 def _suffices(setting: NicSetting, number: str, want: str) -> bool:
     """True if a line has what is wanted: of a least number, that or more."""
     if setting.raise_only and setting.amount is not None:
-        return reaches(str(setting.amount.number), number)
+        return reaches(str(setting.amount.number) if setting.floor else want, number)
     return same(number, want)
 
 

@@ -41,6 +41,11 @@ CHANNELS = ("combined", "rx", "tx")
 _ADAPTED = {"adaptive-rx": ("rx-usecs", "rx-frames"), "adaptive-tx": ("tx-usecs", "tx-frames")}
 
 
+#: Amounts that leave a greater number as it is: a longer ring has memory that was given to it on purpose.
+#: Queues are as many as cores, of which more only share them.
+_RAISES = {"mtu": ("at_least",), "ring": ("auto",)}
+
+
 class Amount(NamedTuple):
     """A number of things that a device has: word is `number`, `at_least`, `at_most`, `auto` or `max`."""
 
@@ -137,7 +142,7 @@ def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, t
         path=path_of("*", named, field or "*"),
         want=None,
         claim=f"{claim} ({rule.nics})",
-        raise_only=amount is not None and amount.word == "at_least",
+        raise_only=amount is not None and amount.word in _RAISES.get(named, ()),
         floor=str(amount.number) if amount is not None and amount.word == "at_least" else "",
         rule=rule,
         group=named,

@@ -96,6 +96,8 @@ OPTIONS: Table = {
                 of all receive queues together take 1 % of memory at most; where that is less than was
                 wanted, the status is V(clamped) with both numbers.
 
+                V(auto) never lowers a ring; a bound lowers one that is over it, and a number any.
+
                 A dictionary of C(rx), C(tx), C(rx-mini) and C(rx-jumbo) names the rings instead.
                 """,
             ),

@@ -19,7 +19,7 @@ from ...model import schema, values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple, dataclass
 from ...model.schema import Option
-from ...model.setting import KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import machine
 from ...topology.reader import Reader
 from .. import rules
@@ -247,7 +247,8 @@ def _read_one(setting: RuleSetting, context: Context) -> Reading:
     row = Summary(all_files)
     notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes, lacking]
     boot = context.boot_by_agent(setting, row.want)
-    return setters.named(host, row.reading(setting.path, boot, context.origins, notes))
+    reading = row.reading(setting.path, boot, context.origins, notes)
+    return setters.named(host, reading._replace(lowers=rules.lowers(reading.parts, EXACTLY)))
 
 
 def _read_ahead_file(host: Host, setting: RuleSetting, device: _Device) -> Files:

@@ -101,6 +101,34 @@ CAPACITIES = frozenset(
     }
 )
 
+#: The same of keys that only an operator declares, and which old guides set to what is less than the default of
+#: today (kernel.shmmax). Not those of which 0 or less is no limit.
+_MORE_CAPACITIES = frozenset(
+    {
+        *("kernel.shmmax", "kernel.shmall", "kernel.shmmni", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni"),
+        *("kernel.sem", "kernel.keys.maxkeys", "kernel.keys.maxbytes", "kernel.keys.root_maxkeys"),
+        *("kernel.keys.root_maxbytes", "kernel.perf_event_mlock_kb", "vm.nr_hugepages", "vm.nr_overcommit_hugepages"),
+        *("fs.pipe-max-size", "fs.epoll.max_user_watches", "fs.inotify.max_queued_events"),
+        *("fs.mqueue.msg_max", "fs.mqueue.msgsize_max", "fs.mqueue.queues_max", "fs.fanotify.max_user_marks"),
+        *("fs.fanotify.max_user_groups", "fs.fanotify.max_queued_events", "net.core.optmem_max"),
+        *("net.core.rmem_default", "net.core.wmem_default", "net.core.netdev_budget", "net.ipv4.tcp_mem"),
+        *("net.ipv4.udp_mem", "net.ipv4.tcp_max_orphans", "net.ipv4.ipfrag_high_thresh"),
+        *("net.ipv6.ip6frag_high_thresh", "net.ipv6.route.max_size", "net.unix.max_dgram_qlen"),
+        *("net.netfilter.nf_conntrack_max", "net.netfilter.nf_conntrack_buckets"),
+        *("net.netfilter.nf_conntrack_expect_max", "net.ipv4.ip_local_reserved_ports"),
+        *("net.core.rps_sock_flow_entries", "sunrpc.tcp_slot_table_entries", "sunrpc.tcp_max_slot_table_entries"),
+    }
+)  # fmt: skip
+
+
+def is_capacity(key: str) -> bool:
+    """True if more of it is as good, so that a lower number is said at severity medium at least. With
+    user.max_user_namespaces and its like."""
+    return (
+        key in CAPACITIES or key in _MORE_CAPACITIES or key.startswith("user.max_") or bool(node_pages(key))
+    )
+
+
 _PER_INTERFACE = {
     "arp_ignore": Info(_H, "with several rails in one subnet the wrong NIC would answer ARP", "ip-sysctl.rst"),
     "arp_announce": Info(_H, "with several rails in one subnet the wrong address would be announced", "ip-sysctl.rst"),

@@ -19,7 +19,7 @@ from ...linux import (
 )
 from ...model import values
 from ...model.errors import DeclarationError, HostError
-from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
+from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import at_boot, cgroup1, copies, guards, needed
 from . import info as sysctl_info
 from . import lines as own_lines
@@ -199,10 +199,10 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
 
 
 def _lowers(key: str, runtime: str, want: str | None) -> str:
-    """The present value, where less of it is declared and more is as good; empty if it is not lowered."""
-    if key not in sysctl_info.CAPACITIES or want is None or not values.reaches(want, runtime):
+    """The present value and why, where less of it is declared and more is as good; empty if it is not."""
+    if not sysctl_info.is_capacity(key) or want is None or not values.lowers(runtime, want):
         return ""
-    return "" if values.same(want, runtime) else runtime
+    return f"{runtime}, {EXACTLY}"
 
 
 def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:

@@ -155,6 +155,15 @@ def test_a_larger_table_is_kept(node: IrqNode) -> None:
     assert row(node, {**RFS, "rfs_entries": 0}).reading.runtime.text == "eth2: off"
 
 
+def test_a_queue_with_more_flows_keeps_them_and_that_is_told(node: IrqNode) -> None:
+    node.put(queue("eth2", "rx-3", "rps_flow_cnt"), "32768\n")
+    (after,) = apply(node, RFS).rows
+    counts = [node.now(queue("eth2", f"rx-{number}", "rps_flow_cnt")) for number in range(4)]
+    assert (after.status, counts) == (Status.CHANGED, ["8192"] * 3 + ["32768"])
+    again = row(node, RFS)
+    assert (again.status, "queues 3 have more flows than 8192" in again.reason) == (Status.OK, True)
+
+
 def test_the_flows_of_unlike_queues_are_all_told(node: IrqNode) -> None:
     node.put(queue("eth2", "rx-3", "rps_flow_cnt"), "256\n")
     assert row(node, RFS).reading.runtime.text == "table 0; eth2: 0, 256 in its queues"

@@ -19,7 +19,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.knobs.nic import kind as nic
-from mlnode.model.setting import Layer, Status
+from mlnode.model.setting import Layer, Severity, Status
 from mlnode.topology import read
 
 from .node import WITHOUT_RDMA, NicNode, apply, plan, row, rows
@@ -129,6 +129,7 @@ def test_channels_of_the_same_rule_count_as_they_will_be(sockets: NicNode) -> No
     apply(sockets, rule)
     assert ((sockets.eth2.channels or {})["combined"], (sockets.eth2.ring or {})["rx"]) == (4, 8192)
     assert plan(sockets, rule).steps == ()
+    _ring(sockets)["rx"] = 256
     assert rows(sockets, {**rule, "channels": 32})["nic.one.ring.rx"].reading.want == "eth2: 2048"
     assert (
         rows(sockets, {**rule, "channels": {"combined": 32}})["nic.one.ring.rx"].reading.want == "eth2: 2048"
@@ -141,7 +142,56 @@ def test_at_most_is_auto_with_a_bound_and_a_number_is_a_number(sockets: NicNode)
         str(value): row(sockets, {**ETH2, "rings": {"rx": value}}).reading.want
         for value in (4096, "max", "auto", {"at_most": 2048}, {"at_most": 128})
     }
-    assert [*wants.values()] == ["eth2: 4096", "eth2: 8192", "eth2: 256", "eth2: 256", "eth2: 128"]
+    # Of the present 1024 no formula makes the 256 that 1 % of memory is.
+    assert [*wants.values()] == ["eth2: 4096", "eth2: 8192", "eth2: 1024", "eth2: 1024", "eth2: 128"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "want", "words"),
+    [
+        ("auto", 8192, "8192 is more than its formula would make it, and is kept"),
+        ({"at_most": 4096}, 4096, "lowers eth2: 8192, as at most 4096 is declared"),
+        (512, 512, "lowers eth2: 8192, as it is declared exactly"),
+    ],
+)
+def test_a_ring_is_lowered_only_by_a_number_or_a_bound_and_that_is_said(
+    sockets: NicNode, asked: Any, want: int, words: str
+) -> None:
+    """A profile's formula would have made 256 of it, as 1 % of memory is no more."""
+    sockets.has(GIGABYTE)
+    _ring(sockets)["rx"] = 8192
+    found = row(sockets, {**ETH2, "rings": {"rx": asked}})
+    assert (found.reading.want, words in found.reason) == (f"eth2: {want}", True)
+    assert found.reading.clamped == ""
+
+
+def test_a_bound_keeps_what_is_within_it(sockets: NicNode) -> None:
+    sockets.has(GIGABYTE)
+    found = row(sockets, {**ETH2, "rings": {"rx": {"at_most": 2048}}})
+    assert (found.status, found.reading.want, found.reading.lowers) == (Status.OK, "eth2: 1024", "")
+
+
+@pytest.mark.parametrize(
+    ("knobs", "words"),
+    [
+        ({"channels": 4}, "lowers eth2: 63, as it is declared exactly"),
+        ({"channels": "auto"}, "lowers eth2: 63, as auto counts the cores near a NIC"),
+        ({"mtu": 1400}, "lowers eth2: 1500, as it is declared exactly"),
+        ({"tx_queue_len": 10}, "lowers eth2: 1000, as it is declared exactly"),
+    ],
+)
+def test_what_is_lowered_is_said_at_medium_at_least(
+    sockets: NicNode, knobs: dict[str, Any], words: str
+) -> None:
+    found = row(sockets, {**ETH2, **knobs})
+    assert words in found.reason
+    assert found.info.severity is not Severity.LOW
+    assert "lowers" not in row(sockets, {**ETH2, "tx_queue_len": 5000}).reason
+
+
+def _ring(sockets: NicNode) -> dict[str, int]:
+    assert sockets.eth2.ring is not None
+    return sockets.eth2.ring
 
 
 def test_a_page_of_64_kib_costs_as_much(sockets: NicNode) -> None:

@@ -6,17 +6,18 @@ import errno
 import os
 import pathlib
 import shutil
+import struct
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
-from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Bits, Nic
+from ansible_collections.mlnode.tuning.tests.unit.nic_machine import TABLES, Bits, Nic
 from mlnode.engine import boot_run, engine, revert
 from mlnode.knobs.nic import commands as nic_commands
 from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic import settle as nic_settle
 from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
-from mlnode.model.setting import Layer, Status
+from mlnode.model.setting import Layer, Status, Value
 
 from .node import WITHOUT_RDMA, NicNode, apply, plan, request, row, rows
 
@@ -197,6 +198,61 @@ def test_any_error_of_coalescing_is_one_row(node: NicNode) -> None:
     assert (node.eth2.ring or {})["rx"] == 2048
     assert statuses(node, {**ETH2, "coalesce": {"rx-usecs": 50}}) == {"nic.one.coalesce.rx-usecs": "refused"}
     assert statuses(node, {**ETH2, "coalesce": {"rx-usecs": 51}}) == {"nic.one.coalesce.rx-usecs": "drifted"}
+
+
+class Contrary(Nic):
+    """A driver that makes the change and reports an error (amzn-drivers issue 356). half: of the numbers of
+    one call it takes the first, and the others only alone."""
+
+    half = False
+
+    def call(self, name: str, request: bytes) -> tuple[int, bytes]:
+        group, names = TABLES.get(struct.unpack_from("=I", request)[0] - 1, ("", ()))
+        if not group:
+            return super().call(name, request)
+        before = dict(getattr(self, group))
+        super().call(name, request)
+        moved = [field for field in names if getattr(self, group).get(field) != before.get(field, 0)]
+        for field in moved[1:] if self.half else ():
+            getattr(self, group)[field] = before[field]
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_an_error_of_a_joined_write_is_judged_by_what_is_there(node: NicNode, half: bool) -> None:
+    """What has taken is not written once more, as each write may reset the NIC."""
+    node.nics["eth2"] = card = Contrary(
+        "ena",
+        channels={"combined": 0, "rx": 4, "tx": 4},
+        channels_max={"combined": 0, "rx": 8, "tx": 8},
+        pause=None, flags=None, fec=None,
+    )  # fmt: skip
+    card.half = half
+    rule = {**ETH2, "channels": {"rx": 2, "tx": 6}, "rings": {"rx": 2048, "tx": 512}}
+    outcome = apply(node, rule)
+    assert {str(found.status) for found in outcome.rows} == {"changed"}
+    channels, rings = card.channels or {}, card.ring or {}
+    assert (channels["rx"], channels["tx"], rings["rx"], rings["tx"]) == (2, 6, 2048, 512)
+    assert [path for path, _value in node.writes] == [
+        "/ethtool/eth2/channels/rx,tx",
+        *(["/ethtool/eth2/channels/tx"] if half else []),
+        "/ethtool/eth2/ring/rx,tx",
+        *(["/ethtool/eth2/ring/tx"] if half else []),
+    ]
+    assert plan(node, rule).steps == ()
+
+
+def test_a_number_that_the_driver_makes_less_than_there_was_is_put_back(node: NicNode) -> None:
+    """512 for 4096 where 1024 were is no rounding, and would be lowering behind a row that is clamped."""
+
+    def less(card: Nic) -> None:
+        if card.ring and card.ring["rx"] == 4096:
+            card.ring["rx"] = 512
+
+    node.eth2.along = less
+    with pytest.raises(RefusedError, match="the device made it 512, and has 1024 again"):
+        apply(node, {**ETH2, "rings": {"rx": 4096}})
+    assert (node.eth2.ring or {})["rx"] == 1024
 
 
 # -- features --------------------------------------------------------------------------------
@@ -707,16 +763,29 @@ def test_a_nic_that_is_renamed_while_a_boot_sets_it_is_set_under_its_new_name(
 def test_a_boot_looks_three_times_for_what_is_gone(node: NicNode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boot_run, "_LOOK_SECONDS", 0)
     apply(node, {**FABRIC, "rings": 2048, "mtu": 9000}, layers=(Layer.BOOT,))
-    written = node.write_kernel
+    written, forget, read = node.write_kernel, node.forget, node.value
     tries: list[str] = []
+    gone: list[str] = []
 
     def write(path: str, value: str) -> None:
         if path == "/sys/class/net/eth2/mtu" and value == "9000":
             tries.append(value)
+            gone.append(path)
+        if path in gone:
             raise HostError("write to", path, errno.ENODEV)
         written(path, value)
 
+    def value(path: str) -> Value:
+        # As of an interface that is about to be unregistered (net/core/net-sysfs.c: netdev_show)
+        return Value(unreadable="EINVAL") if path in gone else read(path)
+
+    def look_again(**more: bool) -> None:
+        gone.clear()
+        forget(**more)
+
     monkeypatch.setattr(node, "write_kernel", write)
+    monkeypatch.setattr(node, "forget", look_again)
+    monkeypatch.setattr(node, "value", value)
     outcome, errors = boot_run.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert len(tries) == 3
     assert len(errors) == 1

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import errno
 import pathlib
 from typing import Any
 
@@ -15,7 +16,7 @@ from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
 from mlnode.knobs.storage import kind as storage
-from mlnode.model.errors import DeclarationError
+from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import Severity, Status, Value
 
 AHEAD = {"name": "ahead", "read_ahead_kb": 4096}
@@ -173,12 +174,22 @@ def test_a_floor_raises_what_is_lower_and_leaves_what_is_higher(node: Machine) -
 def test_an_exact_number_lowers_too_and_a_revert_brings_each_back(node: Machine) -> None:
     node.put("/sys/block/sda/queue/read_ahead_kb", "8192\n")
     before = node.tree()
+    assert "lowers sda: 8192, as it is declared exactly" in row(node, AHEAD).reason
     engine.apply(node, request(AHEAD))
     assert (ahead(node, "nvme0n1"), ahead(node, "sda")) == ("4096", "4096")
     node.forget()
     revert.revert(node)
     left = {path for path, found in node.tree().items() if before.get(path) != found and found[0] != "/"}
     assert {path for path in left if path.startswith("/sys")} == set()
+
+
+@pytest.mark.parametrize("error", [errno.EBUSY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV])
+def test_a_disk_that_refuses_costs_no_other_its_number(node: Machine, error: int) -> None:
+    node.fails["/sys/block/nvme0n1/queue/read_ahead_kb"] = error
+    with pytest.raises(RefusedError, match=r"nvme0n1.*all else is applied"):
+        engine.apply(node, request(AHEAD))
+    assert (ahead(node, "nvme0n1"), ahead(node, "sda")) == ("128", "4096")
+    assert row(node, AHEAD).status is Status.REFUSED
 
 
 def test_after_a_reboot_the_number_of_another_device_is_left_alone(node: Machine) -> None:

@@ -238,6 +238,33 @@ def test_a_floor_never_lowers(machine: Machine, key: str, floor: object, target:
     assert reading(machine, key, {"at_least": floor}).want == target
 
 
+@pytest.mark.parametrize(
+    ("key", "present", "declared", "lowers"),
+    [
+        ("vm.max_map_count", "1048576", 262144, True),
+        ("vm.max_map_count", "65530", 262144, False),
+        ("kernel.shmmax", "18446744073692774399", 68719476736, True),
+        ("kernel.sem", "32000\t1024000000\t500\t32000", "250 32000 100 128", True),
+        # The middle one alone: the greatest is more
+        ("net.ipv4.tcp_rmem", "4096\t131072\t6291456", "4096 87380 268435456", True),
+        ("net.ipv4.tcp_rmem", "4096\t131072\t6291456", "4096 131072 268435456", False),
+        ("net.netfilter.nf_conntrack_max", "1048576", 262144, True),
+        ("net.ipv4.ip_local_reserved_ports", "8080,30000-32767", "30000-32767", True),
+        ("net.ipv4.ip_local_reserved_ports", "30000-32767", "8080,30000-32767", False),
+        ("user.max_user_namespaces", "2062606", 10000, True),
+        ("vm.swappiness", "60", 1, False),
+    ],
+)
+def test_an_exact_value_says_what_it_lowers(
+    machine: Machine, key: str, present: str, declared: Any, lowers: bool
+) -> None:
+    """Old guides set what is less than the kernel's default of today."""
+    machine.put(f"/proc/sys/{key.replace('.', '/')}", f"{present}\n")
+    found = row(machine, key, declared)
+    words = f"lowers {' '.join(present.split())}, as it is declared exactly"
+    assert (found.status, words in found.reason) == (Status.DRIFTED, lowers)
+
+
 def test_a_floor_is_added_to_a_list_that_is_there(machine: Machine) -> None:
     machine.put("/proc/sys/net/ipv4/ip_local_reserved_ports", "8080,29400-29499\n")
     found = reading(machine, "net.ipv4.ip_local_reserved_ports", {"at_least": "29500"})

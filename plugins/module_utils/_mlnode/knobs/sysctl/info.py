@@ -102,7 +102,7 @@ CAPACITIES = frozenset(
 )
 
 #: The same of keys that only an operator declares, and which old guides set to what is less than the default of
-#: today (kernel.shmmax). Not those of which 0 or less is no limit.
+#: today (kernel.shmmax). Not those of which 0 or less means without limit.
 _MORE_CAPACITIES = frozenset(
     {
         *("kernel.shmmax", "kernel.shmall", "kernel.shmmni", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni"),

@@ -63,7 +63,7 @@ def _line(host: Host, row: Row) -> str:
         return ""
     kind, key = row.setting.kind, row.setting.key
     line = tuned.sets(host, kind, key)
-    if line and values.same(line.value, runtime):
+    if line and line.value is not None and values.same(line.value, runtime):
         return f"tuned: {line.where}"
     for source in reversed(KINDS[kind].boot_sources(key, host) if kind in _LISTED else []):
         where, _colon, text = source.partition(": ")

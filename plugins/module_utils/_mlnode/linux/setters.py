@@ -37,7 +37,7 @@ def _owner(host: Host, name: str, runtime: str) -> Cause | None:
     """The line of a program with files of its own. Raises HostError."""
     cause: Cause | None = None
     for owner in sysctl_owners.load(host):
-        found = sysctl_d.decided(owner.lines, name, sysctl_values.writes(like=runtime))
+        found = sysctl_owners.decided(owner, name, sysctl_values.writes(like=runtime))
         if found is None or found.effect.refused:
             continue
         shown = found.effect.text

@@ -6,6 +6,7 @@ which line, and when. Each is read by its own rules, as far as its files say it;
 from __future__ import annotations
 
 import json
+import re
 from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
@@ -56,7 +57,7 @@ def _ufw(host: Host) -> Iterator[Owner]:
     enabled = _shell(drop_ins.text(host, _UFW_CONF)).get("ENABLED", "")
     file = given.get("IPT_SYSCTL", "")
     if enabled in ("yes", "YES") and file.startswith("/") and "/../" not in file:
-        lines = sysctl_d.parse(drop_ins.text(host, file), file)
+        lines = _assigned(drop_ins.text(host, file), file)
         yield Owner("ufw.service", "when ufw starts or is reloaded", tuple(lines))
 
 
@@ -67,6 +68,11 @@ def _shell(text: str) -> Mapping[str, str]:
     """Plain assignments of a file that a shell sources; the last of a name counts."""
     found = (_ASSIGNMENT.match(line.strip()) for line in text.split("\n"))
     return {match[1]: match[2].strip("\"'") for match in found if match}
+
+
+def _assigned(text: str, file: str) -> list[sysctl_d.Line]:
+    """The assignments of a file for `sysctl -p`, which knows no exclusions."""
+    return [line for line in sysctl_d.parse(text, file) if line.value is not None]
 
 
 def _number(text: str, begin: str) -> int:
@@ -133,17 +139,21 @@ def _of_connection(options: Mapping[tuple[str, str], systemd_conf.Line]) -> Iter
 # -- tuned ---------------------------------------------------------------------------------
 
 _TUNED_MAIN = "/etc/tuned/tuned-main.conf"
+_SYSCTL_CONF = "/etc/sysctl.conf"
 
 
 def _tuned(host: Host) -> Iterator[Owner]:
-    """The sections [sysctl] of its active profile. By default (reapply_sysctl) it then sets once more what
-    the files of /run and /etc say (tuned/plugins/plugin_sysctl.py: _apply_system_sysctl)."""
+    """The units of the type sysctl of its active profile. By default (reapply_sysctl) it then sets once more
+    what the files of /run and /etc say, without globs, and last of all /etc/sysctl.conf, whether or not
+    sysctl.d has a link to it (tuned/plugins/plugin_sysctl.py: _apply_system_sysctl)."""
     lines = [*tuned.sysctls(host)]
     again = _shell(drop_ins.text(host, _TUNED_MAIN).replace(" ", "")).get("reapply_sysctl", "1").lower()
     if lines and again not in _NO:
         config = sysctl_d.load(host)
-        own = {line.key for line in config.lines if line.file.startswith(("/etc/", "/run/"))}
+        files = [line for line in config.lines if line.file.startswith(("/etc/", "/run/"))]
+        own = {line.key for line in files if line.value is not None and not line.is_glob}
         lines = [line for line in lines if line.key not in own]
+        lines += _assigned(drop_ins.text(host, _SYSCTL_CONF), _SYSCTL_CONF)
     yield Owner("tuned.service", "when tuned starts or its profile is chosen", tuple(lines))
 
 
@@ -251,9 +261,33 @@ def _kdump(host: Host) -> Iterator[Owner]:
         return
     words = given.get("KDUMP_SYSCTL", "kernel.panic_on_oops=1").split()
     number = _number(text, "KDUMP_SYSCTL=") or _number(text, "USE_KDUMP=")
-    parsed = sysctl_d.parse("\n".join(words), _KDUMP)
+    parsed = _assigned("\n".join(words), _KDUMP)
     lines = [line._replace(number=number) for line in parsed]
     yield Owner(_KDUMP_UNIT, "when kdump-tools loads the crash kernel", tuple(lines))
+
+
+def decided(
+    owner: Owner, key: str, writes: sysctl_d.Writes, present: str | None = None
+) -> sysctl_d.Decision | None:
+    """The line of a program that decides a key (path form), of lines that set it; None if none moves it.
+    present: what the key shows before, which a value that begins with `>` or `<` is compared with."""
+
+    def relative(name: str, text: str, before: str | None) -> sysctl_d.Effect:
+        least = _RELATIVE.match(text)
+        if least is None:
+            return writes(name, text, before)
+        now = present if before is None else before
+        if now is not None and now.isdecimal():
+            moves = int(least[2]) > int(now) if least[1] == ">" else int(least[2]) < int(now)
+            if not moves:
+                return sysctl_d.Effect(now)
+        return writes(name, least[2], before)
+
+    return sysctl_d.decided(owner.lines, key, relative)
+
+
+#: tuned/plugins/base.py: _process_assignment_modifiers
+_RELATIVE = regex(r"([<>])\s*([0-9]+)\Z", re.ASCII)
 
 
 _READERS: tuple[Callable[[Host], Iterator[Owner]], ...] = (

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from ..host.host import Host
-from ..model.record import NamedTuple
+from ..model.record import NamedTuple, regex
 from . import sysctl_d
 
 ACTIVE_PROFILE = "/etc/tuned/active_profile"
@@ -15,8 +15,21 @@ ACTIVE_PROFILE = "/etc/tuned/active_profile"
 #: (tuned/consts.py: LOAD_DIRECTORIES)
 _FOLDERS = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned")
 
-#: Profiles that include each other, as deep as any known chain and twice that
+#: Profiles that include each other, and variables of variables, as deep as any known chain and twice that
 _DEEPEST = 8
+
+#: Options that are about a unit and not for its plugin (tuned/profiles/unit.py, tuned/plugins/base.py)
+_OF_UNITS = frozenset(
+    ("type", "enabled", "replace", "drop", "priority", "devices", "devices_udev_regex")
+    + ("script_pre", "script_post", "uname_regex", "cpuinfo_regex")
+)
+#: Those that make a unit one for some machines alone
+_MATCHING = ("uname_regex", "cpuinfo_regex")
+_YES = ("1", "true", "True")
+
+#: A # behind a blank begins a comment (tuned/profiles/loader.py: inline_comment_prefixes)
+_COMMENT = regex(r"(?:^|\s)#.*")
+_VARIABLE = regex(r"(?<!\\)\$\{(\w+)\}")
 
 #: What is declared here → section and option of tuned
 _OPTIONS = {
@@ -29,9 +42,10 @@ _OPTIONS = {
 
 
 class Line(NamedTuple):
-    """An option of a profile."""
+    """An option of a profile. value: None where tuned makes it on the machine, of a function or of a variable
+    that no file has."""
 
-    value: str
+    value: str | None
     where: str
 
 
@@ -41,42 +55,102 @@ def sets(host: Host, kind: str, key: str) -> Line | None:
     if section not in ("sysctl", "vm", "cpu"):
         return None
     found = None
-    for profile in host.text(ACTIVE_PROFILE).split():
-        for line_section, name, line in _lines(host, profile, 0):
-            if line_section == section and name in options:
-                found = line
+    for name, line in _lines(host, section):
+        found = line if name in options else found
     return found
 
 
 def sysctls(host: Host) -> Iterator[sysctl_d.Line]:
-    """The sections [sysctl] of the active profile, in their order. Raises HostError."""
+    """What the units of the type sysctl set, in their order. A value may begin with `>` or `<`: it is set
+    where it is greater, or less, than the present one (tuned/plugins/base.py:
+    _process_assignment_modifiers). Raises HostError."""
+    for name, line in _lines(host, "sysctl"):
+        file, _colon, number = line.where.rpartition(":")
+        yield sysctl_d.Line(sysctl_d.slashed(name), line.value, file, int(number))
+
+
+def _lines(host: Host, kind: str) -> Iterator[tuple[str, Line]]:
+    """Option and line of every unit of a type that the active profile has in the end."""
+    units = _merged(host)
+    variables = _variables(host, units.get("variables", {}))
+    for name, options in units.items():
+        if _word(options, "type", name) != kind or _word(options, "enabled", "true") not in _YES:
+            continue
+        some = any(option in options for option in _MATCHING)
+        for option, line in options.items():
+            if option and option not in _OF_UNITS:
+                yield option, line._replace(value=None if some else _expanded(line.value or "", variables))
+
+
+def _word(options: Mapping[str, Line], name: str, default: str) -> str:
+    return options[name].value or "" if name in options else default
+
+
+def _merged(host: Host) -> dict[str, dict[str, Line]]:
+    """Section → options: each profile adds to what it includes, unless it replaces that
+    (tuned/profiles/merger.py). Raises HostError."""
+    units: dict[str, dict[str, Line]] = {}
     for profile in host.text(ACTIVE_PROFILE).split():
-        for section, name, line in _lines(host, profile, 0):
-            if section == "sysctl" and name:
-                file, _colon, number = line.where.rpartition(":")
-                yield sysctl_d.Line(sysctl_d.slashed(name), line.value, file, int(number))
+        for sections in _profiles(host, profile, 0):
+            for name, options in sections.items():
+                if _word(options, "replace", "") in _YES:
+                    units[name] = {}
+                units.setdefault(name, {}).update(options)
+    return units
 
 
-def _lines(host: Host, profile: str, depth: int) -> Iterator[tuple[str, str, Line]]:
-    """Section, option and line; first those of what it includes, which it may set otherwise."""
+def _profiles(host: Host, profile: str, depth: int) -> Iterator[dict[str, dict[str, Line]]]:
+    """The sections of a profile, after those of the profiles that it includes."""
     path = next((path for path in _paths(profile) if host.exists(path)), "")
     if not path or "/" in profile or depth > _DEEPEST:
         return
-    section = ""
-    own: list[tuple[str, str, Line]] = []
+    sections = _sections(host, path)
+    included = _expanded(
+        _word(sections.get("main", {}), "include", ""), _variables(host, sections.get("variables", {}))
+    )
+    for name in (included or "").replace(",", " ").replace(";", " ").split():
+        yield from _profiles(host, name, depth + 1)
+    yield sections
+
+
+def _sections(host: Host, path: str) -> dict[str, dict[str, Line]]:
+    """Raises HostError."""
+    sections: dict[str, dict[str, Line]] = {}
+    here = sections.setdefault("", {})
     for number, raw in enumerate(host.text(path).splitlines(), start=1):
-        text = raw.strip()
-        if text.startswith(("#", ";")) or not text:
-            continue
+        text = "" if raw.lstrip().startswith(";") else _COMMENT.sub("", raw).strip()
         if text.startswith("[") and text.endswith("]"):
-            section = text[1:-1]
+            here = sections.setdefault(text[1:-1], {})
+        elif text:
+            name, _equals, value = (part.strip() for part in text.partition("="))
+            here.pop(name, None)  # the last of a name counts, at its place
+            here[name] = Line(value.strip("\"'"), f"{path}:{number}")
+    return sections
+
+
+def _variables(host: Host, given: Mapping[str, Line]) -> dict[str, str | None]:
+    """Values by name, with those of files that are included (tuned/profiles/variables.py). Raises
+    HostError."""
+    found: dict[str, str | None] = {}
+    for name, line in given.items():
+        if name != "include":
+            found[name] = _expanded(line.value or "", found)
             continue
-        name, _equals, value = (part.strip() for part in text.partition("="))
-        if section == "main" and name == "include":
-            for included in value.replace(",", " ").split():
-                yield from _lines(host, included, depth + 1)
-        own.append((section, name, Line(value.strip("\"'"), f"{path}:{number}")))
-    yield from own
+        for section in _sections(host, line.value or "").values() if host.exists(line.value or "/") else ():
+            for one, its in section.items():
+                found[one] = _expanded(its.value or "", found)
+    return found
+
+
+def _expanded(text: str, variables: Mapping[str, str | None]) -> str | None:
+    """A text with its variables; None where one is not known, or a function makes it."""
+    for _depth in range(_DEEPEST):
+        name = _VARIABLE.search(text)
+        value = variables.get(name[1]) if name else None
+        if name is None or value is None:
+            break
+        text = f"{text[: name.start()]}{value}{text[name.end() :]}"
+    return None if "${" in text else text
 
 
 def _paths(profile: str) -> Iterator[str]:

@@ -142,14 +142,14 @@ def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Conte
         return boot, notes
     name = sysctl_d.slashed(setting.key)
     for owner in sysctl_owners.load(context.host):
-        found = sysctl_d.decided(owner.lines, name, lines.writes(setting.key, want, context))
+        found = sysctl_owners.decided(owner, name, lines.writes(setting.key, want, context), want)
         if found is None or found.effect.refused or not owner.booted:
             continue
         shown = found.effect.text
         enough = shown is not None and (
             values.reaches(want, shown) if setting.raise_only else values.same(shown, want)
         )
-        if not owner.sure or shown is None:
+        if not owner.sure:
             words = f"{found.line.where} may set {setters.words(owner, found)}"
             notes += [] if enough else [words]
             continue
@@ -172,6 +172,8 @@ def _after_owner(
     other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
     later = True if owner.late else sysctl_owners.comes_after(context.host, owner.unit, other)
     words = setters.words(owner, found)
+    if enough and boot.value.text is not None and values.same(boot.value.text, found.effect.text or ""):
+        return boot, ""
     if later is False and other == AGENT_UNIT:
         if enough or boot.foreign:
             return boot, ""
@@ -180,6 +182,9 @@ def _after_owner(
     if later is None and not enough and (other == AGENT_UNIT or boot.value.text is not None):
         race = f"neither {owner.unit} nor {other} waits for the other, and {found.line.where} sets {words}"
         return Boot(Value(unreadable=race), found.line.where, foreign=True), ""
+    if found.effect.text is None and (later or boot.value.text is None):
+        unclear = f"{found.line.where} sets {words}, and which value is not known"
+        return Boot(Value(unreadable=unclear), found.line.where, foreign=True), ""
     if later or boot.value.text is None:
         shown, where = Value(text=found.effect.text), f"{found.line.where} ({owner.unit})"
         return Boot(shown, where, foreign=not enough), ""

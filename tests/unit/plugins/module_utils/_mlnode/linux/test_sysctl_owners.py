@@ -44,6 +44,9 @@ def put(machine: Machine, files: Mapping[str, str]) -> None:
         machine.put(path, text)
 
 
+PROFILE = {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n"}
+
+
 #: Name → unit, its text, files, key, what it sets, where, and whether that is sure
 FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]] = {
     "ufw": ("ufw.service", UFW_UNIT, UFW, MARTIANS, "0", "/etc/ufw/sysctl.conf:2", True),
@@ -135,6 +138,16 @@ FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]]
         "tuned.service", SERVICE,
         {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n",
          "/etc/tuned/tuned-main.conf": "reapply_sysctl = 0\n", "/etc/sysctl.d/a.conf": "vm.swappiness = 1\n"},
+        "vm.swappiness", "5", "/etc/tuned/x/tuned.conf:2", True,
+    ),
+    "tuned, and a file that it reads last of all": (
+        "tuned.service", SERVICE,
+        {**PROFILE, "/etc/sysctl.d/zz.conf": "vm.swappiness = 1\n",
+         "/etc/sysctl.conf": "# of old\nvm.swappiness = 30\n"},
+        "vm.swappiness", "30", "/etc/sysctl.conf:2", True,
+    ),
+    "tuned, and files that keep globs away": (
+        "tuned.service", SERVICE, {**PROFILE, "/etc/sysctl.d/a.conf": "-vm.swappiness\n"},
         "vm.swappiness", "5", "/etc/tuned/x/tuned.conf:2", True,
     ),
 }  # fmt: skip
@@ -257,6 +270,42 @@ def test_the_boot_layer_is_what_comes_last(
     assert (found.status, found.reading.boot.value.text) == (status, boot), found.reason
     if status is Status.OVERRIDDEN:
         assert unit in found.reason
+
+
+@pytest.mark.parametrize(
+    ("line", "want", "status", "boot"),
+    [
+        (">30", 20, Status.OVERRIDDEN, "30"),
+        ("> 30", 40, Status.OK, "40"),
+        ("<30", 40, Status.OVERRIDDEN, "30"),
+        ("<30", 20, Status.OK, "20"),
+        ("${calculated}", 20, Status.UNKNOWN, None),
+        ("${f:exec:cat:/x}", 20, Status.UNKNOWN, None),
+        ("20  # as declared", 20, Status.OK, "20"),
+    ],
+)
+def test_a_value_of_tuned_that_depends_on_the_node(
+    node: Machine, line: str, want: int, status: Status, boot: str | None
+) -> None:
+    declare(node, "vm.swappiness", want)
+    node.remove(AGENT_LINK)
+    enable(node, "tuned.service", SERVICE.replace("network-online.target", "systemd-sysctl.service"))
+    put(node, {**PROFILE, "/etc/tuned/x/tuned.conf": f"[sysctl]\nvm.swappiness={line}\n"})
+    node.put("/etc/tuned/tuned-main.conf", "reapply_sysctl=0\n")
+    found = row(node, "vm.swappiness", want)
+    assert (found.status, found.reading.boot.value.text) == (status, boot), found.reason
+
+
+def test_tuned_reads_sysctl_conf_after_the_drop_in(node: Machine) -> None:
+    enable(node, "tuned.service", SERVICE.replace("network-online.target", "systemd-sysctl.service"))
+    put(node, {**PROFILE, "/etc/sysctl.conf": "vm.swappiness = 30\n"})
+    declare(node, "vm.swappiness", 1)
+    found = row(node, "vm.swappiness", 1)
+    assert found.status is Status.OK, found.reason
+    assert "later /etc/sysctl.conf:1 sets vm.swappiness = 30 when tuned starts" in found.reason
+    node.remove(AGENT_LINK)
+    found = row(node, "vm.swappiness", 1)
+    assert (found.status, found.reading.boot.value.text) == (Status.OVERRIDDEN, "30"), found.reason
 
 
 # -- networkd ------------------------------------------------------------------------------

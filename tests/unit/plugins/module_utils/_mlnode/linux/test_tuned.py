@@ -59,3 +59,53 @@ def test_profiles_that_include_each_other_end(node: Machine) -> None:
 def test_no_profile_sets_nothing(node: Machine, name: str) -> None:
     node.put("/etc/tuned/active_profile", f"{name}\n")
     assert tuned.sets(node, "sysctl", "vm.swappiness") is None
+
+
+def of_sysctl(node: Machine, text: str, base: str = "") -> dict[str, str | None]:
+    node.put(HPC, text)
+    node.put(BASE, base)
+    return {line.key: line.value for line in tuned.sysctls(node)}
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "found"),
+    [
+        ("[mine]\ntype=sysctl\nvm.swappiness=5\n", "", {"vm/swappiness": "5"}),
+        ("[sysctl]\nenabled=false\nvm.swappiness=5\n", "", {}),
+        ("[sysctl]\nvm.swappiness=5 # low\n#vm.dirty_ratio=1\n", "", {"vm/swappiness": "5"}),
+        ("[variables]\nlow=5\n[sysctl]\nvm.swappiness=${low}\n", "", {"vm/swappiness": "5"}),
+        ("[sysctl]\nvm.swappiness=${low}\n", "", {"vm/swappiness": None}),
+        ("[sysctl]\nvm.swappiness=${f:exec:nproc}\n", "", {"vm/swappiness": None}),
+        ("[sysctl]\nuname_regex=aarch64\nvm.swappiness=5\n", "", {"vm/swappiness": None}),
+        (
+            "[main]\ninclude=latency-performance\n[sysctl]\nvm.swappiness=5\n",
+            "[sysctl]\nvm.dirty_ratio=10\n",
+            {"vm/dirty_ratio": "10", "vm/swappiness": "5"},
+        ),
+        (
+            "[main]\ninclude=latency-performance\n[sysctl]\nreplace=1\nvm.swappiness=5\n",
+            "[sysctl]\nvm.dirty_ratio=10\n",
+            {"vm/swappiness": "5"},
+        ),
+        (
+            "[main]\ninclude=latency-performance\n[variables]\nlow=5\n",
+            "[variables]\nlow=10\n[sysctl]\nvm.swappiness=${low}\n",
+            {"vm/swappiness": "5"},
+        ),
+        (
+            "[main]\ninclude=${base}\n[variables]\nbase=latency-performance\n",
+            "[sysctl]\nvm.swappiness=10\n",
+            {"vm/swappiness": "10"},
+        ),
+    ],
+)
+def test_units_as_tuned_merges_them(
+    node: Machine, text: str, base: str, found: dict[str, str | None]
+) -> None:
+    assert of_sysctl(node, text, base) == found
+
+
+def test_variables_of_a_file_count(node: Machine) -> None:
+    node.put("/etc/tuned/site-variables.conf", "low = 5\n")
+    text = "[variables]\ninclude=/etc/tuned/site-variables.conf\n[sysctl]\nvm.swappiness=${low}\n"
+    assert of_sysctl(node, text) == {"vm/swappiness": "5"}

@@ -6,7 +6,8 @@ sources (src/network/networkd-sysctl.c)."""
 from __future__ import annotations
 
 import fnmatch
-from typing import Iterator, Mapping, Sequence
+import re
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple, regex
@@ -37,45 +38,92 @@ _OPTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "IPv6DuplicateAddressDetection": ("ipv6/conf/*/dad_transmits", {}),
     "IPv6PrivacyExtensions": (
         "ipv6/conf/*/use_tempaddr",
-        {"no": "0", "prefer-public": "1", "yes": "2", "true": "2", "false": "0"},
+        {
+            **{word: "2" if value == "1" else value for word, value in _BOOLEAN.items()},
+            "prefer-public": "1",
+        },
     ),
 }
-#: Other options that set a file, where none of the above does: what it sets for a link with masquerading, and
-#: the former name of Forwarding= (networkd-sysctl.c: link_get_ip_forwarding). networkd takes router
-#: advertisements itself, so that the kernel is not to, whatever IPv6AcceptRA= says (link_set_ipv6_accept_ra).
+#: Other options that set a file, where none of the above does (link_get_ip_forwarding)
 _ALSO: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "ipv4/conf/*/forwarding": {
-        "IPForward": {**_BOOLEAN, "ipv4": "1"},
-        "IPMasquerade": {"ipv4": "1", "both": "1", "yes": "1", "true": "1"},
-    },
+    "ipv4/conf/*/forwarding": {"IPMasquerade": {"ipv4": "1", "both": "1", "yes": "1", "true": "1"}},
     "ipv6/conf/*/forwarding": {
-        "IPForward": {**_BOOLEAN, "ipv6": "1"},
         "IPMasquerade": {"ipv6": "1", "both": "1"},
         "IPv6SendRA": {word: "1" for word, value in _BOOLEAN.items() if value == "1"},
     },
-    "ipv6/conf/*/accept_ra": {"IPv6AcceptRA": dict.fromkeys(_BOOLEAN, "0")},
 }
-#: Option of [Network] in networkd.conf → file (256 and newer)
+#: File that networkd sets on each interface that it configures, where no option says otherwise → the value.
+#: It takes router advertisements itself, so that the kernel is not to (link_set_ipv6_accept_ra), and needs
+#: the promotion for leases (link_set_ipv4_promote_secondaries).
+_ALWAYS = {
+    "ipv6/conf/*/accept_ra": "0",
+    "ipv6/conf/*/proxy_ndp": "0",
+    "ipv6/conf/*/use_tempaddr": "0",
+    "ipv4/conf/*/promote_secondaries": "1",
+}
+_KEPT = {"ipv6/conf/*/use_tempaddr": ("IPv6PrivacyExtensions", "kernel")}
+_NDP, _NDP_ADDRESS = "ipv6/conf/*/proxy_ndp", "IPv6ProxyNDPAddress"
+#: Switched on where an interface has IPv6 addresses (link_ipv6_enabled)
+_DISABLE = "ipv6/conf/*/disable_ipv6"
+#: With them IPv6 of a link is another interface's matter, or off by default (systemd.network(5),
+#: LinkLocalAddressing=)
+_PORTS = ("Bond", "Bridge", "KeepMaster", "MACVLAN", "MACVTAP")
+#: Option of [Network] in networkd.conf (256 and newer) → files, and those of interfaces whose own file says
+#: nothing
 _GLOBAL = {
     "IPv4Forwarding": ("ipv4/conf/all/forwarding", "ipv4/ip_forward", "ipv4/conf/default/forwarding"),
     "IPv6Forwarding": ("ipv6/conf/all/forwarding", "ipv6/conf/default/forwarding"),
 }
-#: Before 256 IPForward= of any interface switched the whole machine on, and nothing off again
-_ONCE_GLOBAL = {
-    **dict.fromkeys(("ipv4/conf/all/forwarding", "ipv4/ip_forward"), "ipv4/conf/*/forwarding"),
-    "ipv6/conf/all/forwarding": "ipv6/conf/*/forwarding",
+_OF_EACH = {
+    "ipv4/conf/*/forwarding": "IPv4Forwarding",
+    "ipv6/conf/*/forwarding": "IPv6Forwarding",
+    "ipv6/conf/*/use_tempaddr": "IPv6PrivacyExtensions",
 }
+#: Before 256 these options of any interface switched the whole machine on, and nothing off again. The option
+#: means nothing to newer ones (config_parse_ip_forward_deprecated).
+_ONCE, _ONCE_UNTIL = "IPForward", 256
+_SINCE = {"IPv4Forwarding": _ONCE_UNTIL, "IPv6Forwarding": _ONCE_UNTIL}
+_ONCE_GLOBAL = {
+    "ipv4/ip_forward": ("ipv4", "ipv4/conf/*/forwarding"),
+    "ipv4/conf/*/forwarding": ("ipv4", "ipv4/conf/*/forwarding"),
+    "ipv6/conf/*/forwarding": ("ipv6", "ipv6/conf/*/forwarding"),
+}
+#: Names in /proc/sys/net/ipv*/conf that stand for others, and the one that networkd leaves alone
+_NO_LINKS = ("all", "default", "lo")
+
+#: The library of systemd's programs has its version in its name, with that of the package behind it
+_LIBRARIES = tuple(
+    f"{folder}/libsystemd-shared-*.so"
+    for folder in ("/usr/lib/systemd", "/usr/lib64/systemd", "/usr/lib/*-linux-gnu*/systemd", "/lib/systemd")
+)
+_VERSION = regex(r"/libsystemd-shared-([0-9]{3})\b", re.ASCII)
 
 _OF_INTERFACE = regex(r"/proc/sys/net/(ipv[46]/conf/)([^/]+)(/[a-z0-9_]+)\Z")
 
 
 class Found(NamedTuple):
     """A line that sets a parameter. value: what the kernel shows then. sure: False where it is not known
-    whether its file is for that interface."""
+    whether its file is for that interface. implied: the line does not say so itself."""
 
     line: Line
     value: str
     sure: bool = True
+    implied: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.line.text} ({self.implied})" if self.implied else self.line.text
+
+
+class _Network(NamedTuple):
+    """The file of an interface. sure: False where keys decide that are not read here."""
+
+    lines: tuple[Line, ...]
+    sure: bool
+
+    def last(self, option: str, section: str = "[Network]") -> Line | None:
+        given = [line for line in self.lines if (line.section, line.key) == (section, option)]
+        return given[-1] if given else None
 
 
 def sets(host: Host, path: str) -> Found | None:
@@ -94,39 +142,125 @@ def runs(host: Host) -> bool:
     )
 
 
-def _of_all(host: Host, file: str) -> Found | None:
+def _version(host: Host) -> int | None:
+    """The version of systemd; None where it is not known. Raises HostError."""
+    names = (path for pattern in _LIBRARIES for path in host.matching(pattern))
+    found = {int(match[1]) for match in map(_VERSION.search, names) if match}
+    return found.pop() if len(found) == 1 else None
+
+
+def _configuration(host: Host) -> Sequence[Line]:
+    """Lines of networkd.conf and its drop-ins. Raises HostError."""
     paths = [path for path in (f"{folder}/networkd.conf" for folder in _CONFS) if host.exists(path)][:1]
     paths += drop_ins.paths(host, [f"{folder}/networkd.conf.d" for folder in _CONFS])
-    lines = [line for path in paths for line in systemd_conf.assignments(host, path)]
-    for line in reversed([line for line in lines if line.section == "[Network]"]):
+    lines = (line for path in paths for line in systemd_conf.assignments(host, path))
+    return [line for line in lines if line.section == "[Network]"]
+
+
+def _of_all(host: Host, file: str) -> Found | None:
+    version = _version(host)
+    for line in reversed(_configuration(host) if version is None or version >= _ONCE_UNTIL else ()):
         if file in _GLOBAL.get(line.key, ()) and line.value.lower() in _BOOLEAN:
             return Found(line, _BOOLEAN[line.value.lower()])
-    words = _ALSO[_ONCE_GLOBAL[file]]["IPForward"] if file in _ONCE_GLOBAL else {}
-    for path in drop_ins.paths(host, _FOLDERS, (".network",)) if words else ():
-        for line in _lines(host, path):
-            if (line.section, line.key) == ("[Network]", "IPForward") and words.get(
-                line.value.lower()
-            ) == "1":
-                return Found(line, "1", sure=False)
-    return None
+    return _once(host, file.replace("/all/", "/*/").replace("/default/", "/*/"))
+
+
+def _once(host: Host, file: str) -> Found | None:
+    """The line of an interface that set the whole machine. file: with * for an interface."""
+    version = _version(host)
+    if file not in _ONCE_GLOBAL or (version is not None and version >= _ONCE_UNTIL):
+        return None
+    family, pattern = _ONCE_GLOBAL[file]
+    options = {_ONCE: {**_BOOLEAN, family: "1"}, "IPMasquerade": _ALSO[pattern]["IPMasquerade"]}
+    found = [
+        Found(line, "1", network.sure and version is not None)
+        for name in host.names("/sys/class/net")
+        for network in _of_name(host, name)
+        for option, words in options.items()
+        for line in [network.last(option)]
+        if line is not None and words.get(line.value.lower()) == "1"
+    ]
+    return next((one for one in found if one.sure), found[0] if found else None)
 
 
 def _of_interface(host: Host, file: str, name: str) -> Found | None:
+    networks = _of_name(host, name)
+    if not networks:
+        return None
     options = {option: words for option, (pattern, words) in _OPTIONS.items() if pattern == file}
     options.update(_ALSO.get(file, {}))
-    for path in drop_ins.paths(host, _FOLDERS, (".network",)) if options else ():
-        lines = [*_lines(host, path)]
+    for option in {*options} & {*_SINCE}:
+        if (_version(host) or _SINCE[option]) < _SINCE[option]:
+            del options[option]
+    for network in networks:
+        for option, words in options.items():
+            line = network.last(option)
+            value = _value(line, words) if line is not None else None
+            if line is not None and value is not None:
+                return Found(line, value, network.sure)
+    return (
+        _of_configuration(host, file, networks[0].sure)
+        or _unsaid(networks[0], file, name)
+        or _once(host, file)
+    )
+
+
+def _of_configuration(host: Host, file: str, sure: bool) -> Found | None:
+    """The line of networkd.conf for interfaces whose own file says nothing."""
+    option = _OF_EACH.get(file, "")
+    words = _OPTIONS[option][1] if option else {}
+    for line in reversed(_configuration(host) if option else ()):
+        if line.key == option and line.value.lower() in words:
+            return Found(line, words[line.value.lower()], sure)
+    return None
+
+
+def _unsaid(network: _Network, file: str, name: str) -> Found | None:
+    """Value that networkd sets on an interface that it configures, without an option for it."""
+    line = next((line for line in network.lines if line.section == "[Match]"), None)
+    if line is None:
+        return None
+    implied = "networkd sets {0} = {1} on each interface that it configures"
+    if file in _ALWAYS:
+        kept = network.last(_KEPT[file][0]) if file in _KEPT else None
+        if kept is not None and kept.value.lower() == _KEPT[file][1]:
+            return None
+        address = network.last(_NDP_ADDRESS) if file == _NDP else None
+        value = "1" if address is not None and address.value else _ALWAYS[file]
+        key = file.replace("*", name).rpartition("/")[2]
+        return Found(address or line, value, network.sure, implied.format(key, value))
+    if file == _DISABLE and not any(network.last(option) for option in _PORTS):
+        local = network.last("LinkLocalAddressing")
+        addresses = [one for one in network.lines if one.key == "Address" and ":" in one.value]
+        off = local is not None and local.value.lower() not in ("ipv6", "yes", "true", "1", "on", "y", "t")
+        if addresses or not off:
+            shown = addresses[0] if off else local or line
+            return Found(shown, "0", network.sure, "networkd sets disable_ipv6 = 0 on each with IPv6")
+    return None
+
+
+def _of_name(host: Host, name: str) -> Sequence[_Network]:
+    """The files that may be that of an interface, of which the last is, if any; none where networkd leaves
+    it alone. Raises HostError."""
+    if name in _NO_LINKS:
+        return ()
+    return host.once(f"networks of {name}", lambda: [*_fitting(host, name)], of_files=True)
+
+
+def _fitting(host: Host, name: str) -> Iterator[_Network]:
+    sure = True
+    for path in drop_ins.paths(host, _FOLDERS, (".network",)):
+        lines = tuple(_lines(host, path))
         fits = _fits(host, lines, name)
         if fits is False:
             continue
-        for option, words in options.items():
-            given = [line for line in lines if line.section == "[Network]" and line.key == option]
-            value = _value(given[-1], words) if given else None
-            if value is not None:
-                return Found(given[-1], value, sure=bool(fits))
+        sure = sure and bool(fits)
+        network = _Network(lines, sure)
+        unmanaged = network.last("Unmanaged", "[Link]")
+        if unmanaged is None or _BOOLEAN.get(unmanaged.value.lower()) != "1":
+            yield network
         if fits:  # the first file that fits is the only one
-            return None
-    return None
+            return
 
 
 def _value(line: Line, words: Mapping[str, str]) -> str | None:
@@ -143,17 +277,48 @@ def _fits(host: Host, lines: Sequence[Line], name: str) -> bool | None:
     """True if a file is for an interface; None if that depends on keys that are not read here."""
     matches = [line for line in lines if line.section == "[Match]" and line.value]
     sure = True
+    if not matches:  # such a file is for all interfaces, and to newer versions for none (network_verify)
+        return None
     for key in dict.fromkeys(line.key for line in matches):
         words = [word for line in matches if line.key == key for word in line.value.split()]
-        if key == "Name":
-            inverted = words[0].startswith("!")
-            words[0] = words[0].lstrip("!")
-            if any(fnmatch.fnmatchcase(name, word) for word in words) == inverted:
-                return False
-        elif key == "MACAddress":
-            address = (host.value(f"/sys/class/net/{name}/address").text or "").strip().lower()
-            if address not in [word.lower() for word in words]:
-                return False
-        else:
+        shown = _SHOWN[key](host, name) if key in _SHOWN else None
+        if shown is None:
             sure = False
+            continue
+        inverted = words[0].startswith("!")
+        words[0] = words[0].lstrip("!")
+        words = [word.lower() for word in words] if key in _ADDRESSES else words
+        if any(fnmatch.fnmatchcase(shown, word) for word in words) == inverted:
+            return False
     return True if sure else None
+
+
+def _type(host: Host, name: str) -> str | None:
+    """The type of a link as udev has it: the kernel's word for it, or that for Ethernet (sd-device and
+    src/shared/arphrd-util.c). None where it is another one."""
+    word = _of_uevent(host, name, "DEVTYPE")
+    ethernet = host.value(f"/sys/class/net/{name}/type").text == "1"
+    return word or ("ether" if ethernet else None)
+
+
+def _of_uevent(host: Host, name: str, key: str) -> str | None:
+    lines = (host.value(f"/sys/class/net/{name}/uevent").text or "").splitlines()
+    return next((line.partition("=")[2] for line in lines if line.startswith(f"{key}=")), None)
+
+
+def _driver(host: Host, name: str) -> str | None:
+    return host.link_target(f"/sys/class/net/{name}/device/driver").rpartition("/")[2] or None
+
+
+def _address(host: Host, name: str) -> str | None:
+    return (host.value(f"/sys/class/net/{name}/address").text or "").strip().lower()
+
+
+_ADDRESSES = ("MACAddress", "PermanentMACAddress")
+#: Key of [Match] → what it is compared with; None where that is not known
+_SHOWN: Mapping[str, Callable[[Host, str], str | None]] = {
+    "Name": lambda _host, name: name,
+    "Type": _type,
+    "Driver": _driver,
+    **dict.fromkeys(_ADDRESSES, _address),
+}

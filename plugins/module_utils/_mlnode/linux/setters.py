@@ -26,7 +26,7 @@ def of(host: Host, path: str, runtime: str) -> Cause | None:
         return None
     network = networkd.sets(host, path) if path.startswith("/proc/sys/net/") else None
     if network is not None and values.same(network.value, runtime):
-        return Cause(network.line.where, network.line.text, network.sure)
+        return Cause(network.line.where, network.text, network.sure)
     for rule in reversed(udev_rules.sets(host, path)):
         if not rule.value or values.same(rule.value, runtime):
             return Cause(rule.where, rule.text, rule.sure and bool(rule.value))

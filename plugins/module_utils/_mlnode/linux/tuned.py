@@ -19,9 +19,9 @@ _FOLDERS = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/us
 _DEEPEST = 8
 
 #: Options that are about a unit and not for its plugin (tuned/profiles/unit.py, tuned/plugins/base.py)
-_OF_UNITS = frozenset(
-    ("type", "enabled", "replace", "drop", "priority", "devices", "devices_udev_regex")
-    + ("script_pre", "script_post", "uname_regex", "cpuinfo_regex")
+_OF_UNITS = (
+    *("type", "enabled", "replace", "drop", "priority", "devices", "devices_udev_regex"),
+    *("script_pre", "script_post", "uname_regex", "cpuinfo_regex"),
 )
 #: Those that make a unit one for some machines alone
 _MATCHING = ("uname_regex", "cpuinfo_regex")
@@ -61,7 +61,7 @@ def sets(host: Host, kind: str, key: str) -> Line | None:
 
 
 def sysctls(host: Host) -> Iterator[sysctl_d.Line]:
-    """What the units of the type sysctl set, in their order. A value may begin with `>` or `<`: it is set
+    """Lines of the units of the type sysctl, in their order. A value may begin with `>` or `<`: it is set
     where it is greater, or less, than the present one (tuned/plugins/base.py:
     _process_assignment_modifiers). Raises HostError."""
     for name, line in _lines(host, "sysctl"):

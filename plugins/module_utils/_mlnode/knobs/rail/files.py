@@ -104,7 +104,7 @@ def _of_networkd(host: Host, setting: RailSetting, names: Sequence[str]) -> Iter
         found = networkd.sets(host, path_of(name, setting.group))
         if found is not None and not values.same(found.value, setting.text):
             verb = "sets" if found.sure else "may set"
-            yield f"{found.line.where} {verb} {found.line.text} whenever networkd configures {name}"
+            yield f"{found.line.where} {verb} {found.text} whenever networkd configures {name}"
 
 
 def _number(line: sysctl_d.Line | None) -> int | None:

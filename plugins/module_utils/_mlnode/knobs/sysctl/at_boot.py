@@ -128,10 +128,10 @@ def _after_networkd(
         return boot, ""
     if found.sure and context.agent_applies(setting):
         words = f"neither networkd nor {AGENT_UNIT} waits for the other, and {found.line.where} sets"
-        return Boot(Value(unreadable=f"{words} {found.line.text}"), found.line.where, foreign=True), ""
+        return Boot(Value(unreadable=f"{words} {found.text}"), found.line.where, foreign=True), ""
     if found.sure:
-        return Boot(Value(text=found.value), f"{found.line.where} ({found.line.text})", foreign=True), ""
-    return boot, f"{found.line.where} may set {found.line.text}"
+        return Boot(Value(text=found.value), f"{found.line.where} ({found.text})", foreign=True), ""
+    return boot, f"{found.line.where} may set {found.text}"
 
 
 def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Context) -> tuple[Boot, list[str]]:

@@ -30,6 +30,8 @@ def node(machine: Machine) -> Machine:
     machine.put("/run/systemd/netif/state", "OPER_STATE=routable\n")
     machine.put(FILTER, "2\n")
     machine.put("/sys/class/net/eth0/address", "0c:42:a1:00:00:01\n")
+    machine.put("/sys/class/net/eth0/type", "1\n")
+    machine.link("/sys/class/net/eth0/device/driver", "../../../bus/pci/drivers/mlx5_core")
     return machine
 
 
@@ -49,8 +51,15 @@ def row(machine: Machine, key: str = KEY, value: Any = 2) -> Row:
         ("[Match]\nName=!lo\n", True),
         ("[Match]\nMACAddress=0C:42:A1:00:00:01\n", True),
         ("[Match]\nName=eth0\nName=\nName=eth*\n", True),
-        ("", True),
-        ("[Match]\nType=ether\n", False),
+        ("[Match]\nPermanentMACAddress=0C:42:A1:00:00:01\n", True),
+        ("[Match]\nName=*\n", True),
+        ("", False),  # for all interfaces, and to newer versions for none
+        ("[Match]\nType=ether\n", True),
+        ("[Match]\nType=wlan\n", None),
+        ("[Match]\nType=!ether\n", None),
+        ("[Match]\nDriver=mlx5_core\n", True),
+        ("[Match]\nDriver=ice\n", None),
+        ("[Match]\nPath=pci-0000:00:1f.6\n", False),
         ("[Match]\nName=eth0\nHost=node1\n", False),
         ("[Match]\nName=eth1\n", None),
         ("[Match]\nName=!eth0\n", None),
@@ -71,10 +80,12 @@ def test_the_first_file_that_fits_counts_with_its_drop_ins(node: Machine) -> Non
     node.put(f"{NETWORK}/10-a.network", text)
     assert networkd.sets(node, FILTER) is None
     node.put("/run/systemd/network/10-a.network.d/x.conf", "[Network]\nIPv4ReversePathFilter=loose\n")
+    node.forget()
     found = networkd.sets(node, FILTER)
     assert found is not None
     assert (found.value, found.line.where) == ("2", "/run/systemd/network/10-a.network.d/x.conf:2")
     node.link(f"{NETWORK}/10-a.network.d/x.conf", "/dev/null")
+    node.forget()
     assert networkd.sets(node, FILTER) is None
 
 
@@ -87,6 +98,7 @@ def test_the_first_file_that_fits_counts_with_its_drop_ins(node: Machine) -> Non
         ("IPv6MTUBytes=9000", "/proc/sys/net/ipv6/conf/eth0/mtu", "9000"),
         ("IPv6HopLimit=64", "/proc/sys/net/ipv6/conf/eth0/hop_limit", "64"),
         ("IPv6PrivacyExtensions=prefer-public", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", "1"),
+        ("IPv6PrivacyExtensions=on", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", "2"),
         ("IPv6PrivacyExtensions=kernel", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", None),
         ("IPv4ReversePathFilter=tight", FILTER, None),
     ],
@@ -95,6 +107,90 @@ def test_options_and_their_values(node: Machine, option: str, path: str, value: 
     node.put(f"{NETWORK}/a.network", f"[Match]\nName=eth0\n[Network]\n{option}\n")
     found = networkd.sets(node, path)
     assert (found.value if found else None) == value
+
+
+@pytest.mark.parametrize(
+    ("network", "path", "value"),
+    [
+        ("DHCP=yes", "ipv6/conf/eth0/accept_ra", "0"),
+        ("IPv6AcceptRA=no", "ipv6/conf/eth0/accept_ra", "0"),
+        ("DHCP=yes", "ipv4/conf/eth0/promote_secondaries", "1"),
+        ("DHCP=yes", "ipv6/conf/eth0/use_tempaddr", "0"),
+        ("DHCP=yes", "ipv6/conf/eth0/proxy_ndp", "0"),
+        ("IPv6ProxyNDPAddress=2001:db8::1", "ipv6/conf/eth0/proxy_ndp", "1"),
+        ("DHCP=yes", "ipv6/conf/eth0/disable_ipv6", "0"),
+        ("LinkLocalAddressing=no", "ipv6/conf/eth0/disable_ipv6", None),
+        ("LinkLocalAddressing=no\nAddress=2001:db8::2/64", "ipv6/conf/eth0/disable_ipv6", "0"),
+        ("Bond=bond0", "ipv6/conf/eth0/disable_ipv6", None),
+        ("DHCP=yes\n[Link]\nUnmanaged=yes", "ipv6/conf/eth0/accept_ra", None),
+        ("DHCP=yes", "ipv6/conf/all/accept_ra", None),
+        ("DHCP=yes", "ipv6/conf/default/accept_ra", None),
+        ("DHCP=yes", "ipv6/conf/lo/accept_ra", None),
+        ("IPv4ReversePathFilter=strict", "ipv4/conf/all/rp_filter", None),
+        ("DHCP=yes", "ipv4/conf/eth0/rp_filter", None),
+    ],
+)
+def test_what_it_sets_on_each_interface_without_being_told(
+    node: Machine, network: str, path: str, value: str | None
+) -> None:
+    node.put(f"{NETWORK}/a.network", f"[Match]\nName=*\n[Network]\n{network}\n")
+    found = networkd.sets(node, f"/proc/sys/net/{path}")
+    assert (found.value if found else None) == value
+
+
+def test_an_interface_follows_the_global_options_where_its_file_says_nothing(node: Machine) -> None:
+    node.put("/etc/systemd/networkd.conf", "[Network]\nIPv4Forwarding=yes\nIPv6PrivacyExtensions=yes\n")
+    node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nDHCP=yes\n")
+    for path, value in (("ipv4/conf/eth0/forwarding", "1"), ("ipv6/conf/eth0/use_tempaddr", "2")):
+        found = networkd.sets(node, f"/proc/sys/net/{path}")
+        assert found is not None
+        assert (found.value, found.line.file) == (value, "/etc/systemd/networkd.conf")
+    node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nIPv4Forwarding=no\n")
+    node.forget()
+    found = networkd.sets(node, "/proc/sys/net/ipv4/conf/eth0/forwarding")
+    assert found is not None
+    assert found.value == "0"
+
+
+@pytest.mark.parametrize(
+    ("library", "option", "path", "value", "sure"),
+    [
+        ("252", "IPForward=yes", "ipv4/ip_forward", "1", True),
+        ("252-51.el9", "IPForward=ipv4", "ipv4/conf/eth0/forwarding", "1", True),
+        ("252", "IPForward=ipv4", "ipv6/conf/all/forwarding", None, True),
+        ("252", "IPForward=no", "ipv4/conf/eth0/forwarding", None, True),
+        ("252", "IPMasquerade=ipv4", "ipv4/ip_forward", "1", True),
+        ("252", "IPv4Forwarding=no", "ipv4/conf/eth0/forwarding", None, True),
+        ("257", "IPForward=yes", "ipv4/ip_forward", None, True),
+        ("257", "IPMasquerade=ipv4", "ipv4/ip_forward", None, True),
+        ("257", "IPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", True),
+    ],
+)
+def test_forwarding_is_the_machines_before_256(
+    node: Machine, library: str, option: str, path: str, value: str | None, sure: bool
+) -> None:
+    node.put(f"/usr/lib/x86_64-linux-gnu/systemd/libsystemd-shared-{library}.so", "")
+    node.put(f"{NETWORK}/a.network", f"[Match]\nName=eth0\n[Network]\n{option}\n")
+    found = networkd.sets(node, f"/proc/sys/net/{path}")
+    assert (found.value if found else None) == value
+    assert found is None or found.sure is sure
+
+
+@pytest.mark.parametrize("agent", [True, False])
+def test_a_key_of_networkd_that_the_agent_applies_is_a_race(node: Machine, agent: bool) -> None:
+    """No unit waits until networkd has configured an interface, and it does so again at any time."""
+    key = "net.ipv6.conf.eth0.accept_ra"
+    node.put("/proc/sys/net/ipv6/conf/eth0/accept_ra", "1\n")
+    if agent:
+        node.enable_agent()
+    node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nDHCP=yes\n")
+    engine.apply(node, Request("one", sysctl, {"settings": {key: 2}}))
+    found = row(node, key)
+    assert found.status is (Status.UNKNOWN if agent else Status.OVERRIDDEN), found.reason
+    assert f"{NETWORK}/a.network:2" in found.reason
+    assert "networkd sets accept_ra = 0" in found.reason
+    if agent:
+        assert "waits for the other" in found.reason
 
 
 def test_what_it_sets_for_all_interfaces(node: Machine) -> None:
@@ -127,7 +223,7 @@ def test_a_row_is_overridden_by_it_and_a_drift_has_it_as_its_cause(node: Machine
     found = row(node)
     assert found.reason.startswith(f"runtime is 1, as {where} sets IPv4ReversePathFilter=strict; boot: ")
     assert causes.of(node, found, causes.Seen(), causes.Seen()) == where
-    node.put(f"{NETWORK}/a.network", "[Match]\nType=ether\n[Network]\nIPv4ReversePathFilter=strict\n")
+    node.put(f"{NETWORK}/a.network", "[Match]\nHost=n1\n[Network]\nIPv4ReversePathFilter=strict\n")
     node.put(FILTER, "2\n")
     found = row(node)
     assert (found.status, found.reason) == (Status.OK, f"{where} may set IPv4ReversePathFilter=strict")

@@ -11,7 +11,7 @@ from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple, regex
-from . import drop_ins, sysctl_d, systemd_conf, systemd_unit, tuned
+from . import drop_ins, kubelets, network_manager, sysctl_d, systemd_unit, tuned
 from .sysctl_d import Line
 from .systemd_show import SYSCTL_UNIT
 
@@ -101,39 +101,13 @@ def _firewalld(host: Host) -> Iterator[Owner]:
 
 # -- NetworkManager ------------------------------------------------------------------------
 
-_CONNECTIONS = tuple(f"{top}/NetworkManager/system-connections" for top in ("/etc", "/run", "/usr/lib"))
-_YES, _NO = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
+_NO = ("0", "no", "false", "off")
 
 
 def _network_manager(host: Host) -> Iterator[Owner]:
-    """Shared connections, and what a connection says of its interface (NetworkManager's nm-device.c,
-    nm-settings-keyfile(5))."""
-    for path in drop_ins.paths(host, _CONNECTIONS, ("",)):
-        options = {(line.section, line.key): line for line in systemd_conf.assignments(host, path)}
-        lines = [*_of_connection(options)]
-        auto = options.get(("[connection]", "autoconnect"))
-        sure = auto is None or auto.value.lower() not in _NO
-        when = "when NetworkManager activates the connection"
-        yield Owner("NetworkManager.service", when, tuple(lines), sure=sure, late=True)
-
-
-def _of_connection(options: Mapping[tuple[str, str], systemd_conf.Line]) -> Iterator[Line]:
-    for section, names in (("[ipv4]", (_FORWARD, "net/ipv4/ip_dynaddr")), ("[ipv6]", (_FORWARD6,))):
-        method = options.get((section, "method"))
-        if method is not None and method.value == "shared":
-            yield from (Line(name, "1", method.file, method.number) for name in names)
-    interface = options.get(("[connection]", "interface-name"))
-    if interface is None:
-        return
-    forwarding = options.get(("[ipv4]", "forwarding"))
-    if forwarding is not None and forwarding.value.lower() in (*_YES, *_NO):
-        value = "1" if forwarding.value.lower() in _YES else "0"
-        name = f"net/ipv4/conf/{interface.value}/forwarding"
-        yield Line(name, value, forwarding.file, forwarding.number)
-    privacy = options.get(("[ipv6]", "ip6-privacy"))
-    if privacy is not None and privacy.value in ("0", "1", "2"):
-        name = f"net/ipv6/conf/{interface.value}/use_tempaddr"
-        yield Line(name, privacy.value, privacy.file, privacy.number)
+    when = "when NetworkManager activates the connection"
+    for one in network_manager.connections(host):
+        yield Owner(network_manager.UNIT, when, one.lines, sure=one.sure, late=True)
 
 
 # -- tuned ---------------------------------------------------------------------------------
@@ -159,17 +133,34 @@ def _tuned(host: Host) -> Iterator[Owner]:
 
 # -- containers ----------------------------------------------------------------------------
 
-_DOCKER_UNIT, _DOCKER = "docker.service", "/etc/docker/daemon.json"
+#: Unit → its configuration
+_DOCKERS = {
+    "docker.service": "/etc/docker/daemon.json",
+    "snap.docker.dockerd.service": "/var/snap/docker/current/config/daemon.json",
+}
+_DOCKER_CONFIG = regex(r"--config-file[= ]\"?(/[^\s\"']+)")
+_NO_FORWARD = regex(r"--ip-forward=(?:0|f|F|false|FALSE|False)(?=[\s\"']|$)")
+_IPV6 = regex(r"--ipv6(?:=(?:1|t|T|true|TRUE|True))?(?=[\s\"']|$)")
 _CNI = "/etc/cni/net.d"
 _NETAVARK = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark")
 
 
 def _docker(host: Host) -> Iterator[Owner]:
-    """dockerd switches forwarding on unless an option forbids it (libnetwork's setup_ip_forwarding.go)."""
-    command = _command(host, _DOCKER_UNIT)
-    options = _json(drop_ins.text(host, _DOCKER))
-    if command is not None and options.get("ip-forward", True) and "--ip-forward=false" not in command.value:
-        yield Owner(_DOCKER_UNIT, "when docker starts", (Line(_FORWARD, "1", command.file, command.number),))
+    """dockerd switches forwarding on unless an option forbids it, that of IPv6 if its bridge has IPv6
+    (libnetwork's setup_ip_forwarding.go)."""
+    for unit, usual in _DOCKERS.items():
+        command, given = kubelets.arguments(host, unit)
+        if command is None:
+            continue
+        words = "\n".join(line.value or "" for line in given)
+        named = _DOCKER_CONFIG.search(words)
+        options = _json(drop_ins.text(host, named[1] if named else usual))
+        if not options.get("ip-forward", True) or _NO_FORWARD.search(words):
+            continue
+        keys = [_FORWARD]
+        if options.get("ipv6") is True or _IPV6.search(words):
+            keys += ["net/ipv6/conf/default/forwarding", _FORWARD6]
+        yield Owner(unit, "when docker starts", tuple(command._replace(key=key, value="1") for key in keys))
 
 
 def _networks(host: Host) -> Iterator[Owner]:
@@ -181,11 +172,6 @@ def _networks(host: Host) -> Iterator[Owner]:
                 lines.append(Line(_FORWARD, "1", path, number))
     lines += [Line(_FORWARD, "1", path, 1) for path in _NETAVARK if host.exists(path)]
     yield Owner("", "when a container gets its network", tuple(lines), sure=False)
-
-
-def _command(host: Host, unit: str) -> systemd_conf.Line | None:
-    """The line that starts a unit; None where there is no such unit. Raises HostError."""
-    return systemd_unit.load(host, unit).last("[Service]", ["ExecStart"])
 
 
 def _json(text: str) -> Mapping[str, object]:
@@ -213,38 +199,16 @@ _PROXY = (
     "net/netfilter/nf_conntrack_tcp_timeout_established",
     "net/netfilter/nf_conntrack_tcp_timeout_close_wait",
 )
-#: Units that are a kubelet, or have one inside, and the file that may say protectKernelDefaults (of k3s and
-#: rke2 in their own spelling)
-_KUBELETS = {
-    "kubelet.service": "/var/lib/kubelet/config.yaml",
-    "k3s.service": "/etc/rancher/k3s/config.yaml",
-    "k3s-agent.service": "/etc/rancher/k3s/config.yaml",
-    "rke2-server.service": "/etc/rancher/rke2/config.yaml",
-    "rke2-agent.service": "/etc/rancher/rke2/config.yaml",
-}
-_CONFIG = regex(r"--config[= ](/[^\s\"']+)")
-_PROTECT = regex(r"\s*\"?(?:protectKernelDefaults|protect-kernel-defaults)\"?\s*:\s*\"?(true|false)", 0)
 
 
 def _kubelet(host: Host) -> Iterator[Owner]:
     """A kubelet that does not protect the kernel's values sets its own; one that does ends if it finds other
     ones."""
-    for unit, usual in _KUBELETS.items():
-        command = _command(host, unit)
-        if command is None:
-            continue
-        all_lines = systemd_unit.load(host, unit).lines
-        words = " ".join(line.value for line in all_lines if line.section == "[Service]")
-        named = _CONFIG.search(words)
-        path = named[1] if named else usual
-        where, protects = (command.file, command.number), "--protect-kernel-defaults" in words
-        for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
-            match = _PROTECT.match(text)
-            where, protects = ((path, number), match[1] == "true") if match else (where, protects)
-        own = () if protects else tuple(Line(key, value, *where) for key, value in _KUBELET.items())
-        yield Owner(unit, "when the kubelet starts (protectKernelDefaults is false)", own)
-        proxy = tuple(Line(key, None, *where) for key in _PROXY)
-        yield Owner(unit, "when kube-proxy starts on the node", proxy, sure=False)
+    for one in kubelets.all_of(host):
+        own = () if one.protects else tuple(Line(key, value, *one.where) for key, value in _KUBELET.items())
+        yield Owner(one.unit, "when the kubelet starts (protectKernelDefaults is false)", own)
+        proxy = tuple(Line(key, None, *one.where) for key in _PROXY)
+        yield Owner(one.unit, "when kube-proxy starts on the node", proxy, sure=False)
 
 
 # -- kdump ---------------------------------------------------------------------------------

@@ -170,7 +170,9 @@ def _after_owner(
     """The boot layer after one of them, by the order in which the boot starts it and who sets what is
     declared: the agent, or else systemd-sysctl. enough: its value is what is wanted."""
     other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
-    later = True if owner.late else sysctl_owners.comes_after(context.host, owner.unit, other)
+    later = sysctl_owners.comes_after(context.host, owner.unit, other)
+    if owner.late:  # by its events, which no order ties to the agent
+        later = None if other == AGENT_UNIT else True
     words = setters.words(owner, found)
     if enough and boot.value.text is not None and values.same(boot.value.text, found.effect.text or ""):
         return boot, ""

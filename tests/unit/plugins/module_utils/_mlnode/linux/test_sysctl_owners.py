@@ -82,6 +82,69 @@ FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]]
         {RUN: "[connection]\ninterface-name=eth1\n[ipv6]\nip6-privacy=2\n"},
         "net.ipv6.conf.eth1.use_tempaddr", "2", f"{RUN}:4", True,
     ),
+    "NetworkManager, its own router advertisements": (
+        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\n[ipv6]\nmethod=auto\n"},
+        "net.ipv6.conf.eth1.accept_ra", "0", f"{LAB}:4", True,
+    ),
+    "NetworkManager, without a word on IPv6": (
+        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\n"},
+        "net.ipv6.conf.eth1.disable_ipv6", "0", f"{LAB}:2", True,
+    ),
+    "NetworkManager, no IPv6": (
+        "NetworkManager.service", SERVICE,
+        {LAB: "[connection]\ninterface-name=eth1\n[ipv6]\nmethod=disabled\n"},
+        "net.ipv6.conf.eth1.disable_ipv6", "1", f"{LAB}:4", True,
+    ),
+    "NetworkManager, which leaves IPv6 to the kernel": (
+        "NetworkManager.service", SERVICE,
+        {LAB: "[connection]\ninterface-name=eth1\n[ipv6]\nmethod=ignore\n"},
+        "net.ipv6.conf.eth1.accept_ra", None, "", True,
+    ),
+    "NetworkManager, a port of a bond": (
+        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\ncontroller=bond0\n"},
+        "net.ipv6.conf.eth1.accept_ra", None, "", True,
+    ),
+    "NetworkManager, by its address": (
+        "NetworkManager.service", SERVICE,
+        {LAB: "[connection]\nid=x\n[ethernet]\nmac-address=0C:42:A1:00:00:01\n",
+         "/sys/class/net/eth1/address": "0c:42:a1:00:00:01\n"},
+        "net.ipv6.conf.eth1.accept_ra", "0", f"{LAB}:4", True,
+    ),
+    "NetworkManager, told to leave devices alone": (
+        "NetworkManager.service", SERVICE,
+        {LAB: "[connection]\ninterface-name=eth1\n",
+         "/etc/NetworkManager/conf.d/x.conf": "[keyfile]\nunmanaged-devices=interface-name:eth1\n"},
+        "net.ipv6.conf.eth1.accept_ra", "0", f"{LAB}:2", False,
+    ),
+    "NetworkManager, privacy of all": (
+        "NetworkManager.service", SERVICE,
+        {LAB: "[connection]\ninterface-name=eth1\n",
+         "/etc/NetworkManager/conf.d/x.conf": "[connection]\nipv6.ip6-privacy=0\n"},
+        "net.ipv6.conf.eth1.use_tempaddr", "0", "/etc/NetworkManager/conf.d/x.conf:2", True,
+    ),
+    "NetworkManager, privacy of the default": (
+        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\n"},
+        "net.ipv6.conf.eth1.use_tempaddr", "?", f"{LAB}:2", True,
+    ),
+    "docker, forbidden by a flag": (
+        "docker.service", SERVICE.replace("--flag", "--ip-forward=0 -H fd://"), {}, FORWARD, None, "", True,
+    ),
+    "docker, forbidden in its environment": (
+        "docker.service", SERVICE.replace("--flag", "$OPTS\nEnvironmentFile=-/etc/default/docker"),
+        {"/etc/default/docker": '#OPTS=\nOPTS="--ip-forward=false"\n'}, FORWARD, None, "", True,
+    ),
+    "docker, by another file": (
+        "docker.service", SERVICE.replace("--flag", "--config-file=/etc/d.json"),
+        {"/etc/d.json": '{"ip-forward": false}', DAEMON: "{}"}, FORWARD, None, "", True,
+    ),
+    "docker, IPv6": (
+        "docker.service", SERVICE, {DAEMON: '{"ipv6": true, "fixed-cidr-v6": "2001:db8:1::/64"}'},
+        "net.ipv6.conf.all.forwarding", "1", f"{UNITS}/docker.service:4", True,
+    ),
+    "docker of a snap": (
+        "snap.docker.dockerd.service", SERVICE, {"/var/snap/docker/current/config/daemon.json": "{}"},
+        FORWARD, "1", f"{UNITS}/snap.docker.dockerd.service:4", True,
+    ),
     "docker": ("docker.service", SERVICE, {}, FORWARD, "1", f"{UNITS}/docker.service:4", True),
     "docker, forbidden": (
         *("docker.service", SERVICE, {DAEMON: '{"ip-forward": false}'}, FORWARD, None, "", True),
@@ -101,6 +164,44 @@ FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]]
     "kubelet that protects": (
         *("kubelet.service", SERVICE, {"/var/lib/kubelet/config.yaml": "protectKernelDefaults: true\n"}),
         *("vm.overcommit_memory", None, "", True),
+    ),
+    "kubelet, whose flag wins over its file": (
+        "kubelet.service", SERVICE.replace("--flag", "--protect-kernel-defaults=false"),
+        {"/var/lib/kubelet/config.yaml": "protectKernelDefaults: true\n"},
+        "kernel.panic", "10", f"{UNITS}/kubelet.service:4", True,
+    ),
+    "kubelet that protects by a flag of its environment": (
+        "kubelet.service", SERVICE.replace("--flag", "$X\nEnvironmentFile=-/etc/default/kubelet"),
+        {"/etc/default/kubelet": "X=--protect-kernel-defaults=true --v=2\n"}, "kernel.panic", None, "", True,
+    ),
+    "kubelet that protects by JSON": (
+        "kubelet.service", SERVICE.replace("--flag", "--config /etc/k.json"),
+        {"/etc/k.json": '{"kind":"KubeletConfiguration","protectKernelDefaults":true}'},
+        "kernel.panic", None, "", True,
+    ),
+    "kubelet with a folder of files": (
+        "kubelet.service", SERVICE.replace("--flag", "--config-dir=/etc/k.d"),
+        {"/var/lib/kubelet/config.yaml": "protectKernelDefaults: false\n",
+         "/etc/k.d/90.conf": "protectKernelDefaults: true\n"}, "kernel.panic", None, "", True,
+    ),
+    "kubelet, a comment": (
+        "kubelet.service", SERVICE,
+        {"/var/lib/kubelet/config.yaml": "# protectKernelDefaults: true\n"},
+        "kernel.panic", "10", f"{UNITS}/kubelet.service:4", True,
+    ),
+    "k3s, by an argument of its kubelet": (
+        "k3s.service", SERVICE,
+        {"/etc/rancher/k3s/config.yaml": 'kubelet-arg:\n  - "protect-kernel-defaults=true"\n'},
+        "kernel.panic", None, "", True,
+    ),
+    "k3s, by a drop-in": (
+        "k3s.service", SERVICE, {"/etc/rancher/k3s/config.yaml.d/a.yaml": "protect-kernel-defaults: true\n"},
+        "kernel.panic", None, "", True,
+    ),
+    "MicroK8s": (
+        "snap.microk8s.daemon-kubelite.service", SERVICE,
+        {"/var/snap/microk8s/current/args/kubelet": "--root-dir=/x\n--protect-kernel-defaults=true\n"},
+        "kernel.panic", None, "", True,
     ),
     "k3s": (
         *("k3s.service", SERVICE, {"/etc/rancher/k3s/config.yaml": "protect-kernel-defaults: true\n"}),
@@ -253,13 +354,14 @@ def test_without_the_agent_the_owner_is_not_overlooked(node: Machine) -> None:
         ("kubelet", "vm.overcommit_memory", 1, Status.OK, "1"),
         ("kubelet", "kernel.panic", {"at_least": 5}, Status.OK, "10"),
         ("kdump", "kernel.panic_on_oops", 0, Status.OK, "0"),
-        ("NetworkManager, shared", FORWARD, 0, Status.OVERRIDDEN, "1"),
+        ("NetworkManager, shared", FORWARD, 0, Status.UNKNOWN, None),
+        ("NetworkManager, shared", FORWARD, 1, Status.OK, "1"),
         ("firewalld", FORWARD, 0, Status.OK, "0"),
         ("tuned, which does not", "vm.swappiness", 1, Status.OK, "1"),
     ],
 )
 def test_the_boot_layer_is_what_comes_last(
-    node: Machine, case: str, key: str, value: Any, status: Status, boot: str
+    node: Machine, case: str, key: str, value: Any, status: Status, boot: str | None
 ) -> None:
     unit, text, files, *_rest = FILES[case]
     node.put("/proc/sys/net/ipv4/conf/all/forwarding", "0\n")

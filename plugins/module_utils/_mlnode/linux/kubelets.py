@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services that are a kubelet or have one inside, and whether it sets kernel values itself: by flags, which
+win over its configuration (kubelet(1), cmd/kubelet/app/options), and by its configuration files."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from ..host.host import Host
+from ..model.record import NamedTuple, regex
+from . import drop_ins, systemd_unit
+from .sysctl_d import Line
+
+#: Unit → the file that may say protectKernelDefaults (of k3s and rke2 in their own spelling, of MicroK8s as a
+#: list of flags)
+_UNITS = {
+    "kubelet.service": "/var/lib/kubelet/config.yaml",
+    "k3s.service": "/etc/rancher/k3s/config.yaml",
+    "k3s-agent.service": "/etc/rancher/k3s/config.yaml",
+    "rke2-server.service": "/etc/rancher/rke2/config.yaml",
+    "rke2-agent.service": "/etc/rancher/rke2/config.yaml",
+    "snap.microk8s.daemon-kubelite.service": "/var/snap/microk8s/current/args/kubelet",
+    "k0sworker.service": "/var/lib/k0s/kubelet-config.yaml",
+    "k0scontroller.service": "/var/lib/k0s/kubelet-config.yaml",
+}
+_CONFIG = regex(r"--config[= ]\"?(/[^\s\"']+)")
+_CONFIG_FOLDER = regex(r"--config-dir[= ]\"?(/[^\s\"']+)")
+#: In YAML at the begin of a line, in JSON anywhere
+_OPTION = regex(
+    r"(?:^\s*|[{,]\s*)\"?(?:protectKernelDefaults|protect-kernel-defaults)\"?\s*:\s*\"?(true|false)",
+    re.ASCII,
+)
+#: Also as a word of kubelet-arg, without the dashes
+_FLAG = regex(
+    r"(?:--|[\"'])protect-kernel-defaults(?:=(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False))?(?=[\s\"',\\\]]|$)"
+)
+_FALSE = ("0", "f", "F", "FALSE", "false", "False")
+
+
+class Kubelet(NamedTuple):
+    """where: file and line that decide whether it protects the kernel's values: then it ends if it finds
+    other ones, and sets none."""
+
+    unit: str
+    where: tuple[str, int]
+    protects: bool
+
+
+def all_of(host: Host) -> Iterator[Kubelet]:
+    """Raises HostError."""
+    for unit, usual in _UNITS.items():
+        command, given = arguments(host, unit)
+        if command is None:
+            continue
+        text = "\n".join(line.value or "" for line in given)
+        named, folder = _CONFIG.search(text), _CONFIG_FOLDER.search(text)
+        files = [named[1] if named else usual]
+        files += drop_ins.paths(host, [folder[1]]) if folder else []
+        files += drop_ins.paths(host, [f"{usual}.d"], (".yaml",))
+        where, protects = (command.file, command.number), False
+        for path in files:
+            for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+                option = _OPTION.search(line)
+                if option is not None:
+                    where, protects = (path, number), option[1] == "true"
+                given.append(Line("", line, path, number))
+        for one in given:
+            for flag in _FLAG.finditer(one.value or ""):
+                where, protects = (one.file, one.number), (flag[1] or "true") not in _FALSE
+        yield Kubelet(unit, where, protects)
+
+
+def arguments(host: Host, unit: str) -> tuple[Line | None, list[Line]]:
+    """The line that starts a unit, None where there is no such unit, and all lines that may have arguments
+    for it: those of its files and of the files of its environment. Raises HostError."""
+    loaded = systemd_unit.load(host, unit)
+    commands = loaded.counting("[Service]", "ExecStart")
+    if not commands:
+        return None, []
+    lines = [*commands, *loaded.counting("[Service]", "Environment")]
+    given = [Line("", line.value, line.file, line.number) for line in lines]
+    for line in loaded.counting("[Service]", "EnvironmentFile"):
+        path = line.value.lstrip("-").strip("\"'")
+        for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+            if not text.lstrip().startswith(("#", ";")):
+                given.append(Line("", text, path, number))
+    return given[0], given

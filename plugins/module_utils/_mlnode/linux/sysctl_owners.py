@@ -11,7 +11,7 @@ from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple, regex
-from . import drop_ins, kubelets, network_manager, sysctl_d, systemd_unit, tuned
+from . import drop_ins, kubelets, network_manager, sysctl_commands, sysctl_d, systemd_unit, tuned
 from .sysctl_d import Line
 from .systemd_show import SYSCTL_UNIT
 
@@ -230,6 +230,15 @@ def _kdump(host: Host) -> Iterator[Owner]:
     yield Owner(_KDUMP_UNIT, "when kdump-tools loads the crash kernel", tuple(lines))
 
 
+# -- the administrator ---------------------------------------------------------------------
+
+
+def _commands(host: Host) -> Iterator[Owner]:
+    for one in sysctl_commands.all_of(host):
+        when = f"when {one.unit or '/etc/rc.local'} runs"
+        yield Owner(one.unit, when, one.lines, sure=one.sure, late=not one.unit)
+
+
 def decided(
     owner: Owner, key: str, writes: sysctl_d.Writes, present: str | None = None
 ) -> sysctl_d.Decision | None:
@@ -263,6 +272,7 @@ _READERS: tuple[Callable[[Host], Iterator[Owner]], ...] = (
     _networks,
     _docker,
     _kubelet,
+    _commands,
 )
 
 

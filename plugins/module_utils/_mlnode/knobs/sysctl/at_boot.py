@@ -170,9 +170,11 @@ def _after_owner(
     """The boot layer after one of them, by the order in which the boot starts it and who sets what is
     declared: the agent, or else systemd-sysctl. enough: its value is what is wanted."""
     other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
-    later = sysctl_owners.comes_after(context.host, owner.unit, other)
-    if owner.late:  # by its events, which no order ties to the agent
+    later: bool | None = True
+    if owner.late:  # by events, which no order ties to the agent
         later = None if other == AGENT_UNIT else True
+    else:
+        later = sysctl_owners.comes_after(context.host, owner.unit, other)
     words = setters.words(owner, found)
     if enough and boot.value.text is not None and values.same(boot.value.text, found.effect.text or ""):
         return boot, ""
@@ -182,7 +184,8 @@ def _after_owner(
         note = f"{other} comes after {owner.unit} at boot; later {found.line.where} sets {words}"
         return context.boot_by_agent(setting, want), note
     if later is None and not enough and (other == AGENT_UNIT or boot.value.text is not None):
-        race = f"neither {owner.unit} nor {other} waits for the other, and {found.line.where} sets {words}"
+        pair = f"neither {owner.unit or found.line.file} nor {other} waits for the other"
+        race = f"{pair}, and {found.line.where} sets {words}"
         return Boot(Value(unreadable=race), found.line.where, foreign=True), ""
     if found.effect.text is None and (later or boot.value.text is None):
         unclear = f"{found.line.where} sets {words}, and which value is not known"

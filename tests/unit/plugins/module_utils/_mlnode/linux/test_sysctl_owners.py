@@ -410,6 +410,87 @@ def test_tuned_reads_sysctl_conf_after_the_drop_in(node: Machine) -> None:
     assert (found.status, found.reading.boot.value.text) == (Status.OVERRIDDEN, "30"), found.reason
 
 
+# -- commands of the administrator ---------------------------------------------------------
+
+TUNE, RC = "/etc/systemd/system/tune.service", "/etc/rc.local"
+SWAPPINESS = "vm.swappiness"
+
+
+@pytest.mark.parametrize(
+    ("command", "files", "value", "where", "sure"),
+    [
+        ("ExecStart=/sbin/sysctl -w vm.swappiness=30", {}, "30", f"{TUNE}:2", True),
+        ("ExecStart=-/usr/sbin/sysctl -q vm/swappiness=30 vm.dirty_ratio=5", {}, "30", f"{TUNE}:2", True),
+        ('ExecStart=sysctl -w "vm.swappiness=30"', {}, "30", f"{TUNE}:2", True),
+        ("ExecStart=/bin/sh -c 'sysctl -w vm.swappiness=30; true'", {}, "30", f"{TUNE}:2", True),
+        ("ExecStart=/bin/sh -c 'test -e /x && sysctl -w vm.swappiness=30'", {}, "30", f"{TUNE}:2", False),
+        ("ExecStart=/bin/bash -c 'echo 30 > /proc/sys/vm/swappiness'", {}, "30", f"{TUNE}:2", True),
+        ("ExecStart=/bin/bash -c 'echo $X > /proc/sys/vm/swappiness'", {}, "?", f"{TUNE}:2", True),
+        ("ExecStart=/bin/bash -c 'echo 30 | tee /proc/sys/vm/swappiness'", {}, "30", f"{TUNE}:2", True),
+        ("ExecStart=/bin/true\nExecStartPost=/sbin/sysctl -w vm.swappiness=30", {}, "30", f"{TUNE}:3", True),
+        ("ExecStart=/sbin/sysctl -p /etc/t.conf", {"/etc/t.conf": "\nvm.swappiness = 30\n"},
+         "30", "/etc/t.conf:2", True),
+        ("ExecStart=/sbin/sysctl --load=/etc/t.conf", {"/etc/t.conf": "vm.swappiness = 30\n"},
+         "30", "/etc/t.conf:1", True),
+        ("ExecStart=/sbin/sysctl -p", {"/etc/sysctl.conf": "vm.swappiness = 30\n"},
+         "30", "/etc/sysctl.conf:1", True),
+        ("ExecStart=/sbin/sysctl --system", {"/etc/sysctl.conf": "vm.swappiness = 30\n"},
+         "30", "/etc/sysctl.conf:1", True),
+        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\nsysctl -w vm.swappiness=30\n"},
+         "30", "/opt/tune:2", True),
+        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\nif x; then\n sysctl -w vm.swappiness=30\nfi\n"},
+         "30", "/opt/tune:3", False),
+        ("ExecStart=/opt/tune", {"/opt/tune": "#!/usr/bin/python3\nsysctl vm.swappiness=3\n"}, None, "", True),
+        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\n# sysctl -w vm.swappiness=30\n"}, None, "", True),
+        ("ExecStart=/sbin/sysctl vm.swappiness", {}, None, "", True),
+        ("ExecStart=/sbin/sysctl -w vm.swappiness=30\nExecStart=\nExecStart=/bin/true", {}, None, "", True),
+    ],
+)  # fmt: skip
+def test_commands_of_a_unit(
+    machine: Machine, command: str, files: Mapping[str, str], value: str | None, where: str, sure: bool
+) -> None:
+    machine.put(TUNE, f"[Service]\n{command}\n")
+    machine.link("/etc/systemd/system/multi-user.target.wants/tune.service", TUNE)
+    put(machine, files)
+    found = [
+        (one.effect.text or "?", one.line.where, owner.sure)
+        for owner in sysctl_owners.load(machine)
+        for one in [sysctl_d.decided(owner.lines, "vm/swappiness", as_written)]
+        if one is not None
+    ]
+    assert found == ([] if value is None else [(value, where, sure)])
+
+
+@pytest.mark.parametrize("order", ["", "After=mlnode-apply.service\n", "Before=mlnode-apply.service\n"])
+def test_a_unit_with_a_command_and_the_agent(node: Machine, order: str) -> None:
+    declare(node, SWAPPINESS, 1)
+    node.put(TUNE, f"[Unit]\n{order}[Service]\nExecStart=/sbin/sysctl -w vm.swappiness=30\n")
+    node.link("/etc/systemd/system/multi-user.target.wants/tune.service", TUNE)
+    found = row(node, SWAPPINESS, 1)
+    if "Before" in order:
+        assert (found.status, found.reading.boot.value.text) == (Status.OK, "1"), found.reason
+    elif order:
+        assert (found.status, found.reading.boot.value.text) == (Status.OVERRIDDEN, "30"), found.reason
+    else:
+        assert found.status is Status.UNKNOWN, found.reason
+    assert f"{TUNE}:" in found.reason
+    node.remove("/etc/systemd/system/multi-user.target.wants/tune.service")
+    assert row(node, SWAPPINESS, 1).reason == ""
+
+
+def test_a_command_of_rc_local(node: Machine) -> None:
+    declare(node, SWAPPINESS, 1)
+    node.put(RC, "#!/bin/sh -e\nsysctl -w vm.swappiness=30\nexit 0\n", 0o644)
+    assert row(node, SWAPPINESS, 1).status is Status.OK  # nothing starts it
+    node.put(RC, "#!/bin/sh -e\nsysctl -w vm.swappiness=30\nexit 0\n", 0o755)
+    found = row(node, SWAPPINESS, 1)
+    assert found.status is Status.UNKNOWN
+    assert f"neither /etc/rc.local nor {AGENT_UNIT}" in found.reason
+    node.remove(AGENT_LINK)
+    found = row(node, SWAPPINESS, 1)
+    assert (found.status, found.reading.boot.value.text) == (Status.OVERRIDDEN, "30"), found.reason
+
+
 # -- networkd ------------------------------------------------------------------------------
 
 

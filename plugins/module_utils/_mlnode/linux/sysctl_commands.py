@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands by which units of the administrator, their scripts and /etc/rc.local set kernel values at boot:
+`sysctl -w KEY=VALUE`, `sysctl -p FILE` and `echo VALUE > /proc/sys/KEY` (sysctl(8))."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Iterator, Sequence
+
+from ..host.host import Host
+from ..model.record import NamedTuple, regex
+from . import drop_ins, sysctl_d, systemd_unit
+from .sysctl_d import Line
+
+_ADMINISTRATORS = "/etc/systemd/system"
+_COMMANDS = ("ExecStartPre", "ExecStart", "ExecStartPost")
+#: Signs before a command (systemd.service(5), COMMAND LINES)
+_SIGNS = "@-:+!|"
+_RC_LOCAL = "/etc/rc.local"
+_SYSCTL_CONF = "/etc/sysctl.conf"
+
+_SYSCTL = regex(r"(?:^|[\s;&|(\"'])(?:/usr)?(?:/s?bin/)?sysctl\s+([^;&|\n)]*)")
+_ECHO = regex(
+    r"\b(?:echo|printf)\s+(?:-[ne]+\s+)?[\"']?([^\"'>|;&\n]*?)(?:\\n)?[\"']?\s*"
+    r"(?:>|\|\s*(?:sudo\s+)?(?:/usr)?(?:/bin/)?tee)\s*[\"']?/proc/sys/([^\s\"';&|]+)"
+)
+#: Options of sysctl with files behind them, which is /etc/sysctl.conf if none is there
+_LOADS = ("-p", "-f", "--load", "-qp", "-ep", "-eqp", "-qep")
+#: Words by which a script does a line on some machines alone, or not at all
+_DECIDES = regex(r"(?:^|[\s;&|])(?:if|for|while|until|case|exit|return|function)\b|&&|\|\||\(\)", re.ASCII)
+_SHELL = regex(rb"#![^\n]*\b(?:ba|da|k|z)?sh\b")
+
+
+class Commands(NamedTuple):
+    """Lines that a unit sets; that of /etc/rc.local has no name. sure: False where a script decides."""
+
+    unit: str
+    lines: tuple[Line, ...]
+    sure: bool
+
+
+class _Place(NamedTuple):
+    """Where a command is."""
+
+    file: str
+    number: int
+
+
+def all_of(host: Host) -> Iterator[Commands]:
+    """Raises HostError."""
+    names = {name[: -len(".d")] if name.endswith(".d") else name for name in host.names(_ADMINISTRATORS)}
+    for unit in sorted(systemd_unit.booted(host) & names):
+        if unit.endswith(".service"):
+            yield from _of_unit(host, unit)
+    # A generator makes the unit that starts it (systemd-rc-local-generator(8)): no link shows it.
+    if host.exists(_RC_LOCAL) and host.is_executable(_RC_LOCAL):
+        yield Commands("", *_of_script(host, _RC_LOCAL))
+
+
+def _of_unit(host: Host, unit: str) -> Iterator[Commands]:
+    loaded = systemd_unit.load(host, unit)
+    for command in (line for key in _COMMANDS for line in loaded.counting("[Service]", key)):
+        if not command.file.startswith(f"{_ADMINISTRATORS}/"):
+            continue
+        text = command.value.lstrip(_SIGNS)
+        lines = _set(host, text, _Place(command.file, command.number))
+        yield Commands(unit, tuple(lines), _DECIDES.search(text) is None)
+        for word in text.split():
+            if word.startswith("/") and _is_script(host, word):
+                yield Commands(unit, *_of_script(host, word))
+
+
+def _is_script(host: Host, path: str) -> bool:
+    return host.exists(path) and _SHELL.match(host.content(path) or b"") is not None
+
+
+def _of_script(host: Host, path: str) -> tuple[tuple[Line, ...], bool]:
+    lines: list[Line] = []
+    sure = True
+    for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+        if not text.lstrip().startswith("#"):
+            lines += _set(host, text, _Place(path, number))
+            sure = sure and (_DECIDES.search(text) is None or text.strip() == "exit 0")
+    return tuple(lines), sure
+
+
+def _set(host: Host, text: str, place: _Place) -> Iterator[Line]:
+    for match in _SYSCTL.finditer(text):
+        yield from _of_arguments(host, _words(match[1]), place)
+    for match in _ECHO.finditer(text):
+        yield Line(match[2].strip("/"), _known(match[1]), *place)
+
+
+def _known(value: str) -> str | None:
+    """A value; None where the shell makes it."""
+    return None if "$" in value or "`" in value else value.strip()
+
+
+def _words(text: str) -> Sequence[str]:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:  # the quote that ends it begins before the command
+        return text.replace('"', " ").replace("'", " ").split()
+
+
+def _of_arguments(host: Host, words: Sequence[str], place: _Place) -> Iterator[Line]:
+    loads = any(word in _LOADS for word in words)
+    files = [word for word in words if loads and word.startswith("/") and "=" not in word]
+    files += [word.partition("=")[2] for word in words if word.startswith("--load=/")]
+    # After all folders `sysctl --system` reads this file once more.
+    for path in files or ([_SYSCTL_CONF] if loads or "--system" in words else []):
+        lines = sysctl_d.parse(drop_ins.text(host, path), path)
+        yield from (line for line in lines if line.value is not None)
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and not key.startswith("-"):
+            yield Line(sysctl_d.slashed(key.strip()), _known(value), *place)

@@ -11,6 +11,8 @@ from ..model.record import NamedTuple
 
 #: Made by ostree-prepare-root(1) in the initramfs, for a system that ostree has deployed
 OSTREE_BOOTED = "/run/ostree-booted"
+#: A deployment that becomes an entry of the loader at shutdown (ostree-sysroot-private.h)
+OSTREE_STAGED = "/run/ostree/staged-deployment"
 
 
 class Files(Protocol):

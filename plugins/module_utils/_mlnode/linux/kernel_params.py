@@ -341,6 +341,33 @@ _VALUES = {
     "transparent_hugepage": ("always", "madvise", "never"),
 }
 
+#: Words of parameters whose handlers ignore any other one, mostly in silence. Newer kernels have more: only
+#: a slip of one of these is a mistake (drivers/cpufreq/intel_pstate.c, amd-pstate.c; drivers/iommu;
+#: drivers/pci/pcie/aspm.c; arch/x86/kernel/pci-dma.c, process.c, tsc.c; kernel/cpu.c, sched/core.c,
+#: time/tick-sched.c; security/lockdown)
+_WORDS = {
+    "amd_iommu": "off fullflush force_isolation force_enable pgtbl_v1 pgtbl_v2 irtcachedis nohugepages",
+    "amd_pstate": "disable passive active guided",
+    "cpufreq.default_governor": "performance powersave ondemand userspace conservative schedutil",
+    "hugetlb_free_vmemmap": "on off",
+    "idle": "poll halt nomwait",
+    "intel_iommu": "on off igfx_off forcedac strict sp_off sm_on sm_off tboot_noforce",
+    "intel_pstate": (
+        "disable active passive no_hwp hwp_only force per_cpu_perf_limits support_acpi_ppc no_cas"
+    ),
+    "iommu": (
+        "off force noforce biomerge panic nopanic merge nomerge soft pt nopt forcesac allowdac nodac "
+        "usedac fullflush memaper noagp noaperture"
+    ),
+    "lockdown": "integrity confidentiality",
+    "mitigations": "off auto nosmt",
+    "nohz": "on off",
+    "nosmt": "force",
+    "pcie_aspm": "off force",
+    "preempt": "none voluntary full lazy",
+    "tsc": "reliable noirqtime unstable nowatchdog recalibrate watchdog",
+}
+
 #: Shorter names are too many words away from nothing: `ip` and `lp`
 _SHORTEST = 4
 
@@ -350,6 +377,12 @@ _NAMED = (
     regex(r"Malformed early option '([^']+)'"),
     regex(r"`[^']*' (?:invalid|too large) for parameter `([^']+)'"),
     regex(r"Unknown parameter `([^']+)'"),
+)
+#: Those of a module as it is loaded, which has a parameter's name alone (kernel/module/main.c:
+#: unknown_module_param_cb; kernel/params.c)
+_OF_MODULE = (
+    regex(r"(?:^|\s)([\w-]+): unknown parameter '([^']+)' ignored"),
+    regex(r"(?:^|\s)([\w-]+): `[^']*' (?:invalid|too large) for parameter `([^']+)'"),
 )
 #: Those of single parameters, by the name that they are about: kernel/sched/isolation.c, mm/mempolicy.c,
 #: mm/huge_memory.c, kernel/cpu.c, drivers/pci/pci.c, drivers/iommu, arch/x86/kernel/cpu/bugs.c
@@ -402,7 +435,14 @@ def _dotted(module: str) -> Iterable[str]:
 def refused_value(key: str, value: str) -> str:
     """Reason why no kernel takes a value; empty if one may."""
     taken = _VALUES.get(key, (value,))
-    return "" if value in taken else f"the kernel takes {' or '.join(taken)}, and ignores {value!r}"
+    if value not in taken:
+        return f"the kernel takes {' or '.join(taken)}, and ignores {value!r}"
+    words = _WORDS.get(key, "").split()
+    for word in value.split(",") if words else ():
+        near = [one for one in words if slips.count(word, one, 1) == 1]
+        if word not in words and near and not word.isdigit():
+            return f"the kernel ignores {word!r}; did you mean {near[0]}?"
+    return ""
 
 
 def ignored(key: str, words: Iterable[str], log: Iterable[str]) -> str:
@@ -416,6 +456,9 @@ def ignored(key: str, words: Iterable[str], log: Iterable[str]) -> str:
             return line.strip()
         named = next(filter(None, (pattern.search(line) for pattern in _NAMED)), None)
         if (named and _name(named.group(1)) == key) or (own is not None and own.search(line)):
+            return line.strip()
+        of_module = next(filter(None, (pattern.search(line) for pattern in _OF_MODULE)), None)
+        if of_module and _name(f"{of_module.group(1)}.{of_module.group(2)}") == key:
             return line.strip()
     return ""
 

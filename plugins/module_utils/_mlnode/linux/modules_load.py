@@ -13,6 +13,7 @@ import re
 from typing import Iterator, Sequence
 
 from ..host.host import Host
+from ..model import slips
 from ..model.record import NamedTuple, regex
 from . import drop_ins
 
@@ -227,6 +228,17 @@ def given_on_command_line(host: Host, name: str, parameter: str) -> list[Given]:
         if dot and underscored(module) == name:
             words.append(rest)
     return [*_given(words, parameter, COMMAND_LINE)]
+
+
+def meant(host: Host, module: str, parameter: str) -> str:
+    """The parameter of a loaded module that a misspelt one is taken for; empty if there is none. Parameters
+    that it does not show are not known. Raises HostError."""
+    shown = host.names(f"{LOADED}/{module}/parameters")
+    if parameter in shown:
+        return ""
+    near = [(slips.count(parameter, one, slips.most(one)), one) for one in shown]
+    number, name = min(near, default=(0, ""))
+    return name if name and number <= min(slips.most(name), slips.most(parameter)) else ""
 
 
 # -- what there is -------------------------------------------------------------------------

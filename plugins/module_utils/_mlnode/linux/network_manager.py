@@ -53,7 +53,7 @@ def _configuration(host: Host) -> list[systemd_conf.Line]:
 
 
 def _leaves_some(host: Host) -> bool:
-    """True if it is told to leave devices alone: which ones is not read here."""
+    """True if its configuration leaves devices alone: which ones is not read here."""
     return any(
         (line.key == "unmanaged-devices" and line.value)
         or (line.section.startswith("[device") and line.key == "managed" and line.value.lower() in _NO)
@@ -69,7 +69,7 @@ def _shared(options: _Options) -> Iterator[Line]:
 
 
 def _of_interface(host: Host, options: _Options) -> Iterator[Line]:
-    """What is set on the interface, where the connection says which one it is for."""
+    """Lines of the interface, where the connection says which one it is for."""
     anchor, name = _interface(host, options)
     if anchor is None or any(("[connection]", key) in options for key in _CONTROLLERS):
         return

@@ -99,10 +99,12 @@ def _known(value: str) -> str | None:
 
 
 def _words(text: str) -> Sequence[str]:
-    try:
-        return shlex.split(text, comments=True)
-    except ValueError:  # the quote that ends it begins before the command
-        return text.replace('"', " ").replace("'", " ").split()
+    for part in (text, text.rstrip()[:-1]):  # the quote that ends it may begin before the command
+        try:
+            return shlex.split(part, comments=True)
+        except ValueError:
+            continue
+    return text.replace('"', " ").replace("'", " ").split()
 
 
 def _of_arguments(host: Host, words: Sequence[str], place: _Place) -> Iterator[Line]:

@@ -133,12 +133,12 @@ def _variables(host: Host, given: Mapping[str, Line]) -> dict[str, str | None]:
     HostError."""
     found: dict[str, str | None] = {}
     for name, line in given.items():
+        path = line.value or ""
         if name != "include":
-            found[name] = _expanded(line.value or "", found)
-            continue
-        for section in _sections(host, line.value or "").values() if host.exists(line.value or "/") else ():
-            for one, its in section.items():
-                found[one] = _expanded(its.value or "", found)
+            found[name] = _expanded(path, found)
+        elif path.startswith("/") and host.exists(path):
+            for section in _sections(host, path).values():
+                found.update((one, _expanded(its.value or "", found)) for one, its in section.items())
     return found
 
 

@@ -22,6 +22,10 @@ _RAM_DISK = regex(r"/dev/z?ram[0-9]+\Z", re.ASCII)
 #: known to the initramfs alone
 _LIVE = "/dev/mapper/live-rw"
 _OVERLAYS = ("overlay", "overlayfs")
+#: Unions of other kinds, whose branches mountinfo does not show as folders (live-boot(7), union=)
+_UNIONS = ("aufs", "unionfs", "fuse.unionfs", "fuse.unionfs-fuse", "fuse.fuse-overlayfs")
+#: A file as a disk, which may be in memory itself (root=live:, toram)
+_LOOP = regex(r"/dev/(loop[0-9]+)(?:p[0-9]+)?\Z", re.ASCII)
 #: Overlays on each other; the kernel allows two (FILESYSTEM_MAX_STACK_DEPTH)
 _DEPTH = 2
 
@@ -31,7 +35,7 @@ def in_memory(host: Host, path: str) -> str:
     container, whose files are its host's matter. Raises HostError where that is not known."""
     if host.once("container", lambda: mountinfo.container(host)):
         return ""
-    return _found(_mounts(host), mountinfo.resolved(host, path), path, 0)
+    return _found(host, _mounts(host), mountinfo.resolved(host, path), path, 0)
 
 
 def is_overlay(host: Host, path: str) -> bool:
@@ -51,7 +55,7 @@ def _carrying(known: Sequence[Mount], path: str) -> Mount | None:
     return mountinfo.carrying([mount for mount in known if mount.covers(path)], path)
 
 
-def _found(known: Sequence[Mount], real: str, path: str, depth: int) -> str:
+def _found(host: Host, known: Sequence[Mount], real: str, path: str, depth: int) -> str:
     mount = _carrying(known, real)
     if mount is None:
         return ""
@@ -59,14 +63,21 @@ def _found(known: Sequence[Mount], real: str, path: str, depth: int) -> str:
         return f"{mount.point} is in memory ({mount.kind} {mount.source})"
     if mount.source == _LIVE:
         raise HostError("look at", path, None, f"whether {_LIVE} keeps its changes in memory is not known")
-    upper = mountinfo.plain(mount.option("upperdir"))
-    if mount.kind not in _OVERLAYS or not upper:
+    if mount.kind in _UNIONS:
+        reason = f"where {mount.point}, a union ({mount.kind}), keeps its changes is not known"
+        raise HostError("look at", path, None, reason)
+    loop = _LOOP.match(mount.source)
+    upper = mountinfo.plain(mount.option("upperdir")) if mount.kind in _OVERLAYS else ""
+    if loop:
+        below = (host.value(f"/sys/block/{loop[1]}/loop/backing_file").text or "").strip()
+        words = f"{mount.point} is on {mount.source}, that is {below}"
+    else:
+        below, words = upper, f"{mount.point} is an overlay that keeps its changes in {upper}"
+    if not loop and not upper:
         return ""
     rest = [other for other in known if other is not mount]
-    if depth >= _DEPTH or _carrying(rest, upper) is None:
-        reason = (
-            f"{mount.point} is an overlay that keeps its changes in {upper}, which is not to be seen here"
-        )
-        raise HostError("look at", path, None, f"{reason}: whether a boot keeps them is not known")
-    inner = _found(rest, upper, path, depth + 1)
-    return f"{mount.point} is an overlay that keeps its changes in {upper}, and {inner}" if inner else ""
+    if depth >= _DEPTH or not below.startswith("/") or _carrying(rest, below) is None:
+        reason = f"{words}, which is not to be seen here: whether a boot keeps them is not known"
+        raise HostError("look at", path, None, reason)
+    inner = _found(host, rest, below, path, depth + 1)
+    return f"{words}, and {inner}" if inner else ""

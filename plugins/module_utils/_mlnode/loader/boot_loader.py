@@ -17,6 +17,10 @@ from . import grub as menu_grub
 from .default import Default
 from .grub import Entry
 
+#: In the record of a staged deployment: it has words of its own (ostree-sysroot-deploy.c)
+_STAGED_WORDS = b"kargs\0"
+_STATUS = "rpm-ostree kargs or ostree admin status"
+
 
 class Loader(NamedTuple):
     """The boot loader of this machine.
@@ -84,6 +88,12 @@ def _find(host: Host, image: bool) -> Loader:
 def _of_ostree(host: Host) -> Loader:
     """The deployment that is booted next. Another one beside it is what a rollback goes back to."""
     system = image_mode.ostree(host)
+    if _STAGED_WORDS in (host.content(image_mode.OSTREE_STAGED) or b""):
+        # Without words of its own it takes those of the deployment that it was made from.
+        return Loader(
+            unreadable=f"{image_mode.OSTREE_STAGED} has words for the kernel that become an entry of the "
+            f"loader when the system is shut down; look at them with {_STATUS}, and reboot"
+        )
     path = bls.of_ostree(host)
     entries = bls.entries(host, [path]) if path else []
     lacks = (
@@ -94,7 +104,7 @@ def _of_ostree(host: Host) -> Loader:
 
 def _without_grub(host: Host) -> str:
     reason = f"neither {' nor '.join(grub.CONFIGS)} exists"
-    if host.exists("/usr/bin/bootc"):
+    if host.exists("/usr/bin/bootc") or host.exists("/usr/bin/rpm-ostree"):
         system = image_mode.ostree(host)
         return f"{reason}: this is a tree for {system.name}; {system.kernel_arguments}"
     if host.matching(f"{bls.ENTRIES}/*.conf") or host.exists(bls.CMDLINE):

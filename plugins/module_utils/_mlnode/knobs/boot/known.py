@@ -10,6 +10,7 @@ from typing import Sequence
 from ...host.host import Host
 from ...linux import kernel_log, kernel_params, modules_load, sysctl_d, sysctl_keys
 from ...loader import cmdline
+from ...model.errors import HostError
 
 #: Words with a value that the kernel does not know become the environment of init (init/main.c:
 #: unknown_bootoption). It is readable to root alone, and says what no log of a kernel before 5.14 does.
@@ -35,10 +36,22 @@ def mistake(name: str, words: Sequence[str], running: Sequence[str], host: Host 
         path = sysctl_d.slashed(name[len(_SYSCTL) :])
         meant = sysctl_d.dotted(sysctl_keys.meant(path))
         return f"no kernel has this sysctl; did you mean {_SYSCTL}{meant}?" if meant else ""
-    meant = kernel_params.meant(key)
+    meant = kernel_params.meant(key) or _of_module(key, host)
     if not meant or (host is not None and _is_taken(key, running, host)):
         return ""
     return f"no kernel has this parameter; did you mean {meant}?"
+
+
+def _of_module(key: str, host: Host | None) -> str:
+    """The parameter of a module of the running kernel that was meant; empty where it has no such module."""
+    module, dot, parameter = key.partition(".")
+    if not dot or host is None or kernel_params.is_known(key):
+        return ""
+    try:
+        name = modules_load.meant(host, module, parameter)
+    except HostError:  # what cannot be seen is no mistake
+        return ""
+    return f"{module}.{name}" if name else ""
 
 
 def _is_taken(key: str, running: Sequence[str], host: Host) -> bool:

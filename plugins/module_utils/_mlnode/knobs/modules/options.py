@@ -149,7 +149,9 @@ def _shown(host: Host, module: str, parameter: str) -> tuple[str, Value]:
     path = _path(module, parameter)
     now = host.value(path)
     if now.absent is not None:
-        reason = f"{module} has no such parameter, or does not show it"
+        meant = modules_load.meant(host, module, parameter)
+        hint = f"; did you mean {meant}?" if meant else ""
+        reason = f"{module} has no such parameter, or does not show it{hint}"
         return path, Value(absent=f"{path} does not exist: {reason}")
     if path != _NVIDIA or now.text is None:
         return path, now

@@ -74,6 +74,52 @@ def test_a_link_to_nowhere_masks(machine: Machine) -> None:
     assert listing(machine) == ""
 
 
+# -- the folders of modprobe.d (libkmod/libkmod.c: default_config_paths; libkmod-config.c: conf_files_list) --
+
+
+@pytest.mark.parametrize("folder", ["/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib"])
+def test_every_folder_of_modprobe_counts(machine: Machine, folder: str) -> None:
+    machine.put(f"{folder}/modprobe.d/a.conf", "options loop max_loop=8\nblacklist loop\n")
+    config = modules_load.load(machine)
+    assert [one.where for one in config.given("loop", "max_loop")] == [f"{folder}/modprobe.d/a.conf:1"]
+    assert barred(machine) == (f"{folder}/modprobe.d/a.conf:2 blacklists it", False)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ("/etc", "/run"),
+        ("/run", "/usr/local/lib"),
+        ("/usr/local/lib", "/usr/lib"),
+        ("/etc", "/usr/lib"),
+        ("/usr/lib", "/lib"),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_file_of_an_earlier_folder_of_modprobe_hides_its_name(
+    machine: Machine, earlier: str, later: str, masked: bool
+) -> None:
+    machine.put(f"{later}/modprobe.d/a.conf", "blacklist loop\n")
+    machine.put(f"{later}/modprobe.d/b.conf", "blacklist fuse\n")
+    if masked:
+        machine.link(f"{earlier}/modprobe.d/a.conf", "/dev/null")
+    else:
+        machine.put(f"{earlier}/modprobe.d/a.conf", "# nothing\n")
+    assert barred(machine) is None
+    assert barred(machine, "fuse") == (f"{later}/modprobe.d/b.conf:1 blacklists it", False)
+
+
+def test_files_of_modprobe_count_by_their_names_whatever_their_folder(machine: Machine) -> None:
+    machine.put("/etc/modprobe.d/a.conf", "options loop max_loop=1\noptions loop max_loop=2 max_part=3\n")
+    machine.put("/usr/lib/modprobe.d/z.conf", "options loop max-loop=4\n")
+    machine.put("/run/modprobe.d/m.conf", "softdep loop pre: fuse\nremove loop /bin/true\noptions loop\n")
+    machine.put("/lib/modprobe.d/y.conf~", "options loop max_loop=9\n")
+    config = modules_load.load(machine)
+    assert [one.value for one in config.given("loop", "max_loop")] == ["1", "2", "4"]
+    assert [one.value for one in config.given("loop", "max_part")] == ["3"]
+    assert barred(machine) is None
+
+
 def test_usr_lib_is_not_read_twice(machine: Machine) -> None:
     (pathlib.Path(machine.root) / "lib").rename(f"{machine.root}/old")
     machine.link("/lib", "usr/lib")

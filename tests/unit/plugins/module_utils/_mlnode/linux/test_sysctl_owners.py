@@ -440,7 +440,7 @@ SWAPPINESS = "vm.swappiness"
          "30", "/opt/tune:2", True),
         ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\nif x; then\n sysctl -w vm.swappiness=30\nfi\n"},
          "30", "/opt/tune:3", False),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/usr/bin/python3\nsysctl vm.swappiness=3\n"}, None, "", True),
+        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/python3\nsysctl vm.swappiness=30\n"}, None, "", True),
         ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\n# sysctl -w vm.swappiness=30\n"}, None, "", True),
         ("ExecStart=/sbin/sysctl vm.swappiness", {}, None, "", True),
         ("ExecStart=/sbin/sysctl -w vm.swappiness=30\nExecStart=\nExecStart=/bin/true", {}, None, "", True),
@@ -459,6 +459,22 @@ def test_commands_of_a_unit(
         if one is not None
     ]
     assert found == ([] if value is None else [(value, where, sure)])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sysctl -w net.ipv4.tcp_rmem='4096 87380 16777216'",
+        "/bin/sh -c 'sysctl -w net.ipv4.tcp_rmem=\"4096 87380 16777216\"'",
+        "/bin/sh -c \"sysctl -qw net.ipv4.tcp_rmem='4096 87380 16777216'; true\"",
+        "/bin/sh -c 'echo \"4096 87380 16777216\" >/proc/sys/net/ipv4/tcp_rmem'",
+    ],
+)
+def test_a_command_with_blanks_in_its_value(machine: Machine, command: str) -> None:
+    machine.put(TUNE, f"[Service]\nExecStart={command}\n")
+    machine.link("/etc/systemd/system/multi-user.target.wants/tune.service", TUNE)
+    (owner,) = sysctl_owners.load(machine)
+    assert [line.value for line in owner.lines] == ["4096 87380 16777216"]
 
 
 @pytest.mark.parametrize("order", ["", "After=mlnode-apply.service\n", "Before=mlnode-apply.service\n"])

@@ -51,7 +51,31 @@ def test_where_a_folder_is(tmp_path: pathlib.Path, mounts: str, words: str) -> N
     assert volatile.in_memory(machine, "/etc/mlnode") == words
 
 
-@pytest.mark.parametrize("mounts", [LIVE, DISK.replace("/dev/sda1", "/dev/mapper/live-rw")])
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("/run/image/root.img", "/ is on /dev/loop0p1, that is /run/image/root.img, and /run is in memory"),
+        ("/host/root.disk", ""),
+    ],
+)
+def test_a_disk_that_is_a_file(tmp_path: pathlib.Path, file: str, words: str) -> None:
+    machine = Machine(str(tmp_path))
+    host = "40 20 8:3 / /host rw - ext4 /dev/sda3 rw\n"
+    machine.put("/proc/1/mountinfo", DISK.replace("/dev/sda1", "/dev/loop0p1") + RUN + host)
+    machine.put("/sys/block/loop0/loop/backing_file", f"{file}\n")
+    found = volatile.in_memory(machine, "/etc/mlnode")
+    assert found.startswith(words) if words else found == ""
+
+
+@pytest.mark.parametrize(
+    "mounts",
+    [
+        LIVE,
+        DISK.replace("/dev/sda1", "/dev/mapper/live-rw"),
+        DISK.replace("/dev/sda1", "/dev/loop0"),  # whose file the initramfs has mounted
+        DISK.replace("ext4 /dev/sda1", "aufs aufs"),
+    ],
+)
 def test_what_the_initramfs_alone_knows_is_unknown(tmp_path: pathlib.Path, mounts: str) -> None:
     machine = Machine(str(tmp_path))
     machine.put("/proc/1/mountinfo", mounts)

@@ -84,6 +84,19 @@ def test_the_words_of_the_next_deployment_are_its_boot(node: GrubMachine) -> Non
 
 
 @pytest.mark.parametrize(
+    ("record", "status"),
+    [(b"target\0x\0kargs\0iommu=pt\0root=UUID=1\0", Status.UNKNOWN), (b"target\0x\0", Status.UNSUPPORTED)],
+)
+def test_words_of_a_staged_deployment_are_not_known(node: GrubMachine, record: bytes, status: Status) -> None:
+    node.put("/run/ostree-booted", "")
+    deployment(node, 9)
+    node.put("/run/ostree/staged-deployment", record)
+    (row,) = applied(node).outcomes[0].rows
+    assert row.status is status
+    assert ("/run/ostree/staged-deployment" in row.reason) is (status is Status.UNKNOWN)
+
+
+@pytest.mark.parametrize(
     ("name", "text", "ours"),
     [
         (f"{ID}-6.12.0", "linux /vmlinuz\noptions root=UUID=1 ro\n", True),

@@ -47,6 +47,10 @@ def booted(machine: GrubMachine, name: str, words: str, log: str) -> Row:
         ("intel_idle.max_cstates", 1, "did you mean intel_idle.max_cstate?"),
         ("sysctl.vm.swapiness", 1, "did you mean sysctl.vm.swappiness?"),
         ("numa_balancing", "off", "the kernel takes enable or disable, and ignores 'off'"),
+        ("intel_pstate", "passiv", "the kernel ignores 'passiv'; did you mean passive?"),
+        ("pcie_aspm", "of", "the kernel ignores 'of'; did you mean off?"),
+        ("intel_iommu", "on,sm_onn", "the kernel ignores 'sm_onn'; did you mean sm_on?"),
+        ("mitigations", "auto,nosmtt", "did you mean nosmt?"),
     ],
 )
 def test_a_misspelt_parameter_is_an_error_before_the_boot(
@@ -60,6 +64,36 @@ def test_a_misspelt_parameter_is_an_error_before_the_boot(
     assert words in str(raised.value)
     assert name in str(raised.value)
     assert node.tree() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("intel_pstate", "per_cpu_perf_limits"), ("iommu", "pt"), ("mitigations", "auto;no_user_kernel"),
+     ("tsc", "directsync"), ("idle", "nomwait"), ("amd_pstate", "undefined")],
+)  # fmt: skip
+def test_words_that_a_newer_kernel_may_have_are_no_mistakes(node: GrubMachine, name: str, value: str) -> None:
+    assert row(node, {"parameters": {name: value}}).reading.invalid == ""
+
+
+@pytest.mark.parametrize("name", ["nvme_core.io_timout", "nvme-core.io-timout"])
+def test_a_parameter_of_a_module_is_compared_with_those_that_it_has(node: GrubMachine, name: str) -> None:
+    node.put("/sys/module/nvme_core/parameters/io_timeout", "30\n")
+    found = row(node, {"parameters": {name: 60}})
+    assert "did you mean nvme_core.io_timeout?" in found.reading.invalid
+    assert row(node, {"parameters": {"nvme_core.io_timeout": 60}}).reading.invalid == ""
+    assert row(node, {"parameters": {"nvme_core.hidden_one": 60}}).reading.invalid == ""
+
+
+@pytest.mark.parametrize(
+    "log",
+    ["nvme_core: unknown parameter 'io_limit' ignored", "nvme_core: `many' invalid for parameter `io_limit'"],
+)
+def test_a_parameter_that_a_module_did_not_take_is_drifted(node: GrubMachine, log: str) -> None:
+    found = booted(node, "nvme-core.io_limit", "nvme-core.io_limit=many", f"{BEGIN}{log}\n")
+    assert found.status is Status.DRIFTED
+    assert log in found.reason
+    other = booted(node, "nvme-core.io_limit", "nvme-core.io_limit=many", f"{BEGIN}nvme: {log[11:]}\n")
+    assert other.status is Status.OK
 
 
 def test_one_that_is_to_be_taken_away_may_be_misspelt(node: GrubMachine) -> None:

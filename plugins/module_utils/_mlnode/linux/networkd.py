@@ -61,6 +61,7 @@ _ALWAYS = {
     "ipv6/conf/*/use_tempaddr": "0",
     "ipv4/conf/*/promote_secondaries": "1",
 }
+#: File → the option and the word that leave it to the kernel
 _KEPT = {"ipv6/conf/*/use_tempaddr": ("IPv6PrivacyExtensions", "kernel")}
 _NDP, _NDP_ADDRESS = "ipv6/conf/*/proxy_ndp", "IPv6ProxyNDPAddress"
 #: Switched on where an interface has IPv6 addresses (link_ipv6_enabled)
@@ -198,37 +199,43 @@ def _of_interface(host: Host, file: str, name: str) -> Found | None:
             value = _value(line, words) if line is not None else None
             if line is not None and value is not None:
                 return Found(line, value, network.sure)
-    return (
-        _of_configuration(host, file, networks[0].sure)
-        or _unsaid(networks[0], file, name)
-        or _once(host, file)
-    )
+    if _is_kept(host, networks[0], file):
+        return None
+    common = _of_configuration(host, file)
+    if common is not None:
+        return common._replace(sure=networks[0].sure)
+    return _unsaid(networks[0], file) or _once(host, file)
 
 
-def _of_configuration(host: Host, file: str, sure: bool) -> Found | None:
+def _is_kept(host: Host, network: _Network, file: str) -> bool:
+    """True if the file of an interface, or else networkd.conf, leaves a value to the kernel."""
+    option, word = _KEPT.get(file, ("", ""))
+    common = [line for line in _configuration(host) if line.key == option] if option else []
+    line = network.last(option) or (common[-1] if common else None)
+    return line is not None and line.value.lower() == word
+
+
+def _of_configuration(host: Host, file: str) -> Found | None:
     """The line of networkd.conf for interfaces whose own file says nothing."""
     option = _OF_EACH.get(file, "")
     words = _OPTIONS[option][1] if option else {}
-    for line in reversed(_configuration(host) if option else ()):
+    known = option not in _SINCE or (_version(host) or _SINCE[option]) >= _SINCE[option]
+    for line in reversed(_configuration(host) if option and known else ()):
         if line.key == option and line.value.lower() in words:
-            return Found(line, words[line.value.lower()], sure)
+            return Found(line, words[line.value.lower()])
     return None
 
 
-def _unsaid(network: _Network, file: str, name: str) -> Found | None:
+def _unsaid(network: _Network, file: str) -> Found | None:
     """Value that networkd sets on an interface that it configures, without an option for it."""
     line = next((line for line in network.lines if line.section == "[Match]"), None)
     if line is None:
         return None
     implied = "networkd sets {0} = {1} on each interface that it configures"
     if file in _ALWAYS:
-        kept = network.last(_KEPT[file][0]) if file in _KEPT else None
-        if kept is not None and kept.value.lower() == _KEPT[file][1]:
-            return None
         address = network.last(_NDP_ADDRESS) if file == _NDP else None
         value = "1" if address is not None and address.value else _ALWAYS[file]
-        key = file.replace("*", name).rpartition("/")[2]
-        return Found(address or line, value, network.sure, implied.format(key, value))
+        return Found(address or line, value, network.sure, implied.format(file.rpartition("/")[2], value))
     if file == _DISABLE and not any(network.last(option) for option in _PORTS):
         local = network.last("LinkLocalAddressing")
         addresses = [one for one in network.lines if one.key == "Address" and ":" in one.value]

@@ -49,7 +49,7 @@ def _of_module(key: str, host: Host | None) -> str:
         return ""
     try:
         name = modules_load.meant(host, module, parameter)
-    except HostError:  # what cannot be seen is no mistake
+    except HostError:  # unseen parameters are not taken for mistakes
         return ""
     return f"{module}.{name}" if name else ""
 

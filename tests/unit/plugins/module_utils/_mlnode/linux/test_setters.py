@@ -153,6 +153,19 @@ def test_an_interface_follows_the_global_options_where_its_file_says_nothing(nod
 
 
 @pytest.mark.parametrize(
+    ("common", "own", "value"),
+    [("yes", "kernel", None), ("kernel", "no", "0"), ("kernel", "", None), ("", "", "0"), ("no", "yes", "2")],
+)
+def test_privacy_that_is_left_to_the_kernel(node: Machine, common: str, own: str, value: str | None) -> None:
+    line = "IPv6PrivacyExtensions={}\n"
+    node.put("/etc/systemd/networkd.conf", f"[Network]\n{line.format(common) if common else ''}")
+    text = f"[Match]\nName=eth0\n[Network]\n{line.format(own) if own else ''}"
+    node.put(f"{NETWORK}/a.network", text)
+    found = networkd.sets(node, "/proc/sys/net/ipv6/conf/eth0/use_tempaddr")
+    assert (found.value if found else None) == value
+
+
+@pytest.mark.parametrize(
     ("library", "option", "path", "value", "sure"),
     [
         ("252", "IPForward=yes", "ipv4/ip_forward", "1", True),

@@ -55,7 +55,9 @@ KEYS = (
 GLOBS = (
     "net.ipv4.conf.[al]*.rp_filter", "net/ipv4/conf/[!d]*/arp_*", "net.ipv4.conf.[^ad]*.rp_filter",
     "net.ipv4.tcp_?mem", "net.ipv4.conf.l?.arp_ignore", "kernel.msgm[a-m]*", "net.*.somaxconn",
-    "net.ipv4.tcp_s*", "kernel.shmm*",
+    "net.ipv4.tcp_s*", "kernel.shmm*", "kernel.{sem,shm{max,x}}*", "kernel.s{h,}m[m]*",
+    "net.ipv4.tcp_[]rw]mem", "net.ipv4.tcp_[r[w]mem", "net.ipv4.conf.[[:alpha:]]o.{rp_filter,arp_*}",
+    "net/ipv4/conf/[!d]*/{x,rp_filter}", "net.ipv4.conf.{all,lo}.rp_filter",
 )  # fmt: skip
 
 #: Runs in the namespaces: writes each set of files, runs the program, and prints all keys before and after
@@ -110,7 +112,10 @@ def _value(chance: random.Random, key: str, present: Mapping[str, str]) -> str:
 
 def _spelled(chance: random.Random, key: str) -> str:
     return chance.choice(
-        (key, key, sysctl_d.slashed(key), "/" + sysctl_d.slashed(key), key.replace(".", "..", 1))
+        (
+            *(key, key, sysctl_d.slashed(key), f"/{sysctl_d.slashed(key)}", key.replace(".", "..", 1)),
+            sysctl_d.slashed(key).replace("/", "/../net/" if key.startswith("net.") else "/../kernel/", 1),
+        )
     )
 
 

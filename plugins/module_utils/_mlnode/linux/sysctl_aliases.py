@@ -102,6 +102,10 @@ _UNITS: tuple[tuple[str, str, Shows, Shows], ...] = (
     ("kernel/panic_print", "kernel/panic_sys_info", _any, _any),
 )
 
+#: A name whose value decides what another one takes (net/ipv4/sysctl_net_ipv4.c: ipv4_local_port_range), and
+#: the value up to which the rules of sysctl_values are right
+NEEDS = {"net/ipv4/ip_local_port_range": ("net/ipv4/ip_unprivileged_port_start", 1024)}
+
 #: A write to one of `all` sets each interface and, but for the third, the default of later ones
 #: (net/ipv4/devinet.c: inet_forward_change; net/ipv6/addrconf.c: addrconf_sysctl_addr_gen_mode,
 #: addrconf_disable_ipv6, addrconf_sysctl_force_forwarding, addrconf_fixup_forwarding,
@@ -121,6 +125,18 @@ _SPARED = "net/ipv6/conf/default/force_forwarding"
 _SWITCHES = {"kernel/watchdog": ("kernel/nmi_watchdog", "kernel/soft_watchdog")}
 #: inet_forward_change()
 _FORWARDS, _REDIRECTS = SAME[1], "net/ipv4/conf/all/accept_redirects"
+
+#: Of an interface and `all`, the greater value counts, or the lesser (include/linux/inetdevice.h:
+#: IN_DEV_MAXCONF and IN_DEV_ORCONF, IN_DEV_ANDCONF). The others count by themselves.
+_GREATER = frozenset(
+    {
+        *("accept_local", "arp_accept", "arp_announce", "arp_filter", "arp_ignore", "arp_notify"),
+        *("drop_gratuitous_arp", "drop_unicast_in_l2_multicast", "ignore_routes_with_linkdown"),
+        *("log_martians", "promote_secondaries", "proxy_arp", "route_localnet", "rp_filter"),
+        *("secure_redirects", "send_redirects", "shared_media", "src_valid_mark"),
+    }
+)
+_LESSER = frozenset({"accept_source_route", "arp_evict_nocarrier", "bc_forwarding", "bootp_relay"})
 
 
 class Source(NamedTuple):
@@ -192,3 +208,13 @@ def moves_others(name: str) -> bool:
     parts = name.split("/")
     of_all = len(parts) == 5 and parts[:1] + parts[2:4] == ["net", "conf", "all"]
     return (of_all and parts[4] in _SPREAD.get(parts[1], ())) or name in _FORWARDS or name in _SWITCHES
+
+
+def combined(name: str) -> tuple[str, bool] | None:
+    """The name for all interfaces with whose value the kernel combines that of one, and True where the
+    greater of both counts, False for the lesser; None where it counts alone."""
+    key = name.rpartition("/")[2]
+    interface = _fits(f"net/ipv4/conf/*/{key}", name)
+    if interface in (None, "all", "default") or key not in _GREATER | _LESSER:
+        return None
+    return f"net/ipv4/conf/all/{key}", key in _GREATER

@@ -9,12 +9,13 @@ assignment of a key wins; a glob yields to any explicit assignment or `-key` exc
 
 from __future__ import annotations
 
-import fnmatch
+from posixpath import normpath
 from typing import Callable, Iterable, Optional, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple, regex
-from . import drop_ins, sysctl_aliases
+from ..model.values import number
+from . import drop_ins, glob3, sysctl_aliases
 
 FOLDERS = tuple(f"{top}/sysctl.d" for top in drop_ins.TOPS)
 
@@ -49,7 +50,11 @@ class Line(NamedTuple):
 
     def names(self, key: str) -> bool:
         """True if it speaks of a key (path form)."""
-        return self.key == key or (self.is_glob and _glob_matches(self.key, key))
+        return self.key == key or (self.is_glob and glob3.matches(self.key, key)) or self._climbs_to(key)
+
+    def _climbs_to(self, key: str) -> bool:
+        """True for another path to the file of a key, which no key of systemd's is compared with."""
+        return "/../" in self.key and normpath(f"/proc/sys/{self.key}") == f"/proc/sys/{key}"
 
 
 def slashed(key: str) -> str:
@@ -77,7 +82,7 @@ def dotted(path: str) -> str:
 def parse(text: str, file: str) -> list[Line]:
     """All statements of one file. Lines systemd ignores are ignored here; never raises."""
     lines = []
-    for number, raw in enumerate(_LINE_END.split(text), start=1):
+    for at, raw in enumerate(_LINE_END.split(text), start=1):
         line = raw.strip(_BLANK)
         if not line or line[0] in "#;":
             continue
@@ -87,7 +92,7 @@ def parse(text: str, file: str) -> list[Line]:
         key = slashed(key[1:].strip(_BLANK) if excludes else key)
         if not key or not (equals or excludes):
             continue
-        lines.append(Line(key, value.strip(_BLANK) if equals else None, file, number))
+        lines.append(Line(key, value.strip(_BLANK) if equals else None, file, at))
     return lines
 
 
@@ -128,7 +133,7 @@ class BootConfig(NamedTuple):
         for line in _last_of_each(self.lines):
             if not line.is_glob and line.key == key:
                 return line
-            if line.is_glob and line.value is not None and _glob_matches(line.key, key):
+            if line.is_glob and line.value is not None and glob3.matches(line.key, key):
                 matching.append(line)
         return matching[-1] if matching else None
 
@@ -157,6 +162,7 @@ def decided(lines: Sequence[Line], key: str, writes: Writes) -> Decision | None:
             variable = sysctl_aliases.variable(name)
             before = shown.get(variable)
             effect = Effect() if line.value is None else writes(dotted(name), line.value, before)
+            effect = _doubted(effect, line, lines, name)
             if effect.text is None and not effect.unknown:
                 idle = Decision(line, name, effect) if name == key else idle
                 continue
@@ -166,6 +172,18 @@ def decided(lines: Sequence[Line], key: str, writes: Writes) -> Decision | None:
                 shown[variable] = effect.text
             found = found if moved is None else Decision(line, name, moved)
     return found or idle
+
+
+def _doubted(effect: Effect, line: Line, lines: Sequence[Line], name: str) -> Effect:
+    """The effect of a line, as far as it does not depend on what other lines set."""
+    if "/../" in line.key:
+        return Effect(unknown=f"its key has a `..`, and may be {dotted(name)}")
+    needed, usual = sysctl_aliases.NEEDS.get(name, ("", 0))
+    for other in lines if needed and effect.text is not None else ():
+        value = number((other.value or "").split(" ")[0]) if other.names(needed) else 0
+        if value is None or value > usual:
+            return Effect(unknown=f"{other.where} sets {dotted(needed)}, on which it depends")
+    return effect
 
 
 def _moved(shown: str | None) -> Effect | None:
@@ -185,13 +203,6 @@ def _last_of_each(lines: Iterable[Line]) -> list[Line]:
         kept.pop(line.key, None)
         kept[line.key] = line
     return list(kept.values())
-
-
-def _glob_matches(pattern: str, key: str) -> bool:
-    parts, names = pattern.split("/"), key.split("/")
-    return len(parts) == len(names) and all(
-        fnmatch.fnmatchcase(name, part.replace("[^", "[!")) for part, name in zip(parts, names)
-    )
 
 
 def load(host: Host, without: str = "") -> BootConfig:

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.linux import sysctl_d
+from mlnode.linux import sysctl_d, sysctl_values
 from mlnode.linux.sysctl_d import BootConfig, Line
 
 VLAN = "net/ipv4/conf/eth0.100/rp_filter"
@@ -376,3 +376,39 @@ def test_a_file_name_that_is_no_utf8_is_read_in_its_place(bare: Machine) -> None
     assert not config.unreadable
     assert winner is not None
     assert winner.value == "2 \udcff"
+
+
+# -- what other lines decide ---------------------------------------------------------------
+
+
+def effect_of(lines: str, key: str) -> sysctl_d.Effect | None:
+    found = sysctl_d.decided(sysctl_d.parse(lines, "a"), key, sysctl_values.writes(release="6.18"))
+    return None if found is None else found.effect
+
+
+@pytest.mark.parametrize(
+    ("start", "known"),
+    [("80", True), ("0", True), ("1024", True), ("1025", False), ("0x2000", False), ("8192", False)],
+)
+def test_ports_depend_on_the_ports_of_root_that_another_line_raises(start: str, known: bool) -> None:
+    lines = ["net.ipv4.ip_local_port_range = 2000 60000", f"net.ipv4.ip_unprivileged_port_start = {start}"]
+    for text in ("\n".join(lines), "\n".join(reversed(lines))):
+        effect = effect_of(text, "net/ipv4/ip_local_port_range")
+        assert effect is not None
+        assert effect.text == ("2000 60000" if known else None)
+        assert ("a:" in effect.unknown and "ip_unprivileged_port_start" in effect.unknown) is not known
+
+
+def test_a_path_that_climbs_to_a_key_is_unknown() -> None:
+    text = "net.core.somaxconn = 4096\nnet/core/../core/somaxconn = 128"
+    effect = effect_of(text, "net/core/somaxconn")
+    assert effect is not None
+    assert "`..`" in effect.unknown
+    assert effect_of("net/core/../core/somaxconn = 128", "net/core/rmem_max") is None
+
+
+def test_a_pattern_with_alternatives_names_a_key() -> None:
+    effect = effect_of("net.core.{somaxconn,[rw]mem_max} = 128", "net/core/somaxconn")
+    assert effect == sysctl_d.Effect("128")
+    # Without one of *?[ it is no pattern, and such a key does not exist
+    assert effect_of("net.core.{somaxconn,rmem_max} = 128", "net/core/somaxconn") is None

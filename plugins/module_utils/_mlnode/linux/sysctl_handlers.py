@@ -124,9 +124,14 @@ _NARROW_ONCE = {
     "vm/watermark_scale_factor": (1, 1000),
 }
 
+#: Since 6.10 the bytes of dirty memory are at most UINT_MAX pages, of 4 KiB or more (mm/page-writeback.c)
+_DIRTY_MAX = ((1 << 32) - 1) * 4096
+
 #: The same in newer ones, or by what the machine or the build of the kernel is
 _NARROW = {
+    "fs/file-max": (0, (1 << 63) - 1),
     "kernel/core_file_note_size_limit": None,
+    "kernel/core_pipe_limit": (0, _INT_MAX),
     "kernel/dpm_watchdog_timeout_secs": None,
     "kernel/dpm_watchdog_warning_timeout_secs": None,
     "kernel/hung_task_panic": (0, 1),
@@ -192,9 +197,12 @@ _NARROW = {
     "net/netfilter/nf_conntrack_frag6_high_thresh": None,
     "net/netfilter/nf_conntrack_frag6_low_thresh": None,
     "net/unix/max_dgram_qlen": (0, _INT_MAX),
+    "vm/dirty_background_bytes": (1, _DIRTY_MAX),
     "vm/dirtytime_expire_seconds": (0, _INT_MAX),
     "vm/hugetlb_optimize_vmemmap": (0, 1),
     "vm/min_free_kbytes": (0, _INT_MAX),
+    "vm/mmap_rnd_bits": None,
+    "vm/mmap_rnd_compat_bits": None,
     "vm/page-cluster": (0, 10),
     "vm/percpu_pagelist_fraction": None,
     "vm/percpu_pagelist_high_fraction": None,
@@ -202,7 +210,7 @@ _NARROW = {
 
 #: Numbers for which sysctl_keys has no range: those that all kernels take, and those that some do
 _NUMBERS = {
-    "fs/pipe-max-size": (None, (1, 1 << 31)),
+    "fs/pipe-max-size": (None, (0, (1 << 64) - 1)),
     "kernel/hung_task_timeout_secs": ((0, _INT_MAX), (0, (1 << 64) - 1)),
     "kernel/sysrq": ((-_INT_MAX - 1, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
     "kernel/threads-max": ((20, (1 << 30) - 1), (1, _INT_MAX)),
@@ -211,7 +219,7 @@ _NUMBERS = {
     "net/ipv4/ip_forward": ((-_INT_MAX - 1, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
     "net/ipv4/ip_unprivileged_port_start": (None, (0, 65535)),
     "net/ipv4/ping_group_range": ((0, _INT_MAX), (0, (1 << 32) - 2)),
-    "vm/dirty_bytes": ((1 << 17, (1 << 63) - 1), (1, (1 << 64) - 1)),
+    "vm/dirty_bytes": ((1 << 17, _DIRTY_MAX), (1, (1 << 64) - 1)),
     "vm/dirty_writeback_centisecs": ((0, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
     "vm/nr_hugepages": ((0, _INT_MAX), (0, (1 << 64) - 1)),
     "vm/nr_overcommit_hugepages": ((0, _INT_MAX), (0, (1 << 64) - 1)),
@@ -220,7 +228,8 @@ _NUMBERS = {
 }
 
 #: Handlers which ask for more than a range, such as another value, the hardware, or what was set before, and
-#: folders of drivers whose ranges were not read. A text without a number is refused by these as well.
+#: folders of drivers whose ranges were not read. A text without a number is refused by these as well. The
+#: second group of names cannot be written.
 _CHECKED = frozenset(
     {
         "kernel/kexec_load_limit_panic",
@@ -242,6 +251,13 @@ _CHECKED = frozenset(
         "net/core/bpf_jit_enable",
         "net/netfilter/nf_conntrack_buckets",
         "net/vrf/strict_mode",
+        *("fs/aio-nr", "kernel/bootloader_type", "kernel/bootloader_version", "kernel/cap_last_cap"),
+        *("kernel/ngroups_max", "kernel/random/entropy_avail", "kernel/random/poolsize"),
+        *(
+            "net/ipv4/conf/*/mc_forwarding",
+            "net/ipv6/conf/*/mc_forwarding",
+            "net/netfilter/nf_conntrack_count",
+        ),
     }
 )
 _CHECKED_FOLDERS = (

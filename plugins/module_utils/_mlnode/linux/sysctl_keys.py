@@ -47,8 +47,8 @@ _KEYS = {
     "fs": (
         "aio-max-nr=0:U aio-nr=0:U binfmt_misc= dentry-negative=0:1 dentry-state= dir-notify-enable "
         "epoll= file-max=0:U file-nr= inode-nr= inode-state= inotify= lease-break-time leases-enable "
-        "mount-max=1: negative-dentry-limit= nr_open=64:2147483584 ntfs-debug overflowgid=:65535 "
-        "overflowuid=:65535 pipe-max-size= pipe-user-pages-hard=0:U pipe-user-pages-soft=0:U "
+        "mount-max=1: negative-dentry-limit= nr_open=64:2147483584 ntfs-debug overflowgid=0:65535 "
+        "overflowuid=0:65535 pipe-max-size= pipe-user-pages-hard=0:U pipe-user-pages-soft=0:U "
         "protected_fifos=0:2 protected_hardlinks=0:1 protected_regular=0:2 protected_symlinks=0:1 "
         "suid_dumpable=0:2"
     ),
@@ -95,7 +95,7 @@ _KEYS = {
         "numa_balancing_promote_rate_limit_MBps=0: numa_balancing_scan_delay_ms "
         "numa_balancing_scan_period_max_ms numa_balancing_scan_period_min_ms "
         "numa_balancing_scan_size_mb=1: oops_all_cpu_backtrace=0:1 oops_limit=0:u osrelease= ostype= "
-        "overflowgid=:65535 overflowuid=:65535 panic panic_on_io_nmi panic_on_oops "
+        "overflowgid=0:65535 overflowuid=0:65535 panic panic_on_io_nmi panic_on_oops "
         "panic_on_rcu_stall=0:1 panic_on_stackoverflow panic_on_unrecovered_nmi panic_on_warn=0:1 "
         "panic_print= panic_sys_info= perf_cpu_time_max_percent=0:100 "
         "perf_event_max_contexts_per_stack=0:1000 perf_event_max_sample_rate=1:U "
@@ -346,7 +346,7 @@ _KEYS = {
         "dirty_expire_centisecs=0: dirty_ratio=0:100 dirty_writeback_centisecs= "
         "dirtytime_expire_seconds=0:U drop_caches=1:4 enable_soft_offline=0:1 extfrag_threshold+0:1000 "
         "force_cgroup_v2_swappiness= highmem_is_dirtyable=0:1 hugepages_treat_as_movable= "
-        "hugetlb_optimize_vmemmap=0:1 hugetlb_shm_group laptop_mode= legacy_va_layout=0: "
+        "hugetlb_optimize_vmemmap hugetlb_shm_group laptop_mode= legacy_va_layout=0: "
         "lowmem_reserve_ratio= max_map_count=0: mem_profiling= mem_profiling_compressed=0:1 "
         "memfd_noexec= memory_failure_early_kill=0:1 memory_failure_recovery=0:1 min_free_kbytes=0:U "
         "min_slab_ratio=0:100 min_unmapped_ratio=0:100 mmap_min_addr= mmap_rnd_bits "

@@ -287,8 +287,8 @@ def _members(path: str, end: int, text: str) -> str:
 
 def _list(text: str, end: int) -> str | None:
     """proc_do_large_bitmap(): an empty text clears the list; one comma may follow the last member. Blanks are
-    refused."""
-    text = text.strip("\n")
+    refused. A line end parts members as well, and what follows a NUL belongs to no text of sysctl.d."""
+    text = re.sub("\n+", ",", text.strip("\n"))
     if not text:
         return ""
     members = []

@@ -15,11 +15,15 @@ from .parse import node_pages
 #: Performance Tuning Guide (tuning virtual memory) puts that at 5 to 10 % of memory.
 _MIN_FREE_SHARE = 20
 
-#: Once set, the kernel refuses to clear them (admin-guide/sysctl/kernel.rst)
+#: Key → texts that the kernel refuses to take back once they are set (admin-guide/sysctl/kernel.rst)
 _ONE_WAY = {
+    "kernel.max_rcu_stall_to_panic": "[1-9][0-9]*",  # 0, the default, is out of its range
     "kernel.modules_disabled": "1",
     "kernel.kexec_load_disabled": "1",
     "kernel.unprivileged_bpf_disabled": "1",
+    # Capabilities can only be taken away (kernel/umh.c: proc_cap_handler)
+    "kernel.usermodehelper.bset": ".*",
+    "kernel.usermodehelper.inheritable": ".*",
     "kernel.yama.ptrace_scope": "3",
 }
 
@@ -47,7 +51,7 @@ def refusal_anywhere(key: str, want: str | None, context: Context) -> str:
             "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
         )
         return unless_allowed("overcommit", reason, context.allow)
-    if key in _ONE_WAY and same(want or "", _ONE_WAY[key]):
+    if want and re.fullmatch(_ONE_WAY.get(key, ""), want):
         reason = f"the kernel does not take {want} back before the next boot"
         return unless_allowed("one_way", reason, context.allow)
     return ""

@@ -39,6 +39,9 @@ def node(machine: Machine) -> Machine:
     """A machine with every key that a guard knows."""
     for key in ("modules_disabled", "kexec_load_disabled", "unprivileged_bpf_disabled", "yama/ptrace_scope"):
         machine.put(f"/proc/sys/kernel/{key}", "0\n")
+    machine.put("/proc/sys/kernel/max_rcu_stall_to_panic", "0\n")
+    for key in ("bset", "inheritable"):
+        machine.put(f"/proc/sys/kernel/usermodehelper/{key}", "4294967295\t511\n")
     machine.put("/proc/sys/vm/nr_hugepages", "100\n")
     for size in ("2048kB", "1048576kB"):
         machine.put(f"/sys/devices/system/node/node1/hugepages/hugepages-{size}/nr_hugepages", "0\n")
@@ -66,6 +69,9 @@ DANGEROUS = [
     ("kernel.kexec_load_disabled", 1, "one_way", "does not take 1 back"),
     ("kernel.unprivileged_bpf_disabled", 1, "one_way", "does not take 1 back"),
     ("kernel.yama.ptrace_scope", 3, "one_way", "does not take 3 back"),
+    ("kernel.max_rcu_stall_to_panic", 5, "one_way", "does not take 5 back"),
+    ("kernel.usermodehelper.bset", "4294967295 5", "one_way", "does not take 4294967295 5 back"),
+    ("kernel.usermodehelper.inheritable", "0 0", "one_way", "does not take 0 0 back"),
 ]  # fmt: skip
 
 

@@ -23,6 +23,10 @@ OPTIONS: Table = {
         A number, or V(SOFT:HARD), for logins, systemd and services alike. A dictionary of C(login),
         C(systemd), C(services) and names of services gives each its own, and leaves alone what it does not
         name; a service's own beats C(services). Unset leaves the limit untouched. All limits take these.
+
+        The amount is the least one: a higher one is kept, soft and hard limit each for itself.
+        V({exactly: AMOUNT}) stands for an amount anywhere, and lowers. O(core) is exact by itself, and
+        V({at_least: AMOUNT}) makes it the least.
         """,
     ),
     "memlock": Option(
@@ -42,7 +46,11 @@ OPTIONS: Table = {
         """,
     ),
     "core": Option(
-        "raw", "Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none."
+        "raw",
+        """
+        Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none. What is more is
+        lowered, unless V({at_least: AMOUNT}) is declared.
+        """,
     ),
     "nproc": Option("raw", "Processes and threads of one user, at least V(1024), or V(unlimited)."),
     "domains": Option(

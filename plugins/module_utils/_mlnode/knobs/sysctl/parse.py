@@ -119,7 +119,7 @@ def canonical(key: str) -> str:
 
 
 def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
-    raise_only = False
+    form, raise_only = "", False
     if isinstance(raw, Mapping):
         if len(raw) != 1 or next(iter(raw)) not in ("at_least", "exactly", "for_bytes"):
             raise DeclarationError(f"{key}: {dict(raw)!r} is not {_FORM}")
@@ -132,6 +132,10 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
     if "auto" not in tokens(text):
         want = _floor(key, text) if raise_only else text
         return Setting("sysctl", key, path_of(key), want, claim, raise_only)
+    if form == "exactly":
+        raise DeclarationError(
+            f"{key}: exactly must be a number or a text, got {text!r}; declare `auto` without it"
+        )
     claim += _sized(key, size)
     raise_only = raise_only or key in RAISE_ONLY_AUTO
     computed, explanation, clamped = _resolve(key, text, size, facts)

@@ -33,7 +33,7 @@ OPTIONS: Table = {
         C(net.ipv4.tcp_wmem) it stands for one of the three numbers. Apart from the two dirty limits, V(auto)
         never lowers a present value.
 
-        V({exactly: N}) is the same as N, for who wants to say it.
+        V({exactly: N}) is the same as N: it lowers a value that is higher.
 
         V({at_least: N}) raises a value that is lower and leaves one that is higher. In a list of ports it
         adds what is missing.

@@ -14,7 +14,7 @@ from mlnode.engine import engine, judge
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts, Row
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.model.errors import DeclarationError
-from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Status, Write
+from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Status, Write
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 MODULES = "/etc/modules-load.d/mlnode-default.conf"
@@ -280,6 +280,53 @@ def test_a_floor_that_this_kernel_cannot_compare_is_invalid_and_not_an_accident(
 def test_auto_never_lowers_what_a_newer_kernel_starts_with(machine: Machine) -> None:
     machine.put("/proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t33554432\n")
     assert reading(machine, "net.ipv4.tcp_rmem", "4096 131072 auto").want == "4096 131072 33554432"
+
+
+# -- exactly -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [1024, "1024", {"exactly": 1024}])
+@pytest.mark.parametrize(
+    ("key", "present", "lowers"),
+    [
+        ("vm.max_map_count", "65530", "65530"),
+        ("fs.aio-max-nr", "1048576", "1048576"),  # severity low by itself
+        ("vm.max_map_count", "1024", ""),
+        ("vm.max_map_count", "512", ""),
+        ("vm.stat_interval", "2000", "2000"),
+        ("kernel.timer_migration", "1", None),  # more of it is not better
+    ],
+)
+def test_an_exact_value_lowers_a_capacity_and_says_so(
+    machine: Machine, key: str, present: str, lowers: str | None, value: object
+) -> None:
+    machine.put("/proc/sys/" + key.replace(".", "/"), present + "\n")
+    if lowers is None:
+        value = {"exactly": 0} if isinstance(value, dict) else 0
+    asked = [engine.Request("default", sysctl, {"settings": {key: value}})]
+    ((found,),) = (outcome.rows for outcome in engine.preview(machine, asked).outcomes)
+    assert (found.setting.claim, found.setting.raise_only) == (str(found.reading.want), False)
+    words = f"lowers {lowers}, as it is declared exactly"
+    assert (words in found.reason, found.reading.lowers) == (bool(lowers), lowers or "")
+    assert not lowers or found.info.severity is not Severity.LOW
+    engine.apply_together(machine, lambda: asked)
+    assert machine.read("/proc/sys/" + key.replace(".", "/")).split() == [found.reading.want]
+
+
+def test_a_least_value_of_the_present_number_or_less_lowers_nothing(machine: Machine) -> None:
+    machine.put("/proc/sys/vm/max_map_count", "65530\n")
+    for least in (1024, 65530):
+        found = row(machine, "vm.max_map_count", {"at_least": least})
+        assert (found.status, found.reading.lowers, found.reading.want) == (Status.OK, "", "65530")
+
+
+@pytest.mark.parametrize("value", ["auto", "4096 131072 auto"])
+def test_exactly_is_not_for_a_computed_number_which_never_lowers(machine: Machine, value: str) -> None:
+    key = "net.ipv4.tcp_rmem" if " " in value else "net.core.rmem_max"
+    with pytest.raises(
+        DeclarationError, match=r"exactly must be a number or a text, got .*declare `auto` without it"
+    ):
+        sysctl.parse({"settings": {key: {"exactly": value}}}, Facts(machine))
 
 
 # -- undo ----------------------------------------------------------------------------------

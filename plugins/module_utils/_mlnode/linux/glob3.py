@@ -50,7 +50,7 @@ def _expression(part: str) -> str:
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """The patterns that `{a,b}` stands for; one without its end is no such list."""
+    """The patterns that `{a,b}` stands for; one without its end stands for itself."""
     begin = _next(pattern, 0, "{")
     ends = [begin]
     while ends[-1] >= 0 and (len(ends) == 1 or pattern[ends[-1]] == ","):

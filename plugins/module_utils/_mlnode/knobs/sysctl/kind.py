@@ -190,12 +190,26 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         native=next_boot.native and not lack,
         load=load,
         modules=modules,
-        note="; ".join(filter(None, (next_boot.note, slices))),
+        note="; ".join(filter(None, (next_boot.note, slices, _combined(setting.key, want, context)))),
         parts=(file, *of_cgroups),
         lowers=_lowers(setting.key, now, want),
         # What was greater before is kept, and no cap decides.
         clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
     )
+
+
+def _combined(key: str, want: str | None, context: Context) -> str:
+    """Note on a value for all interfaces that counts in place of the one for this interface."""
+    found = sysctl_aliases.combined(sysctl_d.slashed(key))
+    one = values.integers(want or "")
+    if found is None or one is None:
+        return ""
+    name, greater = found
+    of_all = values.integers(context.host.value(f"/proc/sys/{name}").text or "")
+    if of_all is None or one[0] == (max if greater else min)(one[0], of_all[0]):
+        return ""
+    every = sysctl_d.dotted(name)
+    return f"{every} is {of_all[0]}, and the {'greater' if greater else 'lesser'} counts: declare {every} too"
 
 
 def _lowers(key: str, runtime: str, want: str | None) -> str:

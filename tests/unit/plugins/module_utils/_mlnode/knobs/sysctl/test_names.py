@@ -151,3 +151,27 @@ def test_forwarding_is_written_before_the_interfaces_that_it_moves(node: Machine
     text = node.read("/etc/sysctl.d/zz-mlnode-one.conf")
     assert text.index(FORWARD) < text.index(OF_ETH)
     assert {row.status for row in evaluated(node, **{OF_ETH: 0, FORWARD: 1})} == {Status.OK}
+
+
+@pytest.mark.parametrize(
+    ("key", "of_all", "one", "note"),
+    [
+        ("rp_filter", 1, 0, "net.ipv4.conf.all.rp_filter is 1, and the greater counts"),
+        ("rp_filter", 1, 2, ""),
+        ("rp_filter", 0, 0, ""),
+        ("send_redirects", 1, 0, "net.ipv4.conf.all.send_redirects is 1, and the greater counts"),
+        ("accept_source_route", 0, 1, "net.ipv4.conf.all.accept_source_route is 0, and the lesser counts"),
+        ("accept_source_route", 1, 0, ""),
+        ("proxy_arp_pvlan", 1, 0, ""),  # counts alone
+        ("forwarding", 1, 0, ""),
+    ],
+)
+def test_a_value_for_all_interfaces_that_counts_in_place_of_one_is_named(
+    node: Machine, key: str, of_all: int, one: int, note: str
+) -> None:
+    node.put(f"/proc/sys/net/ipv4/conf/all/{key}", f"{of_all}\n")
+    node.put(f"/proc/sys/net/ipv4/conf/eth0/{key}", f"{one}\n")
+    (row,) = evaluated(node, **{f"net.ipv4.conf.eth0.{key}": one})
+    assert (note in row.reading.note) if note else row.reading.note == ""
+    (row,) = evaluated(node, **{f"net.ipv4.conf.all.{key}": of_all})
+    assert row.reading.note == ""

@@ -32,6 +32,7 @@ def row(machine: Machine, key: str) -> dict[str, Any]:
     return dict(found)
 
 
+@pytest.mark.long
 def test_ufw_sets_its_values_before_the_agent_and_again_when_it_is_reloaded(
     node: Machine, collection: Collection
 ) -> None:
@@ -75,6 +76,7 @@ def test_files_in_memory_are_lost(node: Machine, collection: Collection) -> None
     assert "vm.swappiness" not in {item["key"] for item in facts.check(node)["settings"]}
 
 
+@pytest.mark.long
 def test_a_crash_kernel_has_its_memory_to_itself(boot: Machine, collection: Collection) -> None:
     """Debian's kdump-tools starts this system in that memory, and its systemd-sysctl reads sysctl.d."""
     assert collection.task("agent", boot).status == 0

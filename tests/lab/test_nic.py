@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,6 +28,9 @@ DECLARED = f"/etc/mlnode/declared.d/{NAME}.json"
 
 #: Every coalescing parameter is absent somewhere; these are of three kinds
 COALESCE = {"rx-usecs": 50, "rx-frames-irq": 8, "stats-block-usecs": 1000, "adaptive-tx": "on"}
+
+#: Features that take others away: a declaration that has both is refused as a whole
+TAKE_AWAY = re.compile(r"features\.(rx-gro-hw|rx-fcs|[rt]x-checksum.*|scatter-gather|tx-scatter-gather)")
 
 #: For a new connection to a machine that a busy one emulates
 CONFIRM_SECONDS = 300
@@ -81,6 +85,7 @@ def statuses(played: Played) -> dict[str, str]:
 
 
 def reasons(played: Played) -> dict[str, str]:
+    assert "settings" in played.result, played.output[-3000:]
     return {row["key"]: row["reason"] for row in played.result["settings"]}
 
 
@@ -209,7 +214,8 @@ def _lacking(driver: str, knobs: dict[str, str]) -> dict[str, Any]:
     wanted |= {"fec": "rs", "private_flags.no-such-flag": "on"}
     found = {knob: value for knob, value in wanted.items() if knob not in knobs}
     other = {"off [fixed]": "on", "on [fixed]": "off"}
-    found |= {knob: other[value] for knob, value in knobs.items() if value in other}
+    fixed = {knob: value for knob, value in knobs.items() if value in other and not TAKE_AWAY.fullmatch(knob)}
+    found |= {knob: other[value] for knob, value in fixed.items()}
     return _rule(driver, found)
 
 

@@ -20,6 +20,8 @@ _COMMANDS = ("ExecStartPre", "ExecStart", "ExecStartPost")
 _SIGNS = "@-:+!|"
 _RC_LOCAL = "/etc/rc.local"
 _SYSCTL_CONF = "/etc/sysctl.conf"
+#: The agent's units, which another row judges
+_AGENTS = "mlnode-"
 
 _SYSCTL = regex(r"(?:^|[\s;&|(\"'])(?:/usr)?(?:/s?bin/)?sysctl\s+([^;&|\n)]*)")
 _ECHO = regex(
@@ -52,7 +54,7 @@ def all_of(host: Host) -> Iterator[Commands]:
     """Raises HostError."""
     names = {name[: -len(".d")] if name.endswith(".d") else name for name in host.names(_ADMINISTRATORS)}
     for unit in sorted(systemd_unit.booted(host) & names):
-        if unit.endswith(".service"):
+        if unit.endswith(".service") and not unit.startswith(_AGENTS):
             yield from _of_unit(host, unit)
     # A generator makes the unit that starts it (systemd-rc-local-generator(8)): no link shows it.
     if host.exists(_RC_LOCAL) and host.is_executable(_RC_LOCAL):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
+from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
 from . import drop_ins, kubelets, network_manager, sysctl_commands, sysctl_d, systemd_unit, tuned
 from .sysctl_d import Line
@@ -22,7 +23,7 @@ class Owner(NamedTuple):
     """unit: that starts it. when: at which it sets its lines, for people. lines: in their order, with slashes
     in the keys; a value of None is not known. sure: False where more than its files decides whether it sets
     them. booted: a boot starts the unit. late: it sets them by events after its start, so that no order says
-    who is last."""
+    who is last. unread: why the files of a program cannot be read; nothing else is known of it then."""
 
     unit: str
     when: str
@@ -30,19 +31,27 @@ class Owner(NamedTuple):
     sure: bool = True
     booted: bool = True
     late: bool = False
+    unread: str = ""
 
 
 def load(host: Host) -> Sequence[Owner]:
-    """Those that have something to set, in no order. Raises HostError."""
+    """Those that have something to set, or cannot be read, in no order."""
     return host.once("owners of sysctls", lambda: [*_load(host)], of_files=True)
 
 
 def _load(host: Host) -> Iterator[Owner]:
     for read in _READERS:
-        for owner in read(host):
-            if owner.lines:
-                booted = not owner.unit or owner.unit in systemd_unit.booted(host)
-                yield owner._replace(booted=booted)
+        try:
+            yield from [*_with_lines(host, read(host))]
+        except HostError as error:
+            yield Owner("", "", (), unread=str(error))
+
+
+def _with_lines(host: Host, owners: Iterable[Owner]) -> Iterator[Owner]:
+    for owner in owners:
+        if owner.lines:
+            booted = not owner.unit or owner.unit in systemd_unit.booted(host)
+            yield owner._replace(booted=booted)
 
 
 # -- ufw -----------------------------------------------------------------------------------

@@ -141,7 +141,11 @@ def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Conte
     if want is None or not setting.path.startswith("/proc/sys/"):
         return boot, notes
     name = sysctl_d.slashed(setting.key)
-    for owner in sysctl_owners.load(context.host):
+    owners = sysctl_owners.load(context.host)
+    unread = "; ".join(owner.unread for owner in owners if owner.unread)
+    if unread and boot.value.text is not None:
+        boot = Boot(Value(unreadable=unread))
+    for owner in owners:
         found = sysctl_owners.decided(owner, name, lines.writes(setting.key, want, context), want)
         if found is None or found.effect.refused or not owner.booted:
             continue

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any
 
@@ -304,6 +305,18 @@ def node(machine: Machine) -> Machine:
 
 def declare(machine: Machine, key: str, value: Any) -> None:
     engine.apply(machine, Request("one", sysctl, {"settings": {key: value}}))
+
+
+@pytest.mark.parametrize("path", ["/etc/ufw/ufw.conf", f"{UNITS}/ufw.service"])
+def test_what_cannot_be_read_leaves_the_next_boot_unknown(node: Machine, path: str) -> None:
+    put(node, UFW)
+    enable(node, "ufw.service", UFW_UNIT)
+    declare(node, MARTIANS, 1)
+    node.unreadable[path] = errno.EACCES
+    found = row(node)
+    assert (found.status, found.reading.boot.value.text) == (Status.UNKNOWN, None)
+    assert path in found.reason
+    assert "EACCES" in found.reason
 
 
 def test_the_agent_comes_after_ufw_and_a_reload_is_foretold(node: Machine) -> None:

@@ -14,7 +14,7 @@ from mlnode.engine import engine, judge
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts, Row
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.model.errors import DeclarationError
-from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Status, Write
+from mlnode.model.setting import BOTH_LAYERS, EXACTLY, Layer, Reading, Severity, Status, Write
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
 MODULES = "/etc/modules-load.d/mlnode-default.conf"
@@ -306,8 +306,9 @@ def test_an_exact_value_lowers_a_capacity_and_says_so(
     asked = [engine.Request("default", sysctl, {"settings": {key: value}})]
     ((found,),) = (outcome.rows for outcome in engine.preview(machine, asked).outcomes)
     assert (found.setting.claim, found.setting.raise_only) == (str(found.reading.want), False)
-    words = f"lowers {lowers}, as it is declared exactly"
-    assert (words in found.reason, found.reading.lowers) == (bool(lowers), lowers or "")
+    said = f"{lowers}, {EXACTLY}" if lowers else ""
+    assert found.reading.lowers == said
+    assert ("lowers" in found.reason, said in found.reason) == (bool(lowers), True)
     assert not lowers or found.info.severity is not Severity.LOW
     engine.apply_together(machine, lambda: asked)
     assert machine.read("/proc/sys/" + key.replace(".", "/")).split() == [found.reading.want]

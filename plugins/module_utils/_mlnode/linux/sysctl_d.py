@@ -53,8 +53,13 @@ class Line(NamedTuple):
         return self.key == key or (self.is_glob and glob3.matches(self.key, key)) or self._climbs_to(key)
 
     def _climbs_to(self, key: str) -> bool:
-        """True for another path to the file of a key, which no key of systemd's is compared with."""
-        return "/../" in self.key and normpath(f"/proc/sys/{self.key}") == f"/proc/sys/{key}"
+        """True if it sets a key by another path to its file. An exclusion by such a path excludes nothing, as
+        systemd compares names."""
+        return (
+            self.value is not None
+            and "/../" in self.key
+            and normpath(f"/proc/sys/{self.key}") == f"/proc/sys/{key}"
+        )
 
 
 def slashed(key: str) -> str:

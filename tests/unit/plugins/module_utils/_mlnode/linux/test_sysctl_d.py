@@ -405,6 +405,8 @@ def test_a_path_that_climbs_to_a_key_is_unknown() -> None:
     assert effect is not None
     assert "`..`" in effect.unknown
     assert effect_of("net/core/../core/somaxconn = 128", "net/core/rmem_max") is None
+    excluded = "net.core.somaxconn = 4096\n-net/core/../core/somaxconn"
+    assert effect_of(excluded, "net/core/somaxconn") == sysctl_d.Effect("4096")
 
 
 def test_a_pattern_with_alternatives_names_a_key() -> None:

@@ -130,7 +130,7 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
     assert found.get(bad) in ("certain", "probable"), done.stdout
     assert {path for path, certainty in found.items() if certainty == "certain"} <= {bad}, done.stdout
     assert content["coverage"]["nodes_never_measured"] == []
-    assert "fail, certain  node node03" in " ".join(done.stdout.split(" "))
+    assert "fail, certain node node03" in " ".join(done.stdout.split())
     assert not left(net)
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import exclusive
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import DeclarationError
 
 from . import guest_facts as facts
 from .collection import Collection, Played
@@ -28,9 +29,6 @@ DECLARED = f"/etc/mlnode/declared.d/{NAME}.json"
 
 #: Every coalescing parameter is absent somewhere; these are of three kinds
 COALESCE = {"rx-usecs": 50, "rx-frames-irq": 8, "stats-block-usecs": 1000, "adaptive-tx": "on"}
-
-#: Features that take others away: a declaration that has both is refused as a whole
-TAKE_AWAY = re.compile(r"features\.(rx-gro-hw|rx-fcs|[rt]x-checksum.*|scatter-gather|tx-scatter-gather)")
 
 #: For a new connection to a machine that a busy one emulates
 CONFIRM_SECONDS = 300
@@ -214,9 +212,19 @@ def _lacking(driver: str, knobs: dict[str, str]) -> dict[str, Any]:
     wanted |= {"fec": "rs", "private_flags.no-such-flag": "on"}
     found = {knob: value for knob, value in wanted.items() if knob not in knobs}
     other = {"off [fixed]": "on", "on [fixed]": "off"}
-    fixed = {knob: value for knob, value in knobs.items() if value in other and not TAKE_AWAY.fullmatch(knob)}
-    found |= {knob: other[value] for knob, value in fixed.items()}
-    return _rule(driver, found)
+    fixed = {knob: other[value] for knob, value in knobs.items() if value in other}
+    return _rule(driver, found | _together(fixed))
+
+
+def _together(features: dict[str, str]) -> dict[str, str]:
+    """Those that do not exclude one before them: a declaration with both is refused as a whole."""
+    kept: dict[str, str] = {}
+    for knob, value in features.items():
+        tried = {name.removeprefix("features."): one == "on" for name, one in {**kept, knob: value}.items()}
+        with contextlib.suppress(DeclarationError):
+            exclusive.refuse_features("", tried)
+            kept[knob] = value
+    return kept
 
 
 def test_what_a_driver_has_not_is_unsupported_and_named(node: Machine, collection: Collection) -> None:

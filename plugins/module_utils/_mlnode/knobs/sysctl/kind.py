@@ -20,7 +20,7 @@ from ...linux import (
 from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
-from . import at_boot, cgroup1, copies, guards, needed
+from . import at_boot, cgroup1, copies, guards, needed, of_module
 from . import info as sysctl_info
 from . import lines as own_lines
 from . import parse as sysctl_parse
@@ -137,39 +137,52 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     if not context.runtime:
         return _read_unseen(setting, config, context)
     path = _path_here(setting, context)
-    below = path.startswith("/proc/sys/") and path == setting.path
-    native = below and not setting.derived
     runtime = _runtime(setting, path, context)
+    native = _is_below(setting, path) and not setting.derived
+    if runtime.text is None:
+        return _read_absent(setting, path, runtime, native, context)
+    try:
+        want = _wanted(setting, runtime.text)
+        known = runtime.text if _is_below(setting, path) else None
+        sysctl_values.require(setting.key, want, known, context.facts.kernel_release())
+    except DeclarationError as error:
+        return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
+    return _read_present(setting, path, runtime.text, want, config, context)
+
+
+def _is_below(setting: Setting, path: str) -> bool:
+    """True for the key's own file, which sysctl.d can set."""
+    return path.startswith("/proc/sys/") and path == setting.path
+
+
+def _read_absent(setting: Setting, path: str, runtime: Value, native: bool, context: Context) -> Reading:
     mistake = _misspelt(setting) if runtime.absent else ""
     if mistake:
         return Reading(path, Value(unreadable=mistake), Boot(Value(unreadable=mistake)), invalid=mistake)
-    if runtime.text is None:
-        # An interface or a module may bring the file later, and udev then reads the line again. So the line
-        # stays, as it does for what cannot be read this once.
-        want = None if setting.raise_only else setting.want
-        module = needed.owner(setting.key) if runtime.absent else ""
-        if needed.to_load(module, context):
-            return _without_module(setting, module, path, context)
-        listed = (module,) if module and needed.is_loadable(module, context) else ()
-        return Reading(path, runtime, Boot(runtime), want, native=native, modules=listed)
-    try:
-        want = _wanted(setting, runtime.text)
-        release = context.facts.kernel_release()
-        sysctl_values.require(setting.key, want, runtime.text if below else None, release)
-    except DeclarationError as error:
-        return Reading(path, runtime, Boot(Value(absent=str(error))), native=native, invalid=str(error))
-    origin = context.origins.get(path, runtime.text)
+    # An interface or a module may bring the file later, and udev then reads the line again. So the line
+    # stays, as it does for what cannot be read this once.
+    want = None if setting.raise_only else setting.want
+    module = needed.owner(setting.key) if runtime.absent else ""
+    if needed.to_load(module, context):
+        invalid = _out_of_range(setting, context.facts.kernel_release())
+        return of_module.to_come(setting, module, path, invalid, context)
+    listed = (module,) if module and needed.is_loadable(module, context) else ()
+    return Reading(path, runtime, Boot(runtime), want, native=native, modules=listed)
+
+
+def _read_present(
+    setting: Setting, path: str, runtime: str, want: str | None, config: sysctl_d.BootConfig, context: Context
+) -> Reading:
+    origin = context.origins.get(path, runtime)
     next_boot = at_boot.of(setting, path, want, origin, config, context)
-    offered, load, modules, lack = _modules(setting.key, want, context)
+    offered, load, modules, lack = of_module.offer(setting.key, want, context)
     bar = needed.barred(setting.key, want, context)
-    boot = _with_module(setting, want, next_boot.boot, bar, context)
+    boot = of_module.at_boot(setting, want, next_boot.boot, bar, context)
     unloaded = ""
     if bar is not None:
         # modprobe would load nothing now, either.
         unloaded, load = (f"{want}: {bar}", ()) if load and bar.bar.for_all else ("", load)
-    now, undo = " ".join(values.tokens(runtime.text)), _undo(setting.key, path, runtime.text, context)
-    # The kernel gives the huge pages that it has in one piece.
-    file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
+    now, undo = " ".join(values.tokens(runtime)), _undo(setting.key, path, runtime, context)
     try:
         of_cgroups = cgroup1.parts(setting, want, context.host)
     except HostError as error:
@@ -178,7 +191,8 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
     if of_cgroups:
         boot = cgroup1.boot(boot, setting, want, context)
         slices = f"cgroup v1: set for {len(of_cgroups)} slices and services, too"
-    file = file._replace(answer=lack or unloaded, place=setting.key)
+    # The kernel gives the huge pages that it has in one piece.
+    file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
     return Reading(
         path=path,
         runtime=Value(text=cgroup1.summary(now, of_cgroups)),
@@ -186,12 +200,12 @@ def _read_one(setting: Setting, config: sysctl_d.BootConfig, context: Context) -
         want=want,
         offered=offered,
         blocked=context.host.blocked(path),
-        refusal=guards.refusal(setting.key, path, runtime.text, want, context),
+        refusal=guards.refusal(setting.key, path, runtime, want, context),
         native=next_boot.native and not lack,
         load=load,
         modules=modules,
         note="; ".join(filter(None, (next_boot.note, slices, _combined(setting.key, want, context)))),
-        parts=(file, *of_cgroups),
+        parts=(file._replace(answer=lack or unloaded, place=setting.key), *of_cgroups),
         lowers=_lowers(setting.key, now, want),
         # What was greater before is kept, and no cap decides.
         clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
@@ -228,7 +242,7 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
     else:
         boot = context.boot_by_agent(setting, setting.want)
     bar = needed.barred(setting.key, setting.want, context)
-    boot = _with_module(setting, setting.want, boot, bar, context)
+    boot = of_module.at_boot(setting, setting.want, boot, bar, context)
     module = needed.owner(setting.key)
     return Reading(
         path=setting.path,
@@ -312,79 +326,6 @@ def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, .
         if len(shares) > 1:  # a write to the total would spread the pool evenly
             return tuple(Write(share, context.host.read(share).strip()) for share in shares)
     return (Write(path, runtime),)
-
-
-# -- modules -------------------------------------------------------------------------------
-
-
-def _modules(
-    key: str, want: str | None, context: Context
-) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
-    """Values the kernel offers, modules to load now and at boot, and what is lacking."""
-    module = needed.module_of(key, want)
-    if not module:
-        return (), (), (), ""
-    loadable = needed.is_loadable(module, context)
-    wanted = (module,) if loadable else ()
-    if key not in needed.PREFIXES:  # the key is here, and so is its module
-        return (), (), wanted, ""
-    if key not in own_lines.AVAILABLE:
-        loaded = context.host.exists(f"/sys/module/{module}")
-        return (), wanted if not loaded else (), wanted, ""
-    offered = values.tokens(context.host.value(own_lines.AVAILABLE[key]).text or "")
-    if want in offered:
-        return offered, (), wanted, ""
-    if loadable:
-        return offered, wanted, wanted, ""
-    release = context.facts.kernel_release()
-    return (
-        offered,
-        (),
-        (),
-        (
-            f"{want} is not offered by this kernel ({', '.join(offered) or 'no list'}), and "
-            f"/lib/modules/{release} has no module {module}"
-        ),
-    )
-
-
-def _without_module(setting: Setting, module: str, path: str, context: Context) -> Reading:
-    """A key that comes with a module, which this run loads, and every boot before it reads sysctl.d. What the
-    file then says is looked at once more, before it is written."""
-    bar = needed.barred(setting.key, setting.want, context)
-    absent = Value(absent=f"the module {module}, which brings it, is not loaded")
-    boot = context.boot_by_agent(setting, None if setting.raise_only else setting.want)
-    if bar is not None and bar.bar.for_all:
-        absent = Value(absent=f"{absent.absent}: {bar.bar.words}")
-        return Reading(path, absent, bar.boot(boot))
-    return Reading(
-        path,
-        absent,
-        boot,
-        want=None if setting.raise_only else setting.want,
-        native=True,
-        load=(module,),
-        modules=(module,),
-        invalid=_out_of_range(setting, context.facts.kernel_release()),
-        missing=True,
-    )
-
-
-def _with_module(
-    setting: Setting, want: str | None, boot: Boot, bar: needed.Barred | None, context: Context
-) -> Boot:
-    """The boot layer of a key or value that a module brings: a line of sysctl.d counts if it is loaded by
-    then. Else the agent loads it and sets the value."""
-    module = needed.owner(setting.key)
-    if bar is not None and (bar.bar.for_all or not module):
-        return bar.boot(boot)
-    if not module or boot.value.text is None or not needed.is_loadable(module, context):
-        return boot
-    try:
-        why = str(bar) if bar else needed.unlisted(module, context)
-    except HostError as error:
-        return Boot(Value(unreadable=str(error)))
-    return context.boot_by_agent(setting, want, instead_of=why) if why else boot
 
 
 # -- boot layer ----------------------------------------------------------------------------

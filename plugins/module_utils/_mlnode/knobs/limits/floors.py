@@ -18,7 +18,7 @@ from ...linux import systemd_conf
 from ...linux.systemd_conf import Line
 from ...model.record import NamedTuple, regex
 from . import units
-from .pam import Limits
+from .pam import Found, Limits
 from .parse import FILE, UNLIMITED, Amount, Limit, Wanted
 from .units import Service
 
@@ -49,6 +49,16 @@ class Floor(NamedTuple):
         """True where nothing has to be written, as the node has more by itself. A value just as declared may
         be a default of systemd that an earlier run has left, and is written."""
         return not self.wanted.exact and self.amount == self.base and self.amount != self.wanted.amount
+
+    @property
+    def kept_parts(self) -> tuple[bool, bool]:
+        """The same of the soft and the hard limit, where each can be written alone."""
+        if self.kept or self.wanted.exact:
+            return self.kept, self.kept
+        soft, hard = (
+            now == base != least for now, base, least in zip(self.amount, self.base, self.wanted.amount)
+        )
+        return soft, hard
 
     @property
     def more(self) -> str:
@@ -104,9 +114,20 @@ def of_service(host: Host, limit: Limit, service: Service, live: bool) -> Amount
 
 def of_login(host: Host, pam: Limits, domain: str, limit: Limit, live: bool) -> Amount:
     """Limits that other lines give to logins; a login without a line has what systemd gives."""
-    others = tuple(line for line in pam.lines if not _is_ours(line.file))
-    found = Limits(others, users=pam.users).of(domain, limit.name)
-    given = of_manager(host, limit, live)
+    others = tuple(line for line in pam.lines if not is_ours(line.file))
+    return _filled(Limits(others, users=pam.users).of(domain, limit.name), of_manager(host, limit, live))
+
+
+def completed(found: Found, floor: Floor) -> Amount:
+    """Limits of lines, with those of no line that need none."""
+    soft, hard = floor.kept_parts
+    return _filled(
+        found, Amount(floor.base.soft if soft else _UNKNOWN, floor.base.hard if hard else _UNKNOWN)
+    )
+
+
+def _filled(found: Found, given: Amount) -> Amount:
+    """Limits of lines; the others are inherited."""
     return Amount(
         _number(found.soft) if found.soft else given.soft, _number(found.hard) if found.hard else given.hard
     )
@@ -117,8 +138,8 @@ def _number(text: str) -> int | None:
 
 
 def _foreign(lines: Sequence[Line]) -> list[Line]:
-    return [line for line in lines if not _is_ours(line.file)]
+    return [line for line in lines if not is_ours(line.file)]
 
 
-def _is_ours(path: str) -> bool:
+def is_ours(path: str) -> bool:
     return path.rpartition("/")[2].startswith(FILE)

@@ -156,11 +156,8 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
         wants, mark = auto.resolved(row.setting, context), auto.mark(row.setting, context)
         if scope == LOGIN:
             floor = _floor(wants[ALL], floors.of_login, context.host, pam, domain, limit, live)
-            if not floor.kept:
-                logins += [line for line in mark if line not in logins]
-                logins += [
-                    f"{domain} {kind} {limit.name} {text}" for kind, text in floor.amount.in_pam(limit)
-                ]
+            lines = [f"{domain} {kind} {limit.name} {text}" for kind, text in _in_pam(floor, limit)]
+            logins += [line for line in mark if lines and line not in logins] + lines
         elif scope == MANAGER:
             floor = _floor(wants[ALL], floors.of_manager, context.host, limit, live)
             if not floor.kept:
@@ -183,6 +180,15 @@ def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFil
             for unit, lines in own.items()
         ),
     ]
+
+
+def _in_pam(floor: Floor, limit: Limit) -> list[tuple[str, str]]:
+    """Lines for logins. What a login has by itself and is more than declared is not repeated: a number that
+    systemd caps, pam_limits would refuse, and with it every login."""
+    soft, hard = floor.kept_parts
+    if soft == hard:
+        return [] if soft else floor.amount.in_pam(limit)
+    return [floor.amount.lines(limit)[0 if hard else 1]]
 
 
 def _floor(wanted: Wanted, base: Callable[..., Amount], *where: Any) -> Floor:

@@ -108,12 +108,17 @@ class Amount(NamedTuple):
         return str(self).replace(UNLIMITED, "infinity")
 
     def in_pam(self, limit: Limit) -> list[tuple[str, str]]:
-        """Type and value of each line of limits.conf(5), where memory is in KiB."""
+        """Type and value of each line of limits.conf(5)."""
+        (_soft, soft), (_hard, hard) = lines = self.lines(limit)
+        return [("-", soft)] if soft == hard else lines
+
+    def lines(self, limit: Limit) -> list[tuple[str, str]]:
+        """The same with one line for each of both limits. Memory is in KiB there."""
         soft, hard = (
             _word(None if number is None else number // 1024 if limit.in_bytes else number)
             for number in (self.soft, self.hard)
         )
-        return [("-", soft)] if soft == hard else [("soft", soft), ("hard", hard)]
+        return [("soft", soft), ("hard", hard)]
 
 
 class Wanted(NamedTuple):

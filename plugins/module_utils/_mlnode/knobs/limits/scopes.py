@@ -21,7 +21,7 @@ from . import parse as limits_parse
 from . import units as limits_units
 from .floors import Floor
 from .pam import Limits, Line
-from .parse import ALL, FILE, FOLDERS, LOGIN, SERVICE_NAMES, UNLIMITED, Amount, Limit, Wanted, file_of
+from .parse import ALL, FOLDERS, LOGIN, SERVICE_NAMES, Amount, Limit, Wanted, file_of
 from .units import Assigned, Service
 
 _PAM = FOLDERS[LOGIN]
@@ -92,7 +92,7 @@ def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
     now = str(limits) if limits.lines else UNSET
     if limits.exempt is not None:
         now = "none at all"
-    elif floor.kept and _completed(limits, floor.base) == want:
+    elif floors.completed(limits, floor) == want:
         # What is lacking of it is what every service has, and with it a login.
         now = str(want)
         boot = Boot(Value(text=now), limits.lines[0].where if limits.lines else UNSET_ANYWHERE)
@@ -108,13 +108,6 @@ def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
     return given._replace(
         runtime=runtime, boot=Boot(Value(absent=overridden.words), overridden.where, foreign=True)
     )
-
-
-def _completed(limits: limits_pam.Found, base: Amount) -> Amount:
-    """Limits of lines, where those that no line sets are inherited."""
-    soft, hard = ((None if text == UNLIMITED else int(text)) if text else number
-                  for text, number in ((limits.soft, base.soft), (limits.hard, base.hard)))  # fmt: skip
-    return Amount(soft, hard)
 
 
 def _more(text: str) -> str:
@@ -133,7 +126,7 @@ def _login_boot(domain: str, want: Amount, limits: limits_pam.Found, own: str) -
     folder, _slash, name = deciding.file.rpartition("/")
     # limits.conf is read before limits.d, whose files count by their names in both folders.
     foreign = bool(wrong) and folder.endswith("/limits.d") and name > own.rpartition("/")[2]
-    return Boot(Value(text=str(limits)), deciding.where, foreign and not _is_ours(deciding.file))
+    return Boot(Value(text=str(limits)), deciding.where, foreign and not floors.is_ours(deciding.file))
 
 
 def _agrees(line: Line, want: Amount) -> bool:
@@ -145,14 +138,10 @@ def _login_note(domain: str, limit: Limit, want: Amount, node: Node) -> str:
     closer = [
         line for line in node.pam.closer(domain, limit.name) if not line.item or not _agrees(line, want)
     ]
-    sources = [f"{line.where} says {line.text}" for line in closer if not _is_ours(line.file)]
+    sources = [f"{line.where} says {line.text}" for line in closer if not floors.is_ours(line.file)]
     if node.logins.other:
         sources.append(f"sessions of {', '.join(node.logins.other)} have pam_limits read another file")
     return "; ".join(sources)
-
-
-def _is_ours(path: str) -> bool:
-    return path.rpartition("/")[2].startswith(FILE)
 
 
 # -- systemd -------------------------------------------------------------------------------
@@ -180,7 +169,7 @@ def _assigned_boot(name: str, floor: Floor, assigned: Assigned, node: Node) -> B
         return Boot(Value(absent=f"nothing sets {name}"))
     later = assigned.file.rpartition("/")[2] > file_of(node.context.name)
     in_drop_in = assigned.file.rpartition("/")[0].endswith(".d")
-    foreign = assigned.amount != want and later and in_drop_in and not _is_ours(assigned.file)
+    foreign = assigned.amount != want and later and in_drop_in and not floors.is_ours(assigned.file)
     return Boot(Value(text=str(assigned.amount)), assigned.where, foreign)
 
 

@@ -74,8 +74,8 @@ def test_each_who_hands_limits_on_gets_a_file(machine: LimitsMachine) -> None:
         "* soft nofile 65536", "* hard nofile 1048576",
         "root soft nofile 65536", "root hard nofile 1048576",
         "* - memlock unlimited", "root - memlock unlimited",
-        # The hard limit was more, and stays.
-        "* soft stack 65536", "* hard stack unlimited", "root soft stack 65536", "root hard stack unlimited",
+        # The hard limit was more, and a login inherits it.
+        "* soft stack 65536", "root soft stack 65536",
     ]  # fmt: skip
     units = ["LimitNOFILE=65536:1048576", "LimitMEMLOCK=infinity", "LimitSTACK=67108864:infinity"]
     defaults = [f"Default{line}" for line in units]
@@ -86,6 +86,29 @@ def test_each_who_hands_limits_on_gets_a_file(machine: LimitsMachine) -> None:
         assert lines(machine, drop_in(service)) == ["[Service]", *units]
     assert not machine.exists(f"{UNITS}/sshd.service.d")
     assert machine.reloads == 1
+
+
+@pytest.mark.parametrize("hard", ["infinity", "1073741816"])
+def test_a_hard_limit_that_systemd_caps_is_no_line_of_pam(machine: LimitsMachine, hard: str) -> None:
+    """pam_limits does not cap it, and denies every login."""
+    machine.put("/etc/systemd/system.conf.d/10-site.conf", f"[Manager]\nDefaultLimitNOFILE=1024:{hard}\n")
+    spec = {"nofile": {"login": "65536:1048576"}}
+
+    found = apply(machine, spec)
+
+    assert lines(machine, PAM) == ["* soft nofile 65536", "root soft nofile 65536"]
+    assert {status for status, _reason in found.values()} == {"changed"}
+    assert {str(one.status) for one in rows(machine, spec).values()} == {"ok"}
+
+
+def test_what_is_more_by_itself_is_not_repeated_for_logins(machine: LimitsMachine) -> None:
+    machine.put("/etc/systemd/system.conf.d/10-site.conf", "[Manager]\nDefaultLimitNPROC=257000\n")
+    spec = {"nproc": {"login": "65536:400000"}}
+
+    apply(machine, spec)
+
+    assert lines(machine, PAM) == ["* hard nproc 400000", "root hard nproc 400000"]
+    assert {str(one.status) for one in rows(machine, spec).values()} == {"ok"}
 
 
 def test_parts_can_be_left_out(machine: LimitsMachine) -> None:

@@ -230,12 +230,13 @@ def _queue(host: Host, nic: Nic, folder: str, file: str, number: int, want: str,
         files.parts.append(KnobFile(number, path, now.text, want, (Write(path, now.text),), device))
 
 
-def flow_table(host: Host, entries: int) -> tuple[KnobFile | None, Value]:
-    """The table that all NICs share, or why there is none. Never lowered, as others may need more of it."""
+def flow_table(host: Host, least: Sequence[int]) -> tuple[KnobFile | None, Value]:
+    """The table that all NICs share, or why there is none. Never lowered, as others may need more of it.
+    least: entries that are declared, by whomever."""
     now = host.value(FLOW_TABLE)
     if now.text is None:
         return None, now
     if not re.match(r"[0-9]{1,10}\Z", now.text, re.ASCII):
         return None, Value(unreadable=f"{FLOW_TABLE} says {now.text[:60]!r}, which is not a number")
-    want = str(max(int(now.text), entries))
+    want = str(max(int(now.text), *least))
     return KnobFile(0, FLOW_TABLE, now.text, want, (Write(FLOW_TABLE, now.text),)), now

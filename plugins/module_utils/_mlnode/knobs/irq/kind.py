@@ -9,12 +9,13 @@ the system carries it: the agent does, at boot and when a NIC arrives or changes
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...engine import declared
 from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import cpulist, values
+from ...model.record import NamedTuple
 from ...model.setting import BootFile, Reading, Setting, Severity, Value
 from ...topology import read as topology
 from ...topology.model import Topology
@@ -135,7 +136,8 @@ def _assembled(setting: RuleSetting, all_files: Sequence[Files], flows: int, con
 
 def _with_table(setting: RuleSetting, reading: Reading, flows: int, context: Context) -> Reading:
     """With the table that all NICs share."""
-    table, problem = files.flow_table(context.host, flows)
+    declared_ones = [*_flows_of_sysctl(context)]
+    table, problem = files.flow_table(context.host, [flows, *(one.number for one in declared_ones)])
     if table is None:
         return reading._replace(runtime=problem)
     want = f"table {table.want}; {reading.want or ''}"
@@ -144,7 +146,7 @@ def _with_table(setting: RuleSetting, reading: Reading, flows: int, context: Con
         boot=context.boot_by_agent(setting, want),
         want=want,
         blocked=reading.blocked or context.host.blocked(table.path),
-        refusal=reading.refusal or _flow_conflict(flows, context),
+        refusal=reading.refusal or _flow_conflict(flows, declared_ones),
         parts=(table, *reading.parts),
     )
 
@@ -186,15 +188,30 @@ _LACKING = {
 # -- rules together ------------------------------------------------------------------------
 
 
-def _flow_conflict(entries: int, context: Context) -> str:
-    """Reason not to raise the flow table: a declared sysctl value would lower it again at every run."""
+class _Flows(NamedTuple):
+    """Entries of the table that sysctl declares. exact: not a least number. where: who declares it."""
+
+    number: int
+    exact: bool
+    where: str
+
+
+def _flows_of_sysctl(context: Context) -> Iterator[_Flows]:
     for declaration in declared.expected(context.host):
         section = declaration.kinds.get("sysctl", {}).get("settings")
-        raw = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
-        number = values.number(str(raw)) if isinstance(raw, (int, str)) else None
-        if number is not None and number < entries:
+        raw: Any = section.get(_FLOW_KEY) if isinstance(section, Mapping) else None
+        form, raw = next(iter(raw.items()), ("", None)) if isinstance(raw, Mapping) else ("", raw)
+        number = values.number(str(raw))
+        if number is not None:
+            yield _Flows(number, form != "at_least", f"{declaration.name} ({declaration.path})")
+
+
+def _flow_conflict(entries: int, flows: Iterable[_Flows]) -> str:
+    """Reason not to raise the flow table: a declared sysctl value would lower it again at every run."""
+    for one in flows:
+        if one.exact and one.number < entries:
             return (
-                f"{_FLOW_KEY} is declared as {raw} by {declaration.name} ({declaration.path}), and "
+                f"{_FLOW_KEY} is declared as {one.number} by {one.where}, and "
                 f"rfs_entries {entries} needs at least as many: declare that there, or leave it out"
             )
     return ""

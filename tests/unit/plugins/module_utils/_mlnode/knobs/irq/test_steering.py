@@ -185,6 +185,20 @@ def test_a_kernel_without_the_table_has_no_rfs(node: IrqNode, text: str | None, 
     assert row(node, RFS).status is status
 
 
+@pytest.mark.parametrize("declared", [131072, {"at_least": 131072}, {"exactly": 131072}])
+def test_a_larger_table_that_is_declared_elsewhere_is_wanted_here_too(node: IrqNode, declared: Any) -> None:
+    """Each area would else write its own number in the same run."""
+    document = {
+        "name": "net",
+        "kinds": {"sysctl": {"settings": {"net.core.rps_sock_flow_entries": declared}}},
+    }
+    node.put("/etc/mlnode/declared.d/net.json", json.dumps({"format": 1, **document}))
+
+    apply(node, RFS)
+
+    assert node.now(FLOWS) == "131072"
+
+
 @pytest.mark.parametrize(
     ("declared", "refused"), [(1024, True), ("1024", True), (32768, False), ({"at_least": 1024}, False)]
 )

@@ -18,7 +18,7 @@ from .node import RAILS, RailNode
 KEY = "net.ipv4.conf.eth2.rp_filter"
 
 
-def requests(value: int) -> list[Request]:
+def requests(value: object) -> list[Request]:
     return [
         Request("one", sysctl, {"settings": {KEY: value}}),
         Request("one", rail, {"rules": [RAILS]}),
@@ -39,3 +39,18 @@ def test_two_areas_that_want_one_file_to_be_different_are_refused(tmp_path: path
         assert node.tree() == before
     engine.apply_together(node, lambda: requests(2))
     assert node.now("/proc/sys/net/ipv4/conf/eth2/rp_filter") == "2"
+
+
+def test_a_floor_is_content_with_more(tmp_path: pathlib.Path) -> None:
+    node = RailNode.made(tmp_path / "node")
+
+    engine.apply_together(node, lambda: requests({"at_least": 1}))
+
+    assert node.now("/proc/sys/net/ipv4/conf/eth2/rp_filter") == "2"
+
+
+def test_a_floor_above_the_other_area_is_refused(tmp_path: pathlib.Path) -> None:
+    node = RailNode.made(tmp_path / "node")
+
+    with pytest.raises(DeclarationError, match=r"\(sysctl\) 3 or more: declare it in one of the two areas"):
+        engine.apply_together(node, lambda: requests({"at_least": 3}))

@@ -21,13 +21,13 @@ def boot_files(
     host, path = context.host, places.LEFT_SYSCTLS.replace("NAME", name)
     lines = [line for line in present.lines if line.file == drop_in]
     made = host.changed(path)
-    if made is not None:
+    if made is not None and initramfs.images(host, made):
         lines = [*sysctl_d.parse(host.text(path), path), *lines]
     keys = {sysctl_d.dotted(line.key): line.value for line in lines if line.value is not None}
     left = [f"{key} = {value}" for key, value in keys.items() if key not in declared]
     if made is None and not left:
         return []
-    content = "\n".join([_HEAD, *left, ""]).encode() if left and initramfs.images(host, made) else None
+    content = "\n".join([_HEAD, *left, ""]).encode() if left and initramfs.images(host) else None
     return [BootFile(path, content)]
 
 

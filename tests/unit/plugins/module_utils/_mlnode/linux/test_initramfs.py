@@ -116,6 +116,20 @@ def test_a_key_that_left_the_files_is_said_until_the_image_is_made_again(fedora:
     assert not fedora.exists(LEFT)
 
 
+def test_a_key_that_leaves_after_the_image_was_made_again(fedora: Machine) -> None:
+    """The image has the key that was there meanwhile, and not the first one that left."""
+    run(fedora, SETTINGS)
+    run(fedora, {"vm.min_free_kbytes": 262144})
+    past = time.time() - 60
+    os.utime(fedora.root + LEFT, (past, past))
+    fedora.put(IMAGE, b"\x1f\x8b again")
+
+    run(fedora, {"vm.max_map_count": 262144})
+
+    assert "vm.min_free_kbytes = 262144 left it" in said(fedora)
+    assert "vm.swappiness" not in said(fedora)
+
+
 @pytest.mark.parametrize("value", [10, {"at_least": 5}, "auto"])
 def test_another_value_of_a_key_is_set_again_by_the_root_file_system(fedora: Machine, value: Any) -> None:
     run(fedora, SETTINGS)

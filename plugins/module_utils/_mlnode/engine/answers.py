@@ -203,7 +203,8 @@ def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
     """The reading with what is known of its devices. by_profile: the value is a profile's, so that a device
     without it is right; else it is the operator's, and refused."""
     if reading.invalid and by_profile:
-        return reading._replace(invalid="", runtime=Value(absent=reading.invalid))
+        absent = Value(absent=reading.invalid)
+        return reading._replace(invalid="", runtime=absent, native=False, missing=False, load=(), modules=())
     found = [_unmoved(part, known) for part in reading.parts]
     judged = [_judged(part, known.of(part), by_profile) for part in found]
     parts = tuple(one.part for one in judged)
@@ -234,7 +235,7 @@ def _unmoved(part: KnobFile, known: Answers) -> KnobFile:
 def _judged(part: KnobFile, answer: Answer | None, by_profile: bool) -> _Judged:
     if answer is None and not (part.answer and part.differs):
         return _Judged(part)
-    where = f"{part.place or (part.unit.name if part.unit else part.path)}: "
+    where = f"{part.named}: "
     kept = part._replace(want=part.runtime, refusal="")
     if answer is not None and answer.made:
         return _Judged(kept, clamped=f"{where}asked for {answer.want}, and the driver made it {answer.got}")

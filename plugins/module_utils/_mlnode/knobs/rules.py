@@ -46,7 +46,7 @@ def lowers(parts: Iterable[KnobFile], why: str) -> str:
     for part in parts:
         now, want = values.number(part.runtime), values.number(part.want)
         if now is not None and want is not None and want < now:
-            pairs.append((part.runtime, part.place or (part.unit.name if part.unit else part.path)))
+            pairs.append((part.runtime, part.named))
     return f"{', '.join(grouped(pairs))}, {why}" if pairs else ""
 
 

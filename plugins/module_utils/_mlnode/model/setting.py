@@ -157,6 +157,11 @@ class KnobFile(NamedTuple):
         return self.owner or self.device
 
     @property
+    def named(self) -> str:
+        """What it is a part of, for people."""
+        return self.place or (self.unit.name if self.unit else self.path)
+
+    @property
     def label(self) -> str:
         """Name of the file for people, within its device."""
         return self.path.rpartition("/")[2]

@@ -40,6 +40,13 @@ def row(machine: Machine, key: str = TRACKED, value: Any = 4194304, **more: Any)
     return engine.evaluate(machine, request(key, value, **more)).rows[0]
 
 
+def test_a_number_of_a_profile_that_no_kernel_takes_loads_nothing(node: Machine) -> None:
+    profile = frozenset({TRACKED})
+    plan = engine.evaluate(node, request(value=99999999999, profile=profile))
+    assert [str(one.status) for one in plan.rows] == ["unsupported"]
+    assert plan.steps == ()
+
+
 @pytest.mark.parametrize(
     ("key", "value", "module"),
     [

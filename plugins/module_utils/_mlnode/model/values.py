@@ -29,6 +29,22 @@ def number(text: str | None) -> int | None:
     return int(match.group(1)) if match else None
 
 
+#: As memparse() of lib/cmdline.c reads a size
+_SIZE = regex(
+    r"(0[xX][0-9a-fA-F]{1,15}|0[0-7]{0,20}|[1-9][0-9]{0,17})([KMGTPE]?)\Z", re.IGNORECASE | re.ASCII
+)
+
+
+def memparse(text: str) -> int | None:
+    """The bytes of a size such as 1G on the kernel's command line; None if it is none."""
+    match = _SIZE.match(text)
+    if match is None:
+        return None
+    digits, unit = match.groups()
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
+    return int(digits, base) << 10 * " KMGTPE".index(unit.upper() or " ")
+
+
 def kernel_version(release: str | None) -> tuple[int, int] | None:
     """Version and patch level of a kernel release, to be compared with the one that brought a feature; None
     for any other text."""

@@ -60,7 +60,6 @@ _CMDLINE, _MEMINFO = "/proc/cmdline", "/proc/meminfo"
 _PREEMPT = "/sys/kernel/debug/sched/preempt"
 _POOLS = "/sys/kernel/mm/hugepages"
 _RDMA = "/sys/class/infiniband"
-_UNITS = {"K": 0, "M": 10, "G": 20}
 #: Kexec handover came with 6.16, and a kernel may be built with it on (CONFIG_KEXEC_HANDOVER_ENABLE_DEFAULT)
 _KHO_SINCE = (6, 16)
 _Version = Optional[Tuple[int, int]]
@@ -143,11 +142,8 @@ def _sizes(host: Host, asked: list[str]) -> AuditCheck:
 
 
 def _kilobytes(text: str) -> int | None:
-    match = re.match(r"([0-9]{1,12})([KMG]?)\Z", text, re.ASCII | re.IGNORECASE)
-    if match is None:
-        return None
-    number = int(match.group(1))
-    return number << _UNITS[match.group(2).upper()] if match.group(2) else number >> 10
+    number = values.memparse(text)
+    return None if number is None else number >> 10
 
 
 def _preempt(host: Host, asked: list[str], version: _Version) -> AuditCheck:

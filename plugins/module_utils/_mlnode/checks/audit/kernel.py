@@ -17,6 +17,7 @@ from ...model.record import regex, replace
 from ...model.setting import Severity, Value
 from ...topology import numa
 from ...topology.model import Topology
+from ..model import Verdict
 from . import model
 from .model import AuditCheck, Topic
 
@@ -152,7 +153,7 @@ def _swappiness(host: Host, path: str) -> AuditCheck:
         return model.unknown(SWAPPINESS, str(error), path)
     most = sysctl.SWAPPINESS_HIGH
     high = [file for file, text in values_of.items() if (values.number(text) or 0) > most]
-    if not high or str(check.verdict) != "pass":
+    if not high or check.verdict is not Verdict.PASS:
         return check
     found = cgroup1.others(host.value(path).text or "", values_of)
     return model.judged(SWAPPINESS, False, found, high[0], f"at most {most}")

@@ -194,8 +194,4 @@ def _lines(text: str, path: str) -> Iterator[Line]:
 
 def _is_used(host: Host) -> bool:
     """True if a service uses pam_limits. Raises HostError."""
-    paths: dict[str, str] = {}
-    for folder in pam_stack.FOLDERS:
-        for name in host.names(folder):
-            paths.setdefault(name, f"{folder}/{name}")
-    return any(_USES.search(host.text(path)) for path in paths.values())
+    return any(_USES.search(host.text(path)) for path in drop_ins.paths(host, pam_stack.FOLDERS, ("",)))

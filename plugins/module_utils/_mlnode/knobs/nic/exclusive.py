@@ -259,7 +259,7 @@ def _declared(host: Host) -> dict[str, tuple[str, str]]:
         settings: Any = declaration.kinds.get("sysctl", {}).get("settings")
         for key, value in settings.items() if isinstance(settings, Mapping) else ():
             path = slashed(str(key))
-            if path == _IP_FORWARD or path.endswith("/forwarding"):
+            if value is not None and (path == _IP_FORWARD or path.endswith("/forwarding")):
                 number = next(iter(value.values()), "") if isinstance(value, Mapping) else value
                 found[path] = (declaration.name, str(number).strip())
     return found

@@ -62,14 +62,14 @@ def of_files(
     context: Context,
 ) -> Boot:
     """origin: as far as it is known."""
+    enough = setting.raise_only and values.reaches(setting.want or "", origin or "")
     off = boot_service.loader_off(context.host, systemd_show.SYSCTL_UNIT, context.runtime)
-    if off and not (setting.raise_only and values.reaches(setting.want or "", origin or "")):
+    if off and not enough:
         # No file counts, and only the agent could set it.
         return context.boot_by_agent(setting, want, instead_of=off)
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
     ruling = lines.ruling(setting.key, want, config, context)
-    enough = setting.raise_only and values.reaches(setting.want or "", origin or "")
     if ruling is None or (ruling.shown is None and not ruling.unknown and enough):
         return _without_file(setting, want, origin, context)
     line = ruling.line

@@ -9,24 +9,21 @@ the next boot changes that size: 512 pages are 1 GiB today and 512 GiB tomorrow
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from ...engine import declared
 from ...engine.kind import Context, Facts
 from ...host.host import Host
-from ...loader import boot_loader
+from ...loader import boot_loader, cmdline
 from ...model import values
 from ...model.errors import HostError
-from ...model.record import NamedTuple, regex
+from ...model.record import NamedTuple
 from ...model.schema import unless_allowed
 from ...model.setting import Boot, Setting, Value
 from .. import sizing
 from . import parse
 
 _PARAMETER = "default_hugepagesz"
-#: As memparse() of lib/cmdline.c reads it
-_SIZE = regex(r"(0[xX][0-9a-fA-F]{1,15}|[0-9]{1,18})([KMGTkmgt]?)\Z")
-_SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 #: The size of a page that one entry of a page middle directory maps, which is the kernel's default
 _PMD = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 #: The most of a machine's memory that a pool gets unasked, as the guard of a running one has it
@@ -102,12 +99,14 @@ def _next(host: Host, now: int) -> _Size:
 
 def _declared(host: Host) -> list[_Size]:
     """Words that a declaration of the node gives to the loader, also those of this run."""
-    given = ((one.path, one.kinds.get("boot", {}).get("parameters", {})) for one in declared.expected(host))
-    return [
-        _size([f"{_PARAMETER}={words[_PARAMETER]}"], f"{path}: boot.{_PARAMETER}")
-        for path, words in given
-        if _PARAMETER in words
-    ]
+    sizes = []
+    for one in declared.expected(host):
+        given = one.kinds.get("boot", {}).get("parameters")
+        for name, value in given.items() if isinstance(given, Mapping) else ():
+            if cmdline.key_of(str(name)) == _PARAMETER and value is not None:
+                first = value[0] if isinstance(value, list) and value else value
+                sizes.append(_size([f"{_PARAMETER}={first}"], f"{one.path}: boot.{_PARAMETER}"))
+    return sizes
 
 
 def _of_words(host: Host, words: Sequence[str], where: str, now: int) -> _Size:
@@ -127,7 +126,5 @@ def _size(words: Sequence[str], where: str) -> _Size:
 
 def _kilobytes(text: str) -> int:
     """The size in kB; 0 if the text is not the size of a page."""
-    match = _SIZE.match(text)
-    number = int(match.group(1), 0 if text[:2] in ("0x", "0X") else 10) if match else 0
-    kbytes = (number << _SHIFTS[match.group(2).upper()]) // sizing.KIB if match else 0
+    kbytes = (values.memparse(text) or 0) // sizing.KIB
     return kbytes if kbytes and kbytes & (kbytes - 1) == 0 else 0

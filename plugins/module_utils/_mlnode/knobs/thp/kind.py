@@ -8,7 +8,6 @@ kernel command line is reported as the boot layer's value, because it rules unti
 
 from __future__ import annotations
 
-import re
 from typing import Collection, Sequence
 
 from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
@@ -38,12 +37,12 @@ _WHATEVER = ("deny", "force")
 #: The size of a page that one entry of a page middle directory maps, in bytes
 _PMD = f"{BASE}/hpage_pmd_size"
 _SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
-#: The policies of both of them
 #: Words of all its files (transhuge.rst): one that this kernel lacks may be another kernel's
 _WORDS = (
     *("always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny"),
     *("force", "0", "1"),
 )
+#: The policies of both of them
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
 
 
@@ -181,11 +180,10 @@ def sized_policies(text: str) -> dict[int, str]:
 
 
 def _kilobytes(text: str) -> int | None:
-    """A size as memparse() in lib/cmdline.c takes it, in kB; None if it is not a power of two."""
-    match = re.match(r"([0-9]{1,12})([KMG]?)\Z", text, re.ASCII | re.IGNORECASE)
-    if not match:
+    """A size in kB; None if it is not a power of two, or more than any kernel maps as one page."""
+    number = values.memparse(text)
+    if number is None or number >= 1 << 40:
         return None
-    number = int(match.group(1)) << {"": 0, "K": 10, "M": 20, "G": 30}[match.group(2).upper()]
     return number >> 10 if number >= 1024 and number & (number - 1) == 0 else None
 
 

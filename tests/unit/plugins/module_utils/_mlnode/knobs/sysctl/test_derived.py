@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -260,15 +261,31 @@ def test_a_number_of_pages_that_the_next_boot_takes_for_half_of_the_memory_is_in
         assert "declare vm.nr_hugepages: {for_bytes: N}" in row.reason
 
 
-def test_the_pages_that_the_same_run_declares_for_the_next_boot_count(tuned: Machine) -> None:
+@pytest.mark.parametrize(
+    "parameters", [{"default_hugepagesz": "1G"}, {"default-hugepagesz": "1G"}, {"default_hugepagesz": ["1G"]}]
+)
+def test_the_pages_that_the_same_run_declares_for_the_next_boot_count(
+    tuned: Machine, parameters: dict[str, Any]
+) -> None:
     """Its menu is regenerated last of all, and the reboot is what follows the run."""
     machine = GrubMachine.debian_with_grub(tuned.root)
     pool = request({"vm.nr_hugepages": 512, "vm.swappiness": 1})
-    parameter = engine.Request("t", boot, {"parameters": {"default_hugepagesz": "1G"}})
+    parameter = engine.Request("t", boot, {"parameters": parameters})
     outcomes = engine.apply_together(machine, lambda: [pool, parameter])
     assert machine.now(DROP_IN).splitlines()[2:] == ["vm.swappiness = 1"]
     (row,) = (row for row in outcomes.outcomes[0].rows if row.setting.key == "vm.nr_hugepages")
     assert "boot.default_hugepagesz" in row.reason
+
+
+@pytest.mark.parametrize("parameters", [None, 5, [], {"default_hugepagesz": None}])
+def test_a_damaged_declaration_of_the_command_line_says_nothing(tuned: Machine, parameters: Any) -> None:
+    machine = GrubMachine.debian_with_grub(tuned.root)
+    document = {"format": 1, "name": "other", "kinds": {"boot": {"parameters": parameters}}}
+    machine.put("/etc/mlnode/declared.d/other.json", json.dumps(document))
+
+    engine.apply(machine, request({"vm.nr_hugepages": 512}))
+
+    assert "vm.nr_hugepages = 512" in machine.now(DROP_IN)
 
 
 def test_a_menu_that_cannot_be_read_leaves_the_number_to_that_boot(tuned: Machine) -> None:

@@ -158,7 +158,7 @@ class KnobFile(NamedTuple):
 
     @property
     def named(self) -> str:
-        """What it is a part of, for people."""
+        """The place, unit or path, for people."""
         return self.place or (self.unit.name if self.unit else self.path)
 
     @property

@@ -190,7 +190,7 @@ def _read_present(
     slices = ""
     if of_cgroups:
         boot = cgroup1.boot(boot, setting, want, context)
-        slices = f"cgroup v1: set for {len(of_cgroups)} slices and services, too"
+        slices = f"cgroup v1: counts for {len(of_cgroups)} slices and services, too"
     # The kernel gives the huge pages that it has in one piece.
     file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
     return Reading(
@@ -223,7 +223,8 @@ def _combined(key: str, want: str | None, context: Context) -> str:
     if of_all is None or one[0] == (max if greater else min)(one[0], of_all[0]):
         return ""
     every = sysctl_d.dotted(name)
-    return f"{every} is {of_all[0]}, and the {'greater' if greater else 'lesser'} counts: declare {every} too"
+    which = "greater" if greater else "lesser"
+    return f"{every} is {of_all[0]}, and the {which} counts: declare {every} as {one[0]}, too"
 
 
 def _lowers(key: str, runtime: str, want: str | None) -> str:

@@ -52,7 +52,7 @@ def test_services_get_the_declared_value(node: Machine) -> None:
     assert {node.now(f"{MEMORY}/{group}/memory.swappiness") for group in GROUPS} == {"1"}
     assert node.now(f"{MEMORY}/{SCOPE}/memory.swappiness") == "60", "a container has what it was started with"
     found = row(node)
-    assert (found.status, found.reason) == (Status.OK, "cgroup v1: set for 4 slices and services, too")
+    assert (found.status, found.reason) == (Status.OK, "cgroup v1: counts for 4 slices and services, too")
     assert not engine.apply(node, Request("site", sysctl, SPEC)).changed
 
 

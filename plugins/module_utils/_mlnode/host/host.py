@@ -203,6 +203,11 @@ class Host:
         status = self._stat(path, follow=False)
         return status is not None and stat.S_ISLNK(status.st_mode)
 
+    def is_file(self, path: str) -> bool:
+        """True if it leads to a regular file, which a device is not. Raises HostError."""
+        status = self._stat(path, follow=True)
+        return status is not None and stat.S_ISREG(status.st_mode)
+
     def is_executable(self, path: str) -> bool:
         """True if root may run it: a regular file with any of the three bits (execve(2), capabilities(7))."""
         status = self._stat(path, follow=True)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_LINK, AGENT_UNIT, Row
+from mlnode.host.system import LIMIT
 from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.linux import networkd, setters, sysctl_d, sysctl_owners
 from mlnode.model.setting import Status
@@ -456,6 +458,12 @@ SWAPPINESS = "vm.swappiness"
         ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/python3\nsysctl vm.swappiness=30\n"}, None, "", True),
         ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\n# sysctl -w vm.swappiness=30\n"}, None, "", True),
         ("ExecStart=/sbin/sysctl vm.swappiness", {}, None, "", True),
+        ("ExecStart=/opt/x --dir /opt/d\nExecStart=/opt/tune",
+         {"/opt/d/x": "", "/opt/tune": "#!/bin/sh\nsysctl -w vm.swappiness=30\n"}, "30", "/opt/tune:2", True),
+        ("ExecStart=/sbin/watchdogd /dev/watchdog",
+         {"/dev/watchdog": "#!/bin/sh\nsysctl vm.swappiness=30\n"}, None, "", True),
+        ("ExecStart=/bin/sh -c 'sysctl -p /dev/stdin </x'",
+         {"/dev/stdin": "vm.swappiness = 30\n"}, None, "", True),
         ("ExecStart=/sbin/sysctl -w vm.swappiness=30\nExecStart=\nExecStart=/bin/true", {}, None, "", True),
     ],
 )  # fmt: skip
@@ -472,6 +480,24 @@ def test_commands_of_a_unit(
         if one is not None
     ]
     assert found == ([] if value is None else [(value, where, sure)])
+
+
+def test_a_program_that_is_too_large_to_be_read_is_no_script(machine: Machine) -> None:
+    machine.put(TUNE, "[Service]\nExecStart=/opt/large\nExecStart=/sbin/sysctl -w vm.swappiness=30\n")
+    machine.link("/etc/systemd/system/multi-user.target.wants/tune.service", TUNE)
+    machine.put("/opt/large", "")
+    os.truncate(machine.real("/opt/large"), LIMIT + 1)
+    (owner,) = sysctl_owners.load(machine)
+    assert [line.where for line in owner.lines] == [f"{TUNE}:3"]
+
+
+def test_a_script_that_cannot_be_read_leaves_it_unknown(machine: Machine) -> None:
+    machine.put(TUNE, "[Service]\nExecStart=/opt/tune\n")
+    machine.link("/etc/systemd/system/multi-user.target.wants/tune.service", TUNE)
+    machine.put("/opt/tune", "#!/bin/sh\n")
+    machine.unreadable["/opt/tune"] = errno.EIO
+    (owner,) = sysctl_owners.load(machine)
+    assert "/opt/tune" in owner.unread
 
 
 @pytest.mark.parametrize(

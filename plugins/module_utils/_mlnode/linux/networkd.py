@@ -99,6 +99,9 @@ _LIBRARIES = tuple(
 )
 _VERSION = regex(r"/libsystemd-shared-([0-9]{3})\b", re.ASCII)
 
+#: addr_assign_type of include/uapi/linux/netdevice.h
+_NET_ADDR_PERM = "0"
+
 _OF_INTERFACE = regex(r"/proc/sys/net/(ipv[46]/conf/)([^/]+)(/[a-z0-9_]+)\Z")
 
 
@@ -321,11 +324,21 @@ def _address(host: Host, name: str) -> str | None:
     return (host.value(f"/sys/class/net/{name}/address").text or "").strip().lower()
 
 
+def _permanent(host: Host, name: str) -> str | None:
+    """The address that the hardware has: a bond gives its ports another one, and keeps theirs apart."""
+    net = f"/sys/class/net/{name}"
+    own = (host.value(f"{net}/bonding_slave/perm_hwaddr").text or "").strip().lower()
+    if own or host.value(f"{net}/addr_assign_type").text != _NET_ADDR_PERM:
+        return own or None
+    return _address(host, name)
+
+
 _ADDRESSES = ("MACAddress", "PermanentMACAddress")
 #: Key of [Match] → what it is compared with; None where that is not known
 _SHOWN: Mapping[str, Callable[[Host, str], str | None]] = {
     "Name": lambda _host, name: name,
     "Type": _type,
     "Driver": _driver,
-    **dict.fromkeys(_ADDRESSES, _address),
+    "MACAddress": _address,
+    "PermanentMACAddress": _permanent,
 }

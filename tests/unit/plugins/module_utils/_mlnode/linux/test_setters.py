@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ def node(machine: Machine) -> Machine:
     machine.put("/run/systemd/netif/state", "OPER_STATE=routable\n")
     machine.put(FILTER, "2\n")
     machine.put("/sys/class/net/eth0/address", "0c:42:a1:00:00:01\n")
+    machine.put("/sys/class/net/eth0/addr_assign_type", "0\n")
     machine.put("/sys/class/net/eth0/type", "1\n")
     machine.link("/sys/class/net/eth0/device/driver", "../../../bus/pci/drivers/mlx5_core")
     return machine
@@ -72,6 +74,27 @@ def test_the_file_for_an_interface(node: Machine, match: str, sure: bool | None)
     found = networkd.sets(node, FILTER)
     assert (None if found is None else found.sure) is sure
     assert found is None or (found.value, found.line.key) == ("1", "IPv4ReversePathFilter")
+
+
+@pytest.mark.parametrize(
+    ("files", "sure"),
+    [
+        ({"addr_assign_type": "3\n"}, False),  # an administrator gave it the one that it shows
+        ({"addr_assign_type": None}, False),
+        ({"addr_assign_type": "3\n", "bonding_slave/perm_hwaddr": "0c:42:a1:00:00:01\n"}, True),
+        ({"addr_assign_type": "0\n", "bonding_slave/perm_hwaddr": "0c:42:a1:00:00:09\n"}, None),
+    ],
+)
+def test_the_permanent_address_of_an_interface(
+    node: Machine, files: Mapping[str, str | None], sure: bool | None
+) -> None:
+    for name, text in files.items():
+        path = f"/sys/class/net/eth0/{name}"
+        node.remove(path) if text is None else node.put(path, text)
+    match = "[Match]\nPermanentMACAddress=0c:42:a1:00:00:01\n"
+    node.put(f"{NETWORK}/a.network", f"{match}[Network]\nIPv4ReversePathFilter=strict\n")
+    found = networkd.sets(node, FILTER)
+    assert (None if found is None else found.sure) is sure
 
 
 def test_the_first_file_that_fits_counts_with_its_drop_ins(node: Machine) -> None:

@@ -5,7 +5,7 @@ and its sources (src/core/devices/nm-device.c)."""
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple
@@ -46,8 +46,12 @@ def connections(host: Host) -> Iterator[Connection]:
         yield Connection((*_shared(options), *_of_interface(host, options)), sure)
 
 
-def _configuration(host: Host) -> list[systemd_conf.Line]:
+def _configuration(host: Host) -> Sequence[systemd_conf.Line]:
     """Lines of NetworkManager.conf and its drop-ins; the last of an option counts. Raises HostError."""
+    return host.once("NetworkManager.conf", lambda: _read_configuration(host), of_files=True)
+
+
+def _read_configuration(host: Host) -> Sequence[systemd_conf.Line]:
     paths = [*([_MAIN] if host.exists(_MAIN) else []), *drop_ins.paths(host, _CONFS)]
     return [line for path in paths for line in systemd_conf.assignments(host, path)]
 
@@ -57,7 +61,7 @@ def _leaves_some(host: Host) -> bool:
     return any(
         (line.key == "unmanaged-devices" and line.value)
         or (line.section.startswith("[device") and line.key == "managed" and line.value.lower() in _NO)
-        for line in host.once("NetworkManager.conf", lambda: _configuration(host), of_files=True)
+        for line in _configuration(host)
     )
 
 

@@ -148,6 +148,10 @@ def runs(host: Host) -> bool:
 
 def _version(host: Host) -> int | None:
     """The version of systemd; None where it is not known. Raises HostError."""
+    return host.once("version of systemd", lambda: _read_version(host), of_files=True)
+
+
+def _read_version(host: Host) -> int | None:
     names = (path for pattern in _LIBRARIES for path in host.matching(pattern))
     found = {int(match[1]) for match in map(_VERSION.search, names) if match}
     return found.pop() if len(found) == 1 else None
@@ -155,6 +159,10 @@ def _version(host: Host) -> int | None:
 
 def _configuration(host: Host) -> Sequence[Line]:
     """Lines of networkd.conf and its drop-ins. Raises HostError."""
+    return host.once("networkd.conf", lambda: _read_configuration(host), of_files=True)
+
+
+def _read_configuration(host: Host) -> Sequence[Line]:
     paths = [path for path in (f"{folder}/networkd.conf" for folder in _CONFS) if host.exists(path)][:1]
     paths += drop_ins.paths(host, [f"{folder}/networkd.conf.d" for folder in _CONFS])
     lines = (line for path in paths for line in systemd_conf.assignments(host, path))

@@ -237,6 +237,29 @@ def test_what_it_sets_for_all_interfaces(node: Machine) -> None:
     assert (found.value, found.line.where) == ("1", "/run/systemd/networkd.conf.d/x.conf:2")
 
 
+def test_its_configuration_and_version_are_read_once(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As each file of each interface is asked for."""
+    looks: list[str] = []
+    for name in ("read_bytes", "names"):
+        real = getattr(Machine, name)
+        monkeypatch.setattr(
+            Machine, name, lambda host, path, real=real: looks.append(path) or real(host, path)
+        )
+    folder = "/usr/lib/x86_64-linux-gnu/systemd"
+    node.put(f"{folder}/libsystemd-shared-257.so", "")
+    node.put("/etc/systemd/networkd.conf", "[Network]\nIPv4Forwarding=no\n")
+    node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nDHCP=yes\n")
+    for path in ("ipv4/ip_forward", "ipv4/conf/eth0/forwarding", "ipv6/conf/eth0/use_tempaddr"):
+        assert networkd.sets(node, f"/proc/sys/net/{path}") is not None
+    assert looks.count("/etc/systemd/networkd.conf") == 1
+    assert looks.count(folder) <= 1
+    node.put("/etc/systemd/networkd.conf", "[Network]\nIPv4Forwarding=yes\n")
+    node.forget()
+    found = networkd.sets(node, "/proc/sys/net/ipv4/ip_forward")
+    assert found is not None
+    assert found.value == "1"
+
+
 def test_a_networkd_that_nothing_starts_sets_nothing(node: Machine) -> None:
     node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nIPv4ReversePathFilter=strict\n")
     node.remove("/run/systemd/netif/state")

@@ -546,6 +546,22 @@ def test_a_command_of_rc_local(node: Machine) -> None:
     assert (found.status, found.reading.boot.value.text) == (Status.OVERRIDDEN, "30"), found.reason
 
 
+def test_the_configuration_of_network_manager_is_read_once(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf, read = "/etc/NetworkManager/NetworkManager.conf", Machine.read_bytes
+    looks: list[str] = []
+    monkeypatch.setattr(Machine, "read_bytes", lambda host, path: looks.append(path) or read(host, path))
+    machine.put(conf, "[connection]\nipv6.ip6-privacy=2\n")
+    for name in ("eth0", "eth1"):
+        machine.put(
+            f"/etc/NetworkManager/system-connections/{name}", f"[connection]\ninterface-name={name}\n"
+        )
+    owners = [one for one in sysctl_owners.load(machine) if one.unit == "NetworkManager.service"]
+    assert [line.value for one in owners for line in one.lines if "use_tempaddr" in line.key] == ["2", "2"]
+    assert looks.count(conf) == 1
+
+
 # -- networkd ------------------------------------------------------------------------------
 
 

@@ -56,6 +56,10 @@ def find(host: Host, image: bool = False) -> Loader:
 
     image: it is a tree that a machine will boot from, whose menu may be written last of all.
     """
+    return host.once(f"boot loader {image}", lambda: _found(host, image), of_files=True)
+
+
+def _found(host: Host, image: bool) -> Loader:
     try:
         return _find(host, image)
     except HostError as error:

@@ -25,7 +25,7 @@ def brings(host: Host, names: Sequence[str], bringing: Callable[[Sequence[str]],
     if bringing(running(host, names)):
         return ""
     parameter = ""
-    for entry in host.once("next_boot.entries", lambda: boot_loader.find(host).entries):
+    for entry in boot_loader.find(host).entries:
         word = bringing([word for name in names for word in entry.of(name)[0]])
         if not word:
             return ""

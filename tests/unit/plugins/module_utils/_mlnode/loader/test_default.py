@@ -139,6 +139,7 @@ class Sourcing(Chosen):
 
 
 def row(machine: Chosen) -> tuple[str, str]:
+    machine.forget()
     (found,) = engine.evaluate(machine, REQUEST).rows
     return str(found.status), found.reason
 

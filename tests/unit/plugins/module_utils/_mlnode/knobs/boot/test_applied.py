@@ -163,6 +163,7 @@ def test_a_menu_that_went_stale_is_written_anew_and_nothing_else(node: GrubMachi
     old = node.read(MENU)
     engine.apply(node, request())
     node.put(MENU, old)
+    node.forget()
     plan = engine.evaluate(node, request())
     assert plan.steps == (Notify(DROP_IN, "boot loader"),)
     assert statuses(plan) == {"drifted"}
@@ -175,6 +176,7 @@ def test_an_override_is_reported_and_not_fought_with(node: GrubMachine) -> None:
     engine.apply(node, request())
     node.put(f"{DROP_INS}/zzz.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz-full=1"\n')
     node.write_menu()
+    node.forget()
     outcome = engine.apply(node, request())
     assert not outcome.changed
     assert {row.setting.key: row.status for row in outcome.rows}["boot.nohz_full"] is Status.OVERRIDDEN
@@ -328,6 +330,7 @@ def test_entries_are_edited_in_place_and_come_back(node: GrubMachine) -> None:
     assert not engine.apply(node, work).changed
     # A kernel that was installed since
     node.put("/boot/loader/entries/0123-5.15.0.conf", "linux /vmlinuz-5.15.0\noptions root=UUID=1111 ro\n")
+    node.forget()
     plan = engine.evaluate(node, work)
     assert reason(plan, "iommu") == (
         "runtime is absent; boot: /boot/loader/entries/0123-5.15.0.conf:2 does not have it"

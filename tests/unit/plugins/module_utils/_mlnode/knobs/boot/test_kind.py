@@ -37,6 +37,7 @@ def node(tmp_path: Any) -> GrubMachine:
 def readings(
     machine: Machine, spec: dict[str, Any], layers: Any = BOTH_LAYERS, **how: Any
 ) -> dict[str, Reading]:
+    machine.forget()
     settings = boot.parse(spec, None)
     claims = {setting.key: setting.claim for setting in settings}
     allow = tuple(spec.get("allow", ()))

@@ -215,6 +215,21 @@ def test_what_cannot_be_read_is_not_taken_for_missing(node: GrubMachine, path: s
     assert files(node) == {}
 
 
+def test_it_is_read_once_until_a_file_changes(node: GrubMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, read = [], GrubMachine.read_bytes
+    monkeypatch.setattr(GrubMachine, "read_bytes", lambda host, path: looks.append(path) or read(host, path))
+    found = boot_loader.find(node)
+    number = len(looks)
+    node.forget(files=False)
+    assert boot_loader.find(node) == found
+    assert len(looks) == number
+    assert boot_loader.find(node, image=True).style == "drop-in"
+    assert len(looks) > number
+    node.forget()
+    node.remove(MENU)
+    assert boot_loader.find(node).lacks
+
+
 def test_every_line_that_names_a_parameter_is_found(node: GrubMachine, redhat: Machine) -> None:
     node.put(f"{DROP_INS}/a.cfg", "# iommu\nGRUB_CMDLINE_LINUX=iommu=pt\n")
     node.write_menu()

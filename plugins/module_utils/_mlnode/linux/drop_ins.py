@@ -83,5 +83,23 @@ def text(host: Host, path: str) -> str:
         return ""
 
 
+def wrapped(content: str, comment: str = "") -> Iterator[tuple[int, str]]:
+    """Lines, where a backslash at the end goes on with the next one; the number is that of the first.
+
+    comment: sign of lines that end where they end, as in a shell; modprobe.d goes on with them.
+    """
+    begun: list[str] = []
+    here = 0
+    for here, text in enumerate(content.split("\n"), start=1):
+        ends = bool(comment) and not begun and text.lstrip().startswith(comment)
+        if text.endswith("\\") and not ends:
+            begun.append(text[:-1])
+            continue
+        yield here - len(begun), "".join([*begun, text])
+        begun = []
+    if begun:  # nothing follows
+        yield here - len(begun) + 1, "".join(begun)
+
+
 def is_masked(host: Host, path: str) -> bool:
     return host.link_target(path) == _MASK

@@ -168,25 +168,11 @@ def load(host: Host) -> Config:
     rules = [
         Line(text, path, number)
         for path, content in drop_ins.texts(host, _PROBE, unreadable, _PROBED)
-        for number, text in _wrapped(content)
+        for number, text in drop_ins.wrapped(content)
         # Only a # at the very beginning makes a comment: with a blank before it, the line is a wrong one.
         if text.strip() and not text.startswith("#")
     ]
     return Config(tuple(listed), tuple(rules), tuple(unreadable))
-
-
-def _wrapped(content: str) -> Iterator[tuple[int, str]]:
-    """Lines, where a backslash at the end goes on with the next one; the number is that of the first."""
-    begun: list[str] = []
-    here = 0
-    for here, text in enumerate(content.split("\n"), start=1):
-        if text.endswith("\\"):
-            begun.append(text[:-1])
-            continue
-        yield here - len(begun), "".join([*begun, text])
-        begun = []
-    if begun:  # nothing follows
-        yield here - len(begun) + 1, "".join(begun)
 
 
 # -- the kernel command line ---------------------------------------------------------------

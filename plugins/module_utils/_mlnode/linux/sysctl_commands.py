@@ -34,8 +34,16 @@ _ECHO = regex(
 )
 #: Options of sysctl with files behind them, which is /etc/sysctl.conf if none is there
 _LOADS = ("-p", "-f", "--load", "-qp", "-ep", "-eqp", "-qep")
-#: Words by which a script does a line on some machines alone, or not at all
-_DECIDES = regex(r"(?:^|[\s;&|])(?:if|for|while|until|case|exit|return|function)\b|&&|\|\||\(\)", re.ASCII)
+#: Words by which a script does a line on some machines alone, or not at all; lines after `<<` are no commands
+_DECIDES = regex(
+    r"(?:^|[\s;&|])(?:if|for|while|until|case|exit|return|function)\b|&&|\|\||\(\)"
+    r"|(?<!<)<<-?\s*[\"'\\]?[A-Za-z_]",
+    re.ASCII,
+)
+#: A text that is printed, up to a command in it, and not one that comes after it
+_SAYS = regex(
+    r"\b(?:echo|printf|logger)\b(?:[^;&|\"']|\"[^\"]*\"|'[^']*')*(?:[\"'][^\"']*)?\bsysctl\s", re.ASCII
+)
 _SHELL = regex(rb"#![^\n]*\b(?:ba|da|k|z)?sh\b")
 
 
@@ -71,8 +79,8 @@ def _of_unit(host: Host, unit: str) -> Iterator[Commands]:
         if not command.file.startswith(f"{_ADMINISTRATORS}/"):
             continue
         text = command.value.lstrip(_SIGNS)
-        lines = _set(host, text, _Place(command.file, command.number))
-        yield Commands(unit, tuple(lines), _DECIDES.search(text) is None)
+        lines = tuple(_set(host, text, _Place(command.file, command.number)))
+        yield Commands(unit, lines, _is_sure(text, lines))
         for word in text.split():
             if word.startswith("/") and _is_script(host, word):
                 yield Commands(unit, *_of_script(host, word))
@@ -93,11 +101,17 @@ def _is_script(host: Host, path: str) -> bool:
 def _of_script(host: Host, path: str) -> tuple[tuple[Line, ...], bool]:
     lines: list[Line] = []
     sure = True
-    for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+    for number, text in drop_ins.wrapped(drop_ins.text(host, path), comment="#"):
         if not text.lstrip().startswith("#"):
-            lines += _set(host, text, _Place(path, number))
-            sure = sure and (_DECIDES.search(text) is None or text.strip() == "exit 0")
+            found = [*_set(host, text, _Place(path, number))]
+            lines += found
+            sure = sure and (_is_sure(text, found) or text.strip() == "exit 0")
     return tuple(lines), sure
+
+
+def _is_sure(text: str, found: Sequence[Line]) -> bool:
+    """False where a line may not be run, or prints a command. found: what it seems to set."""
+    return _DECIDES.search(text) is None and not (found and _SAYS.search(text))
 
 
 def _set(host: Host, text: str, place: _Place) -> Iterator[Line]:

@@ -115,12 +115,17 @@ def _set(part: str, at: int) -> tuple[str, int] | None:
     return None
 
 
+def _are_single(*texts: str) -> bool:
+    """True if each is one character, escaped or not: a class is no end of a range."""
+    return all(len(text) in (1, 2) for text in texts)
+
+
 def _joined(members: list[tuple[str, bool]]) -> str:
     """A range that ends before it begins has no member."""
     found, at = [], 0
     while at < len(members):
         text = members[at][0]
-        if at + 2 < len(members) and members[at + 1][1]:
+        if at + 2 < len(members) and members[at + 1][1] and _are_single(text, members[at + 2][0]):
             last, at = members[at + 2][0], at + 3
             found.append(f"{text}-{last}" if text[-1:] <= last[-1:] else "")
         else:

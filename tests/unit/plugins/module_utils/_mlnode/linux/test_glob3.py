@@ -41,6 +41,7 @@ PIECES = (
     *(
         "[[:lower:]]",
         "[![:digit:]]",
+        "[[:digit:]-b]",
         "[.a.]",
         "[[=b=]]",
         "[ab]",
@@ -96,3 +97,10 @@ def test_a_pattern_names_what_glob_finds(tmp_path: pathlib.Path, monkeypatch: py
 )
 def test_no_sign_but_a_list_goes_over_a_slash(pattern: str, path: str, matches: bool) -> None:
     assert glob3.matches(pattern, path) is matches
+
+
+@pytest.mark.parametrize("name", ["-0", "a0", "z0", "eth0"])
+def test_a_class_is_no_end_of_a_range(name: str) -> None:
+    """It and the sign are members, as in glibc."""
+    found = glob3.matches("net/ipv4/conf/[[:cntrl:]-z]*/rp_filter", f"net/ipv4/conf/{name}/rp_filter")
+    assert found is (name[0] in "-z")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..host.host import Host
 from ..model import values
 from ..model.record import NamedTuple
-from . import sysctl_d, sysctl_values
+from . import sysctl_d, sysctl_values, systemd_conf
 
 _LOADED, SIZE = "/sys/kernel/kexec_crash_loaded", "/sys/kernel/kexec_crash_size"
 #: What writes the dump from the real root
@@ -55,7 +55,7 @@ def reserved_kbytes(host: Host) -> int:
 
 def reads_sysctl_d(host: Host) -> bool:
     """True if it reads sysctl.d of this system. Raises HostError."""
-    return any(host.exists(f"{top}/systemd/system/{_UNIT}") for top in ("/etc", "/usr/lib", "/lib"))
+    return bool(systemd_conf.fragment(host, _UNIT))
 
 
 def taken(host: Host, page_kbytes: int, config: sysctl_d.BootConfig) -> list[Taken]:
@@ -64,18 +64,15 @@ def taken(host: Host, page_kbytes: int, config: sysctl_d.BootConfig) -> list[Tak
     reserved = reserved_kbytes(host)
     if not reserved or not reads_sysctl_d(host):
         return []
-    lines = {key: config.winner(key) for key in ("vm/min_free_kbytes", "vm/nr_hugepages")}
-    lines.update(_overrides(host))
+    config = config._replace(lines=(*config.lines, *_overrides(host)))
     found = []
-    for key, line in lines.items():
-        number = values.number(sysctl_values.effect(key, line.value or "").text) if line else None
-        kbytes = (number or 0) * (page_kbytes if key.endswith("nr_hugepages") else 1)
-        if line is not None and kbytes > reserved // SHARE:
-            found.append(Taken(sysctl_d.dotted(key), kbytes, line.where, reserved // SHARE, reserved))
+    for key, unit in (("vm/min_free_kbytes", 1), ("vm/nr_hugepages", page_kbytes)):
+        last = config.decided(key, sysctl_values.writes())
+        kbytes = (values.number(last.effect.text) or 0) * unit if last is not None else 0
+        if last is not None and kbytes > reserved // SHARE:
+            found.append(Taken(sysctl_d.dotted(key), kbytes, last.line.where, reserved // SHARE, reserved))
     return found
 
 
-def _overrides(host: Host) -> dict[str, sysctl_d.Line]:
-    if _BROKEN in host.text(_SCRIPT):
-        return {}
-    return {line.key: line for line in sysctl_d.parse(host.text(OVERRIDES), OVERRIDES)}
+def _overrides(host: Host) -> list[sysctl_d.Line]:
+    return [] if _BROKEN in host.text(_SCRIPT) else sysctl_d.parse(host.text(OVERRIDES), OVERRIDES)

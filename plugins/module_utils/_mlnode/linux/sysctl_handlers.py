@@ -222,6 +222,7 @@ _NUMBERS = {
     "vm/dirty_bytes": ((1 << 17, _DIRTY_MAX), (1, (1 << 64) - 1)),
     "vm/dirty_writeback_centisecs": ((0, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
     "vm/nr_hugepages": ((0, _INT_MAX), (0, (1 << 64) - 1)),
+    "vm/nr_hugepages_mempolicy": ((0, _INT_MAX), (0, (1 << 64) - 1)),
     "vm/nr_overcommit_hugepages": ((0, _INT_MAX), (0, (1 << 64) - 1)),
     "vm/overcommit_kbytes": ((0, (1 << 63) - 1), (0, (1 << 64) - 1)),
     "vm/overcommit_ratio": ((0, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),

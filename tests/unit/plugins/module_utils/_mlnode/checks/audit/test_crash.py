@@ -46,6 +46,10 @@ def kdump(tmp_path: pathlib.Path) -> Machine:
         # Its file is then read before all others.
         ("vm.nr_hugepages = 4", "vm.nr_hugepages=0", True, "fail", SITE),
         ("vm.swappiness = 1", "", False, "pass", "nothing"),
+        ("vm.swappiness = 1", "vm.max_map_count=65530", False, "pass", "nothing"),
+        ("vm.nr_hugepages_mempolicy = 4", "", False, "fail", f"{SITE}:1 sets vm.nr_hugepages for the"),
+        ("vm.nr_hugepages_mempolicy = 4", "vm.nr_hugepages=0", False, "pass", "nothing"),
+        ("vm.nr_hugepages = 4", "vm.nr_hugepages_mempolicy=0", False, "pass", "nothing"),
     ],
 )
 def test_what_files_set_aside_is_judged_by_the_reservation(
@@ -75,6 +79,12 @@ def test_where_none_reads_them_there_is_nothing_to_judge(
         kdump.remove(path) if text is None else kdump.put(path, text)
     check = one(kdump, "crash_kernel")
     assert (check.verdict, check.found) == (Verdict.SKIP, found)
+
+
+def test_a_masked_unit_reads_nothing(kdump: Machine) -> None:
+    kdump.put(SITE, "vm.min_free_kbytes = 1048576\n")
+    kdump.link(f"/etc/systemd/system/{UNIT.rpartition('/')[2]}", "/dev/null")
+    assert one(kdump, "crash_kernel").verdict is Verdict.SKIP
 
 
 def test_a_file_that_cannot_be_read_leaves_it_unknown(kdump: Machine) -> None:

@@ -12,13 +12,9 @@ from __future__ import annotations
 from typing import Callable, Iterator, Mapping
 
 from ..linux import kernel_line, systemd_time
-from ..linux.systemd_conf import Line
+from ..linux.systemd_conf import NO, YES, Line
 from ..linux.systemd_unit import Unit
 from ..model.record import regex
-
-#: The words for no (src/basic/parse-util.c: parse_boolean)
-NO = ("0", "no", "n", "false", "f", "off")
-YES = ("1", "yes", "y", "true", "t", "on")
 
 #: True for a value that does no harm to the installed unit
 Rule = Callable[[str, Unit], bool]

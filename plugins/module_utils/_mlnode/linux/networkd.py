@@ -12,44 +12,40 @@ from typing import Callable, Iterator, Mapping, Sequence
 from ..host.host import Host
 from ..model.record import NamedTuple, regex
 from . import drop_ins, systemd_conf, systemd_unit
-from .systemd_conf import Line
+from .systemd_conf import BOOLEAN, YES, Line
 
 UNIT = "systemd-networkd.service"
 _FOLDERS = tuple(f"{top}/systemd/network" for top in drop_ins.TOPS)
 _CONFS = tuple(f"{top}/systemd" for top in drop_ins.TOPS)
 
-_BOOLEAN = {
-    **dict.fromkeys(("1", "yes", "y", "true", "t", "on"), "1"),
-    **dict.fromkeys(("0", "no", "n", "false", "f", "off"), "0"),
-}
 #: Option of [Network] → file of an interface below /proc/sys/net, and the value of each word. Others are
 #: numbers as they stand there.
 _OPTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "IPv4ReversePathFilter": ("ipv4/conf/*/rp_filter", {"no": "0", "strict": "1", "loose": "2"}),
-    "IPv4Forwarding": ("ipv4/conf/*/forwarding", _BOOLEAN),
-    "IPv4AcceptLocal": ("ipv4/conf/*/accept_local", _BOOLEAN),
-    "IPv4RouteLocalnet": ("ipv4/conf/*/route_localnet", _BOOLEAN),
-    "IPv4ProxyARP": ("ipv4/conf/*/proxy_arp", _BOOLEAN),
-    "IPv4ProxyARPPrivateVLAN": ("ipv4/conf/*/proxy_arp_pvlan", _BOOLEAN),
-    "IPv6Forwarding": ("ipv6/conf/*/forwarding", _BOOLEAN),
-    "IPv6ProxyNDP": ("ipv6/conf/*/proxy_ndp", _BOOLEAN),
+    "IPv4Forwarding": ("ipv4/conf/*/forwarding", BOOLEAN),
+    "IPv4AcceptLocal": ("ipv4/conf/*/accept_local", BOOLEAN),
+    "IPv4RouteLocalnet": ("ipv4/conf/*/route_localnet", BOOLEAN),
+    "IPv4ProxyARP": ("ipv4/conf/*/proxy_arp", BOOLEAN),
+    "IPv4ProxyARPPrivateVLAN": ("ipv4/conf/*/proxy_arp_pvlan", BOOLEAN),
+    "IPv6Forwarding": ("ipv6/conf/*/forwarding", BOOLEAN),
+    "IPv6ProxyNDP": ("ipv6/conf/*/proxy_ndp", BOOLEAN),
     "IPv6HopLimit": ("ipv6/conf/*/hop_limit", {}),
     "IPv6MTUBytes": ("ipv6/conf/*/mtu", {}),
     "IPv6DuplicateAddressDetection": ("ipv6/conf/*/dad_transmits", {}),
     "IPv6PrivacyExtensions": (
         "ipv6/conf/*/use_tempaddr",
         {
-            **{word: "2" if value == "1" else value for word, value in _BOOLEAN.items()},
+            **{word: "2" if value == "1" else value for word, value in BOOLEAN.items()},
             "prefer-public": "1",
         },
     ),
 }
 #: Other options that set a file, where none of the above does (link_get_ip_forwarding)
 _ALSO: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "ipv4/conf/*/forwarding": {"IPMasquerade": {"ipv4": "1", "both": "1", "yes": "1", "true": "1"}},
+    "ipv4/conf/*/forwarding": {"IPMasquerade": dict.fromkeys(("ipv4", "both", *YES), "1")},
     "ipv6/conf/*/forwarding": {
         "IPMasquerade": {"ipv6": "1", "both": "1"},
-        "IPv6SendRA": {word: "1" for word, value in _BOOLEAN.items() if value == "1"},
+        "IPv6SendRA": dict.fromkeys(YES, "1"),
     },
 }
 #: File that networkd sets on each interface that it configures, where no option says otherwise → the value.
@@ -172,8 +168,8 @@ def _read_configuration(host: Host) -> Sequence[Line]:
 def _of_all(host: Host, file: str) -> Found | None:
     version = _version(host)
     for line in reversed(_configuration(host) if version is None or version >= _ONCE_UNTIL else ()):
-        if file in _GLOBAL.get(line.key, ()) and line.value.lower() in _BOOLEAN:
-            return Found(line, _BOOLEAN[line.value.lower()])
+        if file in _GLOBAL.get(line.key, ()) and line.value.lower() in BOOLEAN:
+            return Found(line, BOOLEAN[line.value.lower()])
     return _once(host, file.replace("/all/", "/*/").replace("/default/", "/*/"))
 
 
@@ -183,7 +179,7 @@ def _once(host: Host, file: str) -> Found | None:
     if file not in _ONCE_GLOBAL or (version is not None and version >= _ONCE_UNTIL):
         return None
     family, pattern = _ONCE_GLOBAL[file]
-    options = {_ONCE: {**_BOOLEAN, family: "1"}, "IPMasquerade": _ALSO[pattern]["IPMasquerade"]}
+    options = {_ONCE: {**BOOLEAN, family: "1"}, "IPMasquerade": _ALSO[pattern]["IPMasquerade"]}
     found = [
         Found(line, "1", network.sure and version is not None)
         for name in host.names("/sys/class/net")
@@ -250,7 +246,7 @@ def _unsaid(network: _Network, file: str) -> Found | None:
     if file == _DISABLE and not any(network.last(option) for option in _PORTS):
         local = network.last("LinkLocalAddressing")
         addresses = [one for one in network.lines if one.key == "Address" and ":" in one.value]
-        off = local is not None and local.value.lower() not in ("ipv6", "yes", "true", "1", "on", "y", "t")
+        off = local is not None and local.value.lower() not in ("ipv6", *YES)
         if addresses or not off:
             shown = addresses[0] if off else local or line
             return Found(shown, "0", network.sure, "networkd sets disable_ipv6 = 0 on each with IPv6")
@@ -275,7 +271,7 @@ def _fitting(host: Host, name: str) -> Iterator[_Network]:
         sure = sure and bool(fits)
         network = _Network(lines, sure)
         unmanaged = network.last("Unmanaged", "[Link]")
-        if unmanaged is None or _BOOLEAN.get(unmanaged.value.lower()) != "1":
+        if unmanaged is None or unmanaged.value.lower() not in YES:
             yield network
         if fits:  # the first file that fits is the only one
             return

@@ -5,7 +5,7 @@ systemd-system.conf(5): the main file first, then all drop-ins in the order of t
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple
@@ -13,6 +13,14 @@ from . import drop_ins
 
 _CONF = tuple(f"{top}/systemd" for top in drop_ins.TOPS)
 UNITS = tuple(f"{folder}/system" for folder in _CONF)
+
+#: The words of a switch, in lower case, and the digit that the kernel has for each (basic/parse-util.c:
+#: parse_boolean)
+BOOLEAN: Mapping[str, str] = {
+    **dict.fromkeys(("1", "yes", "y", "true", "t", "on"), "1"),
+    **dict.fromkeys(("0", "no", "n", "false", "f", "off"), "0"),
+}
+YES, NO = (tuple(word for word, digit in BOOLEAN.items() if digit == one) for one in "10")
 
 
 class Line(NamedTuple):

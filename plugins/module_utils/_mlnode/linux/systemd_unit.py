@@ -15,7 +15,7 @@ from ..host.host import Host
 from ..model.record import NamedTuple
 from . import drop_ins, systemd_conf
 from .kernel_line import KernelLine
-from .systemd_conf import Line
+from .systemd_conf import NO, Line
 
 #: systemd.unit(5), "Unit File Load Path": an earlier folder hides the same name in a later one. /lib counts
 #: only where it is not a link to /usr/lib.
@@ -51,7 +51,6 @@ _DEPENDENCIES = (*_STARTING, "After", "Before", "Conflicts", "Requisite", "PartO
 
 #: The kinds of units that a boot starts as a part of others
 _KINDS = (".target", ".service", ".socket", ".timer", ".path", ".mount")
-_NO = ("0", "no", "n", "false", "f", "off")
 
 #: Links between names of targets; systemd itself gives up after as many (src/basic/unit-file.c: FOLLOW_MAX)
 _MOST_LINKS = 8
@@ -381,4 +380,4 @@ def _precedes(host: Host, name: str, target: str) -> bool:
 
 def _by_default(unit: Unit) -> bool:
     line = unit.last("[Unit]", ["DefaultDependencies"])
-    return line is None or line.value.lower() not in _NO
+    return line is None or line.value.lower() not in NO

@@ -589,6 +589,8 @@ def test_the_configuration_of_network_manager_is_read_once(
         ("IPForward=ipv4", "ipv4/ip_forward", "1", False),
         ("IPForward=no", "ipv4/ip_forward", None, True),
         ("IPMasquerade=both", "ipv6/conf/eth0/forwarding", "1", True),
+        ("IPMasquerade=on", "ipv4/conf/eth0/forwarding", "1", True),
+        ("IPMasquerade=on", "ipv6/conf/eth0/forwarding", None, True),
         ("IPMasquerade=both\nIPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", True),
         ("IPv6SendRA=yes", "ipv6/conf/eth0/forwarding", "1", True),
         ("IPv6AcceptRA=yes", "ipv6/conf/eth0/accept_ra", "0", True),

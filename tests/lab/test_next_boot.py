@@ -14,6 +14,7 @@ from .collection import Collection
 from .machine import Machine
 
 NAME = "lab"
+AGENT = "mlnode-apply.service mlnode-nic.service mlnode-nic.path"
 MARTIANS, FORWARD = "net.ipv4.conf.all.log_martians", "net.ipv4.ip_forward"
 
 
@@ -55,14 +56,17 @@ def test_networkd_forwards_although_sysctl_d_says_no(node: Machine, collection: 
     node.run("mkdir -p /etc/systemd/networkd.conf.d")
     node.write("/etc/systemd/networkd.conf.d/x.conf", "[Network]\nIPv4Forwarding=yes\n")
     declare(collection, node, **{FORWARD.replace(".", "__"): 0})
-    # With the agent it is not known which of both is later.
-    assert "/etc/systemd/networkd.conf.d/x.conf:2" in row(node, FORWARD)["reason"]
-    node.run("systemctl disable mlnode-apply.service")
+    said = row(node, FORWARD)
+    assert (said["status"], said["boot"]) == ("ok", "0")
+    assert "later /etc/systemd/networkd.conf.d/x.conf:2 sets IPv4Forwarding=yes" in said["reason"]
+    node.reboot()
+    assert facts.sysctl(node, FORWARD) == "0"
+    node.run(f"systemctl disable {AGENT}")
     said = row(node, FORWARD)
     assert (said["status"], said["boot"]) == ("overridden", "1")
     node.reboot()
     assert facts.sysctl(node, FORWARD) == "1"
-    node.run("systemctl enable mlnode-apply.service && rm -r /etc/systemd/networkd.conf.d")
+    node.run(f"systemctl enable {AGENT} && rm -r /etc/systemd/networkd.conf.d")
 
 
 def test_files_in_memory_are_lost(node: Machine, collection: Collection) -> None:

@@ -40,11 +40,12 @@ _OPTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
+_MASQUERADE = "IPMasquerade"
 #: Other options that set a file, where none of the above does (link_get_ip_forwarding)
 _ALSO: Mapping[str, Mapping[str, Mapping[str, str]]] = {
-    "ipv4/conf/*/forwarding": {"IPMasquerade": dict.fromkeys(("ipv4", "both", *YES), "1")},
+    "ipv4/conf/*/forwarding": {_MASQUERADE: dict.fromkeys(("ipv4", "both", *YES), "1")},
     "ipv6/conf/*/forwarding": {
-        "IPMasquerade": {"ipv6": "1", "both": "1"},
+        _MASQUERADE: {"ipv6": "1", "both": "1"},
         "IPv6SendRA": dict.fromkeys(YES, "1"),
     },
 }
@@ -77,7 +78,8 @@ _OF_EACH = {
     "ipv6/conf/*/use_tempaddr": "IPv6PrivacyExtensions",
 }
 #: Before 256 these options of any interface switched the whole machine on, and nothing off again. The option
-#: means nothing to newer ones (config_parse_ip_forward_deprecated).
+#: means nothing to newer ones (config_parse_ip_forward_deprecated). IPMasquerade= does so again in 257, where
+#: networkd.conf says nothing, and perhaps in releases of 256 (link_set_ip_forwarding).
 _ONCE, _ONCE_UNTIL = "IPForward", 256
 _SINCE = {"IPv4Forwarding": _ONCE_UNTIL, "IPv6Forwarding": _ONCE_UNTIL}
 _ONCE_GLOBAL = {
@@ -103,12 +105,14 @@ _OF_INTERFACE = regex(r"/proc/sys/net/(ipv[46]/conf/)([^/]+)(/[a-z0-9_]+)\Z")
 
 class Found(NamedTuple):
     """A line that sets a parameter. value: what the kernel shows then. sure: False where it is not known
-    whether its file is for that interface. implied: the line does not say so itself."""
+    whether its file is for that interface. implied: the line does not say so itself. at_start: networkd sets
+    it before it is up, and not with an interface."""
 
     line: Line
     value: str
     sure: bool = True
     implied: str = ""
+    at_start: bool = False
 
     @property
     def text(self) -> str:
@@ -169,19 +173,21 @@ def _of_all(host: Host, file: str) -> Found | None:
     version = _version(host)
     for line in reversed(_configuration(host) if version is None or version >= _ONCE_UNTIL else ()):
         if file in _GLOBAL.get(line.key, ()) and line.value.lower() in BOOLEAN:
-            return Found(line, BOOLEAN[line.value.lower()])
+            return Found(line, BOOLEAN[line.value.lower()], version is not None, at_start=True)
     return _once(host, file.replace("/all/", "/*/").replace("/default/", "/*/"))
 
 
 def _once(host: Host, file: str) -> Found | None:
     """The line of an interface that set the whole machine. file: with * for an interface."""
-    version = _version(host)
-    if file not in _ONCE_GLOBAL or (version is not None and version >= _ONCE_UNTIL):
+    if file not in _ONCE_GLOBAL:
         return None
+    version = _version(host)
     family, pattern = _ONCE_GLOBAL[file]
-    options = {_ONCE: {**BOOLEAN, family: "1"}, "IPMasquerade": _ALSO[pattern]["IPMasquerade"]}
+    options = {_MASQUERADE: _ALSO[pattern][_MASQUERADE]}
+    if version is None or version < _ONCE_UNTIL:
+        options[_ONCE] = {**BOOLEAN, family: "1"}
     found = [
-        Found(line, "1", network.sure and version is not None)
+        Found(line, "1", network.sure and version not in (None, _ONCE_UNTIL))
         for name in host.names("/sys/class/net")
         for network in _of_name(host, name)
         for option, words in options.items()
@@ -205,12 +211,13 @@ def _of_interface(host: Host, file: str, name: str) -> Found | None:
             line = network.last(option)
             value = _value(line, words) if line is not None else None
             if line is not None and value is not None:
-                return Found(line, value, network.sure)
+                sure = network.sure and (option not in _SINCE or _version(host) is not None)
+                return Found(line, value, sure)
     if _is_kept(host, networks[0], file):
         return None
     common = _of_configuration(host, file)
     if common is not None:
-        return common._replace(sure=networks[0].sure)
+        return common._replace(sure=common.sure and networks[0].sure)
     return _unsaid(networks[0], file) or _once(host, file)
 
 
@@ -229,7 +236,7 @@ def _of_configuration(host: Host, file: str) -> Found | None:
     known = option not in _SINCE or (_version(host) or _SINCE[option]) >= _SINCE[option]
     for line in reversed(_configuration(host) if option and known else ()):
         if line.key == option and line.value.lower() in words:
-            return Found(line, words[line.value.lower()])
+            return Found(line, words[line.value.lower()], option not in _SINCE or _version(host) is not None)
     return None
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from ...engine import boot_service
 from ...engine.kind import AGENT_UNIT, Context
+from ...engine.units import NIC_SERVICE
 from ...linux import crash_kernel, networkd, setters, sysctl_d, sysctl_owners, systemd_show
 from ...model import values
 from ...model.record import NamedTuple
@@ -127,11 +128,24 @@ def _after_networkd(
     if setting.raise_only and values.reaches(want or "", found.value):
         return boot, ""
     if found.sure and context.agent_applies(setting):
+        own = _agent_after(networkd.UNIT, context) if found.at_start else ""
+        if own:
+            note = f"{own} comes after networkd at boot; later {found.line.where} sets {found.text}"
+            return context.boot_by_agent(setting, want), note
         words = f"neither networkd nor {AGENT_UNIT} waits for the other, and {found.line.where} sets"
         return Boot(Value(unreadable=f"{words} {found.text}"), found.line.where, foreign=True), ""
     if found.sure:
         return Boot(Value(text=found.value), f"{found.line.where} ({found.text})", foreign=True), ""
     return boot, f"{found.line.where} may set {found.text}"
+
+
+def _agent_after(unit: str, context: Context) -> str:
+    """The unit of the agent that sets parameters once a boot has another unit up; empty for none."""
+    host = context.host
+    if sysctl_owners.comes_after(host, AGENT_UNIT, unit):
+        return AGENT_UNIT
+    waits = sysctl_owners.comes_after(host, NIC_SERVICE, unit)
+    return NIC_SERVICE if waits and not boot_service.nic_faults(host, context.runtime) else ""
 
 
 def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Context) -> tuple[Boot, list[str]]:
@@ -177,12 +191,14 @@ def _after_owner(
     later: bool | None = True
     if owner.late:  # by events, which no order ties to the agent
         later = None if other == AGENT_UNIT else True
+    elif other == AGENT_UNIT and (own := _agent_after(owner.unit, context)):
+        later, other = False, own
     else:
         later = sysctl_owners.comes_after(context.host, owner.unit, other)
     words = setters.words(owner, found)
     if enough and boot.value.text is not None and values.same(boot.value.text, found.effect.text or ""):
         return boot, ""
-    if later is False and other == AGENT_UNIT:
+    if later is False and other != systemd_show.SYSCTL_UNIT:
         if enough or boot.foreign:
             return boot, ""
         note = f"{other} comes after {owner.unit} at boot; later {found.line.where} sets {words}"

@@ -198,7 +198,10 @@ def test_privacy_that_is_left_to_the_kernel(node: Machine, common: str, own: str
         ("252", "IPMasquerade=ipv4", "ipv4/ip_forward", "1", True),
         ("252", "IPv4Forwarding=no", "ipv4/conf/eth0/forwarding", None, True),
         ("257", "IPForward=yes", "ipv4/ip_forward", None, True),
-        ("257", "IPMasquerade=ipv4", "ipv4/ip_forward", None, True),
+        ("256", "IPMasquerade=ipv4", "ipv4/ip_forward", "1", False),
+        ("257", "IPMasquerade=ipv4", "ipv4/ip_forward", "1", True),
+        ("257", "IPMasquerade=ipv4", "ipv6/conf/all/forwarding", None, True),
+        ("257", "IPMasquerade=no", "ipv4/ip_forward", None, True),
         ("257", "IPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", True),
     ],
 )
@@ -227,6 +230,45 @@ def test_a_key_of_networkd_that_the_agent_applies_is_a_race(node: Machine, agent
     assert "networkd sets accept_ra = 0" in found.reason
     if agent:
         assert "waits for the other" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("order", "broken", "status"),
+    [
+        ("Before=network.target", "", Status.OK),
+        ("Before=network.target", "/etc/systemd/system/mlnode-nic.service.d/x.conf", Status.UNKNOWN),
+        ("", "", Status.UNKNOWN),
+    ],
+)
+def test_what_networkd_sets_at_its_start_is_put_right_once_it_is_up(
+    node: Machine, order: str, broken: str, status: Status
+) -> None:
+    """mlnode-nic.service waits for network.target, and applies the keys again."""
+    node.put("/proc/sys/net/ipv4/ip_forward", "0\n")
+    node.enable_agent()
+    start = "[Unit]\nDefaultDependencies=no\nWants=network.target\n"
+    node.put(f"/usr/lib/systemd/system/{networkd.UNIT}", f"{start}{order}\n")
+    node.link(f"/etc/systemd/system/multi-user.target.wants/{networkd.UNIT}", f"/usr/lib/{networkd.UNIT}")
+    node.put("/usr/lib/systemd/system/network.target", "[Unit]\n")
+    node.put("/etc/systemd/networkd.conf", "[Network]\nIPv4Forwarding=yes\n")
+    node.put("/usr/lib/systemd/libsystemd-shared-257.so", "")
+    if broken:
+        node.put(broken, "[Unit]\nConditionPathExists=/no\n")
+    engine.apply(node, Request("one", sysctl, {"settings": {"net.ipv4.ip_forward": 0}}))
+    found = row(node, "net.ipv4.ip_forward", 0)
+    assert found.status is status, found.reason
+    assert "/etc/systemd/networkd.conf:2" in found.reason
+    assert found.reading.boot.value.text == ("0" if status is Status.OK else None)
+
+
+def test_networkd_conf_of_an_unknown_systemd_may_forward(node: Machine) -> None:
+    """Before 256 it has no such option."""
+    node.put("/etc/systemd/networkd.conf", "[Network]\nIPv4Forwarding=yes\n")
+    node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nDHCP=yes\n")
+    for path in ("ip_forward", "conf/eth0/forwarding"):
+        found = networkd.sets(node, f"/proc/sys/net/ipv4/{path}")
+        assert found is not None
+        assert (found.value, found.sure) == ("1", False)
 
 
 def test_what_it_sets_for_all_interfaces(node: Machine) -> None:

@@ -591,7 +591,7 @@ def test_the_configuration_of_network_manager_is_read_once(
         ("IPMasquerade=both", "ipv6/conf/eth0/forwarding", "1", True),
         ("IPMasquerade=on", "ipv4/conf/eth0/forwarding", "1", True),
         ("IPMasquerade=on", "ipv6/conf/eth0/forwarding", None, True),
-        ("IPMasquerade=both\nIPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", True),
+        ("IPMasquerade=both\nIPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", False),
         ("IPv6SendRA=yes", "ipv6/conf/eth0/forwarding", "1", True),
         ("IPv6AcceptRA=yes", "ipv6/conf/eth0/accept_ra", "0", True),
     ],

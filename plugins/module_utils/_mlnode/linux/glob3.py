@@ -116,7 +116,7 @@ def _set(part: str, at: int) -> tuple[str, int] | None:
 
 
 def _are_single(*texts: str) -> bool:
-    """True if each is one character, escaped or not: a class is no end of a range."""
+    """True if each is one character, escaped or not: a range cannot end in a class."""
     return all(len(text) in (1, 2) for text in texts)
 
 

@@ -34,7 +34,7 @@ _ECHO = regex(
 )
 #: Options of sysctl with files behind them, which is /etc/sysctl.conf if none is there
 _LOADS = ("-p", "-f", "--load", "-qp", "-ep", "-eqp", "-qep")
-#: Words by which a script does a line on some machines alone, or not at all; lines after `<<` are no commands
+#: Words by which a script does a line on some machines alone, or not at all; it only prints lines after `<<`
 _DECIDES = regex(
     r"(?:^|[\s;&|])(?:if|for|while|until|case|exit|return|function)\b|&&|\|\||\(\)"
     r"|(?<!<)<<-?\s*[\"'\\]?[A-Za-z_]",

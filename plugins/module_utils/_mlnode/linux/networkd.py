@@ -211,8 +211,7 @@ def _of_interface(host: Host, file: str, name: str) -> Found | None:
             line = network.last(option)
             value = _value(line, words) if line is not None else None
             if line is not None and value is not None:
-                sure = network.sure and (option not in _SINCE or _version(host) is not None)
-                return Found(line, value, sure)
+                return Found(line, value, network.sure and _is_certain(host, option))
     if _is_kept(host, networks[0], file):
         return None
     common = _of_configuration(host, file)
@@ -236,8 +235,13 @@ def _of_configuration(host: Host, file: str) -> Found | None:
     known = option not in _SINCE or (_version(host) or _SINCE[option]) >= _SINCE[option]
     for line in reversed(_configuration(host) if option and known else ()):
         if line.key == option and line.value.lower() in words:
-            return Found(line, words[line.value.lower()], option not in _SINCE or _version(host) is not None)
+            return Found(line, words[line.value.lower()], _is_certain(host, option))
     return None
+
+
+def _is_certain(host: Host, option: str) -> bool:
+    """False for an option that this systemd may not have, as its version is not known."""
+    return option not in _SINCE or _version(host) is not None
 
 
 def _unsaid(network: _Network, file: str) -> Found | None:

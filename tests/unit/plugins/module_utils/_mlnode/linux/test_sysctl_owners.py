@@ -347,6 +347,13 @@ def test_a_unit_that_no_order_ties_to_the_agent_makes_the_boot_unknown(node: Mac
     found = row(node)
     assert found.status is Status.UNKNOWN
     assert f"neither ufw.service nor {AGENT_UNIT} waits for the other" in found.reason
+    # The service for NICs waits for the network, and sets all keys again.
+    for target, text in (("network-pre", ""), ("network", "After=network-pre.target\n")):
+        node.put(f"{UNITS}/{target}.target", f"[Unit]\n{text}")
+        node.link(f"/etc/systemd/system/multi-user.target.wants/{target}.target", f"{UNITS}/{target}.target")
+    found = row(node)
+    assert (found.status, found.reading.boot.value.text) == (Status.OK, "1")
+    assert "mlnode-nic.service comes after ufw.service at boot; later /etc/ufw/sysctl.conf:2" in found.reason
 
 
 def test_without_the_agent_the_owner_is_not_overlooked(node: Machine) -> None:

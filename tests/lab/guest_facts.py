@@ -118,3 +118,9 @@ def until(holds: Callable[[], bool], what: str, seconds: float = _PATIENCE_SECON
     while not holds():
         assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
         time.sleep(0.5)
+
+
+def until_at_rest(machine: Machine) -> None:
+    """Wait until no unit of mlnode is at work, whether it ends well or not."""
+    working = "systemctl list-units --state=activating --plain --no-legend 'mlnode*'"
+    until(lambda: machine.out(working) == "", "no unit of mlnode is at work")

@@ -197,8 +197,7 @@ def test_bbr_and_fq_carry_traffic(story: Story) -> None:
 def test_drift_of_every_kind_is_reported_alike_by_the_node_and_both_playbooks(story: Story) -> None:
     machine = story.machine
     # What site has changed of NICs makes the agent look at them twice, and mend what it finds.
-    working = "systemctl list-units --state=activating --plain --no-legend 'mlnode*'"
-    facts.until(lambda: machine.out(working) == "", "the agent has seen to the NICs")
+    facts.until_at_rest(machine)
     commands = story.drift()
     machine.run(" && ".join(commands.values()))
     assert {*facts.wrong(machine)} == {*commands}

@@ -187,8 +187,7 @@ def test_root_writes_metrics_for_a_user_and_nothing_else(node: Machine, collecti
     node.write("/tmp/swap.py", SWAP)
     # A check that the timer has begun, at its nice value, would still be there after 20 s beside SWAP.
     node.run("systemctl stop mlnode-check.timer")
-    state = "systemctl show --property ActiveState --value mlnode-check.service"
-    facts.until(lambda: node.out(state) == "inactive", "the check has ended")
+    facts.until_at_rest(node)
     before = node.out(shadow)
 
     as_user(node, "nohup python3 /tmp/swap.py </dev/null >/tmp/swapped 2>&1 &")

@@ -13,7 +13,7 @@ from . import output
 
 OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 
-EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit: a check that fails)"
+EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit, preflight: a check that fails)"
 
 DESCRIPTION = "Shows, checks, applies and undoes what this node is declared to be."
 
@@ -38,6 +38,7 @@ _MACHINE_READ = (
     ),
 )
 _MORE = {
+    "preflight": "verify in a few seconds that this node is ready for a job, without its neighbours",
     "metrics": "check the node, and export the result to node_exporter (its timer does this)",
     "pull": "look for a new declaration of this node on a web server, and apply it (its timer does this)",
     "explain": "everything about one setting",
@@ -117,6 +118,11 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
         one.add_argument("--json", action="store_true", help="print the report as JSON")
         about = "fetch and check it, and show what would be changed (exit status 3 if anything would)"
         one.add_argument("--dry-run", action="store_true", help=about)
+    elif name == "preflight":
+        form = one.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="print JSON instead of text")
+        about = "print one line, for the reason of a scheduler"
+        form.add_argument("--brief", action="store_true", help=about)
     elif name == "explain":
         one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     elif name in _WAITING:

@@ -262,21 +262,15 @@ def _nccl(host: Host, options: argparse.Namespace) -> int:
 
 
 def _audit(host: Host, options: argparse.Namespace) -> int:
-    from ..checks.audit import run as audit
-    from ..checks.model import Verdict, summary
-    from ..report import audit as audit_report
-    from . import node_report
+    from . import verdicts
 
-    checks = audit.all_checks(host)
-    if options.json:
-        listed = [check.document() for check in checks]
-        output.print_json(
-            {"format": node_report.FORMAT, "mlnode": VERSION, "checks": listed, "summary": summary(checks)}
-        )
-    else:
-        text = audit_report.report(checks, output.width(), output.has_colours())
-        output.say(text, painted=output.has_colours())
-    return DRIFT if any(check.verdict is Verdict.FAIL for check in checks) else OK
+    return verdicts.audit(host, options)
+
+
+def _preflight(host: Host, options: argparse.Namespace) -> int:
+    from . import verdicts
+
+    return verdicts.preflight(host, options)
 
 
 def _metrics(host: Host, options: argparse.Namespace) -> int:
@@ -354,6 +348,7 @@ _COMMANDS = {
     "topology": _topology,
     "nccl": _nccl,
     "audit": _audit,
+    "preflight": _preflight,
     "metrics": _metrics,
     "pull": _pull,
     "confirm": _confirm,

@@ -26,6 +26,7 @@ from . import (
     pull,
     registry,
     state,
+    verdicts,
     whole_node,
     without_origin,
 )
@@ -54,6 +55,7 @@ PARTS = (
     table.render,
     topology.document,
     topology_table.table,
+    verdicts.preflight,
     confirm.report,
     origin.note,
     partial.understood,

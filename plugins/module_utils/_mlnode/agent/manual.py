@@ -19,7 +19,7 @@ _EXITS = (
     (arguments.USAGE, "the arguments are wrong"),
     (
         arguments.DRIFT,
-        "the node is not as declared. Of audit: a check fails; of a dry run: it would do something",
+        "the node is not as declared; audit, preflight: a check fails; a dry run: it would do something",
     ),
 )
 

@@ -1,0 +1,191 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The scripts for Slurm, between a preflight and a scontrol that answer as a test wants."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
+
+FOLDER = ROOT / "scripts/slurm"
+GUIDE = (ROOT / "docs/guide/slurm.md").read_text(encoding="utf-8")
+
+#: Two lines and quotes, as no one should write them into a reason
+FAILURE = "fail: drift, node: vm.swappiness \"60\" $(id) 'x' (and 1 more)"
+
+
+class Node:
+    """A node on which preflight says `line` and ends with `status`, and slurmctld shows `state`."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.environment = {
+            "PATH": f"{folder}:/usr/bin:/bin",
+            "SLURMD_NODENAME": "gpu001",
+            "SLURM_JOB_ID": "7",
+        }
+        for name in ("logger", "scontrol"):
+            self.program(name, "exit 0")
+
+    def program(self, name: str, body: str) -> None:
+        """A program that notes its arguments, one in a line."""
+        path = self.folder / name
+        path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >> "{self.folder}/{name}.log"\n{body}\n')
+        path.chmod(0o755)
+
+    def preflight(self, status: int, line: str = "") -> None:
+        (self.folder / "line").write_text(line)
+        self.program("mlnode", f'cat "{self.folder}/line"; exit {status}')
+
+    def slurmctld(self, state: str, rc: int = 0) -> None:
+        shown = f"NodeName=gpu001 Arch=x86_64 State={state} ThreadsPerCore=1 Reason=State=IDLE DRAIN"
+        self.program("scontrol", f'case "$*" in *show*) echo "{shown}" ;; *) echo refused; exit {rc} ;; esac')
+
+    def said(self, name: str) -> str:
+        path = self.folder / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def run(self, script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [FOLDER / script], env=self.environment, capture_output=True, text=True, check=False, timeout=30
+        )
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> Node:
+    return Node(tmp_path)
+
+
+# -- prolog --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(0, 0), (3, 1), (1, 0), (2, 0), (124, 0), (137, 0), (127, 0)]
+)
+def test_a_prolog_keeps_a_job_from_a_node_that_fails(node: Node, status: int, expected: int) -> None:
+    """Any status but 0 drains the node: what is unknown starts the job, and is logged."""
+    node.preflight(status, FAILURE)
+    done = node.run("prolog")
+
+    assert done.returncode == expected
+    assert node.said("mlnode") == "preflight\n--brief\n"
+    assert node.said("scontrol") == "", "slurmd drains by itself"
+    assert ("job 7: fail (exit status 3): " + FAILURE in node.said("logger")) == (status == 3)
+    assert bool(node.said("logger")) == (status != 0)
+    assert (FAILURE in done.stderr) == (status == 3)
+
+
+def test_a_prolog_without_logger_decides_the_same(node: Node) -> None:
+    node.program("logger", "exit 1")
+    for status, expected in ((3, 1), (1, 0)):
+        node.preflight(status)
+        assert node.run("prolog").returncode == expected
+
+
+def test_a_node_without_the_agent_runs_jobs(node: Node) -> None:
+    if shutil.which("mlnode", path="/usr/local/sbin:/usr/local/bin:/usr/bin"):
+        node.preflight(127)
+    done = node.run("prolog")
+    assert done.returncode == 0
+    assert "unknown (exit status 127)" in node.said("logger")
+
+
+# -- health check --------------------------------------------------------------------------
+
+
+def test_a_node_that_fails_is_drained_with_its_reason(node: Node) -> None:
+    node.preflight(3, FAILURE)
+    node.slurmctld("IDLE")
+    done = node.run("health-check")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    words = node.said("scontrol").splitlines()
+    assert words[:4] == ["--oneliner", "show", "node", "gpu001"]
+    assert words[4:] == ["update", "NodeName=gpu001", "State=DRAIN", f"Reason=mlnode preflight: {FAILURE}"]
+
+
+@pytest.mark.parametrize("state", ["IDLE+DRAIN", "ALLOCATED+DRAIN", "DOWN*", "FAILING", "DRAINED"])
+def test_a_node_out_of_service_keeps_its_reason(node: Node, state: str) -> None:
+    node.preflight(3, FAILURE)
+    node.slurmctld(state)
+    assert node.run("health-check").returncode == 0
+    assert "update" not in node.said("scontrol")
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 124, 127, 137])
+def test_only_a_failure_drains(node: Node, status: int) -> None:
+    node.preflight(status, "unknown: jobs")
+    done = node.run("health-check")
+
+    assert node.said("scontrol") == ""
+    assert done.returncode == (1 if status else 0)
+    assert bool(done.stderr) == bool(status)
+
+
+def test_a_controller_that_refuses_is_reported(node: Node) -> None:
+    node.preflight(3, FAILURE)
+    node.slurmctld("IDLE", rc=1)
+    done = node.run("health-check")
+    assert done.returncode == 1
+    assert done.stderr == f"cannot drain gpu001: refused; reason: {FAILURE}\n"
+
+    node.program("scontrol", "echo no answer >&2; exit 1")
+    done = node.run("health-check")
+    assert done.returncode == 1
+    assert done.stderr.startswith("cannot read the state of gpu001: no answer; not drained: fail: ")
+
+
+def test_an_older_slurmd_names_no_node_and_gives_no_environment(node: Node) -> None:
+    node.preflight(3)
+    node.slurmctld("IDLE")
+    del node.environment["SLURMD_NODENAME"]
+    node.run("health-check")
+    assert f"NodeName={os.uname().nodename.partition('.')[0]}\n" in node.said("scontrol")
+
+    node.environment.clear()
+    done = node.run("prolog")
+    assert done.returncode == 0, "mlnode is not on the PATH of this machine"
+
+
+# -- both ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("script", ["prolog", "health-check"])
+def test_a_preflight_that_hangs_is_unknown(node: Node, script: str) -> None:
+    """With the limit shortened, as 4.6 s twice would be most of this file's time."""
+    text = (FOLDER / script).read_text(encoding="utf-8")
+    assert text.count("timeout --kill-after=0.4 4.6 mlnode") == 1
+    short = node.folder / "short"
+    short.write_text(text.replace("--kill-after=0.4 4.6", "--kill-after=0.1 0.2"))
+    short.chmod(0o755)
+    node.program("mlnode", "trap '' TERM; exec sleep 20")
+    done = subprocess.run(
+        [short], env=node.environment, capture_output=True, text=True, check=False, timeout=15
+    )
+
+    assert done.returncode == (0 if script == "prolog" else 1)
+    assert "no result after" in node.said("logger") + done.stderr
+    assert node.said("scontrol") == ""
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+def test_they_are_for_every_shell(path: pathlib.Path) -> None:
+    assert os.access(path, os.X_OK)
+    assert f"scripts/slurm/{path.name}" in GUIDE
+    programs = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    for command in (["sh", "-n"], ["shellcheck", "--severity=style"]):
+        if shutil.which(command[0], path=programs):
+            done = subprocess.run(
+                [*command, path],
+                env={**os.environ, "PATH": programs},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stdout + done.stderr

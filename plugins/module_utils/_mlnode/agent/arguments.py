@@ -41,6 +41,7 @@ _MORE = {
     "preflight": "verify in a few seconds that this node is ready for a job, without its neighbours",
     "metrics": "check the node, and export the result to node_exporter (its timer does this)",
     "pull": "look for a new declaration of this node on a web server, and apply it (its timer does this)",
+    "enrol": "have this node look for its declaration on a web server, as at the first boot of an image",
     "explain": "everything about one setting",
     "confirm": "keep a change that would undo itself, over a new connection",
     "undo": "undo a change that waits to be confirmed",
@@ -117,6 +118,14 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
     elif name == "pull":
         one.add_argument("--json", action="store_true", help="print the report as JSON")
         about = "fetch and check it, and show what would be changed (exit status 3 if anything would)"
+        one.add_argument("--dry-run", action="store_true", help=about)
+    elif name == "enrol":
+        one.add_argument("--url", required=True, metavar="URL", help="the folder that publish.yml has filled")
+        about = "the node's name in the inventory (default: the host name)"
+        one.add_argument("--node", metavar="NAME", help=about)
+        about = "a public key that signs documents; may be given several times"
+        one.add_argument("--signer", required=True, action="append", metavar="KEY", help=about)
+        about = "show whether this would change anything, and change nothing (exit status 3 if so)"
         one.add_argument("--dry-run", action="store_true", help=about)
     elif name == "preflight":
         form = one.add_mutually_exclusive_group()

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn, Sequence
+from typing import TYPE_CHECKING, Any, Callable, NoReturn, Sequence
 
 from ..host.host import Host
 from ..linux import systemd_show
@@ -71,7 +72,7 @@ def _on_host(host: Host, options: argparse.Namespace) -> int:
 _LOOKING = ("status", "check")
 
 #: For what no other user may do. A preview has to read the origin, or it would show writes that are none.
-_CHANGING = ("apply", "revert", "pull", "confirm", "undo")
+_CHANGING = ("apply", "revert", "pull", "enrol", "confirm", "undo")
 _ROOT_NEEDED = "root is needed for `mlnode {}`"
 
 #: What an interruption leaves behind
@@ -261,18 +262,6 @@ def _nccl(host: Host, options: argparse.Namespace) -> int:
     return ERROR if report.problems else OK
 
 
-def _audit(host: Host, options: argparse.Namespace) -> int:
-    from . import verdicts
-
-    return verdicts.audit(host, options)
-
-
-def _preflight(host: Host, options: argparse.Namespace) -> int:
-    from . import verdicts
-
-    return verdicts.preflight(host, options)
-
-
 def _metrics(host: Host, options: argparse.Namespace) -> int:
     from . import metrics
 
@@ -337,6 +326,17 @@ def _man(_options: argparse.Namespace) -> int:
 #: About the command itself: no machine is looked at
 _ABOUT = {"help": _help, "completion": _completion, "man": _man}
 
+
+def _of(module: str, name: str) -> Callable[[Host, argparse.Namespace], int]:
+    """A command with a file of its own, which is imported when it runs."""
+
+    def run(host: Host, options: argparse.Namespace) -> int:
+        command = getattr(importlib.import_module(f".{module}", __package__), name)
+        return int(command(host, options))
+
+    return run
+
+
 _COMMANDS = {
     "status": _status,
     "check": _check,
@@ -347,10 +347,11 @@ _COMMANDS = {
     "self": _self,
     "topology": _topology,
     "nccl": _nccl,
-    "audit": _audit,
-    "preflight": _preflight,
+    "audit": _of("verdicts", "audit"),
+    "preflight": _of("verdicts", "preflight"),
     "metrics": _metrics,
     "pull": _pull,
+    "enrol": _of("enrol", "enrol"),
     "confirm": _confirm,
     "undo": _undo,
 }

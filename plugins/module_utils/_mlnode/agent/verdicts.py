@@ -34,8 +34,8 @@ def audit(host: Host, options: argparse.Namespace) -> int:
 
 
 def preflight(host: Host, options: argparse.Namespace) -> int:
-    """What preflight.yml asks of one node, without its neighbours. Exit status ERROR where no check fails
-    and some are unknown."""
+    """The checks of preflight.yml for one node, without its neighbours. Exit status ERROR where no check
+    fails and some are unknown."""
     from ..checks.preflight import run
 
     alone = run.parse((), None, run.OPTIONS["tcp_port"].default, None, {})

@@ -279,6 +279,12 @@ def _audit(host: Host, options: argparse.Namespace) -> int:
     return DRIFT if any(check.verdict is Verdict.FAIL for check in checks) else OK
 
 
+def _render(host: Host, options: argparse.Namespace) -> int:
+    from . import switch_side
+
+    return switch_side.command(host, options.nos or "")
+
+
 def _metrics(host: Host, options: argparse.Namespace) -> int:
     from . import metrics
 
@@ -353,6 +359,7 @@ _COMMANDS = {
     "self": _self,
     "topology": _topology,
     "nccl": _nccl,
+    "render": _render,
     "audit": _audit,
     "metrics": _metrics,
     "pull": _pull,

@@ -26,6 +26,7 @@ from . import (
     pull,
     registry,
     state,
+    switch_side,
     whole_node,
     without_origin,
 )
@@ -47,6 +48,7 @@ PARTS = (
     metrics.look,
     pull.pull,
     nccl.in_force,
+    switch_side.of,
     read.of,
     document.summary,
     node_report.node,

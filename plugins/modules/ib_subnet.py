@@ -50,7 +50,6 @@ options:
     type: str
     choices: [subnet, uplinks]
     default: subnet
-    version_added: 0.1.0
   oversubscription:
     description:
       - The ratio of bandwidth down to bandwidth up that leaves are built with, such as V(1) or V(2). A leaf with a greater
@@ -58,7 +57,6 @@ options:
       - If omitted, more than 2 is a warning, and 4 or more fails, which is for fabrics that train. Declare the ratio of
         others, such as those for storage.
     type: float
-    version_added: 0.1.0
   balance:
     description:
       - Seconds between two readings of the uplinks' counters, at most 3600; V(0) reads none. Read them while a job or
@@ -66,13 +64,11 @@ options:
         that leaf is V(unknown).
     type: int
     default: 0
-    version_added: 0.1.0
   since:
     description:
       - RV(traffic) of an earlier result of this module on the same node, as the first of both readings. The traffic
         between the two tasks is judged. It excludes O(balance).
     type: dict
-    version_added: 0.1.0
   nodes:
     description:
       - Names of nodes, the first words of C(gpu003 mlx5_0) as C(rdma-ndd) gives them. The traffic of their leaves is read
@@ -80,7 +76,6 @@ options:
     type: list
     elements: str
     default: []
-    version_added: 0.1.0
   timeout:
     description: Seconds that each of the tools may take, at most 3600.
     type: int

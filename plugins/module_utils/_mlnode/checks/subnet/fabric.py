@@ -11,7 +11,7 @@ from typing import Sequence
 from ...model.record import NamedTuple, dataclass, field, regex
 from ..model import Check, Verdict, skip
 from . import reports, shape
-from .reports import SUBNET, Link, Node, Port
+from .reports import SUBNET, Link, Node, Port, SubnetError
 
 #: Name of the device in a switch that reduces for SHARP, and of the service of its manager
 AGGREGATION_NODE = "Mellanox Technologies Aggregation Node"
@@ -62,6 +62,8 @@ def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
         switch.lid = link.lid
         other = ports.get(link.other) if link.other else None
         if link.other is not None and other is not None and link.is_up:
+            if not link.gbits:
+                raise SubnetError(f"iblinkinfo reports no rate of {link.label}, which is up: {link.text}")
             _add(switches, switch, port, link, other)
     return switches
 

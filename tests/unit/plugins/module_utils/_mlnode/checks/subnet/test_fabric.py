@@ -214,6 +214,12 @@ def test_a_link_at_half_width_counts_as_half(by_rails: Fabric) -> None:
     assert by_rails.checks()["uplinks", "leaf3"].found == "1700 Gb/s down, 1275 up (1.33:1)"
 
 
+def test_a_rate_that_is_not_understood_is_not_0(by_rails: Fabric) -> None:
+    by_rails.cable("leaf0", "spine1", "( 4X some speed Active/ LinkUp)")
+    with pytest.raises(reports.SubnetError, match="no rate of leaf0/9"):
+        by_rails.checks()
+
+
 def test_cables_that_are_spread_unevenly(by_rails: Fabric) -> None:
     for rail in range(4):
         by_rails.cable(f"leaf{rail}", "spine1")

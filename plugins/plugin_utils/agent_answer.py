@@ -281,7 +281,7 @@ ANSWERS: Mapping[str, Table] = {
         "answer": Maybe(text_of(MOST)),
         "nodes": Maybe(list_of(fields(_MEMORY))),
         "topology": Maybe(partly(_TOPOLOGY)),
-        "subnet": Maybe(tree),
+        **dict.fromkeys(("subnet", "traffic"), Maybe(tree)),
     },
     # Of all modules that declare one area
     "view": {

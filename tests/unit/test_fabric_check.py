@@ -187,6 +187,20 @@ def test_without_infiniband_the_subnet_is_left_out_and_that_is_said(play: Callab
     assert "no node has an active InfiniBand port: there is no subnet to look at" in words(done)
 
 
+def test_uplinks_that_were_asked_for_are_looked_at_or_unknown(
+    play: Callable[..., Finished], tmp_path: pathlib.Path
+) -> None:
+    asking = {"fabric_check_balance": 10, "fabric_check_oversubscription": 1.5}
+    done = play(nodes(2, "ndr-ib"), subnet(balance="pass"), **asking)
+    assert done.returncode == 0, words(done)
+    found = asked(tmp_path, "subnet")
+    assert (str(found["balance"]), str(found["oversubscription"])) == ("10", "1.5")
+    done = play(nodes(2, "roce8"), None, **asking)
+    assert done.returncode != 0
+    assert "subnet: balance unknown: no node has an active InfiniBand port" in words(done)
+    assert play(nodes(2, "roce8"), None, **asking, fabric_check_fail_on="fail").returncode == 0
+
+
 def test_a_hundred_lines_are_named(play: Callable[..., Finished]) -> None:
     given = nodes(2)
     for one in given["gpu001"]["checks"]:

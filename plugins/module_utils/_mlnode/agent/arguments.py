@@ -45,6 +45,7 @@ _MORE = {
     "explain": "everything about one setting",
     "confirm": "keep a change that would undo itself, over a new connection",
     "undo": "undo a change that waits to be confirmed",
+    "render": "print the switch side of the declared priorities, to compare switches with",
     "completion": "print what makes a shell complete commands, options and settings",
     "man": "print the manual page, for `mlnode man | man -l -`",
     "help": "this text, or that of a command",
@@ -53,6 +54,9 @@ _WAITING = ("confirm", "undo")
 
 #: Those that read a captured tree and print JSON, too
 _SHARED = (*dict(_LOOKS), "metrics", "explain")
+
+#: Network operating systems of knobs/qos/switches.py, which no start needs
+NOS = ("cumulus", "sonic", "eos", "nxos")
 
 #: Shells that completion scripts are made for
 SHELLS = ("bash",)
@@ -139,6 +143,11 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
         if name == "undo":
             about = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
             one.add_argument("--when-due", action="store_true", help=about)
+    elif name == "render":
+        one.add_argument("what", choices=("switch",), metavar="WHAT", help="switch")
+        about = "print only this network operating system: %(choices)s"
+        one.add_argument("--nos", choices=NOS, metavar="NOS", help=about)
+        one.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
     elif name == "completion":
         one.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash")
     elif name == "help":

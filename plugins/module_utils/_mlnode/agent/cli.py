@@ -349,6 +349,7 @@ _COMMANDS = {
     "nccl": _nccl,
     "audit": _of("verdicts", "audit"),
     "preflight": _of("verdicts", "preflight"),
+    "render": _of("switch_side", "command"),
     "metrics": _metrics,
     "pull": _pull,
     "enrol": _of("enrol", "enrol"),

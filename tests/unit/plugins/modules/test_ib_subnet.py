@@ -17,7 +17,7 @@ from mlnode.checks.model import Verdict
 
 FILE = "/var/lib/mlnode/ib-subnet.cache"
 WHOLE = {"switches": 4, "hcas": 4, "routers": 0}
-CHECKS = ("manager", "topology", "links", "errors", "baseline")
+CHECKS = ("manager", "topology", "links", "leaf_rails", "uplinks", "errors", "sharp", "balance", "baseline")
 
 
 @pytest.fixture
@@ -86,11 +86,34 @@ def test_the_subnet_is_kept_by_root_and_not_in_check_mode(
     assert {*node.tree()} - {*before} >= {FILE}
 
 
+def test_the_traffic_between_two_tasks(check: Runner, node: SubnetMachine) -> None:
+    node.state, node.traffic = "uplinks", ["first", "half"]
+    before = check.ok(scope="uplinks").result
+    assert [one["name"] for one in before["checks"]] == ["balance"]
+    # So soon the links cannot have carried that much.
+    assert "more than the link can carry" in check.msg(scope="uplinks", since=before["traffic"])
+    for reading in before["traffic"].values():
+        reading["begun"] -= 100
+    done = check(scope="uplinks", since=before["traffic"])
+    assert done.rc == 1
+    assert "leaf1: balance fail: up: the busiest is" in done.result["msg"]
+    assert done.result["traffic"] == {}
+
+
+def test_leaves_against_what_they_were_built_with(check: Runner, node: SubnetMachine) -> None:
+    node.state = "uplinks"
+    assert "uplinks" not in str(check.ok(fail_on="never", oversubscription=0.5).result["failures"])
+    failing = check(oversubscription=0.4).result["failures"]
+    assert any(line.startswith("leaf1: uplinks fail: 20 Gb/s down, 40 up (0.5:1)") for line in failing)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"port": "mlx5_0; rm"}, "ib_subnet: port: 'mlx5_0; rm' is not a device or port"),
         ({"timeout": 0}, "ib_subnet: timeout: 0 is not between 1 and 3600 seconds"),
+        ({"oversubscription": 0}, "ib_subnet: oversubscription: expected a ratio of down to up such as 2"),
+        ({"since": {"x": 1}}, "ib_subnet: since: expected `traffic` of an earlier result of this module"),
         ({"baseline": "new"}, "value of baseline must be one of: keep, reset"),
     ],
 )

@@ -5,6 +5,8 @@
 ibnetdiscover looks once, through /dev/infiniband/umad*, and writes a cache, from which the other tools of
 infiniband-diags report. The cache that was accepted is kept, and iblinkinfo --diff compares with it. What
 could not be looked at is unknown, and nothing of it is kept.
+
+The counters of uplinks are read twice, with a wait between, or in two calls around a benchmark.
 """
 
 from __future__ import annotations
@@ -15,25 +17,36 @@ from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 from ...host import system
 from ...host.host import Host, Mounts
-from ...model.errors import DeclarationError, HostError
+from ...model.errors import DeclarationError, HostError, listed
 from ...model.record import dataclass, field, regex
 from ...model.schema import Option, Table
 from .. import end
+from ..campaign.clock import Clock
 from ..model import Check, Verdict, skip
-from . import fabric, reports
-from .reports import SUBNET, SubnetError
+from . import balance, fabric, reports, traffic
+from .fabric import Switch
+from .readings import Reader
+from .reports import SUBNET, Node, SubnetError
+from .traffic import Reading
 
 T = TypeVar("T")
 
 #: ibnetdiscover and ibqueryerrors ask each port: a subnet of 10000 takes minutes where one of them is slow
 SECONDS = 300
 MAX_SECONDS = 3600
+#: Down to up: a leaf has fewer than a thousand ports
+MAX_RATIO = 1000.0
 
 MOUNTS: Mounts = {}
 
 OPTIONS: Table = {
     "port": Option("str", default=""),
     "baseline": Option("str", choices=("keep", "reset"), default="keep"),
+    "scope": Option("str", choices=("subnet", "uplinks"), default="subnet"),
+    "oversubscription": Option("float"),
+    "balance": Option("int", default=0),
+    "since": Option("dict"),
+    "nodes": Option("list", elements="str", default=[]),
     "timeout": Option("int", default=SECONDS),
     **end.fail_on("unknown"),
 }
@@ -45,77 +58,160 @@ _NO_ERRORS = "PortXmitWait,PortRcvSwitchRelayErrors"
 
 _LOOK = "load ib_umad, look from a port with a cable into the subnet, and run the tool by hand as root"
 #: What to do where a report could not be read
-_HELP = {"manager": reports.NO_MANAGER, "baseline": "baseline: reset takes a new one, where it is damaged"}
+_HELP = {
+    "manager": reports.NO_MANAGER,
+    "baseline": "baseline: reset takes a new one, where it is damaged",
+    balance.NAME: "see why the first reading failed",
+}
 
 
 @dataclass(frozen=True)
 class Request:
     """port: mlx5_0 or mlx5_0/1, or "" for the first InfiniBand port that is active, which the tools choose
-    themselves. writable: the look may be kept; reset: it replaces the one that was kept."""
+    themselves. writable: the look may be kept; reset: it replaces the one that was kept.
+
+    only_uplinks: nothing else is looked at. oversubscription: the ratio of bandwidth down to bandwidth up
+    that leaves are built with, if it is declared. balance: seconds between two readings of the uplinks'
+    counters; since: the first of both, taken before. nodes: whose leaves are meant, all if empty."""
 
     port: str = ""
     reset: bool = False
     writable: bool = False
     seconds: float = SECONDS
+    only_uplinks: bool = False
+    oversubscription: float | None = None
+    balance: int = 0
+    since: Mapping[str, Reading] | None = None
+    nodes: Sequence[str] = ()
 
 
 @dataclass
 class Result:
-    """counts: nodes by their kind, none where they could not be looked at."""
+    """counts: nodes by their kind, none where they could not be looked at. traffic: a first reading of the
+    uplinks, for a second one to be compared with."""
 
     checks: list[Check] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    traffic: dict[str, Reading] = field(default_factory=dict)
 
 
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module ib_subnet. Raises DeclarationError, HostError."""
-    parse(given["port"], given["timeout"])
-    writable = host.is_superuser() and not dry
-    seen = look(host, Request(given["port"], given["baseline"] == "reset", writable, given["timeout"]))
-    return end.result("ib_subnet", seen.checks, given["fail_on"], subnet=seen.counts)
+    parse(given)
+    since = given["since"]
+    request = Request(
+        given["port"],
+        given["baseline"] == "reset",
+        host.is_superuser() and not dry,
+        given["timeout"],
+        given["scope"] == "uplinks",
+        given["oversubscription"],
+        given["balance"],
+        None if since is None else traffic.parse("since", since),
+        given["nodes"],
+    )
+    seen = look(host, request)
+    read = {guid: reading.document() for guid, reading in seen.traffic.items()}
+    return end.result("ib_subnet", seen.checks, given["fail_on"], subnet=seen.counts, traffic=read)
 
 
-def parse(port: str, seconds: int) -> None:
+def parse(given: Mapping[str, Any]) -> None:
     """Raises DeclarationError."""
+    port, ratio = given["port"], given["oversubscription"]
     if port and not _PORT.match(port):
         raise DeclarationError(f"port: {port!r} is not a device or port, such as mlx5_0 or mlx5_0/1")
-    if not 1 <= seconds <= MAX_SECONDS:
-        raise DeclarationError(f"timeout: {seconds} is not between 1 and {MAX_SECONDS} seconds")
+    for name, least in (("timeout", 1), ("balance", 0)):
+        if not least <= given[name] <= MAX_SECONDS:
+            raise DeclarationError(f"{name}: {given[name]} is not between {least} and {MAX_SECONDS} seconds")
+    if ratio is not None and not 0 < ratio <= MAX_RATIO:
+        raise DeclarationError(
+            f"oversubscription: expected a ratio of down to up such as 2, up to {MAX_RATIO:g}, got {ratio:g}"
+        )
+    if given["balance"] and given["since"] is not None:
+        raise DeclarationError("balance: it waits between two readings, and since is one; give one of both")
 
 
-def look(host: Host, request: Request) -> Result:
+def look(host: Host, request: Request, clock: Clock | None = None) -> Result:
     """All checks. What could not be looked at is in them as unknown. Raises HostError."""
     result = Result()
     try:
         # Closed to others, as the tools open what they find there.
         with tempfile.TemporaryDirectory(prefix="mlnode-") as folder:
-            _Looker(host, request, result, f"{folder}/cache").run()
+            _Looker(host, request, result, f"{folder}/cache", clock or Clock()).run()
     except OSError as error:
         raise HostError("make", "a temporary folder", error.errno) from error
     return result
 
 
 class _Looker:
-    def __init__(self, host: Host, request: Request, result: Result, cache: str) -> None:
+    def __init__(self, host: Host, request: Request, result: Result, cache: str, clock: Clock) -> None:
         self._host, self._request, self._result, self._cache = host, request, result, cache
+        self._clock = clock
         device, _slash, number = request.port.partition("/")
         self._port = [*(["-C", device] if device else []), *(["-P", number] if number else [])]
         # One for each port that is named, as each may be in another subnet.
         self._kept = f"/var/lib/mlnode/{'-'.join(filter(None, ('ib-subnet', device, number)))}.cache"
 
     def run(self) -> None:
-        self._judge("manager", ["sminfo"], reports.manager)
+        request = self._request
+        if not request.only_uplinks:
+            self._judge("manager", ["sminfo"], reports.manager)
         nodes = self._ask("topology", ["ibnetdiscover", "--list", "--cache", self._cache], reports.nodes)
         if nodes is None:
             return
         self._result.counts = reports.counts(nodes)
         report = ["iblinkinfo", "--line", "--load-cache", self._cache]
-        self._judge("links", report, lambda text: [*reports.links(text), *fabric.checks(text, nodes)])
+        if request.only_uplinks:
+            switches = self._ask("links", report, lambda text: fabric.read(text, nodes))
+        else:
+            switches = self._subnet(report, nodes)
+        if switches is not None and (request.only_uplinks or request.balance or request.since is not None):
+            self._balance(switches)
+
+    def _subnet(self, report: Sequence[str], nodes: Sequence[Node]) -> dict[str, Switch] | None:
+        """All checks but those of traffic. None where the links are not known."""
+        both = self._ask("links", report, lambda text: (reports.links(text), fabric.read(text, nodes)))
+        if both:
+            links, switches = both
+            self._result.checks += [*links, *fabric.checks(switches, self._request.oversubscription)]
         self._topology(report)
         command = ["ibqueryerrors", "--suppress", _NO_ERRORS, "--load-cache", self._cache]
         self._judge("errors", command, lambda text: reports.errors(text, len(nodes)))
         if any(node.name == fabric.AGGREGATION_NODE for node in nodes):
             self._judge("sharp", ["saquery", "SR"], lambda text: fabric.sharp(text, nodes))
+        return both[1] if both else None
+
+    def _balance(self, switches: dict[str, Switch]) -> None:
+        request, result = self._request, self._result
+        reader = Reader(self._host, self._port, request.seconds, self._clock)
+        leaves = fabric.leaves(switches)
+        here = {end.node for leaf in leaves for end in leaf.ends}
+        missing = [node for node in request.nodes if node not in here]
+        if missing:
+            found = (
+                f"no port at a leaf has the name of {listed(missing, 4)}; there are {listed(sorted(here), 4)}"
+            )
+            self._unknown(
+                balance.NAME, found, "iblinkinfo", "name the ports after their nodes, as rdma-ndd does"
+            )
+        if request.nodes:
+            leaves = [leaf for leaf in leaves if {end.node for end in leaf.ends} & {*request.nodes}]
+        if request.since is not None and not request.since:
+            self._unknown(balance.NAME, "since is empty: nothing was read before", "", _HELP[balance.NAME])
+            return
+        if request.since is not None:
+            every = [*switches.values()]
+            result.checks += balance.checks(request.since, reader.read(every, request.since))
+            return
+        first = reader.read(leaves)
+        if request.balance:
+            self._clock.sleep(request.balance)
+            result.checks += balance.checks(first, reader.read(leaves, first))
+            return
+        result.traffic = first
+        cables = sum(len(one.cables) for one in first.values())
+        found = f"leaves: {len(first)}, uplinks: {cables}: read, for a second reading"
+        result.checks.append(skip(balance.NAME, SUBNET, found, "perfquery"))
 
     def _topology(self, report: Sequence[str]) -> None:
         source = f"iblinkinfo --diff {self._kept}"

@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from typing import Sequence
 
-from ...model.record import regex
+from ...model.record import NamedTuple, dataclass, field, regex
 from ..model import Check, Verdict, skip
 from . import reports, shape
-from .reports import SUBNET, Node
+from .reports import SUBNET, Link, Node, Port, SubnetError
 
 #: Name of the device in a switch that reduces for SHARP, and of the service of its manager
 AGGREGATION_NODE = "Mellanox Technologies Aggregation Node"
@@ -22,25 +22,86 @@ _SOURCE = "iblinkinfo"
 _SERVICE = regex(r"\s*ServiceName\.+(\S{1,64})\s*\Z", re.ASCII)
 
 
-def checks(text: str, nodes: Sequence[Node]) -> list[Check]:
-    """The shape of it, of iblinkinfo --line. Raises SubnetError."""
+class Cable(NamedTuple):
+    """An active link from one switch to another, from the side of the first. gbits: of all its lanes."""
+
+    port: Port
+    other: Port
+    label: str
+    other_label: str
+    gbits: float
+
+
+@dataclass
+class Switch:
+    """name: as _labels() has it. ends, down: ports of nodes at it, and Gb/s down to them. cables: to other
+    switches."""
+
+    guid: str
+    name: str
+    lid: int = 0
+    down: float = 0.0
+    ends: list[shape.End] = field(default_factory=list)
+    cables: list[Cable] = field(default_factory=list)
+
+    @property
+    def gbits(self) -> float:
+        """To other switches."""
+        return sum(cable.gbits for cable in self.cables)
+
+
+def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
+    """Switches by GUID, of iblinkinfo --line: their active links, with the rate that each has now. Raises
+    SubnetError."""
     ports = reports.ports(text.split("\n"))
-    labels = _labels(nodes)
-    ends: list[shape.End] = []
-    down = dict.fromkeys(labels, 0.0)
-    up: dict[str, dict[str, list[float]]] = {guid: {} for guid in labels}
+    switches = {guid: Switch(guid, name) for guid, name in _labels(nodes).items()}
     for port, link in ports.items():
-        other = ports.get(link.other) if link.other else None
-        if port.guid not in labels or link.other is None or other is None or not link.is_up:
+        switch = switches.get(port.guid)
+        if switch is None:
             continue
-        if link.other.guid in labels:
-            up[port.guid].setdefault(labels[link.other.guid], []).append(link.gbits)
-        elif other.name != AGGREGATION_NODE:
-            down[port.guid] += link.gbits
-            node, _blank, device = other.name.rpartition(" ")
-            ends.append(shape.End(labels[port.guid], node, device))
-    leaves = [shape.Leaf(labels[guid], down[guid], up[guid]) for guid in labels if down[guid]]
-    return [*_rails(ends), *shape.uplinks(leaves, SUBNET, _SOURCE)]
+        switch.lid = link.lid
+        other = ports.get(link.other) if link.other else None
+        if link.other is not None and other is not None and link.is_up:
+            if not link.gbits:
+                raise SubnetError(f"iblinkinfo reports no rate of {link.label}, which is up: {link.text}")
+            _add(switches, switch, port, link, other)
+    return switches
+
+
+def _add(switches: dict[str, Switch], switch: Switch, port: Port, link: Link, other: Link) -> None:
+    assert link.other is not None
+    peer = switches.get(link.other.guid)
+    if peer:
+        labels = f"{switch.name}/{port.number}", f"{peer.name}/{link.other.number}"
+        switch.cables.append(Cable(port, link.other, *labels, link.gbits))
+    elif other.name != AGGREGATION_NODE:
+        switch.down += link.gbits
+        node, _blank, device = other.name.rpartition(" ")
+        switch.ends.append(shape.End(switch.name, node, device))
+
+
+def leaves(switches: dict[str, Switch]) -> list[Switch]:
+    """Switches whose cables to other switches lead up. A spine with a node at it, such as that of the
+    subnet manager, is none: it has less for nodes than for switches, and half of that or more goes to
+    switches that have more for nodes than it has."""
+    return [one for one in switches.values() if one.down and not _is_spine(one, switches)]
+
+
+def _is_spine(one: Switch, switches: dict[str, Switch]) -> bool:
+    below = sum(cable.gbits for cable in one.cables if switches[cable.other.guid].down > one.down)
+    return one.down < one.gbits <= below * 2
+
+
+def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
+    """The shape of it. intended: ratio of bandwidth down to bandwidth up of a leaf, if it is declared."""
+    ends = [end for switch in switches.values() for end in switch.ends]
+    counted = []
+    for leaf in leaves(switches):
+        up: dict[str, list[float]] = {}
+        for cable in leaf.cables:
+            up.setdefault(switches[cable.other.guid].name, []).append(cable.gbits)
+        counted.append(shape.Leaf(leaf.name, leaf.down, up))
+    return [*_rails(ends), *shape.uplinks(counted, SUBNET, _SOURCE, intended)]
 
 
 def _labels(nodes: Sequence[Node]) -> dict[str, str]:

@@ -46,12 +46,14 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True)
 class Link:
-    """A port of iblinkinfo, whose whole line is text. name: of its node. gbits: 0 where it is down. could:
-    what both ends support and the link has not. is_silent: it is up, and its other end does not answer."""
+    """A port of iblinkinfo, whose whole line is text. name, lid: of its node. gbits: 0 where it is down.
+    could: what both ends support and the link has not. is_silent: it is up, and its other end does not
+    answer."""
 
     text: str
     label: str
     name: str
+    lid: int
     gbits: float
     is_up: bool
     other: Port | None
@@ -106,7 +108,7 @@ def manager(text: str) -> list[Check]:
 # Names are of the nodes' own choice. The first one ends as early and the second one as late as it can, so
 # that a name cannot change its neighbour's line.
 _PORT = regex(
-    r'0x([0-9a-f]{16}) " *(.*?)" +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] ==\((.*?)\)==> +'
+    r'0x([0-9a-f]{16}) " *(.*?)" +([0-9]{1,5}) +([0-9]{1,3})\[[ 0-9]*\] ==\((.*?)\)==> +'
     r'(?:0x([0-9a-f]{16}) +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] "(.*)" \((.*)\)'
     r'|\[  \] "" \( \)|"(Port not available)")\Z',
     re.ASCII,
@@ -123,7 +125,7 @@ def ports(lines: Sequence[str]) -> dict[Port, Link]:
         match = _PORT.match(line)
         if match is None:
             raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a link")
-        guid, name, number, state, other, other_number, other_name, could, silent = match.groups("")
+        guid, name, lid, number, state, other, other_number, other_name, could, silent = match.groups("")
         port = Port(guid, int(number))
         if port in links:
             raise SubnetError(f"iblinkinfo reports port {number} of 0x{guid} twice")
@@ -131,6 +133,7 @@ def ports(lines: Sequence[str]) -> dict[Port, Link]:
             " ".join(line.split()),
             f"{name}/{number}",
             name,
+            int(lid),
             _gbits(state),
             state.replace(" ", "").endswith("Active/LinkUp"),
             Port(other, int(other_number)) if other else None,

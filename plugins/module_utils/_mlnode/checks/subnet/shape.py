@@ -20,6 +20,15 @@ RAILS, UPLINKS = "leaf_rails", "uplinks"
 
 _RAIL_ADVICE = "move the cable to the leaf of its rail, or name the device after its rail: names are compared"
 _UPLINK_ADVICE = "look at the cables and ports between this leaf and the switches above"
+_RATIO_ADVICE = (
+    "add cables to the switches above, bring back those that are down or slow, or declare the ratio that "
+    "this fabric was built with (oversubscription)"
+)
+
+#: Down to up of a leaf of a fabric for training. A ring or a tree over all nodes that is placed at random
+#: crosses the leaves with most of its links, and then has 1/ratio of a NIC's rate: a half at 2:1, which
+#: overlap with computation may hide, and a quarter at 4:1, which it does not
+USUAL, NEVER = 2.0, 4.0
 _NAMED = 4
 
 
@@ -83,25 +92,49 @@ class Leaf(NamedTuple):
         return round(self.down / self.gbits_up, 2) if self.gbits_up else math.inf
 
 
-def uplinks(leaves: Sequence[Leaf], target: str, source: str) -> list[Check]:
-    """Leaves with a greater ratio of bandwidth down to bandwidth up than most have, and those whose cables
-    are spread unevenly. A leaf may be built so, which the subnet does not know."""
+def uplinks(leaves: Sequence[Leaf], target: str, source: str, intended: float | None = None) -> list[Check]:
+    """Leaves with a greater ratio of bandwidth down to bandwidth up than they may have or than most have,
+    and those whose cables are spread unevenly. intended: the ratio that is declared; without one USUAL and
+    NEVER are the limits."""
     if not any(leaf.up for leaf in leaves):
         found = f"leaves: {len(leaves)}, and no switch above"
         return [skip(UPLINKS, target, found, source)]
-    usual, votes = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
-    checks = []
-    for leaf in leaves:
-        found, expected = f"{leaf.down:g} Gb/s down, {leaf.gbits_up:g} up ({leaf.ratio:g}:1)", ""
-        cables = {spine: len(several) for spine, several in sorted(leaf.up.items())}
-        if votes * 2 > len(leaves) and leaf.ratio > usual:
-            expected = f"{usual:g}:1, as {votes} of {len(leaves)} leaves have"
-        # Of seven cables to two spines one has four: that much is even.
-        elif cables and max(cables.values()) - min(cables.values()) > 1:
-            expected = "as many cables to each"
-            found += "; " + ", ".join(f"{number} to {spine}" for spine, number in cables.items())
-        if expected:
-            checks.append(Check(UPLINKS, leaf.name, Verdict.WARN, expected, found, source, _UPLINK_ADVICE))
+    most = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
+    checks = [check for leaf in leaves for check in _judged(leaf, len(leaves), most, source, intended)]
     ratios = [f"{ratio:g}:1" for ratio in sorted({leaf.ratio for leaf in leaves})]
     found = f"leaves: {len(leaves)}, down to up {listed(ratios, _NAMED)}"
-    return checks or [Check(UPLINKS, target, Verdict.PASS, "", found, source)]
+    expected = _limit(intended)[1]
+    return checks or [Check(UPLINKS, target, Verdict.PASS, expected, found, source)]
+
+
+def _limit(intended: float | None) -> tuple[float, str]:
+    """The greatest ratio that is right, and the same for people."""
+    return (USUAL, f"at most {USUAL:g}:1") if intended is None else (intended, f"{intended:g}:1, as declared")
+
+
+def _judged(
+    leaf: Leaf, number: int, most: tuple[float, int], source: str, intended: float | None
+) -> list[Check]:
+    """One check of a leaf, with all that is not as expected. most: the ratio that most leaves have, and how
+    many have it."""
+    usual, votes = most
+    limit, words = _limit(intended)
+    found, expected, advice = f"{leaf.down:g} Gb/s down, {leaf.gbits_up:g} up ({leaf.ratio:g}:1)", [], ""
+    verdict = Verdict.WARN
+    if leaf.ratio > limit:
+        expected.append(words)
+        advice = _RATIO_ADVICE
+        if intended is not None or leaf.ratio >= NEVER:
+            verdict = Verdict.FAIL
+    cables = {spine: len(several) for spine, several in sorted(leaf.up.items())}
+    if votes * 2 > number and leaf.ratio > usual:
+        expected.append(f"{usual:g}:1, as {votes} of {number} leaves have")
+        advice = _UPLINK_ADVICE
+    # Of seven cables to two spines one has four: that much is even.
+    elif cables and max(cables.values()) - min(cables.values()) > 1:
+        expected.append("as many cables to each")
+        found += "; " + ", ".join(f"{count} to {spine}" for spine, count in cables.items())
+        advice = advice or _UPLINK_ADVICE
+    if not expected:
+        return []
+    return [Check(UPLINKS, leaf.name, verdict, "; ".join(expected), found, source, advice)]

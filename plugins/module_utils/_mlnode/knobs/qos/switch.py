@@ -16,11 +16,13 @@ from .parse import QosSetting
 
 def words(rows: Iterable[Row]) -> list[str]:
     """Requirements for switch ports and all other nodes of the fabric."""
-    settings = [row.setting for row in rows if isinstance(row.setting, QosSetting)]
-    requirements = (
-        _WORDS[item.group](item.value, item.rule.given) for item in settings if item.group in _WORDS
-    )
-    return list(dict.fromkeys(filter(None, requirements)))
+    return requirements([row.setting for row in rows if isinstance(row.setting, QosSetting)])
+
+
+def requirements(settings: Iterable[QosSetting]) -> list[str]:
+    """The same, of settings."""
+    lines = (_WORDS[item.group](item.value, item.rule.given) for item in settings if item.group in _WORDS)
+    return list(dict.fromkeys(filter(None, lines)))
 
 
 Given = Mapping[str, Any]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import TOOLS, SubnetMachine, captured
@@ -186,15 +187,22 @@ def test_a_port_that_is_named_has_a_cache_of_its_own_and_a_revert_forgets(machin
 
 
 @pytest.mark.parametrize(
-    ("port", "seconds", "words"),
+    ("given", "words"),
     [
-        ("mlx5_0/1/2", 1, "port: "),
-        ("../x", 1, "port: "),
-        ("-C", 0, "timeout: 0"),
-        ("", 3601, "timeout: 3601"),
-        ("a;b", 1, "port: "),
+        ({"port": "mlx5_0/1/2"}, "port: "),
+        ({"port": "../x"}, "port: "),
+        ({"port": "-C", "timeout": 0}, "timeout: 0"),
+        ({"timeout": 3601}, "timeout: 3601"),
+        ({"port": "a;b"}, "port: "),
+        ({"balance": -1}, "balance: -1"),
+        ({"balance": 3601}, "balance: 3601"),
+        ({"balance": 1, "since": {}}, "balance: it waits"),
+        ({"oversubscription": 0}, "oversubscription: expected a ratio"),
+        ({"oversubscription": -2}, "oversubscription: expected a ratio"),
+        ({"oversubscription": float("nan")}, "oversubscription: expected a ratio"),
+        ({"oversubscription": 1e9}, "oversubscription: expected a ratio"),
     ],
 )
-def test_what_is_wrong_is_said(port: str, seconds: int, words: str) -> None:
+def test_what_is_wrong_is_said(given: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
-        subnet_check.parse(port, seconds)
+        subnet_check.parse({name: option.default for name, option in subnet_check.OPTIONS.items()} | given)

@@ -46,8 +46,8 @@ class Fabric:
             )
         )
 
-    def checks(self) -> dict[tuple[str, str], Check]:
-        checks = fabric.checks("\n".join(self.lines), self.nodes())
+    def checks(self, intended: float | None = None) -> dict[tuple[str, str], Check]:
+        checks = fabric.checks(fabric.read("\n".join(self.lines), self.nodes()), intended)
         return {(check.name, check.target): check for check in checks}
 
 
@@ -103,6 +103,94 @@ def test_names_from_the_factory_say_nothing_of_rails(by_rails: Fabric) -> None:
     assert check.found.endswith("the name of a node and a device, which rdma-ndd gives them: 1")
 
 
+def oversubscribed(leaves: int, down: int, up: int) -> Fabric:
+    made = Fabric()
+    for leaf in range(leaves):
+        for node in range(down):
+            made.cable(f"leaf{leaf}", f"gpu{leaf}{node} mlx5_0")
+        for cable in range(up):
+            made.cable(f"leaf{leaf}", f"spine{1 + cable % 2}")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("down", "up", "intended", "verdict", "expected"),
+    [
+        (4, 4, None, "pass", "at most 2:1"),
+        (8, 4, None, "pass", "at most 2:1"),
+        (9, 4, None, "warn", "at most 2:1"),
+        (15, 4, None, "warn", "at most 2:1"),
+        (16, 4, None, "fail", "at most 2:1"),
+        (16, 4, 4.0, "pass", "4:1, as declared"),
+        (17, 4, 4.0, "fail", "4:1, as declared"),
+        (8, 4, 1.0, "fail", "1:1, as declared"),
+        (3, 4, 1.0, "pass", "1:1, as declared"),
+    ],
+)
+def test_leaves_that_are_alike_have_a_limit_all_the_same(
+    down: int, up: int, intended: float | None, verdict: str, expected: str
+) -> None:
+    found = oversubscribed(4, down, up).checks(intended)
+    uplinks = [check for (name, _target), check in found.items() if name == "uplinks"]
+    assert {(str(check.verdict), check.expected) for check in uplinks} == {(verdict, expected)}
+    assert len(uplinks) == (1 if verdict == "pass" else 4)
+
+
+def test_a_leaf_is_counted_by_what_its_links_carry_now() -> None:
+    """1:1 by cables; one uplink is down and one at half width."""
+    made = oversubscribed(1, 4, 2)
+    made.cable("leaf0", "spine1", HALF)
+    made.cable("leaf0", "spine2", DOWN)
+    check = made.checks(1.5)["uplinks", "leaf0"]
+    assert check.verdict is Verdict.FAIL
+    assert check.found == "1700 Gb/s down, 1062.5 up (1.6:1)"
+
+
+def test_a_leaf_that_is_both_over_the_limit_and_worse_than_others() -> None:
+    made = oversubscribed(4, 4, 4)
+    made.lines = [line for line in made.lines if "leaf3" not in line or "spine2" not in line]
+    check = made.checks(1.0)["uplinks", "leaf3"]
+    assert check.verdict is Verdict.FAIL
+    assert check.expected == "1:1, as declared; 1:1, as 3 of 4 leaves have"
+
+
+def test_a_leaf_without_any_way_up() -> None:
+    made = oversubscribed(2, 4, 4)
+    made.lines = [line for line in made.lines if "leaf1" not in line or "spine" not in line]
+    assert made.checks()["uplinks", "leaf1"].verdict is Verdict.FAIL
+
+
+def test_nodes_at_spines_do_not_make_them_leaves() -> None:
+    made = oversubscribed(4, 4, 4)
+    for spine in (1, 2):
+        made.cable(f"spine{spine}", f"manager{spine} mlx5_0")
+    made.cable("leaf0", "spine1")
+    made.cable("leaf0", "spine2")
+    switches = fabric.read("\n".join(made.lines), made.nodes())
+    assert [leaf.name for leaf in fabric.leaves(switches)] == ["leaf0", "leaf1", "leaf2", "leaf3"]
+    assert made.checks()["uplinks", "subnet"].found == "leaves: 4, down to up 0.67:1, 1:1"
+
+
+def test_two_switches_between_which_nodes_are_shared_unevenly_are_both_leaves() -> None:
+    made = Fabric()
+    for node in range(4):
+        made.cable("leaf1", f"gpu1{node} mlx5_0")
+    for node in range(3):
+        made.cable("leaf2", f"gpu2{node} mlx5_0")
+    made.cable("leaf1", "leaf2")
+    assert {target for name, target in made.checks() if name == "uplinks"} == {"leaf1", "leaf2"}
+
+
+def test_a_spine_of_three_tiers_with_a_node_is_no_leaf() -> None:
+    made = oversubscribed(4, 4, 4)
+    for spine in (1, 2):
+        for _cable in range(4):
+            made.cable(f"spine{spine}", "spine9")
+    made.cable("spine1", "manager mlx5_0")
+    switches = fabric.read("\n".join(made.lines), made.nodes())
+    assert {leaf.name for leaf in fabric.leaves(switches)} == {"leaf0", "leaf1", "leaf2", "leaf3"}
+
+
 def test_a_leaf_with_less_way_up(by_rails: Fabric) -> None:
     by_rails.lines = [line for line in by_rails.lines if "leaf3" not in line or "spine2" not in line]
     check = by_rails.checks()["uplinks", "leaf3"]
@@ -124,6 +212,12 @@ def test_a_link_at_half_width_counts_as_half(by_rails: Fabric) -> None:
         line.replace(NDR, HALF) if "leaf3" in line and "spine2" in line else line for line in by_rails.lines
     ]
     assert by_rails.checks()["uplinks", "leaf3"].found == "1700 Gb/s down, 1275 up (1.33:1)"
+
+
+def test_a_rate_that_is_not_understood_is_not_0(by_rails: Fabric) -> None:
+    by_rails.cable("leaf0", "spine1", "( 4X some speed Active/ LinkUp)")
+    with pytest.raises(reports.SubnetError, match="no rate of leaf0/9"):
+        by_rails.checks()
 
 
 def test_cables_that_are_spread_unevenly(by_rails: Fabric) -> None:

@@ -1,0 +1,138 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Balance of the uplinks of leaves, from two readings of their counters.
+
+Each direction is judged by itself: a leaf spreads the traffic that it sends up by its own routes, and
+receives by the routes of the others. A direction with an unknown part is unknown, unless the rest proves it
+uneven.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from ...model.errors import listed
+from ..model import Check, Verdict, skip
+from . import traffic
+from .reports import SUBNET
+from .traffic import Reading, Sent
+
+NAME = "balance"
+_SOURCE = "perfquery"
+
+#: The least used uplink has to carry so much of what the most used one does, each as a part of its rate.
+#: Routes by destination are a fifth apart easily; more than that is a link that other links wait for
+LEAST = 0.8
+
+#: Traffic of a direction that is enough to judge it: what its uplinks carry in so many seconds at full rate.
+#: With less, the counters show a few connections, which may have had one uplink each, or management
+ENOUGH_SECONDS = 1.0
+
+_NAMED = 4
+
+_UNEVEN_ADVICE = (
+    "look at links that were lost, at the routes (ibroute LID of the leaf; routing engine and log of the "
+    "subnet manager), and whether adaptive routing is on; few large flows need more connections "
+    "(NCCL_IB_QPS_PER_CONNECTION): docs/guide/slow-job.md"
+)
+_QUIET_ADVICE = "read the counters while a job or nccl-tests uses nodes of several leaves, and for longer"
+_UNREAD_ADVICE = "run perfquery -x LID PORT by hand as root; a switch may ask for a key, or refuse this node"
+_COUNTER_ADVICE = (
+    "let nothing clear counters meanwhile (ibclearcounters, perfquery -r, a monitor), and repeat"
+)
+_FLAP_ADVICE = "clean, reseat or replace the cable or transceiver, and look at the log of the subnet manager"
+
+
+def checks(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[Check]:
+    """Of the leaves that were read before; a leaf that is not in both is unknown."""
+    if not any(len(one.cables) > 1 or one.why for one in before.values()):
+        return [skip(NAME, SUBNET, f"leaves: {len(before)}, none with two ways up", _SOURCE)]
+    found: list[Check] = []
+    judged, spans, apart = 0, [], 0.0
+    for guid, first in before.items():
+        last = after.get(guid)
+        why = first.why or (last.why if last else "it is in the subnet no more")
+        if last is None or why:
+            found.append(_unknown(first.name, why, _UNREAD_ADVICE))
+        elif len(first.cables) > 1:
+            seconds = last.ended - first.begun
+            bad, part = _leaf(first, last, seconds)
+            found += bad
+            judged, apart = judged + 1, max(apart, part)
+            spans.append(last.begun - first.begun)
+    good = f"leaves: {judged}; uplinks at most {apart:.0%} below the busiest in {max(spans, default=0):.1f} s"
+    return found or [Check(NAME, SUBNET, Verdict.PASS, "", good, _SOURCE)]
+
+
+def _unknown(name: str, why: str, advice: str) -> Check:
+    return Check(NAME, name, Verdict.UNKNOWN, "", why, _SOURCE, advice)
+
+
+def _leaf(before: Reading, after: Reading, seconds: float) -> tuple[list[Check], float]:
+    """Checks where it is not as expected, and by how much its uplinks are apart."""
+    if seconds <= 0:
+        why = "the first reading is not of this node since its boot"
+        return [_unknown(before.name, why, "take both readings on one node")], 0.0
+    results = []
+    for words, field in (("up", "sent"), ("down", "received")):
+        parts = [
+            traffic.sent(cable, field, first, after.cables[cable], seconds)
+            if cable in after.cables
+            else Sent(cable, None, "it was not read again")
+            for cable, first in before.cables.items()
+        ]
+        results.append(_direction(words, parts, seconds))
+    lost = _lost(before, after)
+    worst = Verdict.FAIL if any(one[0] is Verdict.FAIL for one in results) else Verdict.UNKNOWN
+    bad = [one for one in results if one[0] is not Verdict.PASS]
+    if bad:
+        found = "; ".join([*(words for _verdict, words, _advice, _apart in bad), *lost])
+        advice = next(advice for verdict, _words, advice, _apart in bad if verdict is worst)
+        expected = f"each at least {LEAST:.0%} of the busiest" if worst is Verdict.FAIL else ""
+        return [Check(NAME, before.name, worst, expected, found, _SOURCE, advice)], 0.0
+    apart = max(apart for *_words, apart in results)
+    if lost:
+        return [Check(NAME, before.name, Verdict.WARN, "", "; ".join(lost), _SOURCE, _FLAP_ADVICE)], apart
+    return [], apart
+
+
+def _lost(before: Reading, after: Reading) -> list[str]:
+    """Links that went down between both, as far as that is counted."""
+    found = []
+    for cable, first in before.cables.items():
+        last = after.cables.get(cable)
+        if last and first.downed is not None and last.downed is not None and last.downed > first.downed:
+            found.append(f"{cable.label} - {cable.other_label} was lost {last.downed - first.downed} times")
+    return [f"links: {listed(found, _NAMED)}"] if found else []
+
+
+def _direction(words: str, parts: Sequence[Sent], seconds: float) -> tuple[Verdict, str, str, float]:
+    """Verdict, what was found, advice, and by how much the least used uplink is below the most used one."""
+    known = [(part.number / part.cable.gbits, part) for part in parts if part.number is not None]
+    unread = [part for part in parts if part.number is None]
+    enough = sum(part.cable.gbits for _use, part in known) * 1e9 / 8 * ENOUGH_SECONDS
+    total = sum(part.number or 0 for _use, part in known)
+    busiest = max(known, key=lambda one: one[0], default=None)
+    if busiest is not None and total >= enough:
+        idle = [part for use, part in known if use < busiest[0] * LEAST]
+        if idle:
+            each = [_shown(part, seconds) for part in sorted(idle, key=lambda part: part.number or 0)]
+            text = (
+                f"{words}: the busiest is {_shown(busiest[1], seconds)}, and {len(idle)} of {len(parts)} are "
+            )
+            text += f"more than {1 - LEAST:.0%} below: {listed(each, _NAMED)}"
+            return Verdict.FAIL, text, _UNEVEN_ADVICE, 1.0
+        if not unread:
+            return Verdict.PASS, "", "", 1 - min(use for use, _part in known) / busiest[0]
+    if unread:
+        each = [f"{part.cable.label} - {part.cable.other_label}: {part.why}" for part in unread]
+        return Verdict.UNKNOWN, f"{words}: {listed(each, _NAMED)}", _COUNTER_ADVICE, 0.0
+    text = (
+        f"{words}: {total / 1e9:.3g} GB in {seconds:.1f} s, too little to judge (from {enough / 1e9:.3g} GB)"
+    )
+    return Verdict.UNKNOWN, text, _QUIET_ADVICE, 0.0
+
+
+def _shown(part: Sent, seconds: float) -> str:
+    cable, rate = part.cable, (part.number or 0) * 8 / 1e9 / seconds
+    return f"{cable.label} - {cable.other_label} {rate:.3g} of {cable.gbits:g} Gb/s"

@@ -1,0 +1,83 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counters of uplinks, read with perfquery: one call for each leaf, so one that refuses costs no other."""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from ...host.host import Host
+from ...model.errors import HostError
+from ...model.record import dataclass
+from ..campaign.clock import Clock
+from . import traffic
+from .fabric import Switch
+from .reports import SubnetError
+from .traffic import Counters, Reading
+
+_TOOL = "perfquery"
+#: Its warning for a switch that has only counters of 32 bits, which it asks all the same
+_NO_WIDE = "No extended counter support"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """port: options of the tool for the port to look from. seconds: that one call may take."""
+
+    host: Host
+    port: Sequence[str]
+    seconds: float
+    clock: Clock
+
+    def read(
+        self, leaves: Sequence[Switch], asked: Mapping[str, Reading] | None = None
+    ) -> dict[str, Reading]:
+        """By GUID, of the leaves with more than one cable up. asked: an earlier reading; of its leaves the
+        same cables are read, and none of those that could not be read then. Never raises."""
+        found = {}
+        for leaf in leaves:
+            first = asked.get(leaf.guid) if asked is not None else None
+            if asked is not None and (first is None or first.why):
+                continue
+            cables = list(first.cables) if first else leaf.cables
+            if len(cables) < 2:
+                continue
+            begun, why = self.clock.now(), ""
+            counters: dict[int, Counters] = {}
+            try:
+                counters = self._counters(leaf.lid, sorted({cable.port.number for cable in cables}))
+            except HostError as error:
+                why = f"{error}; install infiniband-diags" if error.absent else str(error)
+            except SubnetError as error:
+                why = str(error)
+            known = {cable: counters[cable.port.number] for cable in cables if cable.port.number in counters}
+            if not why and len(known) < len(cables):
+                why = f"{_TOOL} reports {len(known)} of {len(cables)} ports"
+            found[leaf.guid] = Reading(leaf.name, begun, self.clock.now(), {} if why else known, why)
+        return found
+
+    def _counters(self, lid: int, ports: Sequence[int]) -> dict[int, Counters]:
+        """Raises HostError, SubnetError."""
+        wide = self._run(["-x"], lid, ports)
+        if wide and all(one.downed is not None for one in wide.values()):
+            return wide
+        narrow = self._run([], lid, ports) or {}
+        if not wide:
+            return narrow
+        return {
+            port: one if one.downed is not None else one._replace(downed=narrow[port].downed)
+            for port, one in wide.items()
+            if one.downed is not None or port in narrow
+        }
+
+    def _run(self, options: Sequence[str], lid: int, ports: Sequence[int]) -> dict[int, Counters] | None:
+        """None for a switch without counters of 64 bits, where these are asked. Raises HostError,
+        SubnetError."""
+        numbers = ",".join(map(str, ports))
+        done = self.host.run([_TOOL, *options, "-l", *self.port, str(lid), numbers], self.seconds)
+        if options and _NO_WIDE in done.err:
+            return None
+        if done.rc or done.err.strip():
+            output = " ".join(f"{done.err} {done.out.rpartition('iberror')[2]}".split())[-300:]
+            raise SubnetError(f"{_TOOL} ended with {done.rc}: {output}")
+        return traffic.counters(done.out)

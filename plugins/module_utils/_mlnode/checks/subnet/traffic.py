@@ -1,0 +1,127 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Data counters of ports, in the words of perfquery, as they were at one time and at another.
+
+Format: infiniband-diags/perfquery.c and libibmad/fields.c of rdma-core; a counter of data counts words of
+four bytes. Of 64 bits (PortCountersExtended) one wraps in centuries; of 32 it stops at its end, as the
+standard has it, or wraps, as some devices do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping
+
+from ...model.errors import DeclarationError
+from ...model.record import NamedTuple, dataclass, regex
+from .fabric import Cable
+from .reports import Port, SubnetError
+
+#: Bytes of a word of PortXmitData and PortRcvData
+_WORD = 4
+#: Bits of these counters in PortCounters
+_NARROW = 32
+
+
+class Counters(NamedTuple):
+    """Of a port: data sent and received, in four-byte words, the bits that each of both has, and how often
+    its link was lost, None where that is not counted."""
+
+    sent: int
+    received: int
+    bits: int
+    downed: int | None
+
+
+_PORT = regex(r"# Port (extended )?counters: .{1,200} port ([0-9]{1,3}) \(CapMask: .{1,60}\)\Z", re.ASCII)
+_COUNTER = regex(r"(\w{1,40}):\.*([0-9]{1,20}|0x[0-9a-fA-F]{1,16})\Z", re.ASCII)
+
+
+def counters(text: str) -> dict[int, Counters]:
+    """By number of the port, of perfquery for ports of one switch. Raises SubnetError."""
+    ports: dict[int, dict[str, int]] = {}
+    found: dict[str, int] = {}
+    for line in filter(None, text.split("\n")):
+        port, counter = _PORT.match(line), _COUNTER.match(line)
+        if port:
+            found = ports[int(port.group(2))] = {"bits": 64 if port.group(1) else _NARROW}
+        elif counter and ports:
+            found[counter.group(1)] = int(counter.group(2), 0)
+        else:
+            raise SubnetError(f"perfquery reports {line[:80]!r}, which is not a counter")
+    try:
+        return {
+            port: Counters(
+                found["PortXmitData"], found["PortRcvData"], found["bits"], found.get("LinkDownedCounter")
+            )
+            for port, found in ports.items()
+        }
+    except KeyError as error:
+        raise SubnetError(f"perfquery reports no {error.args[0]}") from error
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters of the cables of a leaf. begun, ended: the seconds of a clock between which they were read.
+    why: none could be read, for this reason."""
+
+    name: str
+    begun: float
+    ended: float
+    cables: Mapping[Cable, Counters]
+    why: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        ports = [
+            [*cable.port, *cable.other, cable.label, cable.other_label, cable.gbits, *found]
+            for cable, found in self.cables.items()
+        ]
+        times = {"begun": self.begun, "ended": self.ended}
+        return {"name": self.name, **times, "ports": ports, "why": self.why}
+
+
+def parse(where: str, raw: Mapping[str, Any]) -> dict[str, Reading]:
+    """Readings by the GUID of the leaf, of document(). Raises DeclarationError."""
+    try:
+        return {str(guid): _reading(one) for guid, one in raw.items()}
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DeclarationError(
+            f"{where}: expected `traffic` of an earlier result of this module, got something else"
+        ) from error
+
+
+def _reading(raw: Mapping[str, Any]) -> Reading:
+    cables = {}
+    for row in raw["ports"]:
+        guid, number, far, at, label, other_label, gbits, sent, received, bits, downed = row
+        cable = Cable(
+            Port(str(guid), int(number)), Port(str(far), int(at)), str(label), str(other_label), float(gbits)
+        )
+        cables[cable] = Counters(int(sent), int(received), int(bits), None if downed is None else int(downed))
+    begun, ended = float(raw["begun"]), float(raw["ended"])
+    return Reading(str(raw["name"]), begun, ended, cables, str(raw["why"]))
+
+
+class Sent(NamedTuple):
+    """Bytes that went through a cable in one direction; None where they are not known, and why."""
+
+    cable: Cable
+    number: int | None
+    why: str = ""
+
+
+def sent(cable: Cable, field: str, before: Counters, after: Counters, seconds: float) -> Sent:
+    """field: sent or received. seconds: at most so many were between both."""
+    first, last = getattr(before, field), getattr(after, field)
+    #: Words that the link can carry meanwhile: its rate is that of its signals, which is above that of data
+    most = cable.gbits * 1e9 / 8 / _WORD * seconds
+    if before.bits != after.bits:
+        return Sent(cable, None, f"its counters had {before.bits} bits and then {after.bits}")
+    if last < first:
+        return Sent(cable, None, f"its counter went back from {first} to {last}: reset, or wrapped")
+    if after.bits == _NARROW and first + most >= 1 << _NARROW:
+        return Sent(cable, None, f"its counter has {_NARROW} bits, too few for {seconds:.1f} s at this rate")
+    if last - first > most:
+        return Sent(cable, None, f"its counter rose by {last - first}, more than the link can carry")
+    return Sent(cable, (last - first) * _WORD)

@@ -227,7 +227,7 @@ def _size(row: Row, rates: Sequence[float], best: float, group: Group) -> Size:
     elif None in wrong:
         verdict, why = Verdict.UNKNOWN, "its results were not checked (N/A)"
     elif not found.proves and name_of(row.size) != BETWEEN:
-        verdict, why = Verdict.UNKNOWN, f"nothing proves it: it takes {found.lacking}"
+        verdict, why = Verdict.UNKNOWN, f"unproven; it needs {found.lacking}"
     elif hints:
         verdict, why = Verdict.WARN, "; ".join(hints)
     reason = f"{row.size} bytes: {slower:.4g} Gb/s: {why}" if why else ""

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two results of nccl.yml: bandwidth and algorithm of each size, SHARP, and what they were measured under.
 
-Runs are compared with runs of the same nodes, GPUs and NCCL_ALGO. The noise of one measurement is not known. A
-change is named from the margin of the limit `fleet` on, and only of sizes that measure bandwidth. Another
+Runs are compared with runs of the same nodes, GPUs and NCCL_ALGO. The noise of one measurement is not known.
+A change is named from the margin of the limit `fleet` on, and only of sizes that measure bandwidth. Another
 algorithm at the same speed is named, and is not worse.
 """
 

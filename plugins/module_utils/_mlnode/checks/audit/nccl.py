@@ -71,7 +71,7 @@ def _finding(topic: Topic, one: lint.Finding) -> AuditCheck:
     """A line that only some jobs may find is a warning, and so is one that may be right here."""
     line = one.line
     why = f" ({line.why})" if line.why else ""
-    text = f"{line.name}={line.value}{why}: {one.problem}"
+    text = f"{line.value}{why}: {one.problem}"
     sure = line.certain and one.sure and topic.severity is Severity.HIGH
     bad = Verdict.FAIL if sure else Verdict.WARN
     return model.made(

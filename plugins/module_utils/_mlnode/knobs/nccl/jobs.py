@@ -110,7 +110,7 @@ def _conf(
             problems.append(f"{path} is not there, and {by} names it as {CONF_FILE}")
         text = host.text(path)
     except HostError as error:
-        # Root's file is nobody else's matter.
+        # Another user has no business with root's file.
         if path != ROOT_FILE or error.errno not in (errno.EACCES, errno.EPERM):
             problems.append(str(error))
         return []

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Values of NCCL's variables that disable what a node has, that meet none of its devices or not all rails,
-and that NCCL misreads: whoever has set them, and in whatever file."""
+and that NCCL misreads, in any file that sets them."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def _hcas(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
         yield Finding(DEVICES, line, f"leaves out {count}: {_ports(lacking)}", advice)
     others = [port for port in taken if here.rails and port not in here.rails]
     if others:
-        problem = f"takes ports that are no rails: {_ports(others)}"
+        problem = f"takes ports that are not rails: {_ports(others)}"
         yield Finding(DEVICES, line, problem, advice, sure=False)
     yield from _entries(line, pattern, [device for device, _port in here.ports], here.ports)
 

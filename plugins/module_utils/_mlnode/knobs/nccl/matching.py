@@ -62,5 +62,5 @@ def parse(text: str) -> Pattern:
 def _entry(text: str) -> Entry:
     name, colon, port = text.partition(":")
     match = _PORT.match(port)
-    # atoi() makes 0 of what is no number, and no port has that.
+    # atoi() makes 0 of other text, and ports begin with 1.
     return Entry(name, (int(match[1]) if match else 0) if colon else _ANY_PORT, text)

@@ -3,14 +3,13 @@
 """How NCCL understands a value that is not one of its own, and the value to write instead.
 
 Numbers go through strtoll() with base 0 (src/misc/param.cc: ncclLoadParam), which stops without an error at
-the first character that is no digit. Levels are words since 2.4, and numbers of older versions are still
+the first other character. Levels are words since 2.4, and numbers of older versions are still
 translated (src/graph/paths.cc: ncclGetLevel).
 """
 
 from __future__ import annotations
 
 from ...model.record import regex
-from ...model.strict_json import shown
 from . import names, values
 
 #: Distances of the versions before 2.4, by their number; larger ones are the last (levelsOldToNew)
@@ -72,7 +71,7 @@ def misread(name: str, text: str) -> str:
 
 
 def instead(name: str, text: str) -> str:
-    """The value that was meant; empty if it cannot be told."""
+    """The value that was meant; empty if that is not clear."""
     known = names.KNOWN.get(name)
     if known is None or _is_taken(known.check, text):
         return ""
@@ -89,9 +88,7 @@ def instead(name: str, text: str) -> str:
 def hint(name: str, text: str) -> str:
     """Reason and remedy for a value that is refused, for people; empty if there is nothing to say."""
     why, better = misread(name, text), instead(name, text)
-    parts = [f"{shown(text)}: {why}"] if why else []
-    parts += [f"write {better}"] if better else []
-    return "; ".join(parts)
+    return "; ".join([*([why] if why else []), *([f"write {better}"] if better else [])])
 
 
 def _is_taken(check: str, text: str) -> bool:

@@ -126,7 +126,7 @@ def test_a_node_without_rails_and_gpus_loses_nothing(tmp_path: pathlib.Path) -> 
         ("=mlx5_0:1,mlx5_3:1", Verdict.FAIL, "leaves out 6 of 8 rails"),
         ("^mlx5_9", Verdict.FAIL, "leaves out 1 of 8 rails: mlx5_9:1"),
         ("mlx5_1", Verdict.WARN, "mlx5_1 also means mlx5_10"),
-        ("mlx5", Verdict.WARN, "takes ports that are no rails: mlx5_1:1, mlx5_2:1, mlx5_10:1"),
+        ("mlx5", Verdict.WARN, "takes ports that are not rails: mlx5_1:1, mlx5_2:1, mlx5_10:1"),
         (f"{RAILS},mlx5_77", Verdict.WARN, "mlx5_77: not on this machine"),
     ],
 )

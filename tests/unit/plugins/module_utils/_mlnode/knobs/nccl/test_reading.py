@@ -74,9 +74,9 @@ def test_what_nccl_takes_or_reports_is_not_misread(name: str, text: str) -> None
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("NCCL_NET_GDR_LEVEL", 2, "'2': NCCL takes it for the old number of PXB; write PXB"),
-        ("SHARP_COLL_LOG_LEVEL", "WARN", "'WARN': libsharp takes a number; write 2"),
-        ("NCCL_BUFFSIZE", "4M", "'4M': NCCL reads 4; write 4194304"),
+        ("NCCL_NET_GDR_LEVEL", 2, "; NCCL takes it for the old number of PXB; write PXB"),
+        ("SHARP_COLL_LOG_LEVEL", "WARN", "; libsharp takes a number; write 2"),
+        ("NCCL_BUFFSIZE", "4M", "; NCCL reads 4; write 4194304"),
     ],
 )
 def test_a_declaration_says_why_it_is_refused_and_what_to_write(

@@ -20,6 +20,10 @@ from ..topology import read as topology
 from ..topology.nics import NETS
 
 
+#: The part of the guide that is called Debugging
+_EXPERIMENT = "; for experiments, the guide advises against keeping it"
+
+
 class Other(NamedTuple):
     """A line that is not the one in force. why: what it is for."""
 
@@ -91,7 +95,8 @@ def meaning(name: str) -> str:
     known = names.KNOWN.get(name)
     since = f" (NCCL {known.since} and later)" if known and known.since else ""
     if name in meanings.MEANINGS:
-        return f"{meanings.MEANINGS[name]}{since}"
+        kept = _EXPERIMENT if known and known.group == names.DEBUGGING else ""
+        return f"{meanings.MEANINGS[name]}{kept}{since}"
     return names.UNFIT.get(name) or kind.info(f"{kind.KIND}.{name}", Value()).reason
 
 

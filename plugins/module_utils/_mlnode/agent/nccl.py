@@ -19,7 +19,6 @@ from ..report.grid import grid
 from ..topology import read as topology
 from ..topology.nics import NETS
 
-
 #: The part of the guide that is called Debugging
 _EXPERIMENT = "; for experiments, the guide advises against keeping it"
 

@@ -8,6 +8,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import algorithms
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests.algorithms import Choice
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
 
 INFO = "a:1000:1003 [0] NCCL INFO"
 DECLARED = f"{INFO} NCCL_COLLNET_ENABLE set by environment to 1.\n"
@@ -45,6 +46,31 @@ def test_each_version_is_read(line: str, size: int, choice: Choice) -> None:
 
     assert log.choices == {size: (choice,)}
     assert algorithms.read([line]) == log  # as it comes from a node
+
+
+def test_captured_logs_are_read() -> None:
+    numbers, names = (algorithms.read([captured(f"tuning_{kind}.log")]) for kind in ("numbers", "names"))
+
+    assert numbers.choices == {262144: (Choice("TREE", "LL128", 0),)}
+    assert names.choices == {4: (Choice("RING", "SIMPLE", 1),), 32 * MIB: (Choice("RING", "SIMPLE", 32),)}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("sharp_refused.log", "SHARP coll init error: Cannot create SHARP job(-11)"),
+        ("sharp_group.log", "SHARP group create: Streaming Tree lock failed (-18)"),
+    ],
+)
+def test_captured_reasons_are_found(name: str, words: str) -> None:
+    found = algorithms.sharp(algorithms.read([DECLARED, captured(name), TREE]), [MIB], 4, False)
+
+    assert found is not None
+    assert (found.verdict, words in found.reason) == (Verdict.FAIL, True)
+
+
+def test_a_captured_collnet_was_connected() -> None:
+    assert algorithms.read([captured("collnet.log")]).collnet == ("SHARP",)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,19 @@
 
 from __future__ import annotations
 
+import pathlib
+import subprocess
+
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import algorithms
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests.algorithms import Choice
-from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import (
+    CAPTURED,
+    captured,
+)
+
+ROOT = pathlib.Path(__file__).parents[5]
 
 INFO = "a:1000:1003 [0] NCCL INFO"
 DECLARED = f"{INFO} NCCL_COLLNET_ENABLE set by environment to 1.\n"
@@ -53,6 +61,45 @@ def test_captured_logs_are_read() -> None:
 
     assert numbers.choices == {262144: (Choice("TREE", "LL128", 0),)}
     assert names.choices == {4: (Choice("RING", "SIMPLE", 1),), 32 * MIB: (Choice("RING", "SIMPLE", 32),)}
+
+
+def on_the_node(log: str, folder: pathlib.Path) -> str:
+    """What the playbook leaves of a log."""
+    tasks = (ROOT / "playbooks/tasks/nccl_run.yml").read_text("utf-8")
+    program = tasks.partition("awk '")[2].partition('\' "$@"')[0]
+    path = folder / "nccl.log"
+    path.write_text(log, "utf-8")
+    return subprocess.run(["awk", program, path], capture_output=True, text=True, check=True).stdout
+
+
+SAID = f"""\
+{INFO} NCCL_ALGO set by environment to RING
+{DECLARED}{TREE}{TREE}{SHARP}{CONNECTED}
+{INFO} NVLS multicast support is not available on dev 1
+{INFO} Init timings - ncclCommInitRank: rank 9 nranks 16 total 2.61 (kernels 0.13, rest 0.00)
+{INFO} {OLD_INTERFACE}
+{INFO} {NO_PLUGIN}
+{INFO} NET/Plugin: Could not find: libnccl-net.so. Using internal net plugin.
+{INFO} SHARP: Group size:2 is less than threshold:4. fallback to non-sharp
+{INFO} Communicator has 4 nodes which is less than CollNet node threshold 8, disabling CollNet
+[0] init.cc:1 NCCL WARN CollNet currently only supports up to 8 GPUs per node, disabling CollNet
+[0] init.cc:1 NCCL WARN Detected mixed local CollNet device counts across ranks (min 7, max 8). Set
+[0] nvls.cc:288 NCCL WARN Failed to bind NVLink SHARP (NVLS) Multicast memory of size 9 : CUDA error 1 'x'.
+[0] sharp_plugin.c:447 NCCL WARN sharp_coll_caps_query failed : x(-1)
+"""
+
+
+@pytest.mark.parametrize(
+    "log",
+    [SAID, *(captured(path.name) for path in sorted(CAPTURED.glob("*.log")))],
+)
+def test_nothing_is_lost_on_the_way_from_the_node(log: str, tmp_path: pathlib.Path) -> None:
+    whole, left = algorithms.read([log]), algorithms.read([on_the_node(log, tmp_path)])
+
+    assert left._replace(choices={}) == whole._replace(choices={})
+    assert {size: {*found} for size, found in left.choices.items()} == {
+        size: {*found} for size, found in whole.choices.items()
+    }
 
 
 @pytest.mark.parametrize(

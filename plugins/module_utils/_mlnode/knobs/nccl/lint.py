@@ -25,12 +25,15 @@ _NAMED = 6
 
 
 class Node(NamedTuple):
-    """rails: device and port of each; ports: those of all RDMA devices that NCCL may take. gpus: a number."""
+    """rails: device and port of each; ports: those of all RDMA devices that NCCL may take. gpus: a number.
+    near: of each GPU the kind of its nearest rail. coherent: GPUs are joined to CPUs by NVLink-C2C."""
 
     rails: tuple[tuple[str, int], ...]
     ports: tuple[tuple[str, int], ...]
     nics: tuple[str, ...]
     gpus: int
+    near: tuple[str, ...] = ()
+    coherent: bool = False
 
 
 class Finding(NamedTuple):
@@ -55,8 +58,19 @@ def node(topology: Topology, nics: Sequence[str]) -> Node:
             ports.append((device.name, port.number))
             if device.rail is not None and (not of_nics or of_nics.intersection(port.netdevs)):
                 rails.append((device.name, port.number))
-    gpus = sum(gpu.vendor == _NVIDIA for gpu in topology.gpus)
-    return Node(tuple(rails), tuple(ports), tuple(nics), gpus)
+    gpus = [gpu for gpu in topology.gpus if gpu.vendor == _NVIDIA]
+    near = _near(topology, [gpu.address for gpu in gpus])
+    return Node(tuple(rails), tuple(ports), tuple(nics), len(gpus), near, any(gpu.coherent for gpu in gpus))
+
+
+def _near(topology: Topology, gpus: Sequence[str]) -> tuple[str, ...]:
+    names = {nic.name for nic in topology.nics if nic.rail is not None}
+    names |= {device.name for device in topology.rdma if device.rail is not None}
+    known: dict[str, list[str]] = {}
+    for one in topology.distances:
+        if one.gpu in gpus and one.nic in names and one.kind in _DISTANCES:
+            known.setdefault(one.gpu, []).append(one.kind)
+    return tuple(min(kinds, key=lambda kind: _DISTANCES[kind]) for kinds in known.values())
 
 
 def findings(lines: Sequence[Assigned], here: Node) -> list[Finding]:
@@ -125,6 +139,10 @@ def _is_local(text: str) -> bool:
     return text == "LOC" or (text[:1].isdigit() and reading.strtoll(text) == 0)
 
 
+def _is_pinned(text: str) -> bool:
+    return bool(text) and not text.startswith("^")
+
+
 def _has_rails(here: Node) -> bool:
     return bool(here.rails)
 
@@ -135,6 +153,10 @@ def _has_gpudirect(here: Node) -> bool:
 
 def _has_gpus(here: Node) -> bool:
     return here.gpus > 1
+
+
+def _has_coherent(here: Node) -> bool:
+    return here.coherent and bool(here.rails)
 
 
 _GPUDIRECT = "GPUDirect RDMA: everything between nodes goes through the host's memory"
@@ -155,14 +177,45 @@ _SWITCHES: Mapping[str, _Switch] = {
     "NCCL_PXN_DISABLE": _Switch(
         _is_set, "PXN: a GPU cannot use the rail of another one over NVLink", _has_gpudirect
     ),
+    "NCCL_NET_GDR_C2C": _Switch(_is_zero, "GPUDirect RDMA over NVLink-C2C", _has_coherent),
+    "NCCL_CUMEM_ENABLE": _Switch(
+        _is_zero, "what needs cuMem: NVLink SHARP, and NVLink between nodes", _has_gpus, False
+    ),
+    "NCCL_MNNVL_ENABLE": _Switch(_is_zero, "NVLink between nodes, if this node has it", _has_coherent, False),
+    "NCCL_DMABUF_ENABLE": _Switch(
+        _is_zero, "GPUDirect RDMA, unless nvidia_peermem is loaded", _has_gpudirect, False
+    ),
+    "NCCL_ALGO": _Switch(_is_pinned, "NCCL's choice of the algorithm for each size", _has_gpus, False),
+    "NCCL_PROTO": _Switch(_is_pinned, "NCCL's choice of the protocol for each size", _has_gpus, False),
 }
+
+#: Kinds of the topology, by NCCL's order of distances (src/graph/topo.h: PATH_PIX and so on)
+_DISTANCES = {"PIX": 4, "PXB": 5, "PHB": 8, "NODE": 8, "SYS": 9}
+#: Words that NCCL takes for a level, of those that a NIC may have
+_LEVELS = {"LOC": 0, "NVL": 1, "NVB": 2, "C2C": 3, "PIX": 4, "PXB": 5, "P2C": 6, "PXN": 7, "PHB": 8, "SYS": 9}
+#: Without the variable (src/graph/paths.cc: ncclTopoCheckGdr)
+_DEFAULT_LEVEL = _LEVELS["PXB"]
 
 
 def _disabled(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+    if line.name == "NCCL_NET_GDR_LEVEL" and not _is_local(text):
+        yield from _too_near(line, text, here)
     switch = _SWITCHES.get(line.name)
     if switch and switch.takes(text) and switch.needs(here):
         advice = "remove it, unless it works around a fault"
         yield Finding(DISABLED, line, f"takes away {switch.lost}", advice, switch.sure)
+
+
+def _too_near(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+    """A level that is nearer than rails which GPUs reach without the variable."""
+    word = reading.level(text)
+    lost = [kind for kind in here.near if _LEVELS.get(word, 9) < _DISTANCES[kind] <= _DEFAULT_LEVEL]
+    if lost:
+        count = f"{len(lost)} of {here.gpus} GPUs"
+        problem = (
+            f"takes away GPUDirect RDMA of {count}, whose nearest rail is at {', '.join(sorted({*lost}))}"
+        )
+        yield Finding(DISABLED, line, problem, "remove it: PXB is what NCCL takes")
 
 
 # -- which devices a list means -----------------------------------------------------------------------------

@@ -99,6 +99,11 @@ def _is_taken(check: str, text: str) -> bool:
     return True
 
 
+def level(text: str) -> str:
+    """Word of a level, which may be written as an old number."""
+    return _old_level(text) or text
+
+
 def _old_level(text: str) -> str:
     """Word for a number of the versions before 2.4; empty for anything else."""
     if not "0" <= text[:1] <= "9":

@@ -15,6 +15,7 @@ from mlnode.checks.audit import nccl
 from mlnode.checks.audit.model import AuditCheck
 from mlnode.checks.model import Verdict
 from mlnode.host.host import Host
+from mlnode.knobs.nccl import jobs, lint
 from mlnode.topology import read
 
 CONF, LOGIN, PROFILE = "/etc/nccl.conf", "/etc/environment", "/etc/profile.d/site.sh"
@@ -105,6 +106,43 @@ def test_what_takes_nothing_away_is_no_finding(hgx: Machine, line: str) -> None:
     assert not [
         check for check in look(hgx) if check.name == "nccl_disabled" and check.verdict is Verdict.FAIL
     ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_NVLS_ENABLE=0",
+        "NCCL_CUMEM_ENABLE=0",
+        "NCCL_DMABUF_ENABLE=0",
+        "NCCL_ALGO=Ring",
+        "NCCL_PROTO=Simple",
+    ],
+)
+def test_what_may_be_right_is_a_warning(hgx: Machine, line: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    assert bad(hgx) == {line.partition("=")[0]: ("nccl_disabled", Verdict.WARN)}
+
+
+def test_an_algorithm_that_is_left_out_leaves_a_choice(hgx: Machine) -> None:
+    hgx.put(CONF, "NCCL_ALGO=^Tree\nNCCL_PROTO=^LL128\n")
+
+    assert bad(hgx) == {}
+
+
+@pytest.mark.parametrize(("level", "lost"), [("PIX", 8), ("1", 8), ("PXB", 0), ("PHB", 0), ("SYS", 0)])
+def test_a_level_may_be_nearer_than_the_rails(level: str, lost: int) -> None:
+    here = lint.Node((("mlx5_0", 1),), (("mlx5_0", 1),), (), 8, near=("PXB",) * 8)
+    line = jobs.Assigned("NCCL_NET_GDR_LEVEL", level, "x", level, True)
+
+    found = [one for one in lint.findings([line], here) if one.kind == lint.DISABLED]
+    assert [f"{lost} of 8 GPUs" in one.problem for one in found] == [True] * bool(lost)
+
+
+def test_a_level_is_compared_with_the_topology(hgx: Machine) -> None:
+    here = lint.node(read.of(hgx), ["eth0"])
+
+    assert (here.gpus, {*here.near}, here.coherent) == (8, {"PIX"}, False)
 
 
 def test_a_node_without_rails_and_gpus_loses_nothing(tmp_path: pathlib.Path) -> None:

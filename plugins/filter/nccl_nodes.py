@@ -19,9 +19,13 @@ options:
   _input:
     description:
       - For each node C(probe) and C(topology), the results of tasks, and what was given for it, C(gpus),
-        C(hostname) and C(rails_gbits).
+        C(hostname), C(rails_gbits) and C(nvlink_gbits).
     type: dict
     required: true
+  limits:
+    description: Absolute limits that the site declares, refused here before anything is measured.
+    type: dict
+    default: {}
 seealso:
   - plugin: mlnode.tuning.nccl_report
     plugin_type: filter
@@ -65,12 +69,13 @@ _value:
 from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import facts
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import facts, presets
 
 
-def nccl_nodes(asked: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def nccl_nodes(asked: Mapping[str, Mapping[str, Any]], limits: Any = None) -> dict[str, Any]:
     try:
         nodes = facts.fleet(asked)
+        presets.declared(limits or {})
     except ValueError as error:
         raise AnsibleFilterError(f"nccl_nodes: {error}") from error
     taking = [node for node in nodes.values() if not node.problem]

@@ -11,7 +11,8 @@ short_description: Judge runs of nccl-tests
 version_added: 0.1.0
 description:
   - Compares each size with what the rails of the nodes carry, with other results of the same size and group,
-    and with smaller sizes; proves the transport from the log of NCCL, and finds ranks that others wait for.
+    with limits that the site declares, and with smaller sizes. Proves the transport from the log of NCCL, and
+    reports the algorithm of each size, SHARP, and ranks that others wait for.
   - Where a group of nodes is low it says which smaller groups to run next, and names slow nodes and paths.
   - A run without a whole result is V(unknown), whatever its exit status is.
 author:
@@ -33,7 +34,7 @@ options:
   about:
     description:
       - What was asked for, C(id), C(begin) in seconds since 1970, C(launcher), C(gpus), C(least) and
-        C(most) in bytes, C(network), C(runs), C(stragglers), C(timeout) and C(fail_on).
+        C(most) in bytes, C(network), C(runs), C(stragglers), C(sharp), C(limits), C(timeout) and C(fail_on).
     type: dict
     required: true
   earlier:

@@ -75,7 +75,8 @@ checks:
   description:
     - Everything that was looked at. The fields are those of M(mlnode.tuning.rdma_check).
     - C(name) is C(jobs), C(drift), C(clock_sync), C(clock_offset), C(time_wait), C(local_ports), C(socket_buffers),
-      C(nic_drops), C(tcp_retransmits), C(path_mtu_SIZE), C(tcp_connect), C(tcp_listener), C(last_look) or C(rdma_check).
+      C(nic_drops), C(tcp_retransmits), C(path_mtu_SIZE), C(tcp_connect), C(tcp_listener), C(last_look), C(nccl) or
+      C(rdma_check). Of variables of NCCL, what is not as expected has the name that it has in M(mlnode.tuning.node_audit).
       Of RDMA, what is not as expected has the name that it has in M(mlnode.tuning.rdma_check).
     - C(target) is the peer, interface, device or port; V(node) for the node itself.
     - C(verdict) is V(pass), as expected; V(warn), it works and costs something; V(fail), a job would suffer; V(pending),

@@ -19,13 +19,16 @@ from typing import Any, NamedTuple
 
 #: µs of an empty operation, and GB/s of bus bandwidth without a fault: eight rails of 400 Gb/s at 0.92
 LATENCY, RATE = 20.0, 368.0
+#: A tree of two or three nodes sends the message less than twice, and NVLink is the limit then.
+TREE = 1.3
 
 
 class Faults(NamedTuple):
     """slow: node → part of its bandwidth. paths: pairs of nodes with that between them. socket: nodes whose
     NCCL falls back. direct: whether there is GPUDirect. wrong, nan, hole: a size. missing: nodes that do not
     take part. cut: characters of the JSON that are lost. late: a rank that all wait for. silent: nodes
-    without a log. json: whether the program has the option. alone: each process runs by itself."""
+    without a log. json: whether the program has the option. alone: each process runs by itself. errors: what
+    NCCL said last. said: more lines of the log of each node. tuning: whether the log names algorithms."""
 
     slow: dict[str, float] = {}
     paths: tuple[Sequence[Any], ...] = ()
@@ -43,6 +46,9 @@ class Faults(NamedTuple):
     alone: bool = False
     rows: bool = True
     status: int = 0
+    errors: str = ""
+    said: Sequence[str] = ()
+    tuning: bool = True
 
 
 class Run(NamedTuple):
@@ -53,6 +59,12 @@ class Run(NamedTuple):
     path: str = "/tmp/mlnode-nccl-x-1/result.json"
     faults: Faults = Faults()
     times: bool = True
+    #: NCCL_ALGO
+    forced: str = ""
+
+    @property
+    def algorithm(self) -> str:
+        return self.forced or "TREE"
 
     @property
     def there(self) -> list[str]:
@@ -73,6 +85,7 @@ class Run(NamedTuple):
         parts = [self.faults.slow.get(host, 1.0) for host in self.there]
         parts += [part for one, other, part in self.faults.paths if {one, other} <= {*self.there}]
         rate = RATE * min(parts) * (0.02 if self.faults.socket else 1)
+        rate *= TREE if self.algorithm == "TREE" and 1 < len(self.there) < 4 else 1
         whole = LATENCY + size * 2 * (self.ranks - 1) / self.ranks / rate / 1000
         return whole * (10 if size == self.faults.hole else 1)
 
@@ -124,7 +137,8 @@ def table(run: Run, announced: bool = True) -> str:
         half = f"  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong}"
         lines.append(f"{size:12}  {size // 4:12}  {'float':>8}  {'sum':>6}  {'-1':>6}{half}{half}")
     lines += [f"# Out of bounds values : {failed} {'FAILED' if failed else 'OK'}"]
-    lines += ["# Avg bus bandwidth    : 100.0 ", "#", "# Collective test concluded: all_reduce_perf", "#", ""]
+    lines += ["# Avg bus bandwidth    : 100.0 ", "#", "# Collective test concluded: all_reduce_perf", "#"]
+    lines += [f"# error: {run.faults.errors}" if run.faults.errors else "", "#", ""]
     return "\n".join(lines)
 
 
@@ -162,7 +176,7 @@ def document(run: Run) -> str:
         **({"results": [result(run, size) for size in run.sizes]} if run.faults.rows else {}),
         "out_of_bounds": {"count": failed, "okay": "false" if failed else "true"},
         "average_bus_bandwidth": {"bandwidth": 100.0, "okay": "unchecked"},
-        "errors": [""],
+        "errors": [run.faults.errors],
         "end_time": "2026-11-25 04:01:00",
     })  # fmt: skip
     return text[: len(text) - run.faults.cut]
@@ -208,6 +222,13 @@ def log(run: Run, host: str) -> str:
         net = "Socket/0" if host in run.faults.socket else f"IB/0{'/GDRDMA' if run.faults.direct else ''}"
         lines += [f"{begin} Channel {number:02}/0 : 0[0] -> 8[0] [send] via NET/{net}" for number in range(4)]
     lines += [f"{begin} Channel {number:02}/0 : 0[0] -> 1[1] via P2P/CUMEM" for number in range(4)]
+    lines += [f"{begin} NCCL_ALGO set by environment to {run.forced}"] if run.forced else []
+    if host == run.there[0] and run.faults.tuning:
+        for size in run.sizes:
+            protocol = "LL" if size < 1 << 16 else "SIMPLE"
+            chosen = f"Algo {run.algorithm} proto {protocol} channel{{Lo..Hi}}={{0..15}}"
+            lines += [f"{begin} AllReduce: {size} Bytes -> {chosen}"] * 2
+    lines += [f"{begin} {line}" for line in run.faults.said]
     return "\n".join([*lines, ""])
 
 
@@ -226,7 +247,8 @@ def main(program: str, words: Sequence[str]) -> int:
     hosts = os.environ["STANDIN_HOSTS"].split(",")
     faults = Faults(**json.loads(os.environ.get("STANDIN_FAULTS", "{}")))
     gpus = int(os.environ.get("STANDIN_GPUS", given["-g"]))
-    run = Run(hosts, gpus, int(given["-b"]), int(given["-e"]), given["-J"], faults, given.get("-I") == "1")
+    run = Run(hosts, gpus, int(given["-b"]), int(given["-e"]), given["-J"], faults, given.get("-I") == "1",
+              os.environ.get("NCCL_ALGO", ""))  # fmt: skip
     if faults.json:
         with open(given["-J"], "x", encoding="utf-8") as stream:
             stream.write(document(run))

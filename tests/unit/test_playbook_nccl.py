@@ -122,6 +122,11 @@ def test_a_slow_group_is_followed_by_smaller_ones(site: Site, monkeypatch: pytes
     assert (first["read_from"], first["status"], first["ranks"]) == ("json", 0, 6)
     assert "timeout --kill-after=10 600 mpirun --host a:2,b:2,c:2 -np 6" in first["command"]
     assert "-x NCCL_IGNORE_NET_MISMATCH" in first["command"]
+    assert "-x NCCL_ALGO" in first["command"]
+    assert first["algorithms"]["forced"] == "RING"
+    assert first["bands"][2]["sizes"][0]["choices"] == [
+        {"algorithm": "RING", "protocol": "SIMPLE", "channels": 16}
+    ]
     assert first["transport"]["nodes"]["b"]["networks"] == {"IB": 4}
     # Times of all processes are asked for once.
     assert "-I 1" in first["command"]

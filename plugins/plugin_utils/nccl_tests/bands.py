@@ -15,7 +15,8 @@ from ...module_utils._mlnode.checks.campaign import tcp
 from ...module_utils._mlnode.checks.model import Verdict
 from ..campaign import limits, model
 from ..campaign.model import Limit
-from . import facts
+from . import algorithms, facts, presets
+from .algorithms import Choice, Log
 from .read import Measure, Row, factor
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -32,16 +33,23 @@ BETWEEN = "between"
 #: Part of what the rails of a node carry that large messages have to reach. Headers of RDMA take 2 to 6 %,
 #: and an all-reduce over many nodes does not keep all links full at all times.
 SHARE = 0.8
+#: More than the rails carry, by as much as times and rates are rounded: then the rates are not right.
+ABOVE = 1.02
 LINKS, FLEET, HOLE, WRONG = "links", limits.FLEET, "hole", "wrong"
 
-#: Number of nodes, of GPUs, and bytes: what can be compared
-Key = tuple[int, int, int]
+#: From so many nodes on, the busiest node of NCCL's double binary tree sends twice the message, as in a ring
+#: (src/graph/trees.cc). With two nodes it sends it once, so that the bus bandwidth exceeds the rails.
+TREE_NODES = 4
+
+#: Number of nodes, of GPUs, bytes, and the algorithm that NCCL_ALGO leaves: what can be compared
+Key = tuple[int, int, int, str]
 Past = Mapping[Key, Sequence[float]]
 
 
 class Size(NamedTuple):
     """gbits: bus bandwidth of the slower of both measurements. broke: names of limits; hole: less than half
-    of a smaller size, or of its other measurement; wrong: results are wrong."""
+    of a smaller size, or of its other measurement; wrong: results are wrong. proven: one of its limits is so
+    near to a healthy bandwidth that to keep it proves something. choices: algorithms that NCCL took."""
 
     row: Row
     gbits: float
@@ -49,6 +57,8 @@ class Size(NamedTuple):
     broke: tuple[str, ...]
     verdict: Verdict
     reason: str
+    proven: bool
+    choices: tuple[Choice, ...] = ()
 
     @property
     def low(self) -> bool:
@@ -67,6 +77,27 @@ class Band(NamedTuple):
     sizes: tuple[Size, ...]
 
 
+class Links(NamedTuple):
+    """Rate of all rails of the slowest node, in Gb/s. source: for people."""
+
+    carried: float
+    source: str
+
+
+class Group(NamedTuple):
+    """A run to be judged. asked: sizes that had to be measured. links: None where they are not known, or
+    nothing crosses them. presets: limits that the site declares. sharp: it may reduce in the network."""
+
+    ranks: int
+    nodes: int
+    asked: Sequence[int]
+    links: Links | None
+    log: Log
+    past: Past
+    presets: Sequence[presets.Bound] = ()
+    sharp: bool = False
+
+
 def name_of(size: int) -> str:
     return next((name for name, (least, most) in BANDS.items() if least <= size <= most), BETWEEN)
 
@@ -76,7 +107,7 @@ def gbits(measure: Measure, size: int, ranks: int) -> float:
     return size * 8 / measure.time / 1000 * factor(ranks)
 
 
-def of_links(nodes: Iterable[facts.Node], gpus: int) -> Limit | None:
+def of_links(nodes: Iterable[facts.Node], gpus: int) -> Links | None:
     """The node whose rails carry the least is the limit of all. None where rails of one are not known."""
     carried = [(facts.carried(node.rails, gpus), node) for node in nodes]
     known = [(rate, node) for rate, node in carried if rate is not None]
@@ -84,23 +115,17 @@ def of_links(nodes: Iterable[facts.Node], gpus: int) -> Limit | None:
         return None
     rate, node = min(known, key=lambda one: one[0])
     used = min(gpus, len(node.rails))
-    return Limit(LINKS, SHARE * rate, f"{SHARE:g} of {rate:.4g} Gb/s, {used} rails of {node.name}")
+    return Links(rate, f"{rate:.4g} Gb/s, {used} rails of {node.name}")
 
 
-def judge(
-    rows: Sequence[Row], asked: Sequence[int], ranks: int, nodes: int, links: Limit | None, past: Past
-) -> list[Band]:
-    """asked: sizes that had to be measured. links: None where it is not known, or nothing crosses them."""
+def judge(rows: Sequence[Row], group: Group) -> list[Band]:
     sizes: dict[str, list[Size]] = {name: [] for name in (*BANDS, BETWEEN)}
     best = 0.0
     for row in sorted(rows):
-        name = name_of(row.size)
-        known = [links] if links and name == "bandwidth" else []
-        known += _of_fleet(past.get((nodes, ranks, row.size), ()))
-        rates = [gbits(one, row.size, ranks) for one in (row.out_of_place, row.in_place)]
-        sizes[name].append(_size(row, rates, max(best, *rates), tuple(known), name, nodes > 1))
+        rates = [gbits(one, row.size, group.ranks) for one in (row.out_of_place, row.in_place)]
+        sizes[name_of(row.size)].append(_size(row, rates, max(best, *rates), group))
         best = max(best, min(rates))
-    missing = {*asked} - {row.size for row in rows}
+    missing = {*group.asked} - {row.size for row in rows}
     return [
         _band(name, own, [size for size in sorted(missing) if name_of(size) == name])
         for name, own in sizes.items()
@@ -108,24 +133,84 @@ def judge(
     ]
 
 
-def _of_fleet(values: Sequence[float]) -> list[Limit]:
+class _Compared(NamedTuple):
+    """limits: to be kept; below those of hints it is a warning. proves: names of those whose keeping proves a
+    healthy size. lacking: what it takes for one that does; empty where there is one."""
+
+    limits: tuple[Limit, ...]
+    hints: tuple[Limit, ...]
+    proves: tuple[str, ...]
+    lacking: str
+
+
+def _compared(row: Row, slower: float, group: Group) -> _Compared:
+    name = name_of(row.size)
+    own: list[tuple[Limit | None, str]] = []
+    if group.links and name == "bandwidth":
+        own.append(_of_links(group.links, group, row.size, slower))
+    own += [_of_fleet(group.past.get((group.nodes, group.ranks, row.size, group.log.forced), ()))]
+    at = [bound for bound in group.presets if bound.least <= row.size <= bound.most]
+    own += [_of_site(bound, group, row.size) for bound in at if not bound.warns]
+    known = [(limit, lack) for limit, lack in own if limit is not None]
+    lacks = [lack for _limit, lack in own if lack]
+    if group.links is None and group.nodes > 1 and name == "bandwidth":
+        lacks.append("the rates of all rails (nccl_rails_gbits)")
+    proves = tuple(limit.name for limit, lack in known if not lack)
+    hints = tuple(bound.limit(row.size) for bound in at if bound.warns)
+    limits_here = tuple(limit for limit, _lack in known)
+    return _Compared(limits_here, hints, proves, "" if proves else ", or ".join(lacks))
+
+
+def _of_links(links: Links, group: Group, size: int, slower: float) -> tuple[Limit, str]:
+    """The limit, and why to keep it proves nothing; empty where it does."""
+    limit = Limit(LINKS, SHARE * links.carried, f"{SHARE:g} of {links.source}")
+    if bounded(group, size):
+        share = slower / links.carried
+        return (
+            limit,
+            f"rates of the rails that are right ({share:.0%} of them is too much)" if share > ABOVE else "",
+        )
+    words = group.log.algorithm(size) or "an algorithm that the log does not name"
+    return limit, f"rings (NCCL_ALGO=RING): {words} may send more than the rails of {group.nodes} nodes carry"
+
+
+def _of_site(bound: presets.Bound, group: Group, size: int) -> tuple[Limit, str]:
+    """As of the links, where the limit is a part of them."""
+    lacking = bound.name == presets.INFINIBAND and not bounded(group, size)
+    return bound.limit(size), "rings (NCCL_ALGO=RING)" if lacking else ""
+
+
+def bounded(group: Group, size: int) -> bool:
+    """True if the bus bandwidth cannot exceed the rates of the rails: in rings each node sends 2(n - 1)/n of
+    the message, in trees of four and more nodes twice the message. Switches that reduce have it sent once."""
+    names = {one.algorithm for one in group.log.choices.get(size, ())} or {group.log.forced}
+    if names <= {algorithms.RING}:
+        return True
+    if group.nodes < TREE_NODES or algorithms.in_network(group.log, size):
+        return False
+    return names <= {algorithms.RING, *algorithms.TREES} or (names == {""} and not group.sharp)
+
+
+def _of_fleet(values: Sequence[float]) -> tuple[Limit | None, str]:
     """As the bandwidths of a campaign are compared, whose kind tcp has the unit and the margin."""
     spread = limits.spread(tcp, values)
     if spread is None:
-        return []
+        need = max(1, limits.LEAST_PAIRS - len(values))
+        return None, f"{need} more results like it ({len(values)} of {limits.LEAST_PAIRS})"
     low = spread.limit.value
     source = (
         f"median {spread.median:.4g} Gb/s of {len(values)} other results, less {1 - low / spread.median:.0%}"
     )
-    return [Limit(FLEET, low, source)]
+    far = low < SHARE * spread.median
+    return Limit(FLEET, low, source), "other results that scatter less" if far else ""
 
 
-def _size(
-    row: Row, rates: Sequence[float], best: float, known: tuple[Limit, ...], band: str, linked: bool
-) -> Size:
+def _size(row: Row, rates: Sequence[float], best: float, group: Group) -> Size:
     slower = min(rates)
-    broke = [one.name for one in known if slower < one.value]
-    reasons = [f"under {one.value:.4g} Gb/s, {one.source}" for one in known if slower < one.value]
+    found = _compared(row, slower, group)
+    broken = [one for one in found.limits if slower < one.value]
+    broke = [one.name for one in broken]
+    reasons = [_under(one) for one in broken]
     if slower < limits.HOLE * best:
         broke.append(HOLE)
         reasons.append(
@@ -134,17 +219,25 @@ def _size(
     wrong = [one.wrong for one in (row.out_of_place, row.in_place)]
     if any(wrong):
         broke.append(WRONG)
-        reasons.append(f"{sum(one or 0 for one in wrong)} elements are wrong")
-    at = f"{row.size} bytes: {slower:.4g} Gb/s"
+        reasons.append(f"{sum(one or 0 for one in wrong):g} elements are wrong")
+    hints = [_under(one) for one in found.hints if slower < one.value]
+    verdict, why = Verdict.PASS, ""
     if broke:
-        return Size(row, slower, known, tuple(broke), Verdict.FAIL, f"{at}: {'; '.join(reasons)}")
-    if None in wrong:
-        return Size(row, slower, known, (), Verdict.UNKNOWN, f"{at}: its results were not checked (N/A)")
-    if not known and band != BETWEEN:
-        lack = f"{at}: nothing to compare with: it takes {limits.LEAST_PAIRS} other results like it"
-        rest = ", or the rates of all rails (nccl_rails_gbits)" if linked and band == "bandwidth" else ""
-        return Size(row, slower, known, (), Verdict.UNKNOWN, lack + rest)
-    return Size(row, slower, known, (), Verdict.PASS, "")
+        verdict, why = Verdict.FAIL, "; ".join(reasons)
+    elif None in wrong:
+        verdict, why = Verdict.UNKNOWN, "its results were not checked (N/A)"
+    elif not found.proves and name_of(row.size) != BETWEEN:
+        verdict, why = Verdict.UNKNOWN, f"unproven; it needs {found.lacking}"
+    elif hints:
+        verdict, why = Verdict.WARN, "; ".join(hints)
+    reason = f"{row.size} bytes: {slower:.4g} Gb/s: {why}" if why else ""
+    choices = group.log.choices.get(row.size, ())
+    every = (*found.limits, *found.hints)
+    return Size(row, slower, every, tuple(broke), verdict, reason, bool(found.proves), choices)
+
+
+def _under(limit: Limit) -> str:
+    return f"under {limit.value:.4g} Gb/s, {limit.source}"
 
 
 def _band(name: str, sizes: Sequence[Size], missing: Sequence[int]) -> Band:

@@ -14,6 +14,7 @@ from ...module_utils._mlnode.model.version import VERSION
 from ..campaign.blame import Certainty
 from ..campaign.table import Row, aligned
 from ..fleet_report.names import few
+from .algorithms import Choice
 from .bands import Band, Size
 from .judge import Found, Judged, Ran
 from .transport import Transport
@@ -43,6 +44,8 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
             "most_bytes": max(asked.sizes),
             "network": asked.network,
             "most_runs": asked.most,
+            "sharp": asked.sharp,
+            "limits": {name: number if number is not None else True for name, number in asked.limits.items()},
         },
         "verdict": str(judged.verdict),
         "counts": {"nodes": dict(Counter(str(one.verdict) for one in judged.found.values()))},
@@ -53,6 +56,7 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
             "nodes_planned": len(judged.nodes),
             "nodes_never_measured": judged.never,
             "runs_left_out": max(0, len(judged.search.wanted) - len(judged.wanted)),
+            "limits_not_applied": judged.unused,
         },
         "nodes": [_node(judged, name, found) for name, found in judged.found.items()],
         "paths": _paths(judged),
@@ -106,6 +110,8 @@ def _run(ran: Ran) -> dict[str, Any]:
         "nccl_errors": [printable(one) for one in reading.errors] if reading else [],
         "ranks": reading.ranks if reading else 0,
         "bands": [_band(one) for one in ran.bands],
+        "parts": [{"name": one.name, "verdict": str(one.verdict), "reason": one.reason} for one in ran.parts],
+        "algorithms": _algorithms(ran),
         "transport": _transport(ran.transport),
         "stragglers": None
         if ran.stragglers is None
@@ -117,6 +123,18 @@ def _run(ran: Ran) -> dict[str, Any]:
                 for one in ran.stragglers.findings
             ],
         },
+    }
+
+
+def _algorithms(ran: Ran) -> dict[str, Any]:
+    log = ran.log
+    return {
+        "forced": log.forced,
+        "nvls": log.nvls,
+        "collnet": [*log.collnet],
+        "sharp": None if ran.sharp is None else {"verdict": str(ran.sharp.verdict), "sizes": ran.sharp.sizes},
+        "reasons": [*log.reasons, *([log.bind_failed] if log.bind_failed else [])],
+        "connect_seconds": None if log.slowest is None else log.slowest.seconds,
     }
 
 
@@ -140,6 +158,8 @@ def _size(one: Size) -> dict[str, Any]:
         "in_place_us": row.in_place.time,
         "bus_gbits": _gbits(one.gbits),
         "wrong": [row.out_of_place.wrong, row.in_place.wrong],
+        "proven": one.proven,
+        "choices": [choice._asdict() for choice in one.choices],
         "limits": [
             {"name": limit.name, "gbits": _gbits(limit.value), "source": limit.source} for limit in one.limits
         ],
@@ -179,10 +199,9 @@ def _runs(document: Mapping[str, Any]) -> Iterator[Row]:
         what = f"run {run['number']}" if not alone else f"node {run['nodes'][0]}"
         if not run["bands"] and run["reason"]:
             yield run["verdict"], what, run["reason"]
-        parts = [("transport", run["transport"]), ("stragglers", run["stragglers"])]
-        parts += [(band["name"], band) for band in run["bands"]]
+        parts = [(part["name"], part) for part in (*run["parts"], *run["bands"])]
         for name, part in parts:
-            if part and part["verdict"] != "pass" and run["bands"]:
+            if part["verdict"] != "pass" and run["bands"]:
                 yield part["verdict"], f"{what}, {name}", part["reason"]
 
 
@@ -208,6 +227,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
             largest = max(sizes, key=lambda size: int(size["bytes"]))
             gbits = largest["bus_gbits"]
             rate = f"{largest['bytes']} bytes at {gbits:.4g} Gb/s ({gbits / 8:.4g} GB/s)"
+            rate += "".join(f", {_chosen(one)}" for one in largest["choices"][:1])
             yield (
                 f"run {run['number']}: {run['state']}: {rate}, "
                 f"{run['ranks']} GPUs of {few(run['nodes'], _NAMED)}"
@@ -215,6 +235,8 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     seen = document["coverage"]
     if not seen["links_between_nodes"]:
         yield "each node by itself: the links between nodes were not measured"
+    for name, why in seen["limits_not_applied"].items():
+        yield f"limit {name} was applied to nothing: {why}"
     if seen["runs_left_out"]:
         yield f"{seen['runs_left_out']} runs were left out (nccl_runs)"
     if seen["nodes_never_measured"]:
@@ -222,6 +244,10 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     counts = document["counts"]["nodes"]
     nodes = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
     yield f"{document['verdict']}: {len(document['nodes'])} nodes: {nodes}"
+
+
+def _chosen(choice: Mapping[str, Any]) -> str:
+    return str(Choice(choice["algorithm"], choice["protocol"], choice["channels"]))
 
 
 def fails(document: Mapping[str, Any], fail_on: Any) -> bool:

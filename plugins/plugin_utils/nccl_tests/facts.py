@@ -28,7 +28,7 @@ class Rail(NamedTuple):
 
 class Node(NamedTuple):
     """hostname: as nccl-tests, NCCL and Slurm name it. gpus: None where it is not known. problem: why it
-    cannot take part; empty if it can."""
+    cannot take part; empty if it can. nvlink: Gb/s of a GPU in one direction, where it is given."""
 
     name: str
     hostname: str = ""
@@ -40,6 +40,7 @@ class Node(NamedTuple):
     driver: str = ""
     declarations: Mapping[str, str] = {}
     problem: str = ""
+    nvlink: float | None = None
 
 
 def fleet(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
@@ -76,7 +77,8 @@ def node(name: str, raw: Mapping[str, Any]) -> Node:
     probe = agent_answer.of_task("command", raw.get("probe"))
     topology = agent_answer.of_task("look", raw.get("topology"))
     said = _probe(str(probe.get("stdout") or ""))
-    given = [Rail("given", _positive(name, one)) for one in raw.get("rails_gbits") or ()]
+    given = [Rail("given", _rate(name, "nccl_rails_gbits", one)) for one in raw.get("rails_gbits") or ()]
+    nvlink = raw.get("nvlink_gbits")
     known = topology.get("topology") or {}
     found = Node(
         name=name,
@@ -88,6 +90,7 @@ def node(name: str, raw: Mapping[str, Any]) -> Node:
         kernel=said.get("kernel", ""),
         driver=said.get("driver", ""),
         declarations=_declarations(said.get("declared", "")),
+        nvlink=_rate(name, "nccl_nvlink_gbits", nvlink) if nvlink is not None else None,
     )
     return found._replace(problem=_problem(found, probe, said, bool(raw.get("busy"))))
 
@@ -124,9 +127,9 @@ def _declarations(text: str) -> dict[str, str]:
     return {name: digest[:16] for name, digest in paths.items()}
 
 
-def _positive(name: str, value: Any) -> float:
+def _rate(name: str, option: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-        raise ValueError(f"{name}: {strict_json.shown(value)} of nccl_rails_gbits is not a rate in Gb/s")
+        raise ValueError(f"{name}: {strict_json.shown(value)} of {option} is not a rate in Gb/s")
     return float(value)
 
 

@@ -18,7 +18,8 @@ from .. import agent_answer
 from ..campaign import model
 from ..campaign.blame import Certainty, State
 from ..fleet_report.names import few
-from . import bands, bisect, read, stragglers, transport
+from . import algorithms, bands, bisect, presets, read, stragglers, transport
+from .algorithms import Log, Sharp
 from .bands import Band, Past
 from .facts import Node
 from .read import Reading
@@ -45,7 +46,8 @@ _SAID = ("rc", "cmd", "stdout", "stderr", "msg")
 
 class About(NamedTuple):
     """Options of the playbook. launcher: srun, mpirun or ssh. sizes: in bytes. network: how the name of the
-    expected one begins. most: runs, of all groups. times: whether stragglers were asked for."""
+    expected one begins. most: runs, of all groups. times: whether stragglers were asked for. sharp: whether
+    the site expects SHARP. limits: those that it declares."""
 
     launcher: str
     gpus: int
@@ -54,6 +56,8 @@ class About(NamedTuple):
     most: int
     times: bool
     timeout: int
+    sharp: bool = False
+    limits: presets.Declared = {}
 
 
 def about(given: Mapping[str, Any]) -> About:
@@ -73,11 +77,22 @@ def about(given: Mapping[str, Any]) -> About:
         most=int(given["runs"]),
         times=bool(given["stragglers"]),
         timeout=int(given["timeout"]),
+        sharp=bool(given.get("sharp")),
+        limits=presets.declared(given.get("limits") or {}),
     )
 
 
+class Part(NamedTuple):
+    """One thing that was judged of a run."""
+
+    name: str
+    verdict: Verdict
+    reason: str
+
+
 class Ran(NamedTuple):
-    """One run. reading: None where there is no whole result, and problem then has why. links: Gb/s."""
+    """One run. reading: None where there is no whole result, and problem then has why. log: what NCCL said.
+    connect: None unless the site declares a limit of it. applied: presets that were compared with."""
 
     number: int
     nodes: tuple[str, ...]
@@ -89,21 +104,47 @@ class Ran(NamedTuple):
     transport: Transport
     stragglers: Stragglers | None
     verdict: Verdict
+    log: Log = Log()
+    sharp: Sharp | None = None
+    connect: Part | None = None
+    applied: tuple[str, ...] = ()
 
     @property
     def state(self) -> State:
+        """Good only if large sizes are proven; without any of these, all that were measured."""
         sizes = [size for band in self.bands for size in band.sizes]
         if any(size.low for size in sizes):
             return State.LOW
         right = all(size.right for size in sizes) and not (self.reading and self.reading.out_of_bounds)
-        return State.GOOD if right and any(size.limits for size in sizes) else State.UNKNOWN
+        large = [size for band in self.bands if band.name == "bandwidth" for size in band.sizes]
+        proven = bool(sizes) and all(size.proven for size in large or sizes)
+        return State.GOOD if right and proven else State.UNKNOWN
+
+    @property
+    def parts(self) -> list[Part]:
+        """Everything that the verdict is of, beside the bands."""
+        found = [Part("transport", self.transport.verdict, self.transport.reason)]
+        if self.stragglers:
+            found.append(Part("stragglers", self.stragglers.verdict, self.stragglers.reason))
+        if self.sharp:
+            found.append(Part("sharp", self.sharp.verdict, self.sharp.reason))
+        if self.connect:
+            found.append(self.connect)
+        if self.reading and self.reading.out_of_bounds:
+            found.append(
+                Part("results", Verdict.FAIL, f"{self.reading.out_of_bounds} sizes have wrong results")
+            )
+        if self.reading and self.reading.errors:
+            found.append(Part("errors", Verdict.WARN, f"NCCL reported: {printable(self.reading.errors[-1])}"))
+        if self.log.bind_failed:
+            found.append(Part("nvls", Verdict.WARN, self.log.bind_failed))
+        return found
 
     @property
     def reason(self) -> str:
         """The worst of what was found first."""
-        parts: list[tuple[Verdict, str]] = [(self.transport.verdict, self.transport.reason)]
+        parts = [(one.verdict, one.reason) for one in self.parts]
         parts += [(one.verdict, f"{one.name}: {one.reason}") for one in self.bands]
-        parts += [(self.stragglers.verdict, self.stragglers.reason)] if self.stragglers else []
         own = [text for verdict, text in parts if verdict is self.verdict and text]
         return self.problem or "; ".join(own)
 
@@ -135,8 +176,14 @@ class Judged(NamedTuple):
         return [name for name in self.nodes if name not in there]
 
     @property
+    def unused(self) -> dict[str, str]:
+        """Declared limits that no run could be compared with, and what they take."""
+        applied = {name for one in self.runs for name in one.applied}
+        return {name: presets.missing(name) for name in self.about.limits if name not in applied}
+
+    @property
     def coverage(self) -> Verdict:
-        return Verdict.UNKNOWN if self.never else Verdict.PASS
+        return Verdict.UNKNOWN if self.never or self.unused else Verdict.PASS
 
     @property
     def verdict(self) -> Verdict:
@@ -169,7 +216,7 @@ def _merged(past: Past, runs: Iterable[Ran]) -> Past:
     for one in runs:
         for row in one.reading.rows if one.reading else ():
             ranks = one.reading.ranks if one.reading else 0
-            key = (len(one.nodes), ranks, row.size)
+            key = (len(one.nodes), ranks, row.size, one.log.forced)
             slower = max(row.out_of_place, row.in_place)
             values.setdefault(key, []).append(bands.gbits(slower, row.size, ranks))
     return values
@@ -187,7 +234,8 @@ def past(documents: Mapping[str, str]) -> Past:
             # Of another kind are those of campaigns.
             for one in document["runs"] if "nccl" in document else ():
                 for size in (size for band in one["bands"] for size in band["sizes"]):
-                    key = (len(one["nodes"]), int(one["ranks"]), int(size["bytes"]))
+                    forced = str(one.get("algorithms", {}).get("forced", ""))
+                    key = (len(one["nodes"]), int(one["ranks"]), int(size["bytes"]), forced)
                     values.setdefault(key, []).append(float(size["bus_gbits"]))
         except StoreError as error:
             raise ValueError(str(error)) from error
@@ -225,7 +273,10 @@ def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ra
         problem = printable("; ".join([problem, *_said(stdout, f"{stderr}\n{own.get('msg', '')}")]))
     # Without a result nothing was proven, and a log may still say why.
     moved = transport.judge(logs, names, about.network)
-    return Ran(int(raw["number"]), names, status, command, reading, problem, (), moved, None, Verdict.UNKNOWN)
+    log = algorithms.read(logs.get(name, "") for name in names)
+    return Ran(
+        int(raw["number"]), names, status, command, reading, problem, (), moved, None, Verdict.UNKNOWN, log
+    )
 
 
 def _said(stdout: str, stderr: str) -> list[str]:
@@ -257,18 +308,48 @@ def _complete(reading: Reading, nodes: Sequence[Node], gpus: int) -> None:
 
 
 def _judged(ran: Ran, nodes: Mapping[str, Node], about: About, known: Past) -> Ran:
+    ran = ran._replace(sharp=algorithms.sharp(ran.log, about.sizes, len(ran.nodes), about.sharp))
     if ran.reading is None:
-        # A network that was refused or is another one is a finding without any number.
-        failed = ran.transport.verdict is Verdict.FAIL
+        # A network that was refused or is another one is a finding without any number, and so is SHARP.
+        failed = any(one.verdict is Verdict.FAIL for one in ran.parts)
         return ran._replace(verdict=Verdict.FAIL if failed else Verdict.UNKNOWN)
-    own = [nodes[name] for name in ran.nodes]
-    links = bands.of_links(own, about.gpus) if len(own) > 1 else None
-    found = bands.judge(ran.reading.rows, about.sizes, ran.reading.ranks, len(own), links, known)
+    group = _group(ran, ran.reading, [nodes[name] for name in ran.nodes], about, known)
+    found = tuple(bands.judge(ran.reading.rows, group))
+    compared = {limit.name for band in found for size in band.sizes for limit in size.limits}
     # Only the first run asks for times: those of all processes and iterations are most of its result.
     late = stragglers.judge(ran.reading) if about.times and ran.number == 1 else None
-    verdicts = [*(one.verdict for one in found), ran.transport.verdict, *([late.verdict] if late else [])]
-    verdicts += [Verdict.FAIL] if ran.reading.out_of_bounds else []
-    return ran._replace(bands=tuple(found), stragglers=late, verdict=model.worst(verdicts))
+    ran = ran._replace(bands=found, stragglers=late, connect=_connect(ran.log, about))
+    applied = (*compared.intersection(about.limits), *([presets.CONNECT] if ran.connect else []))
+    verdict = model.worst([*(one.verdict for one in found), *(one.verdict for one in ran.parts)])
+    return ran._replace(verdict=verdict, applied=applied)
+
+
+def _group(ran: Ran, reading: Reading, own: Sequence[Node], about: About, known: Past) -> bands.Group:
+    # NVLink between nodes passes the rails by.
+    crosses = len(own) > 1 and not any(one.local.get("MNNVL") for one in ran.transport.nodes.values())
+    links = bands.of_links(own, about.gpus) if crosses else None
+    nvlink = min((node.nvlink for node in own if node.nvlink), default=None)
+    shape = presets.Shape(len(own), reading.ranks, links.carried if links else None, nvlink)
+    return bands.Group(
+        ranks=reading.ranks,
+        nodes=len(own),
+        asked=about.sizes,
+        links=links,
+        log=ran.log,
+        past=known,
+        presets=presets.bounds(about.limits, shape),
+        sharp=about.sharp or ran.log.declared,
+    )
+
+
+def _connect(log: Log, about: About) -> Part | None:
+    """Time of the slowest rank to make the communicator, against the limit that the site declares."""
+    most = about.limits.get(presets.CONNECT)
+    if most is None or log.slowest is None:
+        return None
+    slow = log.slowest
+    verdict = Verdict.FAIL if slow.seconds > most else Verdict.PASS
+    return Part("connect", verdict, f"{slow}, over {most:g} s" if slow.seconds > most else "")
 
 
 # -- the nodes ------------------------------------------------------------------------------------------

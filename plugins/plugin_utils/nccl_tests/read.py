@@ -21,15 +21,20 @@ from ..answer_forms import GREATEST
 #: processes at 31 sizes, in place and not, are 1.3 million numbers of some 12 characters.
 MOST = 1 << 25
 
+#: In the place of a number of wrong elements: nothing was checked
+UNCHECKED = "N/A"
+#: Characters of an error of NCCL
+_ERROR = 200
+
 
 class Measure(NamedTuple):
-    """Time of one operation in µs, bandwidths in GB/s as printed. wrong: elements with a wrong result; None
-    where they were not checked."""
+    """Time of one operation in µs, bandwidths in GB/s as printed. wrong: number of wrong elements, None if
+    they were not checked. It is a count, but nccl-tests writes a floating-point number: 0.5 is not 0."""
 
     time: float
     algbw: float
     busbw: float
-    wrong: int | None
+    wrong: float | None
 
 
 class Row(NamedTuple):
@@ -49,7 +54,8 @@ class Device(NamedTuple):
 
 class Reading(NamedTuple):
     """source: json or table. out_of_bounds: rows with wrong results, by nccl-tests' own count. nccl: version
-    of the library as a number, such as 23003; 0 where it is not said. errors: what NCCL said last."""
+    of the library as a number, such as 23003; 0 where it is not said. errors: the last error of NCCL
+    (ncclGetLastError), which nccl-tests reports even if all numbers are good."""
 
     source: str
     rows: tuple[Row, ...]
@@ -110,7 +116,7 @@ def _json(content: str | None, path: str) -> Reading:
         out_of_bounds=count,
         version=f"format {_whole(fields, 'version')}",
         nccl=_whole(fields, "nccl_version") if "nccl_version" in fields else 0,
-        errors=tuple(str(one)[:200] for one in _list(fields, "errors") if one),
+        errors=tuple(str(one)[:_ERROR] for one in _list(fields, "errors") if one),
     )
 
 
@@ -124,7 +130,7 @@ def _row(value: Any) -> Row:
 
 def _measure(fields: Mapping[str, Any], name: str) -> Measure:
     own = _fields(fields.get(name), f"{name} of {fields.get('size')} bytes")
-    wrong = None if own.get("nwrong") is None else int(_number(own, "nwrong"))
+    wrong = None if own.get("nwrong") in (None, UNCHECKED) else _number(own, "nwrong")
     return Measure(_number(own, "time"), _number(own, "alg_bw"), _number(own, "bus_bw"), wrong)
 
 
@@ -196,6 +202,8 @@ _DEVICE = re.compile(
     r"^#\s+Rank\s+([0-9]+)\s+(?:Group\s+[0-9]+\s+)?Pid\s+[0-9]+ on\s+(\S+) device", re.MULTILINE
 )
 _BOUNDS = re.compile(r"^# Out of bounds values : ([0-9]+) (OK|FAILED)", re.MULTILINE)
+#: The last error of NCCL, behind the table (writeErrors)
+_SAID = re.compile(r"^# error: (\S.*)$", re.MULTILINE)
 _VERSION = re.compile(r"^# nccl-tests version (\S+).* nccl-library=([0-9]+)", re.MULTILINE)
 #: Columns of one measurement
 _COLUMNS = ("time", "algbw", "busbw", "#wrong")
@@ -226,6 +234,7 @@ def _table(stdout: str) -> Reading:
         out_of_bounds=int(bounds[0][0]) or int(bounds[0][1] != "OK"),
         version=versions[0][0],
         nccl=int(_cell(versions[0][1])),
+        errors=tuple(one[:_ERROR] for one in _SAID.findall(stdout)),
     )
 
 
@@ -239,7 +248,7 @@ def _line(line: str, columns: Sequence[str], places: Sequence[int]) -> Row:
 
 def _cells(words: Sequence[str]) -> Measure:
     time, algbw, busbw = (_cell(word) for word in words[:3])
-    return Measure(time, algbw, busbw, None if words[3] == "N/A" else int(_cell(words[3])))
+    return Measure(time, algbw, busbw, None if words[3] == UNCHECKED else _cell(words[3]))
 
 
 def _cell(word: str) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._mlnode.agent import output
 from ...module_utils._mlnode.model.errors import MlnodeError, printable
 from ..fleet_report import document, files, merge, page, table
-from . import compare, fleet, inventory, result, trend
+from . import compare, fleet, inventory, nccl, result, trend
 
 #: 2 is that of argparse.
 OK, ERROR, NOT_OK = 0, 1, 3
@@ -41,7 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    one = commands.add_parser("compare", help="what has changed from one campaign to another")
+    one = commands.add_parser(
+        "compare", help="what has changed from one campaign, or result of nccl.yml, to another"
+    )
     one.add_argument("a", metavar="A", type=pathlib.Path, help="the earlier result, a JSON file")
     one.add_argument("b", metavar="B", type=pathlib.Path, help="the later one")
     one.set_defaults(run=_compare)
@@ -81,8 +83,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _compare(asked: argparse.Namespace) -> int:
-    before, after = map(result.of, (asked.a, asked.b))
-    found = compare.compare(before, after)
+    before, after = map(result.brief, (asked.a, asked.b))
+    if "nccl" in before or "nccl" in after:
+        groups = nccl.compare(nccl.read(before, asked.a), nccl.read(after, asked.b))
+        _print(asked, nccl.document(groups), nccl.lines(groups, output.width()))
+        return OK if groups.success else NOT_OK
+    found = compare.compare(result.read(before, str(asked.a)), result.read(after, str(asked.b)))
     _print(asked, compare.document(found), compare.lines(found, output.width()))
     return OK if found.success else NOT_OK
 

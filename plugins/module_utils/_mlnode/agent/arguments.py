@@ -117,6 +117,8 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
     elif name == "revert":
         about = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
         one.add_argument("--without-origin", action="store_true", help=about)
+    elif name == "nccl":
+        one.add_argument("--all", action="store_true", help="also documented variables that nothing sets")
     elif name == "metrics":
         one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
     elif name == "pull":

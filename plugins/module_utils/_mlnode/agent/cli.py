@@ -250,7 +250,7 @@ def _topology(host: Host, options: argparse.Namespace) -> int:
 def _nccl(host: Host, options: argparse.Namespace) -> int:
     from . import nccl, node_report
 
-    report = nccl.in_force(host)
+    report = nccl.in_force(host, options.all)
     if options.json:
         output.print_json({"format": node_report.FORMAT, "mlnode": VERSION, **report.document()})
     elif report.variables:

@@ -2,23 +2,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Variables of NCCL that a job on this node finds, whether declared or not: value, origin and meaning.
 
-Of a job that is started from a login and sets none of its own; files of users are not read.
+Of a job that is started from a login and sets none of its own. See knobs/nccl/jobs.py for the files.
 """
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from ..host.host import Host
-from ..knobs.nccl import environment, file, kind, names
-from ..knobs.nccl.environment import Mention
+from ..knobs.nccl import jobs, kind, lint, meanings, names
+from ..knobs.nccl.jobs import Assigned
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from ..model.setting import Value
 from ..report.grid import grid
+from ..topology import read as topology
+from ..topology.nics import NETS
 
-#: Of a line that a shell or a service reads, and of one behind another
-_MAYBE, _BEHIND = "for jobs that are started with this file", "not in force: another line counts"
+#: The part of the guide that is called Debugging
+_EXPERIMENT = "; for experiments, the guide advises against keeping it"
 
 
 class Other(NamedTuple):
@@ -30,13 +32,15 @@ class Other(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """value, source: None and empty where only some jobs may have it."""
+    """value, source: None and empty where only some jobs may have it. findings: what is wrong with a value
+    that some job finds, and what to do."""
 
     name: str
     value: str | None
     source: str
     meaning: str
     others: tuple[Other, ...] = ()
+    findings: tuple[str, ...] = ()
 
 
 class Found(NamedTuple):
@@ -54,47 +58,59 @@ class Found(NamedTuple):
         return {"variables": variables, "problems": [*self.problems]}
 
 
-def in_force(host: Host) -> Found:
-    """Sorted by name. Never raises: what cannot be read is among the problems."""
-    places = environment.read(host)
-    problems = [*places.problems]
+def in_force(host: Host, every: bool = False) -> Found:
+    """Sorted by name. every: also documented variables that nothing sets, the most common first. Never
+    raises: what cannot be read is among the problems."""
+    found = jobs.look(host)
+    problems = [*found.problems]
+    bad: Sequence[lint.Finding] = ()
     try:
-        conf = file.parse(host.text(file.PATH))
+        bad = lint.findings(found.possible, lint.node(topology.of(host), host.names(NETS)))
     except HostError as error:
-        conf = file.parse("")
         problems.append(str(error))
-    in_file = [line.name for line in conf.lines if environment.is_name(line.name)]
-    variables = [
-        _variable(name, places.certain(name), places.of(name), conf)
-        for name in sorted({*places.names(), *in_file})
-    ]
+    listed = found.names()
+    if every:
+        rest = sorted(set(meanings.MEANINGS) - set(meanings.COMMON))
+        listed = [*dict.fromkeys([*listed, *meanings.COMMON, *rest])]
+    variables = [_variable(name, found.of(name), bad) for name in listed]
     return Found(tuple(variables), tuple(problems))
 
 
-def _variable(name: str, login: Mention | None, mentions: Sequence[Mention], conf: file.Conf) -> Variable:
-    line = conf.effective(name)
-    value, source = (login.value, login.where) if login else (line.value, line.where) if line else (None, "")
-    others = [
-        *(
-            Other(one.where, one.text.strip(), _MAYBE if one.value is None else _BEHIND)
-            for one in mentions
-            if one.where != source
-        ),
-        *(
-            Other(one.where, one.value, _BEHIND)
-            for one in conf.lines
-            if one.name == name and one.where != source
-        ),
-    ]
-    meaning = names.UNFIT.get(name) or kind.info(f"{kind.KIND}.{name}", Value()).reason
-    return Variable(name, value, source, meaning, tuple(others))
+def _variable(name: str, lines: Sequence[Assigned], bad: Sequence[lint.Finding]) -> Variable:
+    counts = next((line for line in lines[:1] if line.certain), None)
+    others = [Other(line.where, line.text, line.why) for line in lines if line is not counts]
+    return Variable(
+        name,
+        counts.value if counts else None,
+        counts.where if counts else "",
+        meaning(name),
+        tuple(others),
+        tuple(_words(one) for one in bad if one.line.name == name),
+    )
+
+
+def meaning(name: str) -> str:
+    """One line about a variable, with the version that introduced it; also about one that is not read."""
+    known = names.KNOWN.get(name)
+    since = f" (NCCL {known.since} and later)" if known and known.since else ""
+    if name in meanings.MEANINGS:
+        kept = _EXPERIMENT if known and known.group == names.DEBUGGING else ""
+        return f"{meanings.MEANINGS[name]}{kept}{since}"
+    return names.UNFIT.get(name) or kind.info(f"{kind.KIND}.{name}", Value()).reason
+
+
+def _words(one: lint.Finding) -> str:
+    advice = f"; {one.advice}" if one.advice else ""
+    return f"{one.line.where}: {one.problem}{advice}"
 
 
 def table(report: Found, width: int | None) -> str:
     """For a terminal of so many columns; None where there is none."""
-    rows = []
-    for item in report.variables:
-        value = item.value if item.value is not None else "-"
-        rows.append([item.name, value, item.source or "-", item.meaning])
-        rows += [["", other.text, other.where, other.why] for other in item.others]
+    rows = [row for item in report.variables for row in _rows(item)]
     return "\n".join(grid(["VARIABLE", "VALUE", "FROM", "MEANING"], rows, width))
+
+
+def _rows(item: Variable) -> Iterator[list[str]]:
+    yield [item.name, item.value if item.value is not None else "-", item.source or "-", item.meaning]
+    yield from (["", other.text, other.where, other.why] for other in item.others)
+    yield from (["", "", "", f"!! {text}"] for text in item.findings)

@@ -14,7 +14,7 @@ from ...topology import read
 from ...topology.model import Topology
 from .. import end
 from ..model import Verdict
-from . import cpu, crash, devices, facts, kernel, memory, network, services, storage
+from . import cpu, crash, devices, facts, kernel, memory, nccl, network, services, storage
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -31,6 +31,7 @@ AREAS: tuple[Area, ...] = (
     (crash.NAMES, crash.checks),
     (devices.NAMES, devices.checks),
     (network.NAMES, network.checks),
+    (nccl.NAMES, nccl.checks),
     (storage.NAMES, storage.checks),
     (services.NAMES, services.checks),
 )

@@ -11,8 +11,11 @@ from ...host.places import AGENT_COMMAND
 from ...linux import jobs
 from ...model import strict_json
 from ...model.errors import HostError, StoreError, listed
+from ...model.record import replace
 from ...model.setting import Severity, Status
 from ...topology import read
+from ...topology.model import Topology
+from ..audit import nccl
 from ..expect import Expectations
 from ..model import Check, Verdict, bad, skip, summary
 
@@ -24,6 +27,9 @@ _FORMAT = 1
 
 #: For the agent, which takes a third of a second on an idle node
 _SECONDS = 3.0
+
+#: The check of NCCL's variables
+NCCL = "nccl"
 
 #: As many names as fit in one line
 _NAMED = 4
@@ -87,6 +93,15 @@ def _line(setting: Mapping[str, Any]) -> str:
 
 
 # -- RDMA ----------------------------------------------------------------------------------
+
+
+def nccl_variables(host: Host, topology: Topology) -> Iterator[Check]:
+    """Deviations by their names in the audit; one check if there is none."""
+    checks = [
+        Check(one.name, one.target, one.verdict, one.expected, one.found, one.source, one.advice)
+        for one in nccl.checks(host, topology)
+    ]
+    yield from bad(checks) or [replace(checks[0], name=NCCL, expected="no variable costs rails")]
 
 
 def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Check]:

@@ -35,8 +35,14 @@ _OTHERS = (
     "/etc/profile.d/*",
     "/etc/bash.bashrc",
     "/etc/bashrc",
+    "/etc/zshenv",
+    "/etc/zsh/zshenv",
+    "/etc/csh.cshrc",
+    "/etc/csh.login",
     "/etc/default/slurmd",
     "/etc/sysconfig/slurmd",
+    # For containers that enroot starts (enroot's doc/configuration.md)
+    "/etc/enroot/environ.d/*.env",
     # For all services (DefaultEnvironment=), and for those that start jobs in the places of packages, too
     *(f"{top}/systemd/system.conf" for top in _TOPS),
     *(f"{top}/systemd/system.conf.d/*.conf" for top in _TOPS),

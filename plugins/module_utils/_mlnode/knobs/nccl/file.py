@@ -12,13 +12,9 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
-from ...engine import edited_file
 from ...model.record import NamedTuple, regex
 
 PATH = "/etc/nccl.conf"
-
-#: Loaded by its name where a file is written that others edit, too: this area has it sent along
-BRINGS = (edited_file,)
 
 #: With a name as declarations have them (declared.check_name)
 _BEGIN = regex(r"# BEGIN mlnode\.tuning ([a-z0-9][a-z0-9_-]{0,62})(?: [^\n]*)?\n\Z", re.ASCII)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from ...engine import declared
+from ...engine import declared, edited_file
 from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import values
@@ -28,6 +28,9 @@ from .parse import name_of
 
 KIND = nccl_parse.KIND
 OPTIONS = own.OPTIONS
+
+#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+BRINGS = (edited_file,)
 
 #: It may depend on the priorities of the fabric
 MOUNTS = qos_files.MOUNTS

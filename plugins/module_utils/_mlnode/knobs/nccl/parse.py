@@ -14,6 +14,7 @@ from ...model.setting import Setting
 from ...model.strict_json import shown
 from . import auto
 from . import names as nccl_names
+from . import reading as nccl_reading
 from . import values as nccl_values
 from .file import PATH
 from .schema import OPTIONS
@@ -57,7 +58,9 @@ def _setting(name: str, raw: Any, allow: Sequence[str]) -> Setting:
     try:
         value = check.spelled(text)
     except ValueError as error:
-        raise _not_taken(name, text, check.words + (f", or {AUTO}" if resolver else "")) from error
+        hint = nccl_reading.hint(name, text)
+        words = check.words + (f", or {AUTO}" if resolver else "")
+        raise _not_taken(name, text, f"{words}; {hint}" if hint else words) from error
     return Setting(KIND, key_of(name), PATH, value, value)
 
 

@@ -47,10 +47,13 @@ class Fleet:
                       "fail_on": "unknown", **about}  # fmt: skip
         self.earlier: dict[str, str] = {}
         self.ran: list[dict[str, Any]] = []
+        #: As the playbook asks small groups for
+        self.ring = "RING"
 
     def run(self, group: list[str], faults: Faults) -> dict[str, Any]:
         number = len(self.ran) + 1
-        run = Run(group, 2, LEAST, MOST, f"/tmp/{number}/a.json", faults, times=number == 1)
+        forced = self.ring if 1 < len(group) < 4 else ""
+        run = Run(group, 2, LEAST, MOST, f"/tmp/{number}/a.json", faults, number == 1, forced)
         text = base64.b64encode(nccl_machine.document(run).encode()).decode() if faults.json else None
         return {"number": number, "nodes": group, "rc": faults.status, "cmd": [f"/tmp/{number}/x.log"],
                 "path": run.path, "stdout": nccl_machine.table(run), "stderr": "", "json": text,
@@ -244,7 +247,7 @@ def test_captured_sizes_that_an_average_hid_are_found() -> None:
     fleet = Fleet("ab", gpus=8, least=KIB, most=8 * GIB, stragglers=False)
     for node in fleet.asked.values():
         node.update(gpus=8, rails_gbits=[50] * 8)
-    logs = dict.fromkeys("ab", "8 via NET/IB/0/GDRDMA\n")
+    logs = dict.fromkeys("ab", "8 via NET/IB/0/GDRDMA\nNCCL_ALGO set by environment to RING\n")
     fleet.ran = [{"number": 1, "nodes": ["a", "b"], "rc": 0, "cmd": ["/tmp/1/x.log"],
                   "path": "/tmp/1/a.json", "json": None,
                   "stdout": captured("slow_middle.txt"), "stderr": "", "logs": logs}]  # fmt: skip
@@ -463,3 +466,248 @@ def test_results_of_another_kind_are_left_out() -> None:
     fleet.earlier = {"nccl/x.json": '{"campaign": {}}'}
 
     assert fleet.play()["document"]["verdict"] == "unknown"
+
+
+# -- two nodes ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize("times", [0, 1, 4, 5])
+@pytest.mark.parametrize("ring", ["RING", ""])
+def test_a_slow_pair_is_never_good(part: float, times: int, ring: str) -> None:
+    """However few results there are, and whichever algorithm NCCL takes."""
+    fleet = Fleet("ab")
+    fleet.ring = ring
+    past = Fleet("ab")
+    past.ring = ring
+    text = json.dumps(past.play()["document"])
+    fleet.earlier = {f"nccl/{number}.json": text for number in range(times)}
+
+    report = fleet.play(Faults(slow={"b": part}))
+
+    assert report["document"]["runs"][0]["state"] != "good"
+    assert not report["success"]
+    assert "pass" not in nodes(report).values()
+    if ring or times == 5:
+        assert report["document"]["verdict"] == "fail"
+
+
+def test_a_pair_of_rings_is_judged_by_its_rails() -> None:
+    report = Fleet("ab").play()
+
+    (run,) = report["document"]["runs"]
+    assert (run["state"], run["algorithms"]["forced"]) == ("good", "RING")
+    assert bands(report)["bandwidth"] == "pass"
+    assert "RING SIMPLE, 16 channels" in "\n".join(report["table"])
+
+
+def test_a_tree_of_two_nodes_is_unknown_and_says_what_it_takes() -> None:
+    fleet = Fleet("ab")
+    fleet.ring = ""
+
+    report = fleet.play()
+
+    assert report["document"]["runs"][0]["state"] == "unknown"
+    reason = report["document"]["runs"][0]["bands"][2]["reason"]
+    assert "rings (NCCL_ALGO=RING): TREE may send more than the rails of 2 nodes carry" in reason
+    assert "5 more results like it (0 of 5)" in reason
+
+
+def test_rings_are_not_compared_with_trees() -> None:
+    past = Fleet("ab")
+    past.ring = ""
+    text = json.dumps(past.play()["document"])
+    fleet = Fleet("ab")
+    fleet.earlier = {f"nccl/{number}.json": text for number in range(5)}
+
+    assert bands(fleet.play())["bandwidth"] == "pass"
+
+
+def test_more_than_the_rails_carry_proves_nothing() -> None:
+    fleet = Fleet("ab")
+    for node in fleet.asked.values():
+        node["rails_gbits"] = [800, 800]
+
+    report = fleet.play()
+
+    assert bands(report)["bandwidth"] == "unknown"
+    assert "rates of the rails that are right" in report["document"]["runs"][0]["bands"][2]["reason"]
+
+
+def test_results_that_scatter_prove_nothing() -> None:
+    fleet = Fleet("ab")
+    fleet.ring = ""
+    for node in fleet.asked.values():
+        node.update(rails_gbits=[])
+    documents = []
+    for part in (1.0, 0.9, 0.75, 0.5, 0.3, 0.95):
+        past = Fleet("ab")
+        past.ring = ""
+        documents.append(json.dumps(past.play(Faults(slow={"b": part}))["document"]))
+    fleet.earlier = {f"nccl/{number}.json": text for number, text in enumerate(documents)}
+
+    assert fleet.play(Faults(slow={"b": 0.6}))["document"]["runs"][0]["state"] != "good"
+
+
+def test_nvlink_between_nodes_is_not_judged_by_the_rails() -> None:
+    logs = dict.fromkeys("ab", "8 via P2P/MNNVL\nNCCL_ALGO set by environment to RING\n")
+
+    report = Fleet("ab").play(logs=logs)
+
+    assert report["document"]["runs"][0]["state"] == "unknown"
+
+
+# -- what nccl-tests says beside its numbers ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("json_too", [True, False])
+def test_an_error_of_nccl_is_a_warning_at_least(json_too: bool) -> None:
+    words = "NET/IB: Got completion from peer with status=12"
+
+    report = Fleet().seen_before().play(Faults(errors=words, json=json_too))
+
+    run = report["document"]["runs"][0]
+    assert run["nccl_errors"] == [words]
+    assert {"name": "errors", "verdict": "warn", "reason": f"NCCL reported: {words}"} in run["parts"]
+    assert report["document"]["verdict"] != "pass"
+    assert any(line.startswith("warn") and words in line for line in report["table"])
+
+
+@pytest.mark.parametrize("number", ["0.5", "0.001", "1e-05", "96"])
+@pytest.mark.parametrize("form", ["json", "table"])
+def test_a_part_of_a_wrong_element_is_not_none(number: str, form: str) -> None:
+    fleet = Fleet(stragglers=False).seen_before()
+    run = fleet.run([*"abcd"], Faults(json=form == "json"))
+    if form == "json":
+        text = base64.b64decode(run["json"]).decode().replace('"nwrong":0.000000', f'"nwrong":{number}', 1)
+        run["json"] = base64.b64encode(text.encode()).decode()
+    else:
+        run["stdout"] = run["stdout"].replace("     0  ", f"  {number:>6}  ", 1)
+    fleet.ran = [run]
+
+    report = fleet.report()
+
+    assert report["document"]["verdict"] == "fail"
+    assert report["document"]["runs"][0]["state"] != "good"
+
+
+def test_na_in_json_was_not_checked() -> None:
+    fleet = Fleet().seen_before()
+    run = fleet.run([*"abcd"], Faults())
+    text = base64.b64decode(run["json"]).decode().replace('"nwrong":0.000000', '"nwrong":"N/A"')
+    fleet.ran = [{**run, "json": base64.b64encode(text.encode()).decode()}]
+
+    report = fleet.report()
+
+    assert {*bands(report).values()} == {"unknown"}
+    assert "not checked (N/A)" in report["document"]["runs"][0]["reason"]
+
+
+# -- SHARP -------------------------------------------------------------------------------------------------
+
+
+def test_sharp_that_is_expected_and_not_used_fails_with_the_line() -> None:
+    line = "NET/IB : SHARP coll init error: Cannot connect to SHArPD(-8)"
+
+    report = Fleet(sharp=True).seen_before().play(Faults(said=[line]))
+
+    run = report["document"]["runs"][0]
+    assert report["document"]["verdict"] == "fail"
+    assert run["algorithms"]["sharp"] == {"verdict": "fail", "sizes": 0}
+    assert any(row.startswith("fail") and "Cannot connect to SHArPD" in row for row in report["table"])
+
+
+def test_sharp_that_is_declared_is_expected() -> None:
+    report = Fleet().seen_before().play(Faults(said=["NCCL_COLLNET_ENABLE set by environment to 1."]))
+
+    assert report["document"]["verdict"] == "fail"
+    assert Fleet().seen_before().play()["document"]["runs"][0]["algorithms"]["sharp"] is None
+
+
+# -- limits that a site declares -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "slow", "verdict"),
+    [
+        ({}, 0.9, "pass"),  # 2650 of 3200 Gb/s, over 0.8
+        ({"infiniband": True}, 1.0, "pass"),
+        ({"infiniband": 0.85}, 0.9, "fail"),
+        ({"infiniband": 0.95}, 1.0, "fail"),
+        ({"infiniband": False}, 1.0, "pass"),
+    ],
+)
+def test_the_limit_of_the_rails_may_be_another_one(limits: dict[str, Any], slow: float, verdict: str) -> None:
+    report = Fleet("ab", limits=limits).play(Faults(slow={"b": slow}))
+
+    assert bands(report)["bandwidth"] == verdict
+
+
+def test_the_latency_of_two_ranks_has_a_limit() -> None:
+    asked = {"gpus": 1, "least": 8, "most": KIB, "stragglers": False, "limits": {"latency": True}}
+    fleet = Fleet("ab", **asked)
+    stdout = captured("wrong_results.txt").split("        2048  ")[0] + "# Out of bounds values : 0 OK\n"
+    logs = dict.fromkeys("ab", "2 via NET/IB/0/GDRDMA\n")
+    fleet.ran = [{"number": 1, "nodes": ["a", "b"], "rc": 0, "cmd": ["/tmp/1/x.log"], "json": None,
+                  "path": "/tmp/1/a.json", "stdout": stdout, "stderr": "", "logs": logs}]  # fmt: skip
+
+    assert bands(fleet.report())["latency"] == "pass"  # 18.94 µs at most
+
+    fleet.about["limits"] = {"latency": 18}
+    report = fleet.report()
+
+    assert bands(report)["latency"] == "fail"
+    assert "18 µs for two ranks on two nodes" in report["document"]["runs"][0]["bands"][0]["reason"]
+
+
+def alone(rate: float, **about: Any) -> dict[str, Any]:
+    """A node of two GPUs by itself, whose bus bandwidth is this part of the stand-in's 2944 Gb/s."""
+    fleet = Fleet("a", launcher="ssh", stragglers=False, **about)
+    fleet.asked["a"]["nvlink_gbits"] = 2944
+    own = Run(["a"], 2, LEAST, MOST, "/tmp/a/a.json", Faults(slow={"a": rate}), times=False)
+    text = json.loads(nccl_machine.document(own))
+    text["config"].update(ngpus=2, devices=text["config"]["devices"][:1])
+    fleet.ran = [{"number": 1, "nodes": ["a"], "rc": 0, "cmd": [own.path], "path": own.path,
+                  "stdout": nccl_machine.table(own), "stderr": "", "logs": {"a": "8 via P2P\n"},
+                  "json": base64.b64encode(json.dumps(text).encode()).decode()}]  # fmt: skip
+    return fleet.report()
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(0.95, "pass"), (0.87, "warn"), (0.8, "fail")])
+def test_nvlink_has_two_limits(rate: float, verdict: str) -> None:
+    report = alone(rate, limits={"nvlink": True})
+
+    assert bands(report)["bandwidth"] == verdict
+
+
+def test_a_limit_that_was_applied_to_nothing_is_unknown() -> None:
+    report = Fleet(limits={"nvlink": True, "connect": 5}).seen_before().play()
+
+    assert report["document"]["verdict"] == "unknown"
+    assert [*report["document"]["coverage"]["limits_not_applied"]] == ["nvlink", "connect"]
+    assert any("limit nvlink was applied to nothing" in line for line in report["table"])
+
+
+@pytest.mark.parametrize(("seconds", "verdict"), [("4.99", "pass"), ("5.01", "fail")])
+def test_the_time_to_connect_has_a_limit(seconds: str, verdict: str) -> None:
+    line = f"Init timings - ncclCommInitRank: rank 3 nranks 8 total {seconds} (kernels 0.13, bootstrap 4.00)"
+
+    report = Fleet(limits={"connect": 5}).seen_before().play(Faults(said=[line]))
+
+    assert report["document"]["verdict"] == verdict
+    assert report["document"]["runs"][0]["algorithms"]["connect_seconds"] == float(seconds)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"nvlnk": True}, "expected nvlink, infiniband, latency, connect, got 'nvlnk'"),
+        ({"nvlink": 90}, "nvlink: expected true or a number above 0, up to 1, got 90"),
+        ({"connect": True}, "connect: expected seconds, got true"),
+        ({"latency": "5us"}, "latency: expected true or a number"),
+        (["nvlink"], "expected a dictionary"),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_refused_before_a_run(limits: Any, words: str) -> None:
+    with pytest.raises(AnsibleFilterError, match=words):
+        nccl_nodes.nccl_nodes(Fleet().asked, limits)

@@ -7,6 +7,7 @@ import json
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli, nccl
+from mlnode.knobs.nccl import meanings
 
 CONF = "/etc/nccl.conf"
 LOGIN = "/etc/environment"
@@ -80,6 +81,44 @@ def test_the_command_prints_a_table_or_json(machine: Machine, capsys: Capture) -
     document = json.loads(capsys.readouterr().out)
     assert [item["name"] for item in document["variables"]] == ["NCCL_IB_TC"]
     assert document["problems"] == []
+
+
+def test_what_is_wrong_with_a_value_is_said(machine: Machine, capsys: Capture) -> None:
+    machine.put(CONF, "NCCL_BUFFSIZE=4M\nNCCL_NET_GDR_LEVEL=2\nSHARP_COLL_LOG_LEVEL=WARN\n")
+
+    assert cli.main(["nccl", "--root", machine.root]) == cli.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("!! ")[1] for line in lines if "!!" in line] == [
+        f"{CONF}:1: NCCL reads 4; write 4194304",
+        f"{CONF}:2: NCCL takes it for the old number of PXB; write PXB",
+        f"{CONF}:3: libsharp takes a number; write 2",
+    ]
+
+
+def test_all_documented_variables_have_their_meaning(machine: Machine, capsys: Capture) -> None:
+    machine.put(CONF, "NCCL_IB_TC=106\n")
+
+    assert cli.main(["nccl", "--all", "--json", "--root", machine.root]) == cli.OK
+    variables = json.loads(capsys.readouterr().out)["variables"]
+    assert len(variables) == len(meanings.MEANINGS)
+    assert [item["name"] for item in variables[:2]] == ["NCCL_IB_TC", "NCCL_DEBUG"]
+    assert all(item["meaning"] for item in variables)
+    assert {item["value"] for item in variables[1:]} == {None}
+
+
+def test_the_file_of_root_is_for_jobs_of_root(machine: Machine) -> None:
+    machine.put("/root/.nccl.conf", "NCCL_DEBUG=INFO\n")
+    [found] = nccl.in_force(machine).variables
+
+    assert (found.value, found.others[0].why) == (None, "for jobs of root")
+
+
+def test_a_file_of_its_own_comes_before_the_one_of_all(machine: Machine) -> None:
+    machine.put(LOGIN, "NCCL_CONF_FILE=/srv/nccl.conf\n")
+    machine.put("/srv/nccl.conf", "NCCL_DEBUG=INFO\n")
+    machine.put(CONF, "NCCL_DEBUG=WARN\n")
+
+    assert shown(machine)["NCCL_DEBUG"] == ("INFO", "/srv/nccl.conf:1")
 
 
 def test_a_node_without_any_says_so(machine: Machine, capsys: Capture) -> None:

@@ -20,6 +20,7 @@ from mlnode.engine import declared
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
+from mlnode.topology import read
 
 NOTHING = expect.parse({})
 
@@ -188,3 +189,23 @@ def test_rdma_that_is_well_is_one_line(
 
 def test_rdma_has_the_drivers_that_it_asks_for() -> None:
     assert {*rdma_run.MOUNTS} <= {*run.MOUNTS}
+
+
+# -- variables of NCCL ---------------------------------------------------------------------
+
+
+def variables(node: Node) -> list[Check]:
+    node.forget()
+    return [*look.nccl_variables(node, read.of(node))]
+
+
+def test_variables_of_nccl_are_one_line_unless_something_is_wrong(node: Node) -> None:
+    [check] = variables(node)
+    assert (check.name, check.verdict) == ("nccl", Verdict.SKIP)
+    node.put("/etc/nccl.conf", "NCCL_DEBUG=WARN\n")
+    [check] = variables(node)
+    assert (check.name, check.verdict) == ("nccl", Verdict.PASS)
+    node.put("/etc/nccl.conf", "NCCL_DEBUG=WARN\nNCCL_BUFFSIZE=4M\n")
+    [check] = variables(node)
+    assert (check.name, check.target, check.verdict) == ("nccl_values", "NCCL_BUFFSIZE", Verdict.WARN)
+    assert type(check) is Check

@@ -24,6 +24,7 @@ TO_A, TO_B = {"address": A, "source": B}, {"address": B, "source": A}
 OWN = {
     *("jobs", "drift", "clock_sync", "clock_offset", "time_wait", "local_ports", "tcp_retransmits"),
     "rdma_check",
+    "nccl",
 }
 
 

@@ -1,0 +1,274 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values of NCCL's variables that disable what a node has, that meet none of its devices or not all rails,
+and that NCCL misreads, in any file that sets them."""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator, Mapping, Sequence
+
+from ...model import schema
+from ...model.record import NamedTuple
+from ...topology.model import Topology
+from . import matching, names, reading
+from .jobs import Assigned
+
+#: Kinds of a finding
+DISABLED, DEVICES, VALUES = "disabled", "devices", "values"
+
+HCA, IFNAME = "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"
+#: What NCCL's own transport takes (src/transport/net_ib: IBV_LINK_LAYER_*)
+_LAYERS = ("InfiniBand", "Ethernet")
+_NVIDIA = "NVIDIA"
+#: Names in one finding
+_NAMED = 6
+
+
+class Node(NamedTuple):
+    """rails: device and port of each; ports: those of all RDMA devices that NCCL may take. gpus: a number.
+    near: of each GPU the kind of its nearest rail. coherent: GPUs are joined to CPUs by NVLink-C2C."""
+
+    rails: tuple[tuple[str, int], ...]
+    ports: tuple[tuple[str, int], ...]
+    nics: tuple[str, ...]
+    gpus: int
+    near: tuple[str, ...] = ()
+    coherent: bool = False
+
+
+class Finding(NamedTuple):
+    """sure: it costs something on this node; else it may be right."""
+
+    kind: str
+    line: Assigned
+    problem: str
+    advice: str
+    sure: bool = True
+
+
+def node(topology: Topology, nics: Sequence[str]) -> Node:
+    """nics: names of all interfaces."""
+    on_rails = {nic.name for nic in topology.nics if nic.rail is not None}
+    ports, rails = [], []
+    for device in topology.rdma:
+        of_nics = on_rails.intersection(device.netdevs)
+        for port in device.ports:
+            if port.link_layer not in _LAYERS:
+                continue
+            ports.append((device.name, port.number))
+            if device.rail is not None and (not of_nics or of_nics.intersection(port.netdevs)):
+                rails.append((device.name, port.number))
+    gpus = [gpu for gpu in topology.gpus if gpu.vendor == _NVIDIA]
+    near = _near(topology, [gpu.address for gpu in gpus])
+    return Node(tuple(rails), tuple(ports), tuple(nics), len(gpus), near, any(gpu.coherent for gpu in gpus))
+
+
+def _near(topology: Topology, gpus: Sequence[str]) -> tuple[str, ...]:
+    names = {nic.name for nic in topology.nics if nic.rail is not None}
+    names |= {device.name for device in topology.rdma if device.rail is not None}
+    known: dict[str, list[str]] = {}
+    for one in topology.distances:
+        if one.gpu in gpus and one.nic in names and one.kind in _DISTANCES:
+            known.setdefault(one.gpu, []).append(one.kind)
+    return tuple(min(kinds, key=lambda kind: _DISTANCES[kind]) for kinds in known.values())
+
+
+def findings(lines: Sequence[Assigned], here: Node) -> list[Finding]:
+    """Of lines that some job finds, in their order; a line whose value is only known to a shell has none."""
+    return [found for line in lines if line.value is not None for found in _of_line(line, line.value, here)]
+
+
+def _of_line(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+    if line.name in names.UNFIT:
+        if line.name not in _FOR_JOBS:
+            yield Finding(VALUES, line, names.UNFIT[line.name], "remove it")
+        return
+    if line.name not in names.KNOWN:
+        yield from _unknown(line)
+        return
+    why = reading.misread(line.name, text)
+    if why:
+        better = reading.instead(line.name, text)
+        yield Finding(VALUES, line, why, f"write {better}" if better else "")
+    yield from _disabled(line, text, here)
+    if line.name == HCA:
+        yield from _hcas(line, text, here)
+    elif line.name == IFNAME:
+        yield from _nics(line, text, here)
+
+
+def _unknown(line: Assigned) -> Iterator[Finding]:
+    """Names of plugins are not known here, and may be right."""
+    if line.name.startswith("NCCL_"):
+        near = schema.nearest(line.name, [*names.KNOWN, *names.UNFIT])
+        advice = f"did you mean {near}?" if near else "remove it, unless a plugin or a newer NCCL reads it"
+        yield Finding(VALUES, line, "no known version of NCCL reads it", advice, sure=False)
+
+
+#: In place in the environment of a job, though not in a file of all jobs
+_FOR_JOBS = ("NCCL_CONF_FILE", "NCCL_PARAM_DUMP_ALL", "NCCL_COMM_ID", "NCCL_HOSTID", "NCCL_PSK")
+
+
+# -- what a value takes away ------------------------------------------------------------------------------
+
+
+class _Switch(NamedTuple):
+    """takes: whether a value takes it away. lost: what. needs: of the node, without which nothing is lost.
+    sure: a node with that has what is lost."""
+
+    takes: Callable[[str], bool]
+    lost: str
+    needs: Callable[[Node], bool]
+    sure: bool = True
+
+
+def _is_set(text: str) -> bool:
+    return bool(text) and reading.strtoll(text) not in (0, None)
+
+
+def _is_one(text: str) -> bool:
+    """NCCL_P2P_DISABLE is read by its level, which knows 1 alone (ncclGetLevel)."""
+    return reading.strtoll(text) == 1
+
+
+def _is_zero(text: str) -> bool:
+    return bool(text) and reading.strtoll(text) == 0
+
+
+def _is_local(text: str) -> bool:
+    return text == "LOC" or (text[:1].isdigit() and reading.strtoll(text) == 0)
+
+
+def _is_pinned(text: str) -> bool:
+    return bool(text) and not text.startswith("^")
+
+
+def _has_rails(here: Node) -> bool:
+    return bool(here.rails)
+
+
+def _has_gpudirect(here: Node) -> bool:
+    return bool(here.rails) and here.gpus > 0
+
+
+def _has_gpus(here: Node) -> bool:
+    return here.gpus > 1
+
+
+def _has_coherent(here: Node) -> bool:
+    return here.coherent and bool(here.rails)
+
+
+_GPUDIRECT = "GPUDirect RDMA: everything between nodes goes through the host's memory"
+_P2P = "NVLink and PCIe between GPUs: everything in the node goes through the host's memory"
+
+#: The values are those of src/graph/paths.cc and of NCCL_PARAM in src/transport, the effects the guide's
+_SWITCHES: Mapping[str, _Switch] = {
+    "NCCL_IB_DISABLE": _Switch(_is_set, "RDMA: NCCL uses IP sockets", _has_rails),
+    "NCCL_NET": _Switch(lambda text: text.casefold() == "socket", "RDMA: NCCL uses IP sockets", _has_rails),
+    "NCCL_NET_GDR_LEVEL": _Switch(_is_local, _GPUDIRECT, _has_gpudirect),
+    "NCCL_NET_GDR_READ": _Switch(_is_zero, "GPUDirect RDMA for what is sent", _has_gpudirect),
+    "NCCL_P2P_DISABLE": _Switch(_is_one, _P2P, _has_gpus),
+    "NCCL_P2P_LEVEL": _Switch(_is_local, _P2P, _has_gpus),
+    "NCCL_SHM_DISABLE": _Switch(
+        _is_set, "shared memory: GPUs without P2P use the network inside of the node", _has_gpus
+    ),
+    "NCCL_NVLS_ENABLE": _Switch(_is_zero, "NVLink SHARP, if this node has NVSwitches", _has_gpus, False),
+    "NCCL_PXN_DISABLE": _Switch(
+        _is_set, "PXN: a GPU cannot use the rail of another one over NVLink", _has_gpudirect
+    ),
+    "NCCL_NET_GDR_C2C": _Switch(_is_zero, "GPUDirect RDMA over NVLink-C2C", _has_coherent),
+    "NCCL_CUMEM_ENABLE": _Switch(
+        _is_zero, "what needs cuMem: NVLink SHARP, and NVLink between nodes", _has_gpus, False
+    ),
+    "NCCL_MNNVL_ENABLE": _Switch(_is_zero, "NVLink between nodes, if this node has it", _has_coherent, False),
+    "NCCL_DMABUF_ENABLE": _Switch(
+        _is_zero, "GPUDirect RDMA, unless nvidia_peermem is loaded", _has_gpudirect, False
+    ),
+    "NCCL_ALGO": _Switch(_is_pinned, "NCCL's choice of the algorithm for each size", _has_gpus, False),
+    "NCCL_PROTO": _Switch(_is_pinned, "NCCL's choice of the protocol for each size", _has_gpus, False),
+}
+
+#: Kinds of the topology, by NCCL's order of distances (src/graph/topo.h: PATH_PIX and so on)
+_DISTANCES = {"PIX": 4, "PXB": 5, "PHB": 8, "NODE": 8, "SYS": 9}
+#: Words that NCCL takes for a level, of those that a NIC may have
+_LEVELS = {"LOC": 0, "NVL": 1, "NVB": 2, "C2C": 3, "PIX": 4, "PXB": 5, "P2C": 6, "PXN": 7, "PHB": 8, "SYS": 9}
+#: Without the variable (src/graph/paths.cc: ncclTopoCheckGdr)
+_DEFAULT_LEVEL = _LEVELS["PXB"]
+
+
+def _disabled(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+    if line.name == "NCCL_NET_GDR_LEVEL" and not _is_local(text):
+        yield from _too_near(line, text, here)
+    switch = _SWITCHES.get(line.name)
+    if switch and switch.takes(text) and switch.needs(here):
+        advice = "remove it, unless it works around a fault"
+        yield Finding(DISABLED, line, f"takes away {switch.lost}", advice, switch.sure)
+
+
+def _too_near(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+    """A level that is nearer than rails which GPUs reach without the variable."""
+    word = reading.level(text)
+    lost = [kind for kind in here.near if _LEVELS.get(word, 9) < _DISTANCES[kind] <= _DEFAULT_LEVEL]
+    if lost:
+        count = f"{len(lost)} of {here.gpus} GPUs"
+        problem = (
+            f"takes away GPUDirect RDMA of {count}, whose nearest rail is at {', '.join(sorted({*lost}))}"
+        )
+        yield Finding(DISABLED, line, problem, "remove it: PXB is what NCCL takes")
+
+
+# -- which devices a list means -----------------------------------------------------------------------------
+
+
+def _hcas(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+    if not here.ports:
+        return
+    pattern = matching.parse(text)
+    taken = [port for port in here.ports if pattern.takes(*port)]
+    advice = f"declare {line.name}: auto, which names all rails"
+    if not taken:
+        yield Finding(DEVICES, line, f"meets none of {_ports(here.ports)}: NCCL uses IP sockets", advice)
+        return
+    lacking = [port for port in here.rails if port not in taken]
+    if lacking:
+        count = f"{len(lacking)} of {len(here.rails)} rails"
+        yield Finding(DEVICES, line, f"leaves out {count}: {_ports(lacking)}", advice)
+    others = [port for port in taken if here.rails and port not in here.rails]
+    if others:
+        problem = f"takes ports that are not rails: {_ports(others)}"
+        yield Finding(DEVICES, line, problem, advice, sure=False)
+    yield from _entries(line, pattern, [device for device, _port in here.ports], here.ports)
+
+
+def _nics(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+    if len(text) < 2 or not here.nics:  # NCCL chooses by itself
+        return
+    pattern = matching.parse(text)
+    if not any(pattern.takes(name) for name in here.nics):
+        problem = f"meets none of {_few(here.nics)}: jobs end at their start"
+        yield Finding(DEVICES, line, problem, f"declare {line.name}: auto")
+        return
+    yield from _entries(line, pattern, here.nics, [(name, -1) for name in here.nics])
+
+
+def _entries(
+    line: Assigned, pattern: matching.Pattern, all_names: Sequence[str], places: Sequence[tuple[str, int]]
+) -> Iterator[Finding]:
+    """Entries that mean nothing, or more than one would think."""
+    lost = [one.text for one in pattern.entries if not any(pattern.meets(one, *place) for place in places)]
+    if lost and not pattern.negated:
+        problem = f"{_few(lost)}: not on this machine"
+        yield Finding(DEVICES, line, problem, "take it off the list", sure=False)
+    for text, others in pattern.wider(sorted({*all_names})).items():
+        advice = f"write {'^=' if pattern.negated else '='} in front of the list"
+        yield Finding(DEVICES, line, f"{text} also means {_few(others)}", advice, sure=False)
+
+
+def _ports(ports: Sequence[tuple[str, int]]) -> str:
+    return _few([f"{device}:{port}" for device, port in ports])
+
+
+def _few(words: Sequence[str]) -> str:
+    more = len(words) - _NAMED
+    return ", ".join(words[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NCCL's lists of devices and interfaces (src/misc/utils.cc: parseStringList, matchIfList).
+
+`^` in front means all but those, `=` behind it whole names. Otherwise an entry is the beginning of a name:
+mlx5_1 is also mlx5_10. Behind a colon is a port; without one all ports are meant. An empty list means all.
+"""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ...model.record import NamedTuple, regex
+
+_ANY_PORT = -1
+_PORT = regex(r"\s*([+-]?[0-9]+)")
+
+
+class Entry(NamedTuple):
+    """text: as it is written."""
+
+    name: str
+    port: int
+    text: str
+
+
+class Pattern(NamedTuple):
+    negated: bool
+    exact: bool
+    entries: tuple[Entry, ...]
+
+    def meets(self, entry: Entry, name: str, port: int = _ANY_PORT) -> bool:
+        alike = name == entry.name if self.exact else name.startswith(entry.name)
+        return alike and (_ANY_PORT in (port, entry.port) or port == entry.port)
+
+    def takes(self, name: str, port: int = _ANY_PORT) -> bool:
+        """True if NCCL uses a device, or one of its ports."""
+        listed = not self.entries or any(self.meets(entry, name, port) for entry in self.entries)
+        return listed is not self.negated
+
+    def wider(self, all_names: Sequence[str]) -> dict[str, list[str]]:
+        """Entries that are whole names, and the other names that they mean as well."""
+        if self.exact:
+            return {}
+        found = {}
+        for entry in self.entries:
+            others = [name for name in all_names if name.startswith(entry.name) and name != entry.name]
+            if entry.name in all_names and others:
+                found[entry.text] = others
+        return found
+
+
+def parse(text: str) -> Pattern:
+    """Never fails: NCCL takes any text."""
+    negated = text.startswith("^")
+    rest = text[1:] if negated else text
+    exact = rest.startswith("=")
+    entries = (_entry(item) for item in rest[exact:].split(","))
+    return Pattern(negated, exact, tuple(entry for entry in entries if entry.name))
+
+
+def _entry(text: str) -> Entry:
+    name, colon, port = text.partition(":")
+    match = _PORT.match(port)
+    # atoi() makes 0 of other text, and ports begin with 1.
+    return Entry(name, (int(match[1]) if match else 0) if colon else _ANY_PORT, text)

@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How NCCL understands a value that is not one of its own, and the value to write instead.
+
+Numbers go through strtoll() with base 0 (src/misc/param.cc: ncclLoadParam), which stops without an error at
+the first other character. Levels are words since 2.4, and numbers of older versions are still
+translated (src/graph/paths.cc: ncclGetLevel).
+"""
+
+from __future__ import annotations
+
+from ...model.record import regex
+from . import names, values
+
+#: Distances of the versions before 2.4, by their number; larger ones are the last (levelsOldToNew)
+OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
+LEVELS = ("NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL")
+
+SHARP_LEVEL = "SHARP_COLL_LOG_LEVEL"
+#: By their number, which is what libsharp reads (sharp_coll_log_level in its sharp_coll.conf)
+_SHARP_WORDS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
+
+_DIGITS = regex(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+_INT64 = 2**63
+#: As people write a size, which NCCL cannot read
+_SIZE = regex(r"([0-9]{1,9})\s*([kKmMgG])(?:i?[bB])?\Z")
+_SHIFT = {"k": 10, "m": 20, "g": 30}
+_OCTAL = regex(r"0+([1-9][0-9]*)\Z")
+_YES, _NO = (
+    ("yes", "true", "on", "y", "enable", "enabled"),
+    ("no", "false", "off", "n", "disable", "disabled"),
+)
+
+
+def strtoll(text: str) -> int | None:
+    """Value of strtoll(text, NULL, 0); 0 for a text without a number, None for one out of its range."""
+    match = _DIGITS.match(text)
+    if match is None:
+        return 0
+    sign, digits = match.groups()
+    octal = digits[0] == "0" and digits[1:2] not in ("x", "X")
+    number = int(digits, 8) if octal else int(digits, 0)
+    number = -number if sign == "-" else number
+    return number if -_INT64 <= number < _INT64 else None
+
+
+def is_number(name: str) -> bool:
+    """True for a variable that NCCL reads with strtoll()."""
+    known = names.KNOWN.get(name)
+    return known is not None and ".." in known.check and name != SHARP_LEVEL
+
+
+def misread(name: str, text: str) -> str:
+    """NCCL's reading of a value; empty if it is taken as written, or if NCCL itself reports a mistake."""
+    known = names.KNOWN.get(name)
+    if known is None or not text or _is_taken(known.check, text):
+        return ""
+    if name in LEVELS:
+        old = _old_level(text)
+        return (
+            f"NCCL takes it for the old number of {old}" if old else "NCCL ignores it: no word that it knows"
+        )
+    if name == SHARP_LEVEL:
+        return "libsharp takes a number"
+    if not is_number(name):
+        return "NCCL ignores it, or takes it for something else"
+    number = strtoll(text)
+    if number is None:
+        return "NCCL takes its default: it is out of range"
+    return f"NCCL reads {number}"
+
+
+def instead(name: str, text: str) -> str:
+    """The value that was meant; empty if that is not clear."""
+    known = names.KNOWN.get(name)
+    if known is None or _is_taken(known.check, text):
+        return ""
+    word = text.strip()
+    if name in LEVELS:
+        found = _old_level(word) or word.upper()
+    elif name == SHARP_LEVEL:
+        found = str(_SHARP_WORDS.index(word.upper())) if word.upper() in _SHARP_WORDS else ""
+    else:
+        found = _number(word) if is_number(name) else word
+    return found if found and _is_taken(known.check, found) else ""
+
+
+def hint(name: str, text: str) -> str:
+    """Reason and remedy for a value that is refused, for people; empty if there is nothing to say."""
+    why, better = misread(name, text), instead(name, text)
+    return "; ".join([*([why] if why else []), *([f"write {better}"] if better else [])])
+
+
+def _is_taken(check: str, text: str) -> bool:
+    try:
+        values.check(check).spelled(text)
+    except ValueError:
+        return False
+    return True
+
+
+def level(text: str) -> str:
+    """Word of a level, which may be written as an old number."""
+    return _old_level(text) or text
+
+
+def _old_level(text: str) -> str:
+    """Word for a number of the versions before 2.4; empty for anything else."""
+    if not "0" <= text[:1] <= "9":
+        return ""
+    number = strtoll(text)
+    return OLD_LEVELS[min(number, len(OLD_LEVELS) - 1)] if number is not None else OLD_LEVELS[-1]
+
+
+def _number(word: str) -> str:
+    size, octal = _SIZE.match(word), _OCTAL.match(word)
+    if size:
+        return str(int(size[1]) << _SHIFT[size[2].lower()])
+    if octal:
+        return octal[1]
+    if word.lower() in _YES:
+        return "1"
+    return "0" if word.lower() in _NO else word

@@ -1,0 +1,276 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two results of nccl.yml: bandwidth and algorithm of each size, SHARP, and what they were measured under.
+
+Runs are compared with runs of the same nodes, GPUs and NCCL_ALGO. The noise of one measurement is not known.
+A change is named from the margin of the limit `fleet` on, and only of sizes that measure bandwidth. Another
+algorithm at the same speed is named, and is not worse.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.checks.campaign import tcp
+from ...module_utils._mlnode.model import strict_json
+from ...module_utils._mlnode.model.errors import MlnodeError
+from ...module_utils._mlnode.model.version import VERSION
+from ...module_utils._mlnode.report.grid import grid
+from ..fleet_report.names import few
+from ..nccl_tests.algorithms import Choice
+from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORDS, WORSE, percent
+from .compare import MOST, Difference, under
+
+#: Of the JSON; new fields do not raise it
+FORMAT = 1
+
+#: Least bytes of a size whose bandwidth is compared: smaller ones measure latency, which scatters more than
+#: the margin between two runs.
+LEAST = 1 << 20
+MARGIN = tcp.MARGIN
+_NAMED = 6
+
+
+class Size(NamedTuple):
+    gbits: float
+    choices: tuple[str, ...]
+
+
+class Run(NamedTuple):
+    """sharp: sizes that were reduced in the network; None if it is neither expected nor declared. first: of
+    all nodes, or of one by itself; others are of smaller groups, which a slow one brings about."""
+
+    first: bool
+    nodes: tuple[str, ...]
+    ranks: int
+    forced: str
+    sizes: Mapping[int, Size]
+    nvls: bool | None
+    sharp: int | None
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], int, str]:
+        return self.nodes, self.ranks, self.forced
+
+    def __str__(self) -> str:
+        forced = f", NCCL_ALGO={self.forced}" if self.forced else ""
+        return f"{self.ranks} GPUs of {few(self.nodes, _NAMED)}{forced}"
+
+
+class Result(NamedTuple):
+    """under: node → under what it was measured."""
+
+    file: str
+    name: str
+    started: str
+    verdict: str
+    runs: tuple[Run, ...]
+    about: Mapping[str, str]
+    under: Mapping[str, Mapping[str, str]]
+
+
+class Changed(NamedTuple):
+    """One size of runs that were found in both, or a run as a whole (size 0)."""
+
+    run: str
+    size: int
+    word: str
+    before: Size | None = None
+    after: Size | None = None
+    reason: str = ""
+
+    @property
+    def part(self) -> float | None:
+        return self.after.gbits / self.before.gbits - 1 if self.before and self.after else None
+
+
+class Comparison(NamedTuple):
+    before: Result
+    after: Result
+    changes: tuple[Changed, ...]
+    about: tuple[Difference, ...]
+
+    @property
+    def verdict(self) -> str:
+        words = {one.word for one in self.changes}
+        return next((word for word in WORDS if word in words), UNKNOWN)
+
+    @property
+    def success(self) -> bool:
+        return self.verdict not in (WORSE, ONLY_A, UNKNOWN)
+
+
+# -- reading ------------------------------------------------------------------------------------------
+
+
+def read(fields: Mapping[str, Any], path: pathlib.Path) -> Result:
+    """A document of nccl.schema.json. Raises MlnodeError that names the file and the place."""
+    try:
+        return _result(fields, str(path))
+    except (KeyError, TypeError, ValueError) as error:
+        raise MlnodeError(f"{path} is not a result of nccl.yml: {error!r}") from error
+
+
+def _result(fields: Mapping[str, Any], file: str) -> Result:
+    about, runs, nodes, verdict = strict_json.typed(
+        fields, {"nccl": dict, "runs": list, "nodes": list, "verdict": str}
+    )
+    return Result(
+        file=file,
+        name=str(about["id"]),
+        started=str(about["started"]),
+        verdict=verdict,
+        runs=tuple(_run(one, about["launcher"] == "ssh") for one in runs if one["bands"]),
+        about={name: str(about[name]) for name in ("program", "launcher", "gpus_per_node")}
+        | {"NCCL": ", ".join(sorted({str(one["nccl_version"]) for one in runs}))},
+        under={str(node["name"]): _under(node) for node in nodes},
+    )
+
+
+def _run(fields: Mapping[str, Any], alone: bool) -> Run:
+    # Results of before have no algorithms.
+    said = fields.get("algorithms") or {"forced": "", "nvls": None, "sharp": None}
+    sizes = {int(size["bytes"]): _size(size) for band in fields["bands"] for size in band["sizes"]}
+    return Run(
+        first=alone or int(fields["number"]) == 1,
+        nodes=tuple(sorted(map(str, fields["nodes"]))),
+        ranks=int(fields["ranks"]),
+        forced=str(said["forced"]),
+        sizes=sizes,
+        nvls=said["nvls"],
+        sharp=None if said["sharp"] is None else int(said["sharp"]["sizes"]),
+    )
+
+
+def _size(fields: Mapping[str, Any]) -> Size:
+    gbits = float(fields["bus_gbits"])
+    if gbits <= 0:
+        raise ValueError(f"bus_gbits is {gbits}")
+    choices = (
+        Choice(one["algorithm"], one["protocol"], one["channels"]) for one in fields.get("choices", ())
+    )
+    return Size(gbits, tuple(map(str, choices)))
+
+
+def _under(node: Mapping[str, Any]) -> dict[str, str]:
+    found = {"kernel": str(node["kernel"]), "driver": str(node["driver"])}
+    found |= {f"declaration {name}": str(digest) for name, digest in node["declarations"].items()}
+    found["rails"] = ", ".join(
+        f"{rail['device']} {rail['rate_gbits']} Gb/s{'' if rail['active'] else ' (not active)'}"
+        for rail in node["rails"]
+    )
+    return found
+
+
+# -- comparing ----------------------------------------------------------------------------------------
+
+
+def compare(before: Result, after: Result) -> Comparison:
+    first = {one.key: one for one in before.runs}
+    second = {one.key: one for one in after.runs}
+    changes = [one for key, run in first.items() if key in second for one in _runs(run, second[key])]
+    for word, own, others in ((ONLY_A, first, second), (ONLY_B, second, first)):
+        changes += [Changed(str(run), 0, word) for key, run in own.items() if run.first and key not in others]
+    return Comparison(before, after, tuple(changes), tuple(_differences(before, after)))
+
+
+def _runs(before: Run, after: Run) -> Iterator[Changed]:
+    name = str(before)
+    for what, one, other in (("NVLS", before.nvls, after.nvls), ("SHARP", before.sharp, after.sharp)):
+        if one and not other and other is not None:
+            yield Changed(name, 0, WORSE, reason=f"{what} was used, and is not any more")
+    for size in sorted({*before.sizes, *after.sizes}):
+        yield _changed(name, size, before.sizes.get(size), after.sizes.get(size))
+
+
+def _changed(name: str, size: int, before: Size | None, after: Size | None) -> Changed:
+    if before is None or after is None:
+        return Changed(name, size, ONLY_A if before else ONLY_B, before, after)
+    known = before.choices and after.choices
+    reason = "another algorithm" if known and before.choices != after.choices else ""
+    found = Changed(name, size, SAME, before, after, reason)
+    if size < LEAST or abs(found.part or 0) <= MARGIN:
+        return found
+    return found._replace(word=BETTER if (found.part or 0) > 0 else WORSE)
+
+
+def _differences(before: Result, after: Result) -> Iterator[Difference]:
+    for what in {**before.about, **after.about}:
+        one, other = before.about.get(what, ""), after.about.get(what, "")
+        if one != other:
+            yield Difference(what, one, other, ())
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for name in sorted({*before.under} & {*after.under}):
+        for what in {**before.under[name], **after.under[name]}:
+            one, other = before.under[name].get(what, ""), after.under[name].get(what, "")
+            if one != other:
+                alike.setdefault((what, one, other), []).append(name)
+    yield from (Difference(*found, tuple(names)) for found, names in alike.items())
+
+
+# -- as JSON and as a table ---------------------------------------------------------------------------
+
+
+def document(found: Comparison) -> dict[str, Any]:
+    """docs/schema/nccl_comparison.schema.json describes it."""
+    return {
+        "format": FORMAT,
+        "mlnode": VERSION,
+        "kind": "nccl",
+        "a": _side(found.before),
+        "b": _side(found.after),
+        "verdict": found.verdict,
+        "counts": dict(Counter(one.word for one in found.changes)),
+        "about": [
+            {"what": one.what, "a": one.before, "b": one.after, "nodes": [*one.nodes]} for one in found.about
+        ],
+        "changes": [_change(one) for one in found.changes],
+    }
+
+
+def _side(run: Result) -> dict[str, Any]:
+    return {"file": run.file, "id": run.name, "started": run.started, "verdict": run.verdict}
+
+
+def _change(one: Changed) -> dict[str, Any]:
+    return {
+        "run": one.run,
+        "bytes": one.size,
+        "result": one.word,
+        "a_gbits": one.before.gbits if one.before else None,
+        "b_gbits": one.after.gbits if one.after else None,
+        "change_percent": None if one.part is None else round(100 * one.part, 2),
+        "a_choices": [*one.before.choices] if one.before else [],
+        "b_choices": [*one.after.choices] if one.after else [],
+        "reason": one.reason,
+    }
+
+
+def lines(found: Comparison, width: int | None) -> list[str]:
+    """Sizes that have changed, in speed or in algorithm; then under what, and the sums."""
+    before, after = found.before, found.after
+    shown = [one for one in found.changes if one.word != SAME or one.reason]
+    rows = [_row(one) for one in shown[:MOST]]
+    header = ("RUN", "BYTES", "A Gb/s", "B Gb/s", "CHANGE", "A", "B", "RESULT")
+    counts = Counter(one.word for one in found.changes)
+    sums = ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
+    return [
+        f"A: {before.file}: nccl {before.name}, {before.started}, {before.verdict}",
+        f"B: {after.file}: nccl {after.name}, {after.started}, {after.verdict}",
+        *(["", *grid(header, rows, width)] if rows else []),
+        *([f"and {len(shown) - MOST} more: see --json"] if shown[MOST:] else []),
+        *under("Not measured under the same, which may be the cause:", found.about, width),
+        "",
+        f"{found.verdict}: {len(found.changes)} sizes and runs: {sums or 'none in both'}",
+    ]
+
+
+def _row(one: Changed) -> Sequence[str]:
+    sides = (one.before, one.after)
+    rates = [f"{side.gbits:.4g}" if side else "" for side in sides]
+    choices = [" + ".join(side.choices) if side else "" for side in sides]
+    result = f"{one.word}: {one.reason}" if one.reason else one.word
+    return one.run, str(one.size or ""), *rates, percent(one.part), *choices, result

@@ -1,0 +1,263 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of NCCL that cost a job its rails, in each file that may set one."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.checks.audit import nccl
+from mlnode.checks.audit.model import AuditCheck
+from mlnode.checks.model import Verdict
+from mlnode.host.host import Host
+from mlnode.knobs.nccl import jobs, lint
+from mlnode.topology import read
+
+CONF, LOGIN, PROFILE = "/etc/nccl.conf", "/etc/environment", "/etc/profile.d/site.sh"
+RAILS = "=" + ",".join(f"mlx5_{number}:1" for number in (0, 3, 4, 5, 6, 7, 8, 9))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Eight GPUs and rails; mlx5_1, mlx5_2 and mlx5_10 are ports of storage and management."""
+    folder = str(tmp_path_factory.mktemp("hgx"))
+    build.build(machines.hgx(), folder)
+    return folder
+
+
+@pytest.fixture
+def hgx(built: str) -> Iterator[Machine]:
+    """Without the files that a test has put there."""
+    before = {*pathlib.Path(built).iterdir()}
+    yield Machine(built)
+    for path in {*pathlib.Path(built).iterdir()} - before:
+        shutil.rmtree(path)
+
+
+def look(host: Host) -> list[AuditCheck]:
+    host.forget()
+    return [*nccl.checks(host, read.of(host))]
+
+
+def bad(host: Host) -> dict[str, tuple[str, Verdict]]:
+    """Name of a check and of its variable → its verdict, of those that are not as expected."""
+    found = {}
+    for check in look(host):
+        if check.verdict in (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN):
+            found[check.target] = (check.name, check.verdict)
+    return found
+
+
+def test_nothing_is_set(hgx: Machine) -> None:
+    assert {check.verdict for check in look(hgx)} == {Verdict.SKIP}
+
+
+def test_what_a_declaration_writes_is_as_it_should_be(hgx: Machine) -> None:
+    hgx.put(CONF, f"NCCL_IB_HCA={RAILS}\nNCCL_SOCKET_IFNAME=^=lo,docker0\nNCCL_IB_TC=106\nNCCL_DEBUG=WARN\n")
+
+    assert {check.verdict for check in look(hgx)} == {Verdict.PASS}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_IB_DISABLE=1",
+        "NCCL_IB_DISABLE=0x1",
+        "NCCL_IB_DISABLE=2",
+        "NCCL_NET=Socket",
+        "NCCL_NET_GDR_LEVEL=LOC",
+        "NCCL_NET_GDR_LEVEL=0",
+        "NCCL_NET_GDR_READ=0",
+        "NCCL_P2P_DISABLE=1",
+        "NCCL_P2P_LEVEL=LOC",
+        "NCCL_SHM_DISABLE=1",
+        "NCCL_PXN_DISABLE=1",
+    ],
+)
+@pytest.mark.parametrize("path", [CONF, LOGIN])
+def test_what_the_node_has_is_not_to_be_taken_away(hgx: Machine, line: str, path: str) -> None:
+    hgx.put(path, f"{line}\n")
+
+    checks = {check.name: check for check in look(hgx) if check.target == line.partition("=")[0]}
+    assert checks["nccl_disabled"].verdict is Verdict.FAIL
+    assert checks["nccl_disabled"].source == f"{path}:1"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_IB_DISABLE=0",
+        "NCCL_P2P_DISABLE=0",
+        "NCCL_P2P_DISABLE=2",  # read as a level, which knows 1 alone
+        "NCCL_NET=IB",
+        "NCCL_NET_GDR_LEVEL=SYS",
+        "NCCL_P2P_LEVEL=NVL",
+        "NCCL_COLLNET_ENABLE=0",
+    ],
+)
+def test_what_takes_nothing_away_is_no_finding(hgx: Machine, line: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    assert not [
+        check for check in look(hgx) if check.name == "nccl_disabled" and check.verdict is Verdict.FAIL
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_NVLS_ENABLE=0",
+        "NCCL_CUMEM_ENABLE=0",
+        "NCCL_DMABUF_ENABLE=0",
+        "NCCL_ALGO=Ring",
+        "NCCL_PROTO=Simple",
+    ],
+)
+def test_what_may_be_right_is_a_warning(hgx: Machine, line: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    assert bad(hgx) == {line.partition("=")[0]: ("nccl_disabled", Verdict.WARN)}
+
+
+def test_an_algorithm_that_is_left_out_leaves_a_choice(hgx: Machine) -> None:
+    hgx.put(CONF, "NCCL_ALGO=^Tree\nNCCL_PROTO=^LL128\n")
+
+    assert bad(hgx) == {}
+
+
+@pytest.mark.parametrize(("level", "lost"), [("PIX", 8), ("1", 8), ("PXB", 0), ("PHB", 0), ("SYS", 0)])
+def test_a_level_may_be_nearer_than_the_rails(level: str, lost: int) -> None:
+    here = lint.Node((("mlx5_0", 1),), (("mlx5_0", 1),), (), 8, near=("PXB",) * 8)
+    line = jobs.Assigned("NCCL_NET_GDR_LEVEL", level, "x", level, True)
+
+    found = [one for one in lint.findings([line], here) if one.kind == lint.DISABLED]
+    assert [f"{lost} of 8 GPUs" in one.problem for one in found] == [True] * bool(lost)
+
+
+def test_a_level_is_compared_with_the_topology(hgx: Machine) -> None:
+    here = lint.node(read.of(hgx), ["eth0"])
+
+    assert (here.gpus, {*here.near}, here.coherent) == (8, {"PIX"}, False)
+
+
+def test_a_node_without_rails_and_gpus_loses_nothing(tmp_path: pathlib.Path) -> None:
+    build.build(machines.small_vm(), str(tmp_path / "vm"))
+    machine = Machine(str(tmp_path / "vm"))
+    machine.put(CONF, "NCCL_IB_DISABLE=1\nNCCL_P2P_DISABLE=1\nNCCL_NET_GDR_LEVEL=LOC\nNCCL_IB_HCA=mlx5\n")
+
+    assert bad(machine) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict", "words"),
+    [
+        ("mlx4", Verdict.FAIL, "meets none of"),
+        ("^mlx5", Verdict.FAIL, "meets none of"),
+        ("^", Verdict.FAIL, "meets none of"),
+        ("MLX5", Verdict.FAIL, "meets none of"),
+        ("mlx5_0:2", Verdict.FAIL, "meets none of"),
+        ("=mlx5_0:1,mlx5_3:1", Verdict.FAIL, "leaves out 6 of 8 rails"),
+        ("^mlx5_9", Verdict.FAIL, "leaves out 1 of 8 rails: mlx5_9:1"),
+        ("mlx5_1", Verdict.WARN, "mlx5_1 also means mlx5_10"),
+        ("mlx5", Verdict.WARN, "takes ports that are not rails: mlx5_1:1, mlx5_2:1, mlx5_10:1"),
+        (f"{RAILS},mlx5_77", Verdict.WARN, "mlx5_77: not on this machine"),
+    ],
+)
+def test_a_list_of_devices_means_all_rails(hgx: Machine, value: str, verdict: Verdict, words: str) -> None:
+    hgx.put(CONF, f"NCCL_IB_HCA={value}\n")
+
+    found = [check for check in look(hgx) if check.name == "nccl_devices"]
+    assert (verdict, True) in [(check.verdict, words in check.found) for check in found], found
+
+
+@pytest.mark.parametrize("value", ["eth9", "=enp24s0np", "^enp,docker,bond,lo,eth,usb,ib", "ETH"])
+def test_interfaces_that_are_not_there_end_jobs(hgx: Machine, value: str) -> None:
+    hgx.put(LOGIN, f"NCCL_SOCKET_IFNAME={value}\n")
+
+    assert bad(hgx)["NCCL_SOCKET_IFNAME"] == ("nccl_devices", Verdict.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "advice"),
+    [
+        ("NCCL_BUFFSIZE=4M", "NCCL reads 4", "write 4194304"),
+        ("NCCL_IB_TC=0106", "NCCL reads 70", "write 106"),
+        ("NCCL_P2P_LEVEL=2", "old number of PXB", "write PXB"),
+        ("SHARP_COLL_LOG_LEVEL=WARN", "takes a number", "write 2"),
+        ("NCCL_IB_HCAS=mlx5", "no known version", "did you mean NCCL_IB_HCA?"),
+        ("NCCL_IB_CUDA_SUPPORT=1", "has not read it since 2.4", "remove it"),
+    ],
+)
+def test_what_nccl_misreads_is_a_warning(hgx: Machine, line: str, words: str, advice: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    (check,) = [check for check in look(hgx) if check.name == "nccl_values"]
+    assert check.verdict is Verdict.WARN
+    assert words in check.found
+    assert check.advice == advice
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (PROFILE, "export NCCL_IB_DISABLE=1\n"),
+        (PROFILE, 'if true; then NCCL_IB_DISABLE="1"; export NCCL_IB_DISABLE; fi\n'),
+        ("/etc/profile.d/site.csh", "setenv NCCL_IB_DISABLE 1\n"),
+        ("/etc/zsh/zshenv", "export NCCL_IB_DISABLE='1' # x\n"),
+        ("/etc/security/pam_env.conf", "NCCL_IB_DISABLE DEFAULT=1\n"),
+        ("/etc/systemd/system.conf.d/site.conf", '[Manager]\nDefaultEnvironment="NCCL_IB_DISABLE=1" A=2\n'),
+        ("/etc/systemd/system/slurmd.service.d/site.conf", "[Service]\nEnvironment=NCCL_IB_DISABLE=1\n"),
+        ("/etc/enroot/environ.d/50-site.env", "NCCL_IB_DISABLE=1\n"),
+        ("/root/.nccl.conf", "NCCL_IB_DISABLE=1\n"),
+    ],
+)
+def test_a_file_that_only_some_jobs_read_is_a_warning(hgx: Machine, path: str, text: str) -> None:
+    hgx.put(path, text)
+
+    assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
+
+
+def test_the_prolog_of_tasks_is_read(hgx: Machine) -> None:
+    hgx.put("/etc/slurm/slurm.conf", "TaskProlog=/etc/slurm/task.sh\n")
+    hgx.put("/etc/slurm/task.sh", "#!/bin/sh\necho export NCCL_IB_DISABLE=1\n")
+
+    assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
+
+
+def test_a_file_of_its_own_is_read(hgx: Machine) -> None:
+    hgx.put(LOGIN, "NCCL_CONF_FILE=/srv/nccl.conf\n")
+    hgx.put("/srv/nccl.conf", "NCCL_IB_DISABLE=1\n")
+
+    assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.FAIL)}
+
+
+def test_a_file_of_its_own_that_is_missing_is_unknown(hgx: Machine) -> None:
+    hgx.put(LOGIN, "NCCL_CONF_FILE=/srv/nccl.conf\n")
+
+    assert bad(hgx) == {"node": ("nccl_values", Verdict.UNKNOWN)}
+
+
+def test_a_line_that_another_one_overrules_is_no_finding(hgx: Machine) -> None:
+    hgx.put(LOGIN, "NCCL_IB_DISABLE=1\nNCCL_IB_DISABLE=0\n")
+    hgx.put(CONF, "NCCL_IB_DISABLE=1\nNCCL_BUFFSIZE=4194304\nNCCL_BUFFSIZE=4M\n")
+
+    assert bad(hgx) == {}
+
+
+def test_a_value_that_only_a_shell_knows_is_no_finding(hgx: Machine) -> None:
+    hgx.put(
+        PROFILE, "export NCCL_IB_HCA=$(rails)\nexport NCCL_BUFFSIZE=${SIZE}M\n#export NCCL_IB_DISABLE=1\n"
+    )
+
+    assert bad(hgx) == {}
+
+
+def test_a_file_that_cannot_be_read_leaves_it_unknown(hgx: Machine) -> None:
+    hgx.put(f"{CONF}/folder", "")
+
+    assert {check.verdict for check in look(hgx)} == {Verdict.UNKNOWN}

@@ -129,7 +129,7 @@ def panels() -> Sequence[Panel]:
         ),
         single(
             "Silent",
-            "Nodes that have reported within a day and do not now.",
+            "Nodes that should report, and do not.",
             (8, 0, 4, 4),
             f"count(instance:mlnode_silent:group{{{OF_JOB}}}) or vector(0)",
             "red",

@@ -120,6 +120,8 @@ class Server:
                 f"{self._programs}/prometheus",
                 f"--config.file={self._folder}/prometheus.yml",
                 f"--storage.tsdb.path={self._folder}/data",
+                # An alert that fires from the start may be sent before Alertmanager is found.
+                "--rules.alert.resend-delay=1s",
                 f"--web.listen-address=127.0.0.1:{self.port}",
             ],
         ]

@@ -223,7 +223,7 @@ def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
             {
                 "area": item.row.setting.kind,
                 "setting": item.row.setting.key,
-                "cause": item.cause,
+                "cause": causes.label(item.cause),
                 "status": str(item.row.status),
             },
         )

@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit import nodes
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.report.test_metrics import LINE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mlnode.agent import checked, cli, history, metrics
+from mlnode.agent import causes, checked, cli, history, metrics
 from mlnode.agent import declare as agent_declare
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
@@ -229,24 +229,54 @@ def test_any_state_of_a_node_is_a_file_of_the_format(
 
 def test_a_file_that_overrides_it(node: nodes.Node) -> None:
     node.put("/etc/sysctl.d/zzz-other.conf", "# other\nvm.swappiness = 60\n")
-    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/zzz-other.conf:2", "overridden")}
+    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/zzz-other.conf", "overridden")}
 
 
 def test_a_file_that_another_has_loaded(node: nodes.Node) -> None:
     """It does not win at boot, and was given to sysctl --load."""
     node.put("/etc/sysctl.d/10-other.conf", "vm.swappiness = 60\n")
     node.put(SWAPPINESS, "60\n")
-    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/10-other.conf:1", "drifted")}
+    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/10-other.conf", "drifted")}
 
 
 def test_tuned(node: nodes.Node) -> None:
     node.put("/etc/tuned/active_profile", "own\n")
     node.put("/etc/tuned/own/tuned.conf", "[sysctl]\nvm.swappiness=30\n")
     node.put(SWAPPINESS, "30\n")
-    expected = ("tuned: /etc/tuned/own/tuned.conf:2", "drifted")
+    expected = ("tuned: /etc/tuned/own/tuned.conf", "drifted")
     assert drift(export(node)) == {"vm.swappiness": expected}
     node.put(SWAPPINESS, "31\n")
     assert drift(export(node)) == {"vm.swappiness": ("unknown", "drifted")}
+
+
+@pytest.mark.parametrize(
+    ("cause", "label"),
+    [
+        ("/etc/sysctl.d/9.conf:12", "/etc/sysctl.d/9.conf"),
+        ("tuned: /etc/tuned/own/tuned.conf:2", "tuned: /etc/tuned/own/tuned.conf"),
+        ("/run/netplan/a b.yml:7 (vm.swappiness = 60)", "/run/netplan/a b.yml (vm.swappiness = 60)"),
+        (
+            "/boot/loader/entries/0123456789abcdef0123456789abcdef-6.1.0.conf:4",
+            "/boot/loader/entries/*-6.1.0.conf",
+        ),
+        (
+            "/etc/NetworkManager/system-connections/eth0-0f1e2d3c-0000-4000-8000-00000000000a.nmconnection",
+            "/etc/NetworkManager/system-connections/eth0-*.nmconnection",
+        ),
+        ("kernel command line (transparent_hugepage=never)",) * 2,
+        (causes.REBOOT,) * 2,
+    ],
+)
+def test_a_cause_is_the_same_label_on_all_nodes(cause: str, label: str) -> None:
+    assert causes.label(cause) == label
+
+
+def test_a_line_that_moves_is_the_same_cause(node: nodes.Node) -> None:
+    labels = []
+    for lines in (0, 5):
+        node.put("/etc/sysctl.d/zzz-other.conf", "\n" * lines + "vm.swappiness = 60\n")
+        labels.append(drift(export(node)))
+    assert labels[0] == labels[1] != {}
 
 
 def test_a_reboot(node: nodes.Node) -> None:

@@ -389,7 +389,7 @@ def test_each_query_of_the_dashboard(watch: Watch) -> None:
     watch.wait("MlnodeDrift")
     records = "job_area_setting_cause_status:mlnode_drift:count"
     wait_for(lambda: bool(watch.server.query(records)))
-    empty = {"Pause frames", "Imbalance of RDMA ports", "Pulls"}
+    empty = {"Pause frames", "Imbalance of rails", "Pulls"}
     for panel in dashboard()["panels"]:
         assert panel["description"]
         for target in panel["targets"]:

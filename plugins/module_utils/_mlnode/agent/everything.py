@@ -26,6 +26,7 @@ from . import (
     pull,
     registry,
     state,
+    watch,
     whole_node,
     without_origin,
 )
@@ -45,6 +46,7 @@ PARTS = (
     manual.page,
     preview.foresee_all,
     metrics.look,
+    watch.look,
     pull.pull,
     nccl.in_force,
     read.of,

@@ -3,8 +3,8 @@
 """`mlnode metrics`: the check of this node as a file for node_exporter, or on the standard output.
 
 At most SERIES on a node as declared, one more for each rail, and LISTED more while it is not: 10,000 nodes
-with 8 rails are 0.9 million series in the worst case. What node_exporter itself exports, such as sockets in TIME_WAIT and the bytes of RDMA ports,
-is not here once more.
+with 8 rails are 0.9 million series in the worst case. What node_exporter itself exports, such as sockets in
+TIME_WAIT and the bytes of RDMA ports, is not here once more. `watch` has what changes by the minute.
 """
 
 from __future__ import annotations
@@ -46,8 +46,6 @@ _STATES = (_OK, _DRIFTED, _UNSUPPORTED)
 
 #: Of the one setting of a timer no area of its own, for a fleet has a series for each state of it
 _AREAS = {pulling.KIND: AGENT_ROW.partition(".")[0]}
-
-_GOVERNOR = "cpu.governor"
 
 
 class Drift(NamedTuple):
@@ -134,7 +132,6 @@ def look(host: Host) -> Result:
         *_pulled(host, rows),
         *([rate] if rate else []),
         ports.rails(host),
-        _governor(host, before, rows),
         # The time comes last: half a file has none, whichever half it is, and looks like no check.
         *_check(begun, time.monotonic() - start, node),
     )
@@ -324,23 +321,6 @@ def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
     )
     name = "mlnode_pull_success_timestamp_seconds"
     return (_one(name, GAUGE, text, at, verdict=pull.last_verdict(host)),)
-
-
-def _governor(host: Host, before: Checked, rows: Sequence[Row]) -> Family:
-    """A job whose CPUs get slower in its middle looks as if it had a bad node."""
-    now = next((row for row in rows if row.setting.key == _GOVERNOR), None)
-    was = before.settings.get(_GOVERNOR)
-    changed = False
-    if now is not None and was is not None and was.runtime != now.reading.runtime.text:
-        # Only here: it hardly ever changes.
-        from ..linux import jobs
-
-        try:
-            changed = bool(jobs.running(host))
-        except HostError:
-            changed = False
-    text = "Whether the CPU governor has changed since the check before, while a job ran."
-    return _one("mlnode_governor_changed_during_job", GAUGE, text, changed)
 
 
 def areas() -> tuple[str, ...]:

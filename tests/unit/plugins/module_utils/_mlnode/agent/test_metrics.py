@@ -26,7 +26,7 @@ from mlnode.engine.declared import Declaration
 from mlnode.engine.kind import Info, Row
 from mlnode.host import places
 from mlnode.host.system import Finished
-from mlnode.linux import jobs, node_exporter
+from mlnode.linux import node_exporter
 from mlnode.model.errors import HostError, MlnodeError
 from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
 
@@ -325,22 +325,6 @@ def test_an_exception_holds_until_its_day(node: nodes.Node, until: str, counts: 
     assert end % 86400 == 0
 
 
-# -- the governor --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("busy", [True, False])
-def test_a_governor_that_changes_while_a_job_runs(
-    node: nodes.Node, monkeypatch: pytest.MonkeyPatch, busy: bool
-) -> None:
-    name = "mlnode_governor_changed_during_job"
-    row = _row("cpu", 0, Status.OK)._replace(setting=Setting("cpu", "cpu.governor", "/x", "a", "a"))
-    checked.save(node, checked.Checked(settings={"cpu.governor": checked.One("ok", "performance")}))
-    monkeypatch.setattr(jobs, "running", lambda _host: ["Slurm job 1"] if busy else [])
-    assert _look(node, monkeypatch, [row])[name] == (1 if busy else 0)
-    same = row._replace(reading=row.reading._replace(runtime=Value(text="performance")))
-    assert _look(node, monkeypatch, [same])[name] == 0
-
-
 # -- the file and what is kept -------------------------------------------------------------
 
 
@@ -349,7 +333,7 @@ def test_the_file_goes_with_the_declaration(node: nodes.Node) -> None:
     apply(node, sysctl=SYSCTL)
     assert not node.exists(FILE)
     assert not node.matching("/etc/systemd/system/timers.target.d/*")
-    assert "mlnode-check.timer" not in node.active
+    assert not {*places.TIMED_UNITS} & {*node.active}
 
 
 def test_the_file_goes_with_a_revert(node: nodes.Node) -> None:

@@ -52,9 +52,9 @@ def fast(period: float) -> dict[str, Any]:
 
 
 class Exporter:
-    """node_exporter of one node, which reads what lies in a folder."""
+    """node_exporter of one node, which reads what lies in a folder. more: options."""
 
-    def __init__(self, programs: str, folder: str) -> None:
+    def __init__(self, programs: str, folder: str, *more: str) -> None:
         self.port = _port()
         self.command = [
             f"{programs}/prometheus-node-exporter",
@@ -63,6 +63,7 @@ class Exporter:
             "--collector.sockstat",
             f"--collector.textfile.directory={folder}",
             f"--web.listen-address=127.0.0.1:{self.port}",
+            *more,
         ]
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.tests.fixtures import fabric_files
 from ansible_collections.mlnode.tuning.tests.system import packages
 from ansible_collections.mlnode.tuning.tests.system.prometheus import Exporter, Server, wait_for
 from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
@@ -63,8 +64,12 @@ def promtool(programs: str, *words: str, given: str = "") -> str:
 
 
 def rules() -> dict[str, dict[str, Any]]:
-    document = yaml.safe_load((OBSERVABILITY / "rules" / "alerts.yml").read_text(encoding="utf-8"))
-    return {rule["alert"]: rule for group in document["groups"] for rule in group["rules"]}
+    documents = [
+        yaml.safe_load((OBSERVABILITY / "rules" / name).read_text(encoding="utf-8"))
+        for name in ("errors.yml", "alerts.yml")
+    ]
+    groups = [group for document in documents for group in document["groups"]]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"] if "alert" in rule}
 
 
 # -- promtool ------------------------------------------------------------------------------
@@ -115,6 +120,34 @@ def test_amtool_takes_the_configurations_of_the_guide(programs: str, tmp_path: p
     for alert, receiver in ((WATCHDOG, "dead-mans-switch"), ("MlnodeDrift", "cluster-team")):
         words = [f"{programs}/amtool", *route, f"alertname={alert}"]
         assert subprocess.check_output(words, text=True).strip() == receiver
+
+
+def test_the_metrics_of_others_have_these_names(programs: str, tmp_path: pathlib.Path) -> None:
+    """A rule about a name that no one exports is silent for ever. node_exporter with a port of RDMA, and the
+    network of this machine."""
+    device = tmp_path / "class" / "infiniband" / "mlx5_0"
+    files = {"board_id": "MT_1", "fw_ver": "28.43.1014", "hca_type": "MT4129"}
+    port = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)"}
+    counters = {**fabric_files.PORT_COUNTERS, "port_rcv_packets": 1, "port_xmit_packets": 1}
+    files.update({f"ports/1/{name}": text for name, text in port.items()})
+    files.update({f"ports/1/counters/{name}": str(value) for name, value in counters.items()})
+    for name, text in files.items():
+        (device / name).parent.mkdir(parents=True, exist_ok=True)
+        (device / name).write_text(f"{text}\n", encoding="utf-8")
+    (tmp_path / "class" / "net").symlink_to("/sys/class/net")
+    collectors = ("infiniband", "netstat", "netdev", "netclass", "stat")
+    options = [f"--collector.{name}" for name in collectors]
+    exporter = Exporter(programs, str(tmp_path), *options, f"--path.sysfs={tmp_path}")
+    exporter.start()
+    try:
+        found = {line.partition("{")[0].partition(" ")[0] for line in series_of(exporter.metrics())}
+    finally:
+        exporter.stop()
+    texts = [path.read_text(encoding="utf-8") for path in (OBSERVABILITY / "rules").glob("*.yml")]
+    rules_alone = re.sub(r"^ *#.*$", "", "\n".join(texts), flags=re.M)
+    asked = {*re.findall(r"\bnode_(?!exporter\b)\w+", rules_alone)}
+    assert len(asked) > 20
+    assert asked <= found
 
 
 def test_one_cause_on_400_nodes_is_one_alert_with_their_number(programs: str, tmp_path: pathlib.Path) -> None:

@@ -100,7 +100,7 @@ def _governors(host: Host, before: Watched, at: float) -> Watched:
 
 
 def _ran(host: Host, uptime: float) -> bool:
-    """Whether what computes now did so at the last look: a prolog sets the governor before its job."""
+    """True if a job of now ran at the last look already: a prolog sets the governor before its job."""
     since = jobs.since(host)
     return since is not None and since <= uptime
 

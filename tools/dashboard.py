@@ -206,7 +206,7 @@ def panels() -> Sequence[Panel]:
         ),
         lines(
             "Imbalance of rails",
-            "The five nodes whose rails of one class differ most in the bytes they send, as a share of the busiest.",
+            "The five nodes whose rails of one class differ most in bytes sent, as a share of the busiest.",
             (8, 28, 8, 8),
             {
                 "{{instance}}": most(f"instance:mlnode_port_imbalance:ratio{{{OF_JOB}}}"),

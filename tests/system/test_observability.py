@@ -22,10 +22,12 @@ from ansible_collections.mlnode.tuning.tests.system import packages
 from ansible_collections.mlnode.tuning.tests.system.prometheus import Exporter, Server, wait_for
 from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
 from mlnode.agent import declare, history, metrics, pull
+from mlnode.agent import watch as minute
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared
 from mlnode.engine.kind import Info, Row
+from mlnode.host import places
 from mlnode.linux import node_exporter
 from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
 
@@ -237,6 +239,7 @@ def watched(folder: pathlib.Path) -> nodes.Node:
     """A node with a declaration and the timer."""
     node = nodes.made(nodes.CASES["metrics"], folder)
     nodes.install(node)
+    node.put("/proc/uptime", "1000.00 1.00\n")
     declared_as(node, AREAS)
     return node
 
@@ -254,8 +257,10 @@ class Watch:
         self.node, self.exporter, self.server = node, exporter, server
 
     def check(self) -> None:
+        """What both timers do."""
         self.node.forget()
         metrics.export(self.node)
+        assert minute.export(self.node)
 
     def wait(self, name: str, fires: bool = True, checks: bool = True) -> list[dict[str, str]]:
         """Until an alert fires, or does not any more. checks: the timer goes on meanwhile."""
@@ -306,6 +311,35 @@ def test_a_drift_by_hand_is_an_alert_with_area_setting_and_cause(watch: Watch) -
     assert alert["cause"] == "/etc/sysctl.d/10-other.conf"
     watch.node.put(SWAPPINESS, "10\n")
     watch.wait("MlnodeDrift", fires=False)
+
+
+def test_a_governor_that_changes_while_a_job_runs(watch: Watch) -> None:
+    governor = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+    watch.node.put(governor, "performance\n")
+    watch.node.put("/proc/900/comm", "python\n")
+    watch.node.put("/proc/900/stat", f"900 (python) R {' '.join(['1'] * 18)} 500 1\n")
+    watch.node.put("/proc/900/fd/.keep", "")
+    watch.node.link("/proc/900/fd/5", "/dev/nvidia0")
+    watch.check()
+    watch.node.put(governor, "powersave\n")
+    [alert] = watch.wait("MlnodeGovernorChanged")
+    assert alert["governor"] == "powersave"
+    os.unlink(f"{watch.node.root}/proc/900/fd/5")
+    os.unlink(watch.node.root + places.WATCHED)
+    watch.wait("MlnodeGovernorChanged", fires=False)
+
+
+def test_a_watch_that_is_dead(watch: Watch) -> None:
+    watch.check()
+    os.unlink(f"{watch.node.root}{node_exporter.DEBIAN}/{node_exporter.WATCH_FILE}")
+
+    def fires() -> bool:
+        watch.node.forget()
+        metrics.export(watch.node)
+        return "MlnodeWatchStale" in watch.server.alerts()
+
+    wait_for(fires)
+    watch.wait("MlnodeWatchStale", fires=False)
 
 
 def test_a_timer_or_a_check_that_is_dead(watch: Watch) -> None:

@@ -20,7 +20,12 @@ from typing import Any
 
 import yaml
 
-RULES = pathlib.Path(__file__).resolve().parents[2] / "observability" / "rules"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OBSERVABILITY = ROOT / "observability"
+RULES = OBSERVABILITY / "rules"
+
+#: Fires always
+WATCHDOG = "MlnodeWatchdog"
 
 #: For one answer or one state of an alert, in seconds: a machine that is busy takes some
 PATIENCE = 40.0
@@ -49,6 +54,18 @@ def fast(period: float) -> dict[str, Any]:
                     rule["expr"] = rule["expr"].replace("offset 35m", f"offset {2.5 * period:.0f}s")
         files[path.name] = document
     return files
+
+
+def promtool(programs: str, *words: str, given: str = "") -> str:
+    done = subprocess.run(
+        [f"{programs}/promtool", *words], input=given, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def series_of(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line and not line.startswith("#")]
 
 
 class Exporter:

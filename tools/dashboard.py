@@ -129,7 +129,7 @@ def panels() -> Sequence[Panel]:
         ),
         single(
             "Silent",
-            "Nodes that have reported within a day and do not now.",
+            "Nodes that should report, and do not.",
             (8, 0, 4, 4),
             f"count(instance:mlnode_silent:group{{{OF_JOB}}}) or vector(0)",
             "red",
@@ -205,8 +205,8 @@ def panels() -> Sequence[Panel]:
             },
         ),
         lines(
-            "Imbalance of RDMA ports",
-            "The five nodes whose ports differ most in what they send, as a share of the busiest.",
+            "Imbalance of rails",
+            "The five nodes whose rails of one class differ most in bytes sent, as a share of the busiest.",
             (8, 28, 8, 8),
             {
                 "{{instance}}": most(f"instance:mlnode_port_imbalance:ratio{{{OF_JOB}}}"),

@@ -13,6 +13,8 @@ version_added: 0.1.0
 description:
   - Has the node check itself every 15 minutes, and write what it has seen into the folder of node_exporter, for
     Prometheus. Without a declaration there is no timer.
+  - Another timer watches the node every minute, for a CPU governor that changes while a job runs and for counters of
+    RDMA ports.
   - The collection comes with rules, alerts and their tests in the folder C(observability).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -22,9 +24,9 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
   - mlnode.tuning.declaration.group
 notes:
-  - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts the timer, now and at boot.
+  - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts both timers, now and at boot.
   - It is V(drifted) as long as there is no such folder, as nothing would read the file.
-  - The file goes when the last declaration of the timer does, and with a revert.
+  - The files are removed with the last declaration of the timer, and by a revert.
   - V(unsupported) where systemd does not run.
 seealso:
   - module: mlnode.tuning.node_drift

@@ -84,7 +84,8 @@ def fails(
     # run in the file of the lock, without which no later run names this one; that systemd forgets a unit
     # whose file is gone; and that the first check does not wait for its timer, or ends at once.
     check = ("start --no-block mlnode-check.service", "stop mlnode-check.service")
-    forgets = [f"run systemctl {verb}" for verb in ("reset-failed ", "stop --job-mode=", *check)]
+    verbs = ("reset-failed ", "stop --job-mode=", *check, "stop mlnode-watch.service")
+    forgets = [f"run systemctl {verb}" for verb in verbs]
     notes = [f"{call} {LOCK_PATH}" for call in ("open", "ftruncate", "pwrite")]
     unseen = ("unlink ", "rmdir ", *notes, *forgets)
     assert said or not where or where.startswith(unseen) or is_done(), f"{where}: {errno.errorcode[number]}"

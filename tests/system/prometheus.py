@@ -20,7 +20,12 @@ from typing import Any
 
 import yaml
 
-RULES = pathlib.Path(__file__).resolve().parents[2] / "observability" / "rules"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OBSERVABILITY = ROOT / "observability"
+RULES = OBSERVABILITY / "rules"
+
+#: Fires always
+WATCHDOG = "MlnodeWatchdog"
 
 #: For one answer or one state of an alert, in seconds: a machine that is busy takes some
 PATIENCE = 40.0
@@ -51,10 +56,22 @@ def fast(period: float) -> dict[str, Any]:
     return files
 
 
-class Exporter:
-    """node_exporter of one node, which reads what lies in a folder."""
+def promtool(programs: str, *words: str, given: str = "") -> str:
+    done = subprocess.run(
+        [f"{programs}/promtool", *words], input=given, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
 
-    def __init__(self, programs: str, folder: str) -> None:
+
+def series_of(text: str) -> list[str]:
+    return [line for line in text.split("\n") if line and not line.startswith("#")]
+
+
+class Exporter:
+    """node_exporter of one node, which reads what lies in a folder. more: options."""
+
+    def __init__(self, programs: str, folder: str, *more: str) -> None:
         self.port = _port()
         self.command = [
             f"{programs}/prometheus-node-exporter",
@@ -63,6 +80,7 @@ class Exporter:
             "--collector.sockstat",
             f"--collector.textfile.directory={folder}",
             f"--web.listen-address=127.0.0.1:{self.port}",
+            *more,
         ]
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -120,6 +138,8 @@ class Server:
                 f"{self._programs}/prometheus",
                 f"--config.file={self._folder}/prometheus.yml",
                 f"--storage.tsdb.path={self._folder}/data",
+                # An alert that fires from the start may be sent before Alertmanager is found.
+                "--rules.alert.resend-delay=1s",
                 f"--web.listen-address=127.0.0.1:{self.port}",
             ],
         ]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules, alerts and dashboard with the programs of the distribution: promtool for the rules and for what
-nodes export, and Prometheus, Alertmanager and node_exporter for the way from a drift to an alert."""
+"""Metrics, alerts and dashboard with the programs of the distribution: promtool for the metrics of any node,
+and Prometheus, Alertmanager and node_exporter for the way from a drift to an alert."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ import os
 import pathlib
 import random
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
-from ansible_collections.mlnode.tuning.tests.system import packages
-from ansible_collections.mlnode.tuning.tests.system.prometheus import Exporter, Server, wait_for
+from ansible_collections.mlnode.tuning.tests.system.prometheus import (
+    OBSERVABILITY,
+    WATCHDOG,
+    Exporter,
+    Server,
+    promtool,
+    series_of,
+    wait_for,
+)
 from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
 from mlnode.agent import declare, history, metrics, pull
+from mlnode.agent import watch as minute
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared
 from mlnode.engine.kind import Info, Row
+from mlnode.host import places
 from mlnode.linux import node_exporter
 from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-OBSERVABILITY = ROOT / "observability"
-GUIDE = ROOT / "docs" / "guide" / "watching.md"
-PACKAGES = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"{node_exporter.DEBIAN}/{node_exporter.FILE}"
@@ -40,89 +42,6 @@ PERIOD = 4.0
 AREAS = {"sysctl": {"settings": {"vm.swappiness": 10}}, "metrics": {"textfile_directory": "auto"}}
 #: Of nodes, made at random, the same in each run
 STATES = 1000
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The folder of the programs."""
-    folder = tmp_path_factory.mktemp("packages")
-    if not packages.unpacked(str(folder), *PACKAGES):
-        pytest.skip(f"no {', '.join(PACKAGES)} could be downloaded here (apt-get download)")
-    return f"{folder}/usr/bin"
-
-
-def promtool(programs: str, *words: str, given: str = "") -> str:
-    done = subprocess.run(
-        [f"{programs}/promtool", *words], input=given, capture_output=True, text=True, check=False, cwd=ROOT
-    )
-    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
-    return done.stdout + done.stderr
-
-
-def rules() -> dict[str, dict[str, Any]]:
-    document = yaml.safe_load((OBSERVABILITY / "rules" / "alerts.yml").read_text(encoding="utf-8"))
-    return {rule["alert"]: rule for group in document["groups"] for rule in group["rules"]}
-
-
-# -- promtool ------------------------------------------------------------------------------
-
-
-def test_the_rules_are_rules(programs: str) -> None:
-    promtool(programs, "check", "rules", *map(str, sorted((OBSERVABILITY / "rules").glob("*.yml"))))
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in (OBSERVABILITY / "tests").glob("*.yml")))
-def test_the_alerts_do_as_their_tests_have_it(programs: str, name: str) -> None:
-    promtool(programs, "test", "rules", str(OBSERVABILITY / "tests" / name))
-
-
-@pytest.mark.parametrize("alert", rules())
-def test_each_alert_is_tested_and_explained(alert: str) -> None:
-    tests = [
-        one
-        for path in (OBSERVABILITY / "tests").glob("*.yml")
-        for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
-        if test["name"] == alert
-        for one in test["alert_rule_test"]
-        if one["alertname"] == alert
-    ]
-    fires = [bool(one.get("exp_alerts")) for one in tests]
-    assert fires[0] is False, "it is quiet before"
-    assert True in fires, "it fires"
-    assert fires[-1] is False, "it resolves"
-    assert rules()[alert]["annotations"]["runbook"] == f"docs/guide/watching.md#{alert.lower()}"
-    section = re.search(rf"^### {alert}\n(.+?)(?=^##|\Z)", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
-    assert section, "no section of the guide"
-    assert len(section[1]) > 100, "which says what to do"
-
-
-def test_one_cause_on_400_nodes_is_one_alert_with_their_number(programs: str, tmp_path: pathlib.Path) -> None:
-    labels = 'area="sysctl",setting="vm.swappiness",cause="tuned: /etc/tuned/a/tuned.conf:2",status="drifted"'
-    series = [
-        {"series": f'mlnode_drift_info{{job="node",instance="n{number}",{labels}}}', "values": "1x9"}
-        for number in range(400)
-    ]
-    expected = {"expr": "ALERTS", "eval_time": "5m", "exp_samples": []}
-    count = {"expr": "max(job_area_setting_cause_status:mlnode_drift:count)", "eval_time": "5m"}
-    alert = (
-        'ALERTS{alertname="MlnodeDrift",alertstate="firing",job="node",severity="warning",area="sysctl",'
-        'setting="vm.swappiness",cause="tuned: /etc/tuned/a/tuned.conf:2",status="drifted"}'
-    )
-    expected["exp_samples"] = [{"labels": alert, "value": 1}]
-    test = {
-        "rule_files": [str(path) for path in sorted((OBSERVABILITY / "rules").glob("*.yml"))],
-        "evaluation_interval": "1m",
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": series,
-                "promql_expr_test": [expected, {**count, "exp_samples": [{"labels": "{}", "value": 400}]}],
-            }
-        ],
-    }
-    path = tmp_path / "test.yml"
-    path.write_text(yaml.safe_dump(test), encoding="utf-8")
-    promtool(programs, "test", "rules", str(path))
 
 
 def _survey(random_: random.Random) -> Survey:
@@ -172,10 +91,6 @@ def test_promtool_and_node_exporter_take_any_state_of_a_node(
     assert len(taken) == sum(len(series_of(text)) for text in texts)
 
 
-def series_of(text: str) -> list[str]:
-    return [line for line in text.split("\n") if line and not line.startswith("#")]
-
-
 # -- the whole way -------------------------------------------------------------------------
 
 
@@ -183,6 +98,7 @@ def watched(folder: pathlib.Path) -> nodes.Node:
     """A node with a declaration and the timer."""
     node = nodes.made(nodes.CASES["metrics"], folder)
     nodes.install(node)
+    node.put("/proc/uptime", "1000.00 1.00\n")
     declared_as(node, AREAS)
     return node
 
@@ -200,8 +116,10 @@ class Watch:
         self.node, self.exporter, self.server = node, exporter, server
 
     def check(self) -> None:
+        """What both timers do."""
         self.node.forget()
         metrics.export(self.node)
+        assert minute.export(self.node)
 
     def wait(self, name: str, fires: bool = True, checks: bool = True) -> list[dict[str, str]]:
         """Until an alert fires, or does not any more. checks: the timer goes on meanwhile."""
@@ -233,10 +151,11 @@ def watch(programs: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[W
 
 
 def test_a_node_as_declared_has_no_alert(watch: Watch) -> None:
+    watch.wait(WATCHDOG)
     for _ in range(8):
         watch.check()
         time.sleep(0.5)
-    assert watch.server.alerts() == {}
+    assert {*watch.server.alerts()} == {WATCHDOG}
     assert [one["value"][1] for one in watch.server.query("mlnode_check_success")] == ["1"]
 
 
@@ -248,9 +167,38 @@ def test_a_drift_by_hand_is_an_alert_with_area_setting_and_cause(watch: Watch) -
     [alert] = watch.wait("MlnodeDrift", checks=False)
     assert time.monotonic() - begun < 2.5 * PERIOD
     assert (alert["area"], alert["setting"]) == ("sysctl", "vm.swappiness")
-    assert alert["cause"] == "/etc/sysctl.d/10-other.conf:1"
+    assert alert["cause"] == "/etc/sysctl.d/10-other.conf"
     watch.node.put(SWAPPINESS, "10\n")
     watch.wait("MlnodeDrift", fires=False)
+
+
+def test_a_governor_that_changes_while_a_job_runs(watch: Watch) -> None:
+    governor = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+    watch.node.put(governor, "performance\n")
+    watch.node.put("/proc/900/comm", "python\n")
+    watch.node.put("/proc/900/stat", f"900 (python) R {' '.join(['1'] * 18)} 500 1\n")
+    watch.node.put("/proc/900/fd/.keep", "")
+    watch.node.link("/proc/900/fd/5", "/dev/nvidia0")
+    watch.check()
+    watch.node.put(governor, "powersave\n")
+    [alert] = watch.wait("MlnodeGovernorChanged")
+    assert alert["governor"] == "powersave"
+    os.unlink(f"{watch.node.root}/proc/900/fd/5")
+    os.unlink(watch.node.root + places.WATCHED)
+    watch.wait("MlnodeGovernorChanged", fires=False)
+
+
+def test_a_watch_that_is_dead(watch: Watch) -> None:
+    watch.check()
+    os.unlink(f"{watch.node.root}{node_exporter.DEBIAN}/{node_exporter.WATCH_FILE}")
+
+    def fires() -> bool:
+        watch.node.forget()
+        metrics.export(watch.node)
+        return "MlnodeWatchStale" in watch.server.alerts()
+
+    wait_for(fires)
+    watch.wait("MlnodeWatchStale", fires=False)
 
 
 def test_a_timer_or_a_check_that_is_dead(watch: Watch) -> None:
@@ -266,8 +214,8 @@ def test_half_a_file(watch: Watch, share: float) -> None:
     watch.check()
     text = watch.node.text(FILE)
     watch.node.put(FILE, text[: int(len(text) * share)])
-    watch.wait("MlnodeNotReporting", checks=False)
-    watch.wait("MlnodeNotReporting", fires=False)
+    watch.wait("MlnodeFileBroken", checks=False)
+    watch.wait("MlnodeFileBroken", fires=False)
 
 
 def test_half_a_file_at_the_end_of_a_line(watch: Watch) -> None:
@@ -367,7 +315,7 @@ def test_each_query_of_the_dashboard(watch: Watch) -> None:
     watch.wait("MlnodeDrift")
     records = "job_area_setting_cause_status:mlnode_drift:count"
     wait_for(lambda: bool(watch.server.query(records)))
-    empty = {"Pause frames", "Imbalance of RDMA ports", "Pulls"}
+    empty = {"Pause frames", "Imbalance of rails", "Pulls"}
     for panel in dashboard()["panels"]:
         assert panel["description"]
         for target in panel["targets"]:

@@ -41,6 +41,7 @@ def test_the_roles_of_the_collection_are_used_where_it_is(tmp_path: pathlib.Path
     site.host("watch", {}, "monitoring")
     site.everywhere = {
         "drift_ignore": [{"key": "nic.*", "reason": "old firmware", "until": "2099-01-31"}],
+        "monitoring_runbook_url": "https://wiki.example/mlnode",
         "monitoring_alertmanager": {"route": {"receiver": "x"}, "receivers": [{"name": "x"}]},
     }
 
@@ -53,11 +54,15 @@ def test_the_roles_of_the_collection_are_used_where_it_is(tmp_path: pathlib.Path
     assert "localhost:9093" in output
     assert "+- job_name: mlnode" in output, "beside what the role of the collection writes"
     assert "prometheus.yml (content)" not in output, "which is that role's"
-    for line in (
-        '- {"targets": ["[fd00::1]:9100"], "labels": {"instance": "one", "job": "training"}}',
-        '- {"targets": ["10.0.0.2:19100"], "labels": {"instance": "two", "job": "fabric"}}',
+    for target, labels in (
+        ("[fd00::1]:9100", '"instance": "one", "job": "training"'),
+        ("10.0.0.2:19100", '"instance": "two", "job": "fabric"'),
     ):
+        line = f'- {{"targets": ["{target}"], "labels": {{{labels}, "mlnode": "expected"}}}}'
         assert f"+{line}\n" in output
+    addresses = re.findall(r"^\+ *runbook_url: (.*)$", output, re.MULTILINE)
+    assert addresses
+    assert all(re.fullmatch(r"https://wiki\.example/mlnode#mlnode[a-z]+", one) for one in addresses)
     for name in ("one", "two"):
         (asked,) = site.asked(name)
         assert asked["name"] == "monitoring"

@@ -65,7 +65,7 @@ def test_what_a_preview_names_is_done_once(walk):
 def test_a_value_changed_by_hand_is_an_alert_until_it_is_put_back(walk):
     (alert,) = answers(walk, found=True)
     assert alert.startswith("MlnodeDrift ")
-    assert f"{KEY} is drifted on 1 nodes, cause: unknown" in alert
+    assert f"{KEY} is drifted on 1 node, cause: unknown" in alert
 
     back = walk.run("ansible-playbook mlnode.tuning.site --limit gpu002.example")
     assert back.status == 0, back.output

@@ -121,6 +121,8 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
         one.add_argument("--all", action="store_true", help="also documented variables that nothing sets")
     elif name == "metrics":
         one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
+        about = "only what changes by the minute: governor and RDMA counters (its timer does this)"
+        one.add_argument("--watch", action="store_true", help=about)
     elif name == "pull":
         one.add_argument("--json", action="store_true", help="print the report as JSON")
         about = "fetch and check it, and show what would be changed (exit status 3 if anything would)"

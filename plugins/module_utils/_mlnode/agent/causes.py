@@ -3,11 +3,12 @@
 """Cause of a drift, as far as the node shows it: a file and its line, tuned, a driver that was loaded once
 more, a reboot. The kernel does not record the writer of a value, so that the rest is `unknown`.
 
-A cause is a label, by which one cause on many nodes becomes one alert: it has no numbers of this node's own.
+label() makes a cause the same on all nodes that have it: one cause on many nodes becomes one alert.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Mapping
 
 from ..engine.kind import AGENT_ROW, Row
@@ -16,7 +17,7 @@ from ..host.host import Host
 from ..linux import tuned
 from ..model import values
 from ..model.errors import HostError, MlnodeError
-from ..model.record import NamedTuple
+from ..model.record import NamedTuple, regex
 from ..model.setting import Status
 from .registry import KINDS
 
@@ -25,6 +26,14 @@ UNREADABLE, AGENT, UNKNOWN = "unreadable", "agent", "unknown"
 
 #: Areas whose files name the value that they set, as `path:line: key = value`
 _LISTED = ("sysctl",)
+
+#: The number of a line behind its file
+_LINE = regex(r":[0-9]+(?=\Z|[ ,;)])", re.ASCII)
+#: A machine ID (machine-id(5)) or UUID in the name of a file, such as an entry of the boot loader
+_IDENTITY = regex(
+    r"(?<![0-9a-f])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-f])",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 class Seen(NamedTuple):
@@ -50,6 +59,11 @@ def of(host: Host, row: Row, before: Seen, now: Seen) -> str:
         return _line(host, row) or _event(row, before, now) or UNKNOWN
     except MlnodeError:
         return UNKNOWN
+
+
+def label(cause: str) -> str:
+    """The cause without the line number and identities, in which equally configured nodes differ."""
+    return _IDENTITY.sub("*", _LINE.sub("", cause))
 
 
 def _line(host: Host, row: Row) -> str:

@@ -263,6 +263,8 @@ def _nccl(host: Host, options: argparse.Namespace) -> int:
 
 
 def _metrics(host: Host, options: argparse.Namespace) -> int:
+    if options.watch:
+        return _watch(host, options)
     from . import metrics
 
     if options.print or options.json or not host.live:
@@ -277,6 +279,18 @@ def _metrics(host: Host, options: argparse.Namespace) -> int:
     for error in result.errors:
         _fail(error, ERROR)
     return ERROR if result.errors else OK
+
+
+def _watch(host: Host, options: argparse.Namespace) -> int:
+    from . import watch
+
+    if options.json:
+        return _fail("--watch: expected no --json, got it; use --print", USAGE)
+    if options.print or not host.live:
+        output.say(watch.look(host).text.rstrip("\n"))
+    elif not watch.export(host):
+        output.say("No check has written metrics yet: run mlnode metrics first.")
+    return OK
 
 
 def _pull(host: Host, options: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ from . import (
     state,
     switch_side,
     verdicts,
+    watch,
     whole_node,
     without_origin,
 )
@@ -48,6 +49,7 @@ PARTS = (
     manual.page,
     preview.foresee_all,
     metrics.look,
+    watch.look,
     pull.pull,
     enrol.enrol,
     nccl.in_force,

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`mlnode metrics`: the check of this node as a file for node_exporter, or on the standard output.
 
-At most SERIES on a node as declared, and LISTED more while it is not: 10,000 nodes are 0.8 million series in
-the worst case. What node_exporter itself exports, such as sockets in TIME_WAIT and the bytes of RDMA ports,
-is not here once more.
+At most SERIES on a node as declared, one more for each rail, and LISTED more while it is not: 10,000 nodes
+with 8 rails are 0.9 million series in the worst case. What node_exporter itself exports, such as sockets in
+TIME_WAIT and the bytes of RDMA ports, is not here once more. `watch` has what changes by the minute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..model.record import NamedTuple
 from ..model.setting import Status
 from ..model.version import VERSION
 from ..report.metrics import COUNTER, GAUGE, Family, Sample, render
-from . import causes, checked, history, pauses, waivers
+from . import causes, checked, history, pauses, ports, waivers
 from .checked import Checked
 from .node import Survey, survey
 from .registry import KINDS
@@ -46,8 +46,6 @@ _STATES = (_OK, _DRIFTED, _UNSUPPORTED)
 
 #: Of the one setting of a timer no area of its own, for a fleet has a series for each state of it
 _AREAS = {pulling.KIND: AGENT_ROW.partition(".")[0]}
-
-_GOVERNOR = "cpu.governor"
 
 
 class Drift(NamedTuple):
@@ -133,7 +131,7 @@ def look(host: Host) -> Result:
         _expiry(exceptions),
         *_pulled(host, rows),
         *([rate] if rate else []),
-        _governor(host, before, rows),
+        ports.rails(host),
         # The time comes last: half a file has none, whichever half it is, and looks like no check.
         *_check(begun, time.monotonic() - start, node),
     )
@@ -223,7 +221,7 @@ def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
             {
                 "area": item.row.setting.kind,
                 "setting": item.row.setting.key,
-                "cause": item.cause,
+                "cause": causes.label(item.cause),
                 "status": str(item.row.status),
             },
         )
@@ -323,23 +321,6 @@ def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
     )
     name = "mlnode_pull_success_timestamp_seconds"
     return (_one(name, GAUGE, text, at, verdict=pull.last_verdict(host)),)
-
-
-def _governor(host: Host, before: Checked, rows: Sequence[Row]) -> Family:
-    """A job whose CPUs get slower in its middle looks as if it had a bad node."""
-    now = next((row for row in rows if row.setting.key == _GOVERNOR), None)
-    was = before.settings.get(_GOVERNOR)
-    changed = False
-    if now is not None and was is not None and was.runtime != now.reading.runtime.text:
-        # Only here: it hardly ever changes.
-        from ..linux import jobs
-
-        try:
-            changed = bool(jobs.running(host))
-        except HostError:
-            changed = False
-    text = "Whether the CPU governor has changed since the check before, while a job ran."
-    return _one("mlnode_governor_changed_during_job", GAUGE, text, changed)
 
 
 def areas() -> tuple[str, ...]:

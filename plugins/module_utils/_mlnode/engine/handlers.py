@@ -47,6 +47,7 @@ def _units(host: Host) -> None:
         forget_units(host)
     if checked:
         _start(host, places.CHECK_TIMER)
+        _start(host, places.WATCH_TIMER)
         # At once, too: it waits until this run has ended.
         host.run(["systemctl", "start", "--no-block", places.CHECK_SERVICE])
     if pulled:
@@ -74,10 +75,12 @@ def _stop_timer(host: Host, timer: str) -> bool:
 
 
 def _stop_checks(host: Host) -> None:
-    if _stop_timer(host, places.CHECK_TIMER):
-        # One that is stopped before its end has failed.
-        host.run(["systemctl", "stop", places.CHECK_SERVICE])
-        host.run(["systemctl", "reset-failed", places.CHECK_SERVICE])
+    timers = {places.CHECK_TIMER: places.CHECK_SERVICE, places.WATCH_TIMER: places.WATCH_SERVICE}
+    for timer, service in timers.items():
+        if _stop_timer(host, timer):
+            # One that is stopped before its end has failed.
+            host.run(["systemctl", "stop", service])
+            host.run(["systemctl", "reset-failed", service])
 
 
 def _remove_metrics(host: Host) -> None:

@@ -30,6 +30,7 @@ NOTES = (places.ANSWERS, places.FAILED_CHANGES)
 BASELINES = (
     *(f"{FOLDER}/{name}" for name in _KEPT),
     *(f"{_OF_BOOT}/{name}" for name in ("preflight-*.json", _LEFT)),
+    places.WATCHED,
     *(places.PULL_LOCK, places.CHECK_LOCK),
     *(places.PULLED, places.PULLED_COPY, f"{places.PULL_FOLDER}/*"),
     *(f"{folder}/*" for folder in NOTES),

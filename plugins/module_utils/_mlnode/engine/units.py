@@ -11,6 +11,8 @@ from ..host.places import (
     CHECK_TIMER,
     PULL_SERVICE,
     PULL_TIMER,
+    WATCH_SERVICE,
+    WATCH_TIMER,
 )
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT
 
@@ -22,6 +24,8 @@ NIC_PATH_FILE = f"{UNIT_FOLDER}/{NIC_PATH_UNIT}"
 NIC_PATH_LINK = f"{UNIT_FOLDER}/multi-user.target.wants/{NIC_PATH_UNIT}"
 CHECK_SERVICE_FILE = f"{UNIT_FOLDER}/{CHECK_SERVICE}"
 CHECK_TIMER_FILE = f"{UNIT_FOLDER}/{CHECK_TIMER}"
+WATCH_SERVICE_FILE = f"{UNIT_FOLDER}/{WATCH_SERVICE}"
+WATCH_TIMER_FILE = f"{UNIT_FOLDER}/{WATCH_TIMER}"
 PULL_SERVICE_FILE = f"{UNIT_FOLDER}/{PULL_SERVICE}"
 PULL_TIMER_FILE = f"{UNIT_FOLDER}/{PULL_TIMER}"
 PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
@@ -32,7 +36,7 @@ NIC_FLAG = "/run/mlnode-nics"
 
 # -- sandboxes -----------------------------------------------------------------------------
 
-# What all four services are denied. Of the rest, docs/guide/security.md says why it stays open.
+# What all five services are denied. Of the rest, docs/guide/security.md says why it stays open.
 # ProtectProc=ptraceable hides from root, who has CAP_SYS_PTRACE, no process (proc(5), hidepid).
 # Block devices are read by grub-probe and os-prober, and written by nothing; character devices are those of
 # GPUs and RDMA, whose names are known once their driver is loaded.
@@ -184,6 +188,24 @@ CPUSchedulingPolicy=batch
 TimeoutStartSec=300
 {_CHECK_SANDBOX}"""
 
+# A check of a minute, of nothing but what changes by the minute. The folder is the one that the check has
+# found. systemd's own lines about each start would be 2,880 a day in the journal; warnings stay.
+WATCH_UNIT = f"""\
+[Unit]
+Description=Watch the governor and RDMA counters of this node for node_exporter (mlnode.tuning)
+After=mlnode-apply.service {CHECK_SERVICE}
+ConditionPathExists=/var/lib/mlnode/textfile
+
+[Service]
+Type=oneshot
+ExecStart={AGENT_COMMAND} metrics --watch
+Nice=19
+IOSchedulingClass=idle
+CPUSchedulingPolicy=batch
+TimeoutStartSec=50
+LogLevelMax=notice
+{_CHECK_SANDBOX}"""
+
 # The delay spreads a fleet over the whole period. It is the same at each turn of a node, where systemd has
 # FixedRandomDelay= (247 and newer); older ones pass over the line, and two turns are up to 30 minutes apart.
 _TIMER = """\
@@ -198,6 +220,19 @@ AccuracySec=1s
 Unit={service}
 """
 CHECK_TIMER_UNIT = _TIMER.format(about="Check this node", service=CHECK_SERVICE)
+
+# Each node has a second of its own in the minute.
+WATCH_TIMER_UNIT = f"""\
+[Unit]
+Description=Watch this node every minute (mlnode.tuning)
+
+[Timer]
+OnCalendar=minutely
+RandomizedDelaySec=60
+FixedRandomDelay=yes
+AccuracySec=1s
+Unit={WATCH_SERVICE}
+"""
 PULL_TIMER_UNIT = _TIMER.format(about="Look for a new declaration of this node", service=PULL_SERVICE)
 
 # It applies, so that it may do what the boot service may, and in that time; a minute more is for the network.
@@ -240,6 +275,8 @@ TEXTS = {
     NIC_PATH_FILE: NIC_PATH,
     CHECK_SERVICE_FILE: CHECK_UNIT,
     CHECK_TIMER_FILE: CHECK_TIMER_UNIT,
+    WATCH_SERVICE_FILE: WATCH_UNIT,
+    WATCH_TIMER_FILE: WATCH_TIMER_UNIT,
     PULL_SERVICE_FILE: PULL_UNIT,
     PULL_TIMER_FILE: PULL_TIMER_UNIT,
     UDEV_FILE: UDEV,

@@ -77,20 +77,27 @@ WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 #: What runs the agent: at every boot, for a NIC that has changed, and while none has
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
-#: What checks the node on a timer where that is declared, and what starts it for a declaration
+#: Units that check the node every 15 minutes and watch it every minute if that is declared, and the drop-in
+#: that starts both for a declaration
 CHECK_SERVICE, CHECK_TIMER = "mlnode-check.service", "mlnode-check.timer"
+WATCH_SERVICE, WATCH_TIMER = "mlnode-watch.service", "mlnode-watch.timer"
 CHECK_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode-NAME.conf"
 #: The same for what pulls declarations. No name with which a pattern of the one finds the other
 PULL_SERVICE, PULL_TIMER = "mlnode-pull.service", "mlnode-pull.timer"
 PULL_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode.pull-NAME.conf"
 #: What a declaration starts them with → the units
-TIMED = {CHECK_DROP_IN: (CHECK_TIMER, CHECK_SERVICE), PULL_DROP_IN: (PULL_TIMER, PULL_SERVICE)}
+TIMED = {
+    CHECK_DROP_IN: (CHECK_TIMER, CHECK_SERVICE, WATCH_TIMER, WATCH_SERVICE),
+    PULL_DROP_IN: (PULL_TIMER, PULL_SERVICE),
+}
 TIMED_UNITS = tuple(unit for units in TIMED.values() for unit in units)
 #: What the last pull has come to, and its folder, which holds nothing else but for moments
 PULL_FOLDER = "/run/mlnode/pull"
 PULL_REPORT = f"{PULL_FOLDER}/report.json"
 #: The serial that the last pull has accepted, twice as the origin is: without it an old document would count
 PULLED, PULLED_COPY = "/var/lib/mlnode/pull.json", "/etc/mlnode/pull.json"
+#: Values that the watch of each minute compares with. Every one starts again with the next boot
+WATCHED = "/run/mlnode/watch.json"
 #: Held by a run, by a pull and by a check that writes metrics, while they are under way. On a tmpfs, so that
 #: no reboot ever finds a stale one; flock(2) itself dies with its holder.
 RUN_LOCK, PULL_LOCK, CHECK_LOCK = "/run/mlnode.lock", "/run/mlnode-pull.lock", "/run/mlnode-check.lock"

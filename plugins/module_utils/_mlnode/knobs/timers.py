@@ -26,16 +26,22 @@ OFF = "off"
 
 class Timer(NamedTuple):
     """drop_in: path of the file that starts it, with NAME for the declaration. about: what it does, for the
-    first line of that file."""
+    first line of that file. also: timers that the same file starts. services: of all of them."""
 
     unit: str
-    service: str
+    services: Sequence[str]
     drop_in: str
     about: str
+    also: Sequence[str] = ()
 
     @property
     def path(self) -> str:
         return f"{UNIT_FOLDER}/{self.unit}"
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """All timers."""
+        return (self.unit, *self.also)
 
 
 def drop_in(timer: Timer, name: str) -> str:
@@ -45,25 +51,29 @@ def drop_in(timer: Timer, name: str) -> str:
 
 def _content(timer: Timer, name: str) -> bytes:
     about = f"# Written by mlnode.tuning for the declaration {name}: {timer.about} on a timer.\n"
-    return f"{about}[Unit]\nWants={timer.unit}\n".encode("ascii")
+    return f"{about}[Unit]\nWants={' '.join(timer.units)}\n".encode("ascii")
 
 
 def state(host: Host, timer: Timer, declared: str) -> Value:
-    """The declared value if the timer runs, or that it is off."""
+    """The declared value if all its timers run, or that one is off."""
     if not host.systemd_runs():
         return Value(absent="systemd does not run here, and has the timer")
-    shown = systemd_show.units(host).get(timer.unit, {}).get("ActiveState")
+    return Value(text=declared if all(_is_active(host, unit) for unit in timer.units) else OFF)
+
+
+def _is_active(host: Host, unit: str) -> bool:
+    shown = systemd_show.units(host).get(unit, {}).get("ActiveState")
     # A link that systemd keeps of each active unit, since 237 (src/core/unit.c: unit_export_state_files): a
     # captured tree has it, too
-    is_active = shown == ("active",) or host.is_link(f"/run/systemd/units/invocation:{timer.unit}")
-    return Value(text=declared if is_active else OFF)
+    return shown == ("active",) or host.is_link(f"/run/systemd/units/invocation:{unit}")
 
 
 def why_off(host: Host, timer: Timer) -> str:
     """The last lines of a timer that could not be started; empty of one that runs or was stopped."""
-    if systemd_show.units(host).get(timer.unit, {}).get("ActiveState") != ("failed",):
-        return ""
-    return f"{timer.unit}: {unit_words.last(host, timer.unit)}"
+    for unit in timer.units:
+        if systemd_show.units(host).get(unit, {}).get("ActiveState") == ("failed",):
+            return f"{unit}: {unit_words.last(host, unit)}"
+    return ""
 
 
 def boot(timer: Timer, declared: str, context: Context) -> Boot:
@@ -74,12 +84,12 @@ def boot(timer: Timer, declared: str, context: Context) -> Boot:
         if context.agent_unread:
             return Boot(Value(unreadable=context.agent_unread), row=row)
         return Boot(Value(absent=f"nothing starts the timer, as {context.agent_fault}"), row=row)
-    faults = boot_service.timer_faults(host, (timer.unit, timer.service), context.runtime)
+    faults = boot_service.timer_faults(host, (*timer.units, *timer.services), context.runtime)
     for fault in sorted(faults, key=lambda one: not one.judged):
         problem = str(fault)
         return Boot(Value(absent=problem) if fault.judged else Value(unreadable=problem), timer.path)
     if host.content(path) != _content(timer, context.name):
-        return Boot(Value(absent=f"{path} does not start {timer.unit}"), path)
+        return Boot(Value(absent=f"{path} does not start {' and '.join(timer.units)}"), path)
     return Boot(Value(text=declared), path)
 
 

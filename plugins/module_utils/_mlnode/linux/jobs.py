@@ -50,6 +50,10 @@ _STEP = regex(rb"slurmstepd: \[([0-9]{1,20})[^0-9]")
 #: One of these keeps Slurm's control group alive all the time (cgroup_v2.c of Slurm: _init_new_scope_dbus)
 _IDLE_STEP = b"infinity"
 
+#: proc(5), /proc/PID/stat: starttime is field 22, the 20th behind the name, in clock ticks since the boot.
+#: Programs are shown 100 a second on every architecture with GPUs (USER_HZ).
+_START, _TICKS = 19, 100
+
 #: What reading of a process ends with once it is gone, beside that its files are absent (fs/proc/base.c)
 _GONE = (errno.ESRCH,)
 
@@ -72,7 +76,7 @@ def look(host: Host) -> Seen:
     slurm: set[int] = set()
     other: list[str] = []
     closed: list[HostError] = []
-    pids = sorted(int(name) for name in host.names("/proc") if name.isascii() and name.isdigit())
+    pids = _pids(host)
     for pid in pids:
         try:
             process = _process(host, pid, slurm)
@@ -85,6 +89,34 @@ def look(host: Host) -> Seen:
     hidden = bool(pids) and pids[0] != 1 and not host.is_superuser()
     found = _shortened([f"Slurm job {job}" for job in sorted(slurm)] + other)
     return Seen(tuple(found), tuple(_unseen(closed, hidden)))
+
+
+def since(host: Host) -> float | None:
+    """Seconds from the boot to the start of the process that has computed for the longest; None without one.
+    A process that cannot be looked into counts, as it may compute. Raises HostError."""
+    starts = []
+    for pid in _pids(host):
+        try:
+            if _computes(host, pid):
+                # The name of the program, in brackets, may hold brackets and blanks itself.
+                fields = host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+                starts.append(int(fields[_START]) / _TICKS)
+        except HostError as error:
+            if not _is_gone(error):
+                raise
+    return min(starts, default=None)
+
+
+def _computes(host: Host, pid: int) -> bool:
+    slurm: set[int] = set()
+    try:
+        return bool(_process(host, pid, slurm) or slurm)
+    except HostError as error:
+        return not _is_gone(error)
+
+
+def _pids(host: Host) -> list[int]:
+    return sorted(int(name) for name in host.names("/proc") if name.isascii() and name.isdigit())
 
 
 def _process(host: Host, pid: int, slurm: set[int]) -> str:

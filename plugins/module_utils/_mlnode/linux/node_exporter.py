@@ -27,13 +27,13 @@ _OPTION = regex(r"--?collector\.textfile\.directory[= ]\s*[\"']?(/[^\s\"']*)", r
 #: A variable of a file of arguments: ARGS of Debian, OPTIONS of others
 _VARIABLE = regex(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", re.ASCII)
 
-#: The name of the one file in it that is mlnode's
-FILE = "mlnode.prom"
+#: The names of mlnode's files in it: of a check, and of the watch of each minute
+FILE, WATCH_FILE = "mlnode.prom", "mlnode_watch.prom"
 
 #: Its first line, by which it is known to be mlnode's
 MARK = b"# Written by mlnode.tuning\n"
 
-#: Where the path of the last one is kept, for its removal
+#: Where the path of the last FILE is kept, for the removal of both, and for the watch
 NOTE = "/var/lib/mlnode/textfile"
 
 
@@ -103,8 +103,22 @@ def write(host: Host, folder: str, content: str) -> None:
     host.write_file(path, MARK + content.encode(), mode=0o644, fresh=True)
 
 
+def write_watch(host: Host, content: str) -> bool:
+    """Replace the file of the watch beside that of the last check; False before the first one. Raises
+    HostError."""
+    noted = host.text(NOTE).strip()
+    if not noted.endswith(f"/{FILE}"):
+        return False
+    host.write_file(_watch_path(noted), MARK + content.encode(), mode=0o644, fresh=True)
+    return True
+
+
+def _watch_path(noted: str) -> str:
+    return f"{noted[: -len(FILE)]}{WATCH_FILE}"
+
+
 def remove(host: Host) -> None:
-    """The file of metrics, and the note of it: else its last values would be exported for ever. Raises
+    """The files of metrics, and the note of them: else their last values would be exported for ever. Raises
     HostError."""
     noted = host.text(NOTE).strip()
     if noted:
@@ -115,4 +129,5 @@ def remove(host: Host) -> None:
 def _remove(host: Host, path: str) -> None:
     """Only what is mlnode's by its name and first line, whatever the note says."""
     if path.endswith(f"/{FILE}"):
+        host.remove_file(_watch_path(path), MARK)
         host.remove_file(path, MARK)

@@ -32,7 +32,13 @@ KIND = "metrics"
 MOUNTS: Mounts = {}
 
 KEY = "metrics.textfile"
-TIMER = timers.Timer(places.CHECK_TIMER, places.CHECK_SERVICE, places.CHECK_DROP_IN, "the node is checked")
+TIMER = timers.Timer(
+    places.CHECK_TIMER,
+    (places.CHECK_SERVICE, places.WATCH_SERVICE),
+    places.CHECK_DROP_IN,
+    "the node is checked",
+    (places.WATCH_TIMER,),
+)
 
 
 def parse(spec: Spec, facts: Facts | None) -> list[Setting]:

@@ -31,7 +31,7 @@ MOUNTS: Mounts = {}
 
 KEY = "pull.url"
 TIMER = timers.Timer(
-    places.PULL_TIMER, places.PULL_SERVICE, places.PULL_DROP_IN, "a new declaration is looked for"
+    places.PULL_TIMER, (places.PULL_SERVICE,), places.PULL_DROP_IN, "a new declaration is looked for"
 )
 
 

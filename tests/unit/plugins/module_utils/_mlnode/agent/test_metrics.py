@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit import nodes
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.report.test_metrics import LINE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mlnode.agent import checked, cli, history, metrics
+from mlnode.agent import causes, checked, cli, history, metrics
 from mlnode.agent import declare as agent_declare
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
@@ -26,7 +26,7 @@ from mlnode.engine.declared import Declaration
 from mlnode.engine.kind import Info, Row
 from mlnode.host import places
 from mlnode.host.system import Finished
-from mlnode.linux import jobs, node_exporter
+from mlnode.linux import node_exporter
 from mlnode.model.errors import HostError, MlnodeError
 from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
 
@@ -229,24 +229,54 @@ def test_any_state_of_a_node_is_a_file_of_the_format(
 
 def test_a_file_that_overrides_it(node: nodes.Node) -> None:
     node.put("/etc/sysctl.d/zzz-other.conf", "# other\nvm.swappiness = 60\n")
-    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/zzz-other.conf:2", "overridden")}
+    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/zzz-other.conf", "overridden")}
 
 
 def test_a_file_that_another_has_loaded(node: nodes.Node) -> None:
     """It does not win at boot, and was given to sysctl --load."""
     node.put("/etc/sysctl.d/10-other.conf", "vm.swappiness = 60\n")
     node.put(SWAPPINESS, "60\n")
-    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/10-other.conf:1", "drifted")}
+    assert drift(export(node)) == {"vm.swappiness": ("/etc/sysctl.d/10-other.conf", "drifted")}
 
 
 def test_tuned(node: nodes.Node) -> None:
     node.put("/etc/tuned/active_profile", "own\n")
     node.put("/etc/tuned/own/tuned.conf", "[sysctl]\nvm.swappiness=30\n")
     node.put(SWAPPINESS, "30\n")
-    expected = ("tuned: /etc/tuned/own/tuned.conf:2", "drifted")
+    expected = ("tuned: /etc/tuned/own/tuned.conf", "drifted")
     assert drift(export(node)) == {"vm.swappiness": expected}
     node.put(SWAPPINESS, "31\n")
     assert drift(export(node)) == {"vm.swappiness": ("unknown", "drifted")}
+
+
+@pytest.mark.parametrize(
+    ("cause", "label"),
+    [
+        ("/etc/sysctl.d/9.conf:12", "/etc/sysctl.d/9.conf"),
+        ("tuned: /etc/tuned/own/tuned.conf:2", "tuned: /etc/tuned/own/tuned.conf"),
+        ("/run/netplan/a b.yml:7 (vm.swappiness = 60)", "/run/netplan/a b.yml (vm.swappiness = 60)"),
+        (
+            "/boot/loader/entries/0123456789abcdef0123456789abcdef-6.1.0.conf:4",
+            "/boot/loader/entries/*-6.1.0.conf",
+        ),
+        (
+            "/etc/NetworkManager/system-connections/eth0-0f1e2d3c-0000-4000-8000-00000000000a.nmconnection",
+            "/etc/NetworkManager/system-connections/eth0-*.nmconnection",
+        ),
+        ("kernel command line (transparent_hugepage=never)",) * 2,
+        (causes.REBOOT,) * 2,
+    ],
+)
+def test_a_cause_is_the_same_label_on_all_nodes(cause: str, label: str) -> None:
+    assert causes.label(cause) == label
+
+
+def test_a_line_that_moves_is_the_same_cause(node: nodes.Node) -> None:
+    labels = []
+    for lines in (0, 5):
+        node.put("/etc/sysctl.d/zzz-other.conf", "\n" * lines + "vm.swappiness = 60\n")
+        labels.append(drift(export(node)))
+    assert labels[0] == labels[1] != {}
 
 
 def test_a_reboot(node: nodes.Node) -> None:
@@ -295,22 +325,6 @@ def test_an_exception_holds_until_its_day(node: nodes.Node, until: str, counts: 
     assert end % 86400 == 0
 
 
-# -- the governor --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("busy", [True, False])
-def test_a_governor_that_changes_while_a_job_runs(
-    node: nodes.Node, monkeypatch: pytest.MonkeyPatch, busy: bool
-) -> None:
-    name = "mlnode_governor_changed_during_job"
-    row = _row("cpu", 0, Status.OK)._replace(setting=Setting("cpu", "cpu.governor", "/x", "a", "a"))
-    checked.save(node, checked.Checked(settings={"cpu.governor": checked.One("ok", "performance")}))
-    monkeypatch.setattr(jobs, "running", lambda _host: ["Slurm job 1"] if busy else [])
-    assert _look(node, monkeypatch, [row])[name] == (1 if busy else 0)
-    same = row._replace(reading=row.reading._replace(runtime=Value(text="performance")))
-    assert _look(node, monkeypatch, [same])[name] == 0
-
-
 # -- the file and what is kept -------------------------------------------------------------
 
 
@@ -319,7 +333,7 @@ def test_the_file_goes_with_the_declaration(node: nodes.Node) -> None:
     apply(node, sysctl=SYSCTL)
     assert not node.exists(FILE)
     assert not node.matching("/etc/systemd/system/timers.target.d/*")
-    assert "mlnode-check.timer" not in node.active
+    assert not {*places.TIMED_UNITS} & {*node.active}
 
 
 def test_the_file_goes_with_a_revert(node: nodes.Node) -> None:

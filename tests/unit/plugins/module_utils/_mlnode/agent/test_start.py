@@ -330,4 +330,4 @@ def test_timers_are_asked_about_where_a_declaration_starts_them(tmp_path: pathli
     systemd_show.units(machine)
 
     [asked] = machine.asked
-    assert {*places.TIMED_UNITS} & {*asked} == {places.CHECK_TIMER, places.CHECK_SERVICE}
+    assert {*places.TIMED_UNITS} & {*asked} == {*places.TIMED[places.CHECK_DROP_IN]}

@@ -12,14 +12,14 @@ import subprocess
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.repository import ROOT
 from mlnode.engine import units
-from mlnode.host.places import AGENT_UNITS, CHECK_SERVICE, PULL_SERVICE
+from mlnode.host.places import AGENT_UNITS, CHECK_SERVICE, PULL_SERVICE, WATCH_SERVICE
 from mlnode.linux import grub
 
 _APPLY, _NIC, _PATH = AGENT_UNITS
 
 #: Service → its greatest exposure, by systemd 252 to 257: what applies sets what a sandbox would protect, and
 #: docs/guide/security.md has the reason for each point. Before, they were at 4.5, 4.5, 4.6 and 4.8.
-EXPOSURE = {_APPLY: 3.6, _NIC: 3.6, CHECK_SERVICE: 2.7, PULL_SERVICE: 4.0}
+EXPOSURE = {_APPLY: 3.6, _NIC: 3.6, CHECK_SERVICE: 2.7, WATCH_SERVICE: 2.7, PULL_SERVICE: 4.0}
 
 TEXTS = {pathlib.PurePosixPath(path).name: text for path, text in units.TEXTS.items()}
 

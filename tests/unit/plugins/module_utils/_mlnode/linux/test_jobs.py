@@ -245,3 +245,45 @@ def test_a_real_process_is_looked_into(tmp_path: pathlib.Path) -> None:
     with pytest.raises(HostError) as caught:
         jobs._process(Host(), child.pid, set())
     assert jobs._is_gone(caught.value)
+
+
+def started(node: Machine, pid: int, ticks: int, comm: str = "a) R (b") -> None:
+    node.put(f"/proc/{pid}/stat", f"{pid} ({comm}) S {' '.join(['1'] * 18)} {ticks} 1 1\n")
+
+
+def test_the_job_that_computes_for_the_longest(node: Busy) -> None:
+    assert jobs.since(node) is None
+    run(node, 900, "python", "/dev/nvidia0")
+    started(node, 900, 50000)
+    run(node, 901, "python", "/dev/infiniband/uverbs3")
+    started(node, 901, 40050)
+    run(node, 902, "sshd", "/dev/null")
+    started(node, 902, 100)
+    assert jobs.since(node) == 400.5
+
+
+def test_a_job_of_slurm_has_a_start(node: Busy) -> None:
+    run(node, 900, "slurmstepd", cmdline="slurmstepd: [4711.0]")
+    started(node, 900, 1200)
+    assert jobs.since(node) == 12
+
+
+def test_a_process_that_cannot_be_looked_into_may_compute(node: Busy) -> None:
+    run(node, 900, "python", "/dev/nvidia0")
+    started(node, 900, 700)
+    node.closed["/proc/900/fd"] = errno.EACCES
+    assert jobs.since(node) == 7
+
+
+def test_a_process_that_ends_meanwhile_has_no_start(node: Busy) -> None:
+    run(node, 900, "python", "/dev/nvidia0")
+    assert jobs.since(node) is None
+
+
+def test_the_start_of_a_process_is_in_the_units_of_the_uptime() -> None:
+    """The kernel's own numbers: this process, looked at as if it held a device."""
+    with open("/proc/uptime", encoding="ascii") as stream:
+        uptime = float(stream.read().split()[0])
+    fields = pathlib.Path(f"/proc/{os.getpid()}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    assert os.sysconf("SC_CLK_TCK") == jobs._TICKS
+    assert 0 < int(fields[jobs._START]) / jobs._TICKS <= uptime

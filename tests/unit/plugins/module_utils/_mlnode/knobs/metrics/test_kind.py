@@ -64,31 +64,33 @@ def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:
     assert places.CHECK_TIMER not in node.active
     assert row(node, AUTO).reading.runtime.text == "off"
     apply(node, AUTO)
-    assert f"Wants={places.CHECK_TIMER}\n" in node.text(DROP_IN)
-    assert places.CHECK_TIMER in node.active
+    assert f"Wants={places.CHECK_TIMER} {places.WATCH_TIMER}\n" in node.text(DROP_IN)
+    assert {places.CHECK_TIMER, places.WATCH_TIMER} <= {*node.active}
     assert row(node, AUTO).status is Status.OK
     assert not apply(node, AUTO).changed
 
 
-def test_a_timer_that_was_stopped_is_started(node: nodes.Node) -> None:
+@pytest.mark.parametrize("timer", [places.CHECK_TIMER, places.WATCH_TIMER])
+def test_a_timer_that_was_stopped_is_started(node: nodes.Node, timer: str) -> None:
     apply(node, AUTO)
-    node.run(["systemctl", "stop", places.CHECK_TIMER])
+    node.run(["systemctl", "stop", timer])
     found = row(node, AUTO)
     assert (found.status, found.reason) == (
         Status.DRIFTED,
         "runtime is off; folder as in the default of prometheus-node-exporter.service",
     )
     assert apply(node, AUTO).changed
-    assert places.CHECK_TIMER in node.active
+    assert timer in node.active
 
 
-def test_a_masked_timer_is_named(node: nodes.Node) -> None:
+@pytest.mark.parametrize("file", [units.CHECK_TIMER_FILE, units.WATCH_TIMER_FILE])
+def test_a_masked_timer_is_named(node: nodes.Node, file: str) -> None:
     apply(node, AUTO)
-    os.unlink(node.root + units.CHECK_TIMER_FILE)
-    node.link(units.CHECK_TIMER_FILE, "/dev/null")
+    os.unlink(node.root + file)
+    node.link(file, "/dev/null")
     found = row(node, AUTO)
     assert found.status is Status.DRIFTED
-    assert f"{units.CHECK_TIMER_FILE} masks {places.CHECK_TIMER}" in found.reason
+    assert f"{file} masks {file.rpartition('/')[2]}" in found.reason
 
 
 def test_a_drop_in_of_others_that_keeps_it_from_its_work(node: nodes.Node) -> None:

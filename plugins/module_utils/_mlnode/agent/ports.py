@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""RDMA ports as metrics, with the labels of node_exporter's collector infiniband: rules join both."""
+
+from __future__ import annotations
+
+from typing import Sequence
+
+from ..host.host import Host
+from ..model import values
+from ..report.metrics import COUNTER, GAUGE, Family, Sample
+from ..topology import read
+from ..topology.model import Topology
+
+_COUNTERS = "/sys/class/infiniband/*/ports/*/hw_counters"
+
+#: Files of a port that each count packets sent again, or a wait for that, by driver. node_exporter has those
+#: of mlx5 since 1.11, and those of other drivers not at all.
+RETRANSMISSIONS = (
+    *("packet_seq_err", "local_ack_timeout_err", "roce_adp_retrans"),  # mlx5: counters.rst
+    *("seq_err_naks_rcvd", "to_retransmits"),  # bnxt_re: drivers/infiniband/hw/bnxt_re/hw_counters.c
+    "tcpRetransSegs",  # irdma: drivers/infiniband/hw/irdma/hw.c
+    "retrans_timeout_events",  # EFA: drivers/infiniband/hw/efa/efa_verbs.c
+)
+#: Files that count packets received after a later one: mlx5, bnxt_re
+OUT_OF_SEQUENCE = ("out_of_sequence", "oos_drop_count")
+
+
+def counters(host: Host) -> tuple[Family, ...]:
+    """Counters of all ports that have any. Never raises."""
+    folders = host.matching(_COUNTERS)
+    return (
+        _sum(
+            host,
+            folders,
+            "mlnode_rdma_retransmissions_total",
+            "Packets that were sent again, or waited for in vain, as the driver counts them.",
+            RETRANSMISSIONS,
+        ),
+        _sum(
+            host,
+            folders,
+            "mlnode_rdma_out_of_sequence_total",
+            "Packets that arrived after a later one.",
+            OUT_OF_SEQUENCE,
+        ),
+    )
+
+
+def _sum(host: Host, folders: Sequence[str], name: str, text: str, files: Sequence[str]) -> Family:
+    samples = []
+    for folder in folders:
+        total = _total(host, folder, files)
+        if total is not None:
+            device, port = folder.split("/")[4:7:2]
+            samples.append(Sample(total, {"device": device, "port": port}))
+    return Family(name, COUNTER, text, tuple(samples))
+
+
+def _total(host: Host, folder: str, files: Sequence[str]) -> int | None:
+    """None if the driver has no such counter, or one file cannot be read: a sum without it would look like a
+    reset, after which Prometheus counts all of it once more."""
+    read = [host.value(f"{folder}/{name}") for name in files]
+    there = [values.number((value.text or "").strip()) for value in read if value.absent is None]
+    numbers = [number for number in there if number is not None]
+    return sum(numbers) if numbers and len(numbers) == len(there) else None
+
+
+def rails(host: Host) -> Family:
+    """The ports that are rails. Those of one class carry the same load in a training job. Never raises."""
+    topology = read.of(host)
+    samples = tuple(
+        Sample(
+            1,
+            {
+                "device": device.name,
+                "port": str(port.number),
+                "rail": str(device.rail),
+                "class": f"{_model(topology, device.address)} {port.link_layer}",
+            },
+        )
+        for device in topology.rdma
+        if device.rail is not None
+        for port in device.ports
+    )
+    text = "RDMA ports that are rails; class: PCI vendor and device, and link layer."
+    return Family("mlnode_rdma_rail_info", GAUGE, text, samples)
+
+
+def _model(topology: Topology, address: str | None) -> str:
+    """As lspci -n has it."""
+    function = next((one for one in topology.pci if one.address == address), None)
+    return f"{function.vendor:04x}:{function.device:04x}" if function else "software"

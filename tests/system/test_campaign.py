@@ -151,7 +151,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host im
 host = Host(mounts=run.MOUNTS)
 asked = json.loads(sys.argv[1])
 if asked:
-    run.start(host, part.parse(asked), time.time())
+    run.start(host, part.parse(asked))
 else:
     print(json.dumps(collect.collect(host, "spring", 20)._asdict()))
 """

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..module_utils._mlnode.checks import path_mtu
 from ..module_utils._mlnode.checks.model import BAD, Verdict
 from ..module_utils._mlnode.model.errors import DeclarationError, printable
-from . import agent_answer
+from . import agent_answer, preflight
 from .fleet_report.names import few, natural
 
 #: As many lines as people read; one switch fails thousands of paths
@@ -78,7 +78,7 @@ def report(nodes: Mapping[str, Any], results: Mapping[str, Any]) -> Report:
     verdict = worst if ways or rows else Verdict.UNKNOWN
     success = verdict in (Verdict.PASS, Verdict.WARN)
     low = sum(way.verdict in _LOW for way in ways)
-    senders = f"{len(results)} node{'' if len(results) == 1 else 's'}"
+    senders = f"{len(results) - len(missing)} of {len(results)} node{'' if len(results) == 1 else 's'}"
     summary = f"{verdict}: {senders} sent packets, {len(ways) - low} of {len(ways)} ways are as expected"
     return Report(str(verdict), success, [printable(line) for line in (*_table(rows), summary)])
 
@@ -104,8 +104,7 @@ def _peers(nodes: Mapping[str, Any], sender: str) -> list[str]:
 def _why_not(answer: Mapping[str, Any], had: int, wanted: int) -> str:
     if had:
         return f"it has {had} results for {wanted} peers"
-    said = " ".join(str(answer.get("msg") or "no result").split())
-    return f"not reachable: {said}" if answer.get("unreachable") else said
+    return preflight.no_answer(answer)
 
 
 def _way(sender: str, receiver: str, check: Mapping[str, Any]) -> Way:

@@ -16,6 +16,13 @@ from .fleet_report.names import few, natural
 #: As many lines as people read; the results have all of them
 MOST = 40
 
+#: Words of Ansible for a task that has exceeded its `timeout`, and what to do then
+_TIMED_OUT = "Timed out after"
+_HUNG = (
+    "The node or its connection hangs: look at its load, and at the MTU of the way from the controller "
+    "(ping -M do -s 1472)"
+)
+
 #: Names in one line
 _NAMED = 6
 
@@ -104,8 +111,15 @@ def _checks(result: Any) -> Sequence[Mapping[str, Any]]:
     checks: Sequence[Mapping[str, Any]] = answer.get("checks") or ()
     if checks:
         return checks
-    why = "not reachable" if answer.get("unreachable") else str(answer.get("msg") or "no result")
-    return [{"name": _MISSING, "target": "node", "verdict": "unknown", "found": why}]
+    return [{"name": _MISSING, "target": "node", "verdict": "unknown", "found": no_answer(answer)}]
+
+
+def no_answer(answer: Mapping[str, Any]) -> str:
+    """Reason why a node has no result."""
+    said = " ".join(str(answer.get("msg") or "no result").split())
+    if answer.get("unreachable"):
+        return f"not reachable: {said}"
+    return f"{said} {_HUNG}" if _TIMED_OUT in said else said
 
 
 def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:

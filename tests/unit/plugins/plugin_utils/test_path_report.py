@@ -54,7 +54,7 @@ def named(found: Report) -> set[str]:
 def test_a_fleet_in_good_order() -> None:
     found = fleet(5, lambda here, there: False)
 
-    assert found == Report("pass", True, ["pass: 5 nodes sent packets, 20 of 20 ways are as expected"])
+    assert found == Report("pass", True, ["pass: 5 of 5 nodes sent packets, 20 of 20 ways are as expected"])
 
 
 @pytest.mark.parametrize("size", [3, 4, 10, 100])
@@ -125,7 +125,7 @@ def test_nodes_that_did_not_send_are_named_with_the_reason() -> None:
         "n4  not checked: no r",
     ):
         assert line in text
-    assert found.table[-1] == "unknown: 4 nodes sent packets, 3 of 3 ways are as expected"
+    assert found.table[-1] == "unknown: 1 of 4 nodes sent packets, 3 of 3 ways are as expected"
 
 
 def test_a_warning_is_shown_and_does_not_fail() -> None:

@@ -28,7 +28,7 @@ class ActionModule(AgentOrModule):
         return node_clock.compared(self.module, answer, fail_on, self._asked_at, time.time())
 
     def by_module(self, name: str, variables: dict[str, Any] | None) -> dict[str, Any]:
-        # What an agent has not answered is no delivery of this question.
+        # The time for an agent that has not answered does not count.
         self._asked_at = time.time()
         answer: dict[str, Any] = super().by_module(name, variables)
         return answer

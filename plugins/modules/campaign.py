@@ -11,14 +11,14 @@ module: campaign
 short_description: Take part in measurements between the nodes of a fleet
 version_added: 0.1.0
 description:
-  - With O(state=started) a node is given its part of a campaign, once, and gets ready. With O(state=begun) it is told
-    when the first round begins. It then measures the bandwidth or latency to its peer of each round by itself, at the
+  - With O(state=started) a node is given its part of a campaign, once, and gets ready. With O(state=begun) it gets
+    the time of the first round. It then measures the bandwidth or latency to its peer of each round by itself, at the
     times that the plan gives. With O(state=collected) its result is returned, and gone from the node.
   - The playbook C(campaign.yml) makes the plan, prepares all nodes, begins when they are ready, collects the results and
     judges them.
   - A campaign takes whole links. Where jobs run, something holds a GPU or an RDMA device, an interface carries more
     than a twentieth of its rate, or another campaign runs, it is refused.
-  - Nothing is changed. All programs end with the last round, even if the controller is gone; a node that is not told the
+  - Nothing is changed. All programs end with the last round, even if the controller is gone; a node that is not given the
     start ends after O(wait). The result is one file in C(/run/mlnode). It is removed when it is collected, by the next
     campaign, or at the next boot.
   - A server takes one connection. C(iperf3) and perftest cannot refuse others than the peer; where systemd runs, a
@@ -32,7 +32,7 @@ options:
     description:
       - V(started) prepares the node, which begins by itself only if O(start) is given. A node that is prepared already is
         not prepared again.
-      - V(begun) tells a prepared node its O(start). A node that is told after it takes part in the rounds that are left.
+      - V(begun) gives a prepared node its O(start). A node that gets it later takes part in the rounds that are left.
       - V(collected) ends the campaign.
     type: str
     choices: [started, begun, collected]
@@ -58,7 +58,7 @@ options:
     type: float
   wait:
     description:
-      - Seconds that a prepared node waits to be told its O(start), from 1 to 43200. Then nothing of the campaign is left.
+      - Seconds that a prepared node waits to be given its O(start), from 1 to 43200. Then nothing of the campaign is left.
     type: float
     default: 600
   rounds:
@@ -169,7 +169,7 @@ interfaces:
   sample: [eth0]
 shift:
   description:
-    - Seconds to add to a time before this node is told it, as its clock is certainly ahead of the controller's by so much,
+    - Seconds to add to a time before this node gets it, as its clock is certainly ahead of the controller's by so much,
       or behind it (below 0). V(0.0) for a clock that may be right. The time of delivery does not count - the clocks are
       compared at half of the time between question and answer, and half of that time is the uncertainty.
     - A node whose clock is wrong, and not known to a second, fails.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the answer of a node says about its clock, as only the controller knows when the answer had come."""
+"""The clock of a node in its answer, as only the controller knows when the answer had come."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def compared(
 
 
 def _of_campaign(found: Offset | None) -> dict[str, Any]:
-    """`shift`: seconds to add to a time that this node is told. A clock that may be right is left alone, as
+    """`shift`: seconds to add to a time that this node is given. A clock that may be right is left alone, as
     NTP is more exact than this."""
     if found is None or found.least <= TOLERATED:
         return {"shift": 0.0}

@@ -226,7 +226,7 @@ def _worst(ways: Iterable[Way]) -> Verdict:
 
 
 def _commonest(ways: Sequence[Way]) -> str:
-    """What most of the worst ways say."""
+    """The reason that most of the worst ways have."""
     worst = _worst(ways)
     words, number = Counter(way.found for way in ways if way.verdict is worst).most_common(1)[0]
     return f"{words} (and {len(ways) - number} more ways)" if len(ways) > number else words

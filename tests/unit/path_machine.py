@@ -69,7 +69,10 @@ class PathMachine(Machine):
     def _burst(self, command: Sequence[str]) -> Finished:
         peer, sent = command[-1], int(command[command.index("-c") + 1])
         self.bursts.append((peer, sent))
-        lost = self.lost.get(peer, [0]).pop(0) if self.lost.get(peer) else 0
+        header = 40 if ":" in peer else 20
+        size = int(command[command.index("-s") + 1]) + header + 8
+        lost = self.lost[peer].pop(0) if self.lost.get(peer) else 0
+        lost = sent if size > self.paths.get(peer, Path()).mtu else lost
         return Finished(0, f"{sent} packets transmitted, {sent - lost} received, x% packet loss\n", "")
 
     def _getent(self, command: Sequence[str]) -> Finished:

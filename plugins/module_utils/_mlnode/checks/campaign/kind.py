@@ -65,7 +65,7 @@ class Device(NamedTuple):
 
 
 class Part(NamedTuple):
-    """start: of round 0, in seconds since 1970; 0 if it is told later. addresses: own ones, one for each
+    """start: of round 0, in seconds since 1970; 0 if it is given later. addresses: own ones, one for each
     rail. devices: RDMA ports of the rails; none for those that have the addresses. rounds: of the whole
     campaign, in some of which this node may rest."""
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's side of a campaign: it is prepared, waits until it is told the start, and runs its rounds by
+"""The node's side of a campaign: it is prepared, waits until it is given the start, and runs its rounds by
 itself."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOUNTS = facts.MOUNTS
 _WATCHED = 1.0
 _IDLE = 0.05
 
-#: How often it is looked whether the start was told, in seconds
+#: How often it is looked whether the start was given, in seconds
 _PAUSE = 0.2
 
 #: Seconds that a process may take longer than planned before the kernel ends it, and then the scope with
@@ -44,7 +44,7 @@ Starter = Callable[[Callable[[], object]], None]
 
 
 class Started(NamedTuple):
-    """ends: in seconds since 1970; None if the node waits to be told the start."""
+    """ends: in seconds since 1970; None if the node waits to be given the start."""
 
     ends: float | None
     interfaces: tuple[str, ...]
@@ -58,7 +58,7 @@ def start(
     clock: Clock = Clock(),  # noqa: B008  # it has no state
     starter: Starter = detached.start,
 ) -> Started:
-    """Prepare a campaign on this node. wait: seconds after which it gives up if it is not told the start.
+    """Prepare a campaign on this node. wait: seconds after which it gives up if it is not given the start.
     dry: only look whether it could begin. One that is prepared already is not prepared again, as its answer
     may have got lost. Raises DeclarationError, HostError, RefusedError."""
     if not _WAITS[0] <= wait <= _WAITS[1]:
@@ -86,7 +86,7 @@ def start(
 
 
 def _is_prepared(host: Host, part: Part, now: float) -> bool:
-    """Whether this campaign waits here already. Raises RefusedError for another one."""
+    """True if this campaign waits here already. Raises RefusedError for another one."""
     there = store.read(host)
     if there is None or there.done or now >= there.until:
         return False
@@ -161,7 +161,8 @@ def work(host: Host, part: Part, ends: Ends, clock: Clock) -> None:
 
 
 def _told(host: Host, part: Part, clock: Clock) -> State | None:
-    """The state with a start. None if it was not told in time, and nothing is left then; or is not wanted."""
+    """The state with a start. None if it was not given in time, and nothing is left then; or is not
+    wanted."""
     while True:
         try:
             state = store.read(host)
@@ -190,8 +191,8 @@ def _one(host: Host, part: Part, slot: Slot, ends: Ends, answer: dict[str, Any],
 
 def _missed(slot: Slot, late: float) -> list[dict[str, Any]]:
     reason = (
-        f"it came to the round {late:.0f} s after its start: it was told the start late, or the round before "
-        "was not over"
+        f"it came to the round {late:.0f} s after its start: it was given the start late, or the round "
+        "before was not over"
     )
     return [
         {"round": slot.round, "rail": rail, "reason": reason, "failed": LATE}

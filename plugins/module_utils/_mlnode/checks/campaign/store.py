@@ -22,9 +22,9 @@ _MOST = 1 << 26
 
 
 class State(NamedTuple):
-    """until: when, in seconds since 1970, all rounds are over, or until when it waits to be told their start.
-    done: all rounds are over. start: of the first round; None while it is not known. lasts: seconds of all
-    rounds."""
+    """until: when, in seconds since 1970, all rounds are over, or until when it waits to be given their
+    start. done: all rounds are over. start: of the first round; None while it is not known. lasts: seconds
+    of all rounds."""
 
     id: str
     until: float

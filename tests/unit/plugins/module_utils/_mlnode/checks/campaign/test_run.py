@@ -159,7 +159,7 @@ def test_a_node_that_is_told_late_takes_part_in_the_rounds_that_are_left(
     assert (missed["round"], missed["failed"], measured["round"], measured["reason"]) == (0, "late", 2, "")
     [served] = answer["served"]
     assert (served["round"], served["failed"]) == (1, "late")
-    assert "after its start: it was told the start late" in served["reason"]
+    assert "after its start: it was given the start late" in served["reason"]
 
 
 def test_one_that_was_collected_early_stops_at_its_next_round(node: CampaignMachine, time: Time) -> None:

@@ -159,11 +159,11 @@ EXAMPLES = r"""
 RETURN = r"""
 ends:
   description: When the last round is over, in seconds since 1970, by the clock of this node.
-  returned: success, with O(start)
+  returned: with O(start)
   type: float
 interfaces:
   description: The interface of each address.
-  returned: success, with O(state=started)
+  returned: with O(state=started)
   type: list
   elements: str
   sample: [eth0]
@@ -173,7 +173,7 @@ shift:
       or behind it (below 0). V(0.0) for a clock that may be right. The time of delivery does not count - the clocks are
       compared at half of the time between question and answer, and half of that time is the uncertainty.
     - A node whose clock is wrong, and not known to a second, fails.
-  returned: success
+  returned: from the controller
   type: float
   sample: 0.0
 clock_note:
@@ -182,9 +182,16 @@ clock_note:
   type: str
 took:
   description: Seconds from the question to the answer, as the controller saw it.
-  returned: success
+  returned: from the controller
   type: float
   sample: 1.4
+clock:
+  description:
+    - When the question had come to the node, and when the answer left, in seconds since 1970. The controller gives
+      RV(shift) in its place.
+  returned: success, from the node
+  type: list
+  elements: float
 done:
   description: Whether all rounds were over.
   returned: success, with O(state=collected)

@@ -97,6 +97,13 @@ summary:
   returned: success, and where checks fail
   type: dict
   sample: {pass: 14, skip: 2, warn: 1}
+clock:
+  description:
+    - When the question had come to the node, and when the answer left, in seconds since 1970. The controller gives the check
+      C(clock_offset) in its place.
+  returned: success, from the node, and where checks fail
+  type: list
+  elements: float
 seconds:
   description: How long it took.
   returned: success, and where checks fail

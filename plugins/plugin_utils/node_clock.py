@@ -42,7 +42,6 @@ def _of_campaign(found: Offset | None) -> dict[str, Any]:
     if found.uncertain <= LEAD:
         return {"shift": found.seconds, "clock_note": f"its clock is {found}: {_ALIKE}"}
     return {
-        "shift": 0.0,
         "failed": True,
         "msg": f"campaign: the clock of this node is {found}, which is too uncertain for rounds: {_ALIKE}",
     }

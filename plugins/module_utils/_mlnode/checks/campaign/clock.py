@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Callable
 
@@ -41,7 +42,26 @@ def offset(asked: float, came: float, left: float, answered: float) -> Offset:
     sent the answer, each by its own clock: the time of delivery does not count, and half of it is what is
     not known (RFC 5905, section 8)."""
     delivery = (answered - asked) - (left - came)
-    return Offset(((came - asked) + (left - answered)) / 2, max(0.0, delivery / 2))
+    # An answer cannot have left before it came: something else was measured, and nothing is known.
+    uncertain = delivery / 2 if delivery >= 0 else float("inf")
+    return Offset(((came - asked) + (left - answered)) / 2, uncertain)
+
+
+#: Seconds. The process of a question is younger; an older one, of a connection that stays, says nothing
+#: about it.
+_OLDEST = 60.0
+
+
+def _age() -> float:
+    """Seconds since this process was started for the question; 0 if that is not known. Python may have
+    compiled for more than a second since then (proc(5), /proc/pid/stat: starttime)."""
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            ticks = int(file.read().rpartition(b")")[2].split()[19])
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
+    return age if 0 <= age <= _OLDEST else 0.0
 
 
 class Answering:
@@ -49,11 +69,13 @@ class Answering:
     set meanwhile does not count."""
 
     def __init__(self) -> None:
-        self._came, self._begin = time.time(), time.monotonic()
+        self._begin = time.monotonic()
+        self._came = time.time() - _age()
+        self._before = time.time() - self._came
 
     @property
     def times(self) -> list[float]:
-        return [self._came, self._came + time.monotonic() - self._begin]
+        return [self._came, self._came + self._before + time.monotonic() - self._begin]
 
 
 class Clock(NamedTuple):

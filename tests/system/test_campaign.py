@@ -9,81 +9,29 @@ smaller rate, and a bad path a class of its own, for packets to one other node.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import pathlib
-import re
-import signal
-import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign.kind import FAILED
 from ansible_collections.mlnode.tuning.tests.system import namespaces
-from ansible_collections.mlnode.tuning.tests.system.namespaces import ROOT, command_of, run
+from ansible_collections.mlnode.tuning.tests.system.campaign_net import (
+    RATE,
+    Net,
+    document,
+    left,
+    made,
+    slow_nodes,
+)
+from ansible_collections.mlnode.tuning.tests.system.namespaces import command_of
 
 pytestmark = [pytest.mark.system, namespaces.needs_root]
-
-#: Mbit/s. So little that a busy machine with two cores carries it for all nodes at once
-RATE = 40
-#: A tenth less would be found too, and takes more time to measure with these few packets
-SLOW, BAD = 28, 20
-
-
-#: The file that a campaign leaves on a node until it is collected
-STATE = "campaign-*.json"
-
-
-class Net(namespaces.Net):
-    """Nodes node01, node02 ... at 10.9.0.1, 10.9.0.2 ..."""
-
-    def __init__(self, nodes: int, name: str = "") -> None:
-        super().__init__(f"campaign{name}")
-        self.nodes = [f"node{number:02}" for number in range(1, nodes + 1)]
-
-    def make(self) -> None:
-        self.switch(1500, self.nodes)
-        for name in self.nodes:
-            self.tc(name, "qdisc add dev eth0 root handle 1: htb default 10")
-            self.shape(name, 10, RATE)
-
-    def tc(self, name: str, words: str) -> None:
-        run("tc", "-n", self.prefix + name, *words.split())
-
-    def shape(self, name: str, number: int, rate: int) -> None:
-        self.tc(name, f"class replace dev eth0 parent 1: classid 1:{number} htb rate {rate}mbit burst 8k")
-        # Behind the usual thousand packets, a message would wait for a third of a second.
-        self.tc(name, f"qdisc replace dev eth0 parent 1:{number} handle {number}: pfifo limit 50")
-
-    def remove(self) -> None:
-        for path in self.files(STATE):
-            path.unlink()
-        super().remove()
-
-    def address(self, name: str) -> str:
-        return f"10.9.0.{self.nodes.index(name) + 1}"
-
-    def slow(self, name: str) -> None:
-        self.shape(name, 10, SLOW)
-
-    def bad(self, one: str, other: str) -> None:
-        number = 20 + self.nodes.index(other)
-        self.shape(one, number, BAD)
-        match = f"u32 match ip dst {self.address(other)}/32 flowid 1:{number}"
-        self.tc(one, f"filter add dev eth0 parent 1: protocol ip prio 1 {match}")
-
-    def campaign(self, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
-        """The playbook, with each namespace as a node."""
-        hosts = {name: {"campaign_addresses": [self.address(name)]} for name in self.nodes}
-        more = ("-e", f"campaign_results={folder}", "-f", str(len(hosts)))
-        return self.play(folder, "campaign.yml", "training", hosts, *words, *more, seconds=450)
 
 
 @pytest.fixture(scope="module")
@@ -92,29 +40,8 @@ def iperf3() -> None:
 
 
 @pytest.fixture
-def net(iperf3: None, request: pytest.FixtureRequest) -> Iterator[Net]:
-    made = Net(request.param)
-    try:
-        made.make()
-        yield made
-    finally:
-        made.remove()
-
-
-def document(folder: pathlib.Path) -> dict[str, Any]:
-    [path] = [one for one in folder.glob("*.json") if one.name != "inventory.json"]
-    content: dict[str, Any] = json.loads(path.read_text())
-    jsonschema.validate(content, json.loads((ROOT / "docs/schema/campaign.schema.json").read_text()))
-    return content
-
-
-def slow_nodes(content: dict[str, Any]) -> list[str]:
-    return [node["name"] for node in content["nodes"] if node["verdict"] == "fail"]
-
-
-def left(*nets: Net) -> Sequence[str]:
-    """What a campaign must not leave behind."""
-    return [one for net in nets for one in (*map(str, net.files(STATE)), *net.running("iperf3"))]
+def net(request: pytest.FixtureRequest) -> Iterator[Net]:
+    yield from made(request.param)
 
 
 @pytest.mark.parametrize("net", [8], indirect=True)
@@ -358,141 +285,3 @@ def test_a_peer_that_does_not_listen_refuses(pairs: Pairs) -> None:
 
     assert slot["failed"] == "refused"
     assert "probe" not in slot
-
-
-# -- a controller, and nodes that fail on the way ----------------------------------------------------
-
-#: Short rounds of a machine on which other things run as well
-GIVEN = {"campaign_allow": ["busy"], "campaign_duration": 2, "campaign_streams": 2}
-
-
-def begun(net: Net, timeout: float = 90) -> float:
-    """The end of the campaign that nodes were told the start of."""
-    end = time.time() + timeout
-    while time.time() < end:
-        files = [json.loads(path.read_text()) for path in net.files(STATE)]
-        starts = [one["until"] for one in files if one["start"] is not None]
-        if starts:
-            return max(starts)
-        time.sleep(0.3)
-    raise AssertionError("no campaign has begun")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("net", [3], indirect=True)
-def test_nothing_runs_on_the_nodes_when_their_controller_was_killed(net: Net, tmp_path: pathlib.Path) -> None:
-    with ThreadPoolExecutor() as threads:
-        played = threads.submit(net.campaign, tmp_path, "-e", json.dumps({**GIVEN, "campaign_rounds": 2}))
-        until = begun(net)
-        # All of the controller: its forks have its command line.
-        for pid in controllers(tmp_path):
-            os.kill(pid, signal.SIGKILL)
-        assert played.result().returncode == -signal.SIGKILL
-    assert net.pids(), "the nodes go on"
-    time.sleep(max(0.0, until - time.time()) + 3)
-
-    assert [command_of(pid) for pid in net.pids()] == []
-    files = net.files(STATE)
-    assert len(files) == 3
-    assert all(json.loads(path.read_text())["done"] for path in files)
-    # The next campaign takes their place.
-    assert document_of(net.campaign(tmp_path, "-e", json.dumps({**GIVEN, "campaign_rounds": 2})), tmp_path)
-    assert not left(net)
-
-
-def controllers(folder: pathlib.Path) -> list[int]:
-    """The processes of the playbook that has its inventory in this folder."""
-    wanted = str(folder / "inventory.json").encode()
-    found = []
-    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if wanted in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
-
-
-def document_of(done: subprocess.CompletedProcess[str], folder: pathlib.Path) -> dict[str, Any]:
-    assert done.returncode in (0, 2), done.stdout + done.stderr
-    return document(folder)
-
-
-def gbits(content: dict[str, Any]) -> dict[frozenset[str], float | None]:
-    """Pair of nodes → its result in any look."""
-    found: dict[frozenset[str], float | None] = {}
-    for pair in content["pairs"]:
-        names = frozenset(end["node"] for end in pair["ends"])
-        found[names] = found.get(names) or pair["gbits"]
-    return found
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("net", [10], indirect=True)
-def test_each_fault_of_ten_nodes_is_seen_and_none_passes(net: Net, tmp_path: pathlib.Path) -> None:
-    net.shape("node02", 10, RATE * 85 // 100)
-    net.ip("switch", "link set node04 mtu 1400")
-    net.loses("node06", 3)
-    net.drops("node08", "tcp dport 18600-18700")
-
-    done = net.campaign(tmp_path, "-e", json.dumps({**GIVEN, "campaign_rounds": 6}))
-
-    assert done.returncode == 2, done.stdout + done.stderr
-    content = document(tmp_path)
-    verdicts = {node["name"]: node["verdict"] for node in content["nodes"]}
-    measured = gbits(content)
-    bad = {"node02", "node04", "node06", "node08"}
-    good = [value for names, value in measured.items() if not names & bad]
-    assert all(good), done.stdout
-    usual = statistics.median(value for value in good if value)
-    assert verdicts["node04"] != "pass", done.stdout
-    assert verdicts["node08"] != "pass", done.stdout
-    slow = [value for names, value in measured.items() if "node02" in names and value]
-    assert slow, done.stdout
-    # 15 % less, with what a busy machine adds and takes
-    assert statistics.median(slow) < 0.93 * usual, done.stdout
-    assert all(not value for names, value in measured.items() if "node04" in names), done.stdout
-    assert not left(net)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("net", [6], indirect=True)
-def test_a_node_that_dies_in_the_third_round_blocks_no_other(net: Net, tmp_path: pathlib.Path) -> None:
-    given = {**GIVEN, "campaign_rounds": 5, "campaign_timeout": 20, "campaign_second_look": False}
-    with ThreadPoolExecutor() as threads:
-        played = threads.submit(net.campaign, tmp_path, "-e", json.dumps(given))
-        until = begun(net)
-        time.sleep(max(0.0, until - 2.5 * 10 - time.time()))
-        net.ip("node05", "link set eth0 down")
-        for pid in run("ip", "netns", "pids", f"{net.prefix}node05").split():
-            os.kill(int(pid), signal.SIGKILL)
-        # Nor can it be managed.
-        run("ip", "netns", "delete", f"{net.prefix}node05")
-        net.names.remove("node05")
-        done = played.result()
-
-    assert done.returncode == 2, done.stdout + done.stderr
-    content = document(tmp_path)
-    [dead] = [node for node in content["nodes"] if node["name"] == "node05"]
-    assert dead["verdict"] != "pass"
-    assert dead["reason"]
-    measured = gbits(content)
-    assert all(value for names, value in measured.items() if "node05" not in names), done.stdout
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("net", [3], indirect=True)
-def test_a_node_whose_clock_is_wrong_takes_part(net: Net, tmp_path: pathlib.Path) -> None:
-    """A time namespace has no other wall clock, so that the node's Python is given one."""
-    wrong = tmp_path / "wrong"
-    wrong.mkdir()
-    (wrong / "sitecustomize.py").write_text(
-        "import time\nreal = time.time\ntime.time = lambda: real() + 40\n"
-    )
-    hosts = {name: {"campaign_addresses": [net.address(name)]} for name in net.nodes}
-    shell = f"ip netns exec {net.prefix}node02 env PYTHONPATH={wrong} /bin/sh"
-    hosts["node02"] = {**hosts["node02"], "ansible_shell_executable": shell}
-    words = ("-e", json.dumps({**GIVEN, "campaign_rounds": 2, "campaign_results": str(tmp_path)}), "-f", "3")
-
-    done = net.play(tmp_path, "campaign.yml", "training", hosts, *words, seconds=450)
-
-    assert all(gbits(document_of(done, tmp_path)).values()), done.stdout
-    assert re.search(r"node02: its clock is (39|40|41)\.", " ".join(done.stdout.split())), done.stdout

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import node_clock, options_of
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_or_module import AgentOrModule
 
 #: In no module's own documentation, but in a fragment of it; one that has not this option refuses it
@@ -19,6 +20,18 @@ class ActionModule(AgentOrModule):
     """The name ansible-core looks for. meta/runtime.yml has it run for the other modules that look, too."""
 
     CALL = "look"
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        self._asked_at = time.time()
+        answer: dict[str, Any] = super().run(tmp, task_vars)
+        fail_on = str(self._task.args.get("fail_on", "unknown"))
+        return node_clock.compared(self.module, answer, fail_on, self._asked_at, time.time())
+
+    def by_module(self, name: str, variables: dict[str, Any] | None) -> dict[str, Any]:
+        # The time for an agent that has not answered does not count.
+        self._asked_at = time.time()
+        answer: dict[str, Any] = super().by_module(name, variables)
+        return answer
 
     def asked(self) -> dict[str, Any] | None:
         """The agent's answer, or None where the module has to be run. An agent is neither sent nor installed

@@ -29,6 +29,14 @@ options:
     type: str
     choices: [fail, unknown, warn, never]
     default: unknown
+  accept_unknown:
+    description:
+      - Names of checks that may be V(unknown), such as V(jobs). They stay in the table, and count for no
+        verdict.
+      - A node without a result is never accepted.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: mlnode.tuning.node_preflight
 """
@@ -73,13 +81,19 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import preflight
 
 
-def preflight_report(results: Any, fail_on: str = "unknown") -> dict[str, Any]:
+def preflight_report(results: Any, fail_on: str = "unknown", accept_unknown: Any = ()) -> dict[str, Any]:
     if not isinstance(results, Mapping):
         raise AnsibleFilterError(
             "preflight_report: the input must be a dictionary with a result for each node"
         )
+    if not isinstance(accept_unknown, (list, tuple)) or not all(
+        isinstance(one, str) for one in accept_unknown
+    ):
+        raise AnsibleFilterError(
+            f"preflight_report: accept_unknown: expected a list of names of checks, got {accept_unknown!r}"
+        )
     try:
-        return preflight.report(results, fail_on)._asdict()
+        return preflight.report(results, fail_on, accept_unknown)._asdict()
     except ValueError as error:
         raise AnsibleFilterError(f"preflight_report: {error}") from error
 

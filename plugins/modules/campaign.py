@@ -2,7 +2,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start a node's part of a campaign, or collect its result."""
+"""Prepare or begin a node's part of a campaign, or collect its result."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ module: campaign
 short_description: Take part in measurements between the nodes of a fleet
 version_added: 0.1.0
 description:
-  - With O(state=started) a node is given its part of a campaign, once. It then measures the bandwidth or latency to its
-    peer of each round by itself, at the times that the plan gives. With O(state=collected) its result is returned, and
-    gone from the node.
-  - The playbook C(campaign.yml) makes the plan, starts and collects all nodes, and judges the results.
+  - With O(state=started) a node is given its part of a campaign, once, and gets ready. With O(state=begun) it gets
+    the time of the first round. It then measures the bandwidth or latency to its peer of each round by itself, at the
+    times that the plan gives. With O(state=collected) its result is returned, and gone from the node.
+  - The playbook C(campaign.yml) makes the plan, prepares all nodes, begins when they are ready, collects the results and
+    judges them.
   - A campaign takes whole links. Where jobs run, something holds a GPU or an RDMA device, an interface carries more
     than a twentieth of its rate, or another campaign runs, it is refused.
-  - Nothing is changed. The result waits in one file in C(/run/mlnode), and is removed when it is collected, or a
-    quarter of an hour after the last round. All programs end with the campaign, even if the controller is gone.
+  - Nothing is changed. All programs end with the last round, even if the controller is gone; a node that is not given the
+    start ends after O(wait). The result is one file in C(/run/mlnode). It is removed when it is collected, by the next
+    campaign, or at the next boot.
   - A server takes one connection. C(iperf3) and perftest cannot refuse others than the peer; where systemd runs, a
     scope lets the campaign talk to its peers only, and in any case a result of V(tcp), and of RDMA where the addresses
     are those of its ports, does not count if another came.
@@ -27,9 +29,13 @@ author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
   state:
-    description: V(started) begins the campaign, V(collected) ends it.
+    description:
+      - V(started) prepares the node, which begins by itself only if O(start) is given. A node that is prepared already is
+        not prepared again.
+      - V(begun) gives a prepared node its O(start). A node that gets it later takes part in the rounds that are left.
+      - V(collected) ends the campaign.
     type: str
-    choices: [started, collected]
+    choices: [started, begun, collected]
     required: true
   id:
     description: Name of the campaign.
@@ -46,13 +52,15 @@ options:
     choices: [tcp, rdma_bw, rdma_lat, gpudirect]
     default: tcp
   start:
-    description: When the first round begins, in seconds since 1970 in UTC. Required for O(state=started).
-    type: float
-  sent:
     description:
-      - When the controller sent this question, in seconds since 1970 in UTC, by which a clock that is wrong is
-        found. Required for O(state=started).
+      - When the first round begins, in seconds since 1970 in UTC, by the clock of this node. Required for
+        O(state=begun).
     type: float
+  wait:
+    description:
+      - Seconds that a prepared node waits to be given its O(start), from 1 to 43200. Then nothing of the campaign is left.
+    type: float
+    default: 600
   rounds:
     description: Number of rounds of the whole campaign. Required for O(state=started).
     type: int
@@ -126,15 +134,20 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Start the part of a node, as the filter campaign_plan has made it
+- name: Prepare the part of a node, as the filter campaign_plan has made it
   mlnode.tuning.campaign:
     state: started
     id: spring
-    start: "{{ begin }}"
-    sent: "{{ now().timestamp() }}"
     rounds: "{{ plan.rounds }}"
     addresses: "{{ plan.nodes[inventory_hostname].addresses }}"
-    slots: "{{ plan.slots[inventory_hostname] }}"
+    slots: "{{ plan.slots[inventory_hostname] | from_json }}"
+  register: campaign_prepared
+
+- name: Begin in ten seconds, with a correction for a wrong clock of the node
+  mlnode.tuning.campaign:
+    state: begun
+    id: spring
+    start: "{{ begin | float + campaign_prepared.shift }}"
 
 - name: Collect its result
   mlnode.tuning.campaign:
@@ -145,8 +158,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ends:
-  description: When the last round is over, in seconds since 1970.
-  returned: with O(state=started)
+  description: When the last round is over, in seconds since 1970, by the clock of this node.
+  returned: with O(start)
   type: float
 interfaces:
   description: The interface of each address.
@@ -154,6 +167,31 @@ interfaces:
   type: list
   elements: str
   sample: [eth0]
+shift:
+  description:
+    - Seconds to add to a time before this node gets it, as its clock is certainly ahead of the controller's by so much,
+      or behind it (below 0). V(0.0) for a clock that may be right. The time of delivery does not count - the clocks are
+      compared at half of the time between question and answer, and half of that time is the uncertainty.
+    - A node whose clock is wrong, and not known to a second, fails.
+  returned: from the controller
+  type: float
+  sample: 0.0
+clock_note:
+  description: How wrong the clock is, and what to do.
+  returned: if RV(shift) is not V(0.0)
+  type: str
+took:
+  description: Seconds from the question to the answer, as the controller saw it.
+  returned: from the controller
+  type: float
+  sample: 1.4
+clock:
+  description:
+    - When the question had come to the node, and when the answer left, in seconds since 1970. The controller gives
+      RV(shift) in its place.
+  returned: success, from the node
+  type: list
+  elements: float
 done:
   description: Whether all rounds were over.
   returned: success, with O(state=collected)
@@ -163,7 +201,23 @@ problem:
   returned: success, with O(state=collected)
   type: str
 answer:
-  description: JSON, which the filter P(mlnode.tuning.campaign_report#filter) takes. Empty if there is no result.
+  description:
+    - JSON, which the filter P(mlnode.tuning.campaign_report#filter) takes. Empty if there is no result.
+    - Each of its C(slots) has C(round), C(rail) and C(reason), which is empty if there is a result. With a result it has
+      the numbers of its kind, and C(loss), the share of what was sent forward and backward that was sent again, from
+      V(0) to V(1), or V(null) if it is not known. For V(tcp) these are the sender's retransmitted segments times the MSS
+      in the bytes sent, from C(iperf3). For RDMA these are packets that the port of this node has counted as lost, in
+      those that crossed it - in C(hw_counters), forward NAKs of sequence errors and of receivers that are not ready, and
+      missing acknowledgements, backward packets out of sequence.
+    - Without a result it has C(failed), one of V(refused), nothing listened at the peer; V(unreachable), no connection was
+      made; V(timeout), a program did not end in time; V(nothing), nothing came through a connection; V(late), this node
+      missed the start of the round; V(program), a program is missing or ended with an error; V(other).
+    - If a network may be the cause, V(unreachable), V(timeout) or V(nothing), it has C(probe) as well, unless the round was
+      over. C(sent) echo requests of the interface's MTU and of smaller sizes were sent that may not be fragmented, and
+      C(lost) of them were not answered. C(mtu) is the greatest size that arrived, V(null) if it is the MTU of the
+      interface or if none arrived. Sizes that never arrived count only if none did.
+    - Each of C(served) has a C(reason) for which a round that this node has served does not count, and C(failed) if it
+      missed its start.
   returned: success, with O(state=collected)
   type: str
 """

@@ -15,6 +15,8 @@ description:
     for connections, socket buffers, packets lost since the last look, packets of full size to other nodes, the latency
     of connections to them, and RDMA as M(mlnode.tuning.rdma_check) does, without C(mlxlink).
   - It takes two seconds, and five at most. What is not over by then is V(unknown).
+  - The controller adds C(clock_offset), which compares the clock of the node with its own at half of the time between
+    question and answer.
   - Nodes listen for each other while they look at themselves, on one TCP port, and answer only the peers that were
     given. So it has to run on all of them at the same time, as in the playbook C(preflight.yml). When it ends, nothing
     of it is left but the counters of this look, in a file in C(/run/mlnode), for the next one to compare with. They are
@@ -42,10 +44,6 @@ options:
     description: The TCP port on which the nodes listen for each other, from 1024 on.
     type: int
     default: 18590
-  sent:
-    description:
-      - When the controller sent this question, in seconds since 1970 in UTC, by which a clock that is wrong is found.
-    type: float
   expect:
     description: What is expected of RDMA, as O(mlnode.tuning.rdma_check#module:expect).
     type: dict
@@ -66,7 +64,6 @@ EXAMPLES = r"""
 - name: Look at three nodes, each with both others
   mlnode.tuning.node_preflight:
     peers: "{{ ['10.0.0.1', '10.0.0.2', '10.0.0.3'] | difference([ansible_host]) }}"
-    sent: "{{ now().timestamp() }}"
     fail_on: unknown
 """
 
@@ -101,6 +98,13 @@ summary:
   returned: success, and where checks fail
   type: dict
   sample: {pass: 14, skip: 2, warn: 1}
+clock:
+  description:
+    - When the question had come to the node, and when the answer left, in seconds since 1970. The controller gives the check
+      C(clock_offset) in its place.
+  returned: success, from the node, and where checks fail
+  type: list
+  elements: float
 seconds:
   description: How long it took.
   returned: success, and where checks fail

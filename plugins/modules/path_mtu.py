@@ -14,6 +14,7 @@ description:
   - Sends each peer ICMP echo requests of a given size that may not be fragmented, with C(ping) of iputils. Where they do
     not arrive, it finds the largest of the usual sizes that does, and reports what refused them - this node's own
     interface, or a router. Where nothing reports it, it is a switch port or the peer's interface.
+  - Then it counts how many packets of the largest size that arrives are lost on the way there or back.
   - Run it before an MTU is raised, without O(size), and after it, with the new one. Changes nothing, in check mode or
     out of it.
   - A peer that answers no ICMP at all proves nothing; it is V(unknown), which is neither V(pass) nor V(fail). So is every
@@ -43,6 +44,14 @@ options:
     description: Seconds between two packets of a size, from 0.2 to 60.
     type: float
     default: 1.0
+  packets:
+    description:
+      - How many packets of the largest size that arrives are sent to each peer to count losses, 10 ms apart, at most 10000;
+        V(0) counts none. With more than a hundred peers they are fewer, 10,000 in all and 10 for each peer at least. A
+        user who is not root sends 10, 200 ms apart.
+      - After a single lost packet as many are sent again. Two lost packets are V(fail), one is V(warn).
+    type: int
+    default: 100
 extends_documentation_fragment:
   - mlnode.tuning.fail_on.unknown
   - mlnode.tuning.declaration.attributes
@@ -76,6 +85,7 @@ checks:
     - C(target) is the peer, and the interface if one was given.
     - C(verdict) is V(pass), the packets arrive; V(fail), they do not, and smaller ones do; V(unknown), not even small
       ones are answered, or there was no way to ask, such as no C(ping), no route, an unknown name, or no permission.
+      Two lost packets of those that are counted are V(fail) as well, and one is V(warn).
   returned: success, and where checks fail
   type: list
   elements: dict

@@ -277,6 +277,8 @@ ANSWERS: Mapping[str, Table] = {
         "summary": Maybe(names(_status, count)),
         **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(number)),
         "done": Maybe(flag),
+        # When the question came, and when the answer left
+        "clock": Maybe(list_of(number)),
         "problem": Maybe(line),
         "answer": Maybe(text_of(MOST)),
         "nodes": Maybe(list_of(fields(_MEMORY))),

@@ -16,6 +16,13 @@ from .fleet_report.names import few, natural
 #: As many lines as people read; the results have all of them
 MOST = 40
 
+#: Words of Ansible for a task that has exceeded its `timeout`, and what to do then
+_TIMED_OUT = "Timed out after"
+_HUNG = (
+    "The node or its connection hangs: look at its load, and at the MTU of the way from the controller "
+    "(ping -M do -s 1472)"
+)
+
 #: Names in one line
 _NAMED = 6
 
@@ -71,12 +78,16 @@ class Report(NamedTuple):
     table: list[str]
 
 
-def report(results: Mapping[str, Any], fail_on: str = "unknown") -> Report:
-    """results: name → result of node_preflight, or what came instead of one. Raises ValueError."""
+def report(results: Mapping[str, Any], fail_on: str = "unknown", accepted: Sequence[str] = ()) -> Report:
+    """results: name → result of node_preflight, or what came instead of one. accepted: names of checks that
+    may be unknown, and count for no verdict then. Raises ValueError."""
     if fail_on not in FAIL_ON:
         raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
     found = {name: _checks(result) for name, result in results.items()}
-    nodes = {name: _verdict(checks) for name, checks in found.items()}
+    nodes = {
+        name: _verdict([one for one in checks if not _is_accepted(one, accepted)])
+        for name, checks in found.items()
+    }
     fatal = {*map(str, FAIL_ON[fail_on])}
     looked = bool(nodes) and all(checks[0]["name"] != _MISSING for checks in found.values())
     worst = next((str(one) for one in BAD if str(one) in nodes.values()), "pass" if nodes else "unknown")
@@ -84,7 +95,14 @@ def report(results: Mapping[str, Any], fail_on: str = "unknown") -> Report:
     words = ", ".join(f"{counts[str(one)]} {one}" for one in (*BAD, Verdict.PASS) if counts[str(one)])
     summary = f"{worst}: {len(nodes)} node{'' if len(nodes) == 1 else 's'}: {words or 'none'}"
     success = looked and fatal.isdisjoint(nodes.values())
-    return Report(worst, success, nodes, [printable(line) for line in (*_table(found), summary)])
+    names = {str(check["name"]) for checks in found.values() for check in checks}
+    unmet = [f"accepted, and no node has such a check: {one}" for one in accepted if one not in names]
+    lines = (*_table(found, accepted), *unmet, summary)
+    return Report(worst, success, nodes, [printable(line) for line in lines])
+
+
+def _is_accepted(check: Mapping[str, Any], accepted: Sequence[str]) -> bool:
+    return _word(check) is Verdict.UNKNOWN and check["name"] in accepted and check["name"] != _MISSING
 
 
 def _checks(result: Any) -> Sequence[Mapping[str, Any]]:
@@ -93,8 +111,15 @@ def _checks(result: Any) -> Sequence[Mapping[str, Any]]:
     checks: Sequence[Mapping[str, Any]] = answer.get("checks") or ()
     if checks:
         return checks
-    why = "not reachable" if answer.get("unreachable") else str(answer.get("msg") or "no result")
-    return [{"name": _MISSING, "target": "node", "verdict": "unknown", "found": why}]
+    return [{"name": _MISSING, "target": "node", "verdict": "unknown", "found": no_answer(answer)}]
+
+
+def no_answer(answer: Mapping[str, Any]) -> str:
+    """Reason why a node has no result."""
+    said = " ".join(str(answer.get("msg") or "no result").split())
+    if answer.get("unreachable"):
+        return f"not reachable: {said}"
+    return f"{said} {_HUNG}" if _TIMED_OUT in said else said
 
 
 def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:
@@ -110,7 +135,7 @@ def _word(check: Mapping[str, Any]) -> Verdict:
         return Verdict.UNKNOWN
 
 
-def _table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str]) -> list[str]:
     """The worst first, then the rarest. What several nodes have for one reason shares a line."""
     alike: dict[tuple[Verdict, str, str], dict[str, list[str]]] = {}
     for node, checks in found.items():
@@ -119,7 +144,8 @@ def _table(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
             if verdict in _ORDER:
                 why = check.get("advice") or ("" if verdict is Verdict.SKIP else check["found"])
                 nodes = alike.setdefault((verdict, str(check["name"]), str(why)), {})
-                nodes.setdefault(node, []).append(_line(check))
+                note = " (accepted)" if _is_accepted(check, accepted) else ""
+                nodes.setdefault(node, []).append(_line(check) + note)
     ranked = sorted(alike.items(), key=lambda one: (_ORDER.index(one[0][0]), len(one[1]), one[0]))
     rows = [_row(len(found), verdict, name, nodes) for (verdict, name, _why), nodes in ranked]
     shown = [_TITLES, *rows[:MOST]] if rows else []

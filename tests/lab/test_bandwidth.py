@@ -199,7 +199,13 @@ def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) 
     for machine in (pair.node, pair.peer):  # which have stood still while they were not needed
         machine.run(f"date --set @{time.time():.3f}")
     sent = packets(pair.node), packets(pair.peer)
-    options = {"campaign_kind": "rdma_bw", "campaign_duration": 10, "campaign_lead": 90}
+    # An emulated machine compiles a module for a minute.
+    options = {
+        "campaign_kind": "rdma_bw",
+        "campaign_duration": 10,
+        "campaign_lead": 90,
+        "campaign_timeout": 300,
+    }
     options.update(campaign_second_look=False, campaign_results=str(hosts.folder))
     played = collection.play("campaign", hosts, **options)
     pair.assert_nothing_runs()

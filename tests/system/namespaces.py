@@ -67,8 +67,32 @@ class Net:
 
     def running(self, program: str) -> list[str]:
         """Numbers of the processes of a program in these namespaces: another one may run it elsewhere."""
-        pids = [pid for name in self.names for pid in run("ip", "netns", "pids", self.prefix + name).split()]
-        return [pid for pid in pids if command_of(pid) == program]
+        return [pid for pid in self.pids() if command_of(pid) == program]
+
+    def files(self, pattern: str) -> list[pathlib.Path]:
+        """Those in /run/mlnode of these namespaces, which have the number of one of them in place of a
+        star."""
+        numbers = [pathlib.Path("/run/netns", self.prefix + name).stat().st_ino for name in self.names]
+        paths = [pathlib.Path("/run/mlnode", pattern.replace("*", str(number))) for number in numbers]
+        return [path for path in paths if path.exists()]
+
+    def pids(self) -> list[str]:
+        """All processes in these namespaces."""
+        return [pid for name in self.names for pid in run("ip", "netns", "pids", self.prefix + name).split()]
+
+    def drops(self, name: str, rule: str) -> None:
+        """A node does not receive these packets: words of nft(8)."""
+        need("nft", "nftables")
+        for words in (
+            "table inet mlnode",
+            "chain inet mlnode dropped { type filter hook input priority 0; }",
+            f"rule inet mlnode dropped {rule} drop",
+        ):
+            self.inside(name, "nft", f"add {words}")
+
+    def loses(self, name: str, percent: int) -> None:
+        """Of what a node receives, at random."""
+        self.drops(name, f"numgen random mod 100 < {percent}")
 
     def switch(self, mtu: int, names: list[str]) -> None:
         """Nodes with the addresses 10.9.0.1, 10.9.0.2 ... behind one switch."""

@@ -14,61 +14,24 @@ import pathlib
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import jsonschema
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign.kind import FAILED
 from ansible_collections.mlnode.tuning.tests.system import namespaces
-from ansible_collections.mlnode.tuning.tests.system.namespaces import ROOT, run
+from ansible_collections.mlnode.tuning.tests.system.campaign_net import (
+    RATE,
+    Net,
+    document,
+    left,
+    made,
+    slow_nodes,
+)
+from ansible_collections.mlnode.tuning.tests.system.namespaces import command_of
 
 pytestmark = [pytest.mark.system, namespaces.needs_root]
-
-#: Mbit/s. So little that a busy machine with two cores carries it for all nodes at once
-RATE = 40
-#: A tenth less would be found too, and takes more time to measure with these few packets
-SLOW, BAD = 28, 20
-
-
-class Net(namespaces.Net):
-    """Nodes node01, node02 ... at 10.9.0.1, 10.9.0.2 ..."""
-
-    def __init__(self, nodes: int, name: str = "") -> None:
-        super().__init__(f"campaign{name}")
-        self.nodes = [f"node{number:02}" for number in range(1, nodes + 1)]
-
-    def make(self) -> None:
-        self.switch(1500, self.nodes)
-        for name in self.nodes:
-            self.tc(name, "qdisc add dev eth0 root handle 1: htb default 10")
-            self.shape(name, 10, RATE)
-
-    def tc(self, name: str, words: str) -> None:
-        run("tc", "-n", self.prefix + name, *words.split())
-
-    def shape(self, name: str, number: int, rate: int) -> None:
-        self.tc(name, f"class replace dev eth0 parent 1: classid 1:{number} htb rate {rate}mbit burst 8k")
-        # Behind the usual thousand packets, a message would wait for a third of a second.
-        self.tc(name, f"qdisc replace dev eth0 parent 1:{number} handle {number}: pfifo limit 50")
-
-    def address(self, name: str) -> str:
-        return f"10.9.0.{self.nodes.index(name) + 1}"
-
-    def slow(self, name: str) -> None:
-        self.shape(name, 10, SLOW)
-
-    def bad(self, one: str, other: str) -> None:
-        number = 20 + self.nodes.index(other)
-        self.shape(one, number, BAD)
-        match = f"u32 match ip dst {self.address(other)}/32 flowid 1:{number}"
-        self.tc(one, f"filter add dev eth0 parent 1: protocol ip prio 1 {match}")
-
-    def campaign(self, folder: pathlib.Path, *words: str) -> subprocess.CompletedProcess[str]:
-        """The playbook, with each namespace as a node."""
-        hosts = {name: {"campaign_addresses": [self.address(name)]} for name in self.nodes}
-        more = ("-e", f"campaign_results={folder}", "-f", str(len(hosts)))
-        return self.play(folder, "campaign.yml", "training", hosts, *words, *more, seconds=450)
 
 
 @pytest.fixture(scope="module")
@@ -77,30 +40,8 @@ def iperf3() -> None:
 
 
 @pytest.fixture
-def net(iperf3: None, request: pytest.FixtureRequest) -> Iterator[Net]:
-    made = Net(request.param)
-    try:
-        made.make()
-        yield made
-    finally:
-        made.remove()
-
-
-def document(folder: pathlib.Path) -> dict[str, Any]:
-    [path] = [one for one in folder.glob("*.json") if one.name != "inventory.json"]
-    content: dict[str, Any] = json.loads(path.read_text())
-    jsonschema.validate(content, json.loads((ROOT / "docs/schema/campaign.schema.json").read_text()))
-    return content
-
-
-def slow_nodes(content: dict[str, Any]) -> list[str]:
-    return [node["name"] for node in content["nodes"] if node["verdict"] == "fail"]
-
-
-def left(*nets: Net) -> Sequence[str]:
-    """What a campaign must not leave behind."""
-    files = [str(path) for path in pathlib.Path("/run/mlnode").glob("campaign-*")]
-    return [*files, *(pid for net in nets for pid in net.running("iperf3"))]
+def net(request: pytest.FixtureRequest) -> Iterator[Net]:
+    yield from made(request.param)
 
 
 @pytest.mark.parametrize("net", [8], indirect=True)
@@ -116,8 +57,6 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
         "campaign_streams": 2,
         # Of seven. The nodes of the bad path meet in them, and most pairs are good.
         "campaign_rounds": 5,
-        # All nodes are asked at once, by a controller that is all of them, and may be busy with other tests.
-        "campaign_lead": 25,
     }
     done = net.campaign(tmp_path, "-e", json.dumps(given))
 
@@ -144,37 +83,48 @@ def test_check_mode_and_a_machine_on_which_something_runs(net: Net, tmp_path: pa
     assert not left(net)
 
 
+#: What is said to a node: prepare with these options, begin at this time, or, with nothing, collect
 SCRIPT = """
-import json, sys, time
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import collect, part, run
+import json, sys
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.host.host import Host
-host = Host(mounts=run.MOUNTS)
 asked = json.loads(sys.argv[1])
-if asked:
-    run.start(host, part.parse(asked), time.time())
+if isinstance(asked, dict):
+    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import part, run
+    run.start(Host(mounts=run.MOUNTS), part.parse(asked), 300)
+elif asked:
+    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import begin
+    begin.begin(Host(), "spring", asked)
 else:
-    print(json.dumps(collect.collect(host, "spring", 20)._asdict()))
+    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import collect
+    print(json.dumps(collect.collect(Host(), "spring", 20)._asdict()))
 """
 
 
 class Pair:
-    """Two nodes that have one round, without a playbook: node01 measures, and node02 serves."""
+    """Two nodes that have one round, without a playbook: node01 measures, and node02 serves, unless it was
+    never prepared."""
 
     #: From the beginning of the round on, until it is over whatever happens in it
     SECONDS = 12.0
 
-    def __init__(self, net: Net) -> None:
+    def __init__(self, net: Net, alone: bool = False) -> None:
         self.net = net
-        self.start = time.time() + 6
-        for name, peer, serves in (("node01", "node02", False), ("node02", "node01", True)):
+        self.start = 0.0
+        self.nodes = ["node01", *([] if alone else ["node02"])]
+        for name, peer in zip(self.nodes, ("node02", "node01"), strict=False):
             rails = [[net.address(name), net.address(peer)]]
-            slot = {"round": 0, "peer": peer, "serves": serves, "rails": rails}
+            slot = {"round": 0, "peer": peer, "serves": name == "node02", "rails": rails}
             self.script(name, {
-                "id": "spring", "kind": "tcp", "start": self.start, "rounds": 1, "duration": 2, "streams": 2,
-                "tcp_port": 18600, "addresses": [net.address(name)], "slots": [slot], "allow": ["busy"],
+                "id": "spring", "kind": "tcp", "rounds": 1, "duration": 2, "streams": 2, "tcp_port": 18600,
+                "addresses": [net.address(name)], "slots": [slot], "allow": ["busy"],
             })  # fmt: skip
 
-    def script(self, name: str, asked: dict[str, Any]) -> str:
+    def begin(self, start: float) -> None:
+        self.start = start
+        for name in self.nodes:
+            self.script(name, start)
+
+    def script(self, name: str, asked: dict[str, Any] | float) -> str:
         return self.net.inside(name, sys.executable, "-c", SCRIPT, json.dumps(asked))
 
     def wait(self, seconds: float) -> None:
@@ -192,15 +142,19 @@ class Pair:
         self.net.ip("node02", "link set eth0 down")
 
     def collected(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.script(name, {}))
+        found: dict[str, Any] = json.loads(self.script(name, 0.0))
         assert found["done"], found
         answer: dict[str, Any] = found["answer"]
         return answer
 
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return [self.collected(node) for node in self.nodes]
+
 
 class Pairs(NamedTuple):
-    """What the two nodes of each pair had to say. running: iperf3 that ran when all rounds were over. left:
-    what was there when all was collected."""
+    """What the two nodes of each pair had to say. running: processes that ran when all rounds were over.
+    left: what was there when all was collected."""
 
     answers: dict[str, list[dict[str, Any]]]
     nets: dict[str, Net]
@@ -208,33 +162,50 @@ class Pairs(NamedTuple):
     left: list[str]
 
 
-#: What happens to a pair, and how many nodes its network has
-HAPPENS: dict[str, tuple[Callable[[Pair], None] | None, int]] = {
-    "nothing": (None, 2),
-    "stranger": (Pair.stranger, 3),
-    "dies": (Pair.dies, 2),
+def hole(net: Net) -> None:
+    """A switch port with a smaller MTU."""
+    net.ip("switch", "link set node02 mtu 1400")
+
+
+def closed(net: Net) -> None:
+    """A firewall that drops without a word."""
+    net.drops("node02", "tcp dport 18600-18700")
+
+
+#: What is wrong with the network of a pair
+WRONG: dict[str, Callable[[Net], None]] = {
+    "hole": hole,
+    "closed": closed,
+    "loses": lambda net: net.loses("node02", 3),
 }
+
+#: What happens in the round of a pair
+HAPPENS: dict[str, Callable[[Pair], None]] = {"stranger": Pair.stranger, "dies": Pair.dies}
+
+#: How many nodes the network of a pair has. The peer of the last one is not prepared.
+SIZES = {"nothing": 2, "stranger": 3, "dies": 2, "hole": 2, "loses": 2, "closed": 2, "refused": 2}
 
 
 @pytest.fixture(scope="module")
 def pairs(iperf3: None) -> Iterator[Pairs]:
     """All at the same time, as a round is waited for."""
-    nets = {name: Net(nodes, f"-{name}") for name, (_happens, nodes) in HAPPENS.items()}
+    nets = {name: Net(nodes, f"-{name}") for name, nodes in SIZES.items()}
     try:
-        for net in nets.values():
+        for name, net in nets.items():
             net.make()
+            WRONG.get(name, lambda _net: None)(net)
         with ThreadPoolExecutor() as threads:
-            made = dict(zip(nets, threads.map(Pair, nets.values()), strict=True))
-            given = [(happens, made[name]) for name, (happens, _nodes) in HAPPENS.items() if happens]
-            happened = [threads.submit(happens, pair) for happens, pair in given]
+            alone = [name == "refused" for name in nets]
+            made = dict(zip(nets, threads.map(Pair, nets.values(), alone), strict=True))
+            start = time.time() + 12
+            [*threads.map(lambda pair: pair.begin(start), made.values())]
+            happened = [threads.submit(happens, made[name]) for name, happens in HAPPENS.items()]
         for one in happened:
             one.result()
         for pair in made.values():
             pair.wait(Pair.SECONDS)
-        running = [one for net in nets.values() for one in net.running("iperf3")]
-        answers = {
-            name: [pair.collected(node) for node in ("node01", "node02")] for name, pair in made.items()
-        }
+        running = [f"{net.prefix} {command_of(pid)}" for net in nets.values() for pid in net.pids()]
+        answers = {name: pair.answers for name, pair in made.items()}
         yield Pairs(answers, nets, running, [*left(*nets.values())])
     finally:
         for net in nets.values():
@@ -250,6 +221,8 @@ def test_nodes_measure_without_a_controller_and_no_program_is_left(pairs: Pairs)
     # the two of the measurement, and counts in what came before.
     assert slot["forward_gbits"] == pytest.approx(RATE / 1000 * 1448 / 1514, rel=0.25)
     assert server["served"] == []
+    # The queue of a link loses some packets by itself.
+    assert all(0 <= loss < 0.05 for loss in slot["loss"])
     assert not pairs.running
     assert not pairs.left
 
@@ -268,3 +241,47 @@ def test_a_peer_that_dies_on_the_way(pairs: Pairs) -> None:
 
     [slot] = client["slots"]
     assert slot["reason"]
+    assert slot["failed"] in FAILED
+
+
+def failed(pairs: Pairs, name: str) -> dict[str, Any]:
+    [slot] = pairs.answers[name][0]["slots"]
+    assert slot["reason"]
+    assert "forward_gbits" not in slot
+    found: dict[str, Any] = slot
+    return found
+
+
+def test_a_hole_in_the_path_mtu_is_named(pairs: Pairs) -> None:
+    slot = failed(pairs, "hole")
+
+    assert slot["failed"] in ("nothing", "timeout")
+    # The usual size below the 1400 of the switch port
+    assert slot["probe"]["mtu"] == 1280
+    assert slot["probe"]["lost"] == 0
+
+
+def test_a_path_that_loses_is_named_whether_it_has_a_result_or_not(pairs: Pairs) -> None:
+    [slot] = pairs.answers["loses"][0]["slots"]
+
+    if slot["reason"]:
+        assert slot["failed"] in ("unreachable", "timeout", "nothing")
+        assert slot["probe"]["mtu"] is None
+        assert 0 < slot["probe"]["lost"] < slot["probe"]["sent"] / 5
+    else:
+        assert 0.01 < slot["loss"][0] < 0.1
+
+
+def test_a_port_that_is_closed_by_a_firewall_is_no_bad_path(pairs: Pairs) -> None:
+    slot = failed(pairs, "closed")
+
+    assert slot["failed"] == "unreachable"
+    assert slot["probe"]["sent"] > 0
+    assert (slot["probe"]["lost"], slot["probe"]["mtu"]) == (0, None)
+
+
+def test_a_peer_that_does_not_listen_refuses(pairs: Pairs) -> None:
+    slot = failed(pairs, "refused")
+
+    assert slot["failed"] == "refused"
+    assert "probe" not in slot

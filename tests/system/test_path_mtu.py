@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,9 +58,11 @@ class Net(namespaces.Net):
         for device in ("pa", "pb", "br0"):
             self.ip("switch", f"link set {device} mtu {mtu}")
 
-    def checks(self, *peers: Any, size: int | None = 9000, tries: int = 2, sender: str = "a") -> list[Check]:
+    def checks(
+        self, *peers: Any, size: int | None = 9000, tries: int = 2, sender: str = "a", packets: int = 0
+    ) -> list[Check]:
         # Half a second is a thousand times the way, and a busy machine still keeps up.
-        asked = json.dumps([peers, size, tries, 0.5])
+        asked = json.dumps([peers, size, tries, 0.5, packets])
         told = self.inside(sender, sys.executable, "-c", SCRIPT, asked)
         return [Check(**{**told, "verdict": Verdict(told["verdict"])}) for told in json.loads(told)]
 
@@ -241,22 +244,61 @@ def test_a_fleet_is_measured_at_once(net: Net) -> None:
     assert verdicts(found) == [Verdict.PASS] * 255 + [Verdict.UNKNOWN]
 
 
+def test_lost_packets_are_counted(net: Net) -> None:
+    good = net.checks(*B, packets=100)
+    net.loses("b", 10)
+    lossy = net.checks(*B, packets=100, tries=8)
+    # The echo comes back by the same way.
+    back = net.checks("10.9.0.1", sender="b", packets=100, tries=8)
+
+    assert verdicts(good) == [Verdict.PASS] * 2
+    assert verdicts([*lossy, *back]) == [Verdict.FAIL] * 3
+    for check in (*lossy, *back):
+        assert re.search(
+            r"packets of 9000 bytes arrive; \d+ of \d+ packets of 9000 bytes were lost", check.found
+        )
+
+
 NODES = {"a": {"path_mtu_address": ["10.9.0.1", "fd00:9::1"]}, "b": {"ansible_host": "10.9.0.2"}}
 PLAY = ("path_mtu.yml", "pair", NODES, "-e", "path_mtu_group=pair")
 
 
-def test_the_playbook_names_every_pair_that_fails(net: Net, tmp_path: pathlib.Path) -> None:
+def test_the_playbook_names_every_path_of_two_nodes(net: Net, tmp_path: pathlib.Path) -> None:
     net.switch_mtu(1500)
 
     done = net.play(tmp_path, *PLAY)
 
     assert done.returncode == 2, done.stdout + done.stderr
     told = " ".join(done.stdout.split())
-    for pair in ("a -> 10.9.0.2", "b -> 10.9.0.1", "b -> fd00:9::1"):
-        assert f"{pair}: path_mtu fail: packets of 9000 bytes do not arrive, 1500 do and 2044 do not" in told
+    for path in ("a -> b 10.9.0.2", "b -> a 10.9.0.1", "b -> a fd00:9::1"):
+        assert f"path {path}: packets of 9000 bytes do not arrive, 1500 do and 2044 do not" in told
     assert "changed=1" not in told
 
     done = net.play(tmp_path, *PLAY, "-e", "path_mtu_size=1500")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "the packets of 2 nodes arrive at all others of the group" in done.stdout
+    assert "pass: 2 of 2 nodes sent packets, 3 of 3 ways are as expected" in done.stdout
+
+
+def test_the_playbook_blames_a_node_before_paths(ping: None, tmp_path: pathlib.Path) -> None:
+    net = namespaces.Net("path-fleet")
+    names = [f"node{number}" for number in range(1, 6)]
+    hosts = {name: {"path_mtu_address": f"10.9.0.{at}"} for at, name in enumerate(names, 1)}
+    # One that cannot be managed is still sent to.
+    hosts["node5"] = {**hosts["node5"], "ansible_shell_executable": "/nowhere"}
+    try:
+        net.switch(9000, names)
+        net.ip("switch", "link set node2 mtu 1500")
+        net.drops("node4", "ip saddr 10.9.0.3 meta length > 1600")
+        done = net.play(tmp_path, "path_mtu.yml", "nodes", hosts, "-e", "path_mtu_group=nodes")
+    finally:
+        net.remove()
+
+    assert done.returncode == 2, done.stdout + done.stderr
+    told = " ".join(done.stdout.split())
+    # An echo needs both ways, so that a packet which is dropped in one direction is missed by both ends.
+    assert (
+        "fail node node2 to 3 of 4 others, from 3 of 3" in told or "fail node node2 to 4 of 4 others" in told
+    )
+    assert "fail path node3 -> node4 10.9.0.4: packets of 9000 bytes do not arrive, 1500 do" in told
+    assert "unknown node node5 not checked:" in told

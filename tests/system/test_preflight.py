@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import jsonschema
 import pytest
@@ -50,10 +51,10 @@ class Net(namespaces.Net):
             self.kept(name).unlink(missing_ok=True)
         super().remove()
 
-    def preflight(self, folder: pathlib.Path, *names: str) -> subprocess.CompletedProcess[str]:
-        """The playbook, with each namespace as a node."""
+    def preflight(self, folder: pathlib.Path, *names: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        """The playbook, with each namespace as a node. more: extra variables."""
         hosts = {name: {"ansible_host": f"10.9.0.{self.nodes.index(name) + 1}"} for name in names}
-        given = {"preflight_group": "nodes", "mlnode_report_json": str(folder / "report.json")}
+        given = {"preflight_group": "nodes", "mlnode_report_json": str(folder / "report.json"), **more}
         return self.play(folder, "preflight.yml", "nodes", hosts, "-e", json.dumps(given))
 
 
@@ -111,8 +112,29 @@ def test_a_switch_port_that_drops_large_packets_and_a_node_with_many_sockets(
     done = net.preflight(tmp_path, "node01", "node02")
 
     # Where this machine is a container, not all of its processes can be looked into, which is unknown.
-    unknown = any(verdict == "unknown" for verdict, _nodes in rows(done, 2).values())
+    unknown = {name for name, (verdict, _nodes) in rows(done, 2).items() if verdict == "unknown"}
     assert done.returncode == (2 if unknown else 0), done.stdout + done.stderr
+    assert unknown <= {"jobs"}
     assert not any(verdict == "fail" for verdict, _nodes in rows(done, 2).values())
     assert "nic_drops" not in done.stdout
     assert "path_mtu_9000" not in done.stdout
+
+
+def test_a_node_that_loses_packets_and_checks_that_may_be_unknown(net: Net, tmp_path: pathlib.Path) -> None:
+    net.loses("node02", 10)
+
+    done = net.preflight(tmp_path, *net.nodes, preflight_accept_unknown=["jobs", "tcp_connect"])
+
+    assert done.returncode == 2, done.stdout + done.stderr
+    found = rows(done)
+    # All of them are neighbours of this node, and each sees it.
+    assert {"path_mtu_1500", "path_mtu_9000"} & {
+        name for name, (verdict, _n) in found.items() if verdict == "fail"
+    }
+    assert "packets of 9000 bytes were lost; the loss is on the way" in done.stdout
+
+    net.inside("node02", "nft", "flush ruleset")
+    done = net.preflight(tmp_path, "node01", "node02", preflight_accept_unknown=["jobs"])
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("unknown  jobs" in done.stdout) == ("(accepted)" in done.stdout)

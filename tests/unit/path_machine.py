@@ -37,7 +37,8 @@ class Path:
 
 class PathMachine(Machine):
     """paths: address → its path, a good one if it is not there. finds: name → address. missing: programs.
-    says: of a program, instead of its answer. sizes: of the IP packets that ping sent, by peer."""
+    says: of a program, instead of its answer. sizes: of the IP packets that ping sent, by peer. lost: of
+    each burst to a peer, how many are. bursts: to whom, and of how many packets."""
 
     def __init__(self, root: str, mtu: int = 9000) -> None:
         super().__init__(root)
@@ -50,8 +51,12 @@ class PathMachine(Machine):
         self.says: dict[str, Finished] = {}
         self.commands: list[list[str]] = []
         self.sizes: dict[str, list[int]] = {}
+        self.lost: dict[str, list[int]] = {}
+        self.bursts: list[tuple[str, int]] = []
 
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        if command[0] == "timeout":
+            return self._burst([*command[4:]])
         program = command[0]
         answers = {"ping": self._ping, "ip": self._ip, "getent": self._getent}
         if program not in answers:
@@ -60,6 +65,15 @@ class PathMachine(Machine):
         if program in self.missing:
             raise HostError("run", program, errno.ENOENT)
         return self.says.get(program) or answers[program](command)
+
+    def _burst(self, command: Sequence[str]) -> Finished:
+        peer, sent = command[-1], int(command[command.index("-c") + 1])
+        self.bursts.append((peer, sent))
+        header = 40 if ":" in peer else 20
+        size = int(command[command.index("-s") + 1]) + header + 8
+        lost = self.lost[peer].pop(0) if self.lost.get(peer) else 0
+        lost = sent if size > self.paths.get(peer, Path()).mtu else lost
+        return Finished(0, f"{sent} packets transmitted, {sent - lost} received, x% packet loss\n", "")
 
     def _getent(self, command: Sequence[str]) -> Finished:
         address = self.finds.get(command[-1])

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check that packets of a given size arrive at every peer, and find the usual size that does where not.
+"""Check that packets of a given size arrive at every peer, find the usual size that does where not, and count
+those that are lost.
 
 A switch port with a smaller MTU drops what is too long and reports nothing: connections open, and hang with
 the first full packet. So each peer is sent echo requests with the don't-fragment bit.
@@ -15,7 +16,7 @@ from typing import Any, Mapping, Sequence
 
 from ..host.host import Host, Mounts
 from ..host.system import USUAL_SECONDS
-from ..linux.ping import PROGRAM, Reply, Way, ask
+from ..linux.ping import PROGRAM, Echoes, Reply, Way, ask, count
 from ..model.errors import DeclarationError, HostError
 from ..model.record import NamedTuple
 from ..model.schema import Option, Table, refuse_unknown
@@ -31,6 +32,7 @@ OPTIONS: Table = {
     "size": Option("int"),
     "tries": Option("int", default=3),
     "timeout": Option("float", default=1.0),
+    "packets": Option("int", default=100),
     **end.fail_on("unknown"),
 }
 
@@ -42,6 +44,17 @@ LONGEST = 65535
 MAX_TRIES = 20
 #: ping(8) sends faster than every 0.2 s for root only; more than a minute exceeds any path between nodes
 MIN_TIMEOUT, MAX_TIMEOUT = 0.2, 60.0
+
+#: Packets that are sent to count losses. A path that loses 3 % each way loses two or more of 100 in 98 of
+#: 100 looks, and one cable with a bit error rate of 10^-12, as IEEE 802.3 allows, loses one of 10^7. All
+#: peers of a node together get 10,000, of which a node that loses 0.1 % loses ten.
+MAX_PACKETS = 10_000
+_ALL_PACKETS, _LEAST_PACKETS = 10_000, 10
+#: Seconds between two of them: 7 Mbit/s of full packets of 9000 bytes. ping(8) refuses others than root
+#: less than 0.2 s (iputils up to 20211215, MINUSERINTERVAL).
+_EVERY, _EVERY_OF_USERS = 0.01, 0.2
+#: One lost packet may be chance, such as an address that a neighbour had to be asked for
+_LOSES = 2
 
 #: The data of a small packet, as ping(8) sends it
 _SMALL = 56
@@ -75,6 +88,12 @@ _LEARNED = (
 )
 
 
+_LOSSY = (
+    "the loss is on the way there or back: look at the error and discard counters of both NICs (ethtool -S) "
+    "and of every switch port between, and at cables and optics"
+)
+
+
 class Peer(NamedTuple):
     """Another node, and where to send from."""
 
@@ -87,12 +106,13 @@ class Peer(NamedTuple):
 
 
 class Request(NamedTuple):
-    """size None: the MTU that the interface to each peer has."""
+    """size None: the MTU that the interface to each peer has. packets: how many are counted of each peer."""
 
     peers: tuple[Peer, ...]
     size: int | None
     tries: int
     timeout: float
+    packets: int = 0
 
 
 # -- what is asked for ---------------------------------------------------------------------
@@ -101,11 +121,11 @@ class Request(NamedTuple):
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module path_mtu. Nothing is written in any case. Raises DeclarationError."""
     del dry
-    request = parse(given["peers"], given["size"], given["tries"], given["timeout"])
+    request = parse(given["peers"], given["size"], given["tries"], given["timeout"], given["packets"])
     return end.result(NAME, measure(host, request), given["fail_on"])
 
 
-def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float) -> Request:
+def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float, packets: int = 0) -> Request:
     """Raises DeclarationError."""
     if not peers:
         raise DeclarationError("peers: name at least one; none would prove nothing")
@@ -114,7 +134,9 @@ def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float) ->
         raise DeclarationError(f"tries: {tries} is not between 1 and {MAX_TRIES}")
     if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:  # neither is NaN
         raise DeclarationError(f"timeout: {timeout} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
-    return Request(parse_peers(peers), size, tries, timeout)
+    if not 0 <= packets <= MAX_PACKETS:
+        raise DeclarationError(f"packets: {packets} is not between 0 and {MAX_PACKETS}")
+    return Request(parse_peers(peers), size, tries, timeout, packets)
 
 
 def check_size(name: str, size: int | None) -> None:
@@ -182,7 +204,14 @@ def _measured(host: Host, request: Request, peer: Peer) -> Check:
         address = address_of(host, peer.address)
         target += f" ({address})" if address != peer.address else ""
         way, known = _way(request, peer, address), route(host, peer, address)
-        return _search(host, target, request.size or known.mtu, way, known)
+        wanted = request.size or known.mtu
+        sizes = _search(host, wanted, way)
+        source = f"ICMP echo, don't fragment, from {known.source or known.interface}"
+        verdict, words, advice = _judge(known, wanted, sizes)
+        if sizes.largest and request.packets:
+            echoes = _counted(host, request, way, sizes.largest)
+            verdict, words, advice = _with_losses(sizes, echoes, verdict, words, advice)
+        return Check(NAME, target, verdict, _expected(wanted), words, source, advice)
     except HostError as error:
         advice = _INSTALL.get(error.path, _UNASKED) if error.absent else _UNASKED
         found = f"cannot be checked: {error}"
@@ -231,30 +260,54 @@ def route(host: Host, peer: Peer, address: str) -> Route:
     return Route(device, mtu, source)
 
 
-def _search(host: Host, target: str, wanted: int, way: Way, known: Route) -> Check:
+class Sizes(NamedTuple):
+    """largest: that arrived, 0 for none. failed: the first above it that did not, 0 for none. reply: to
+    it."""
+
+    largest: int
+    failed: int
+    reply: Reply
+
+
+def usual_sizes(way: Way, wanted: int, known: int = 0) -> list[int]:
+    """Sizes that are met between a small packet and the wanted one, rising. known: another one of them."""
+    small = way.header + _SMALL
+    between = {size for size in {*_USUAL, known} if small < size < wanted}
+    return [small, *sorted(between), wanted]
+
+
+def _search(host: Host, wanted: int, way: Way) -> Sizes:
     """The wanted size; where it fails, rising sizes up to the first that does, as only that one takes time.
     Raises HostError."""
     first = reply = ask(host, way, wanted)
     largest, failed = (wanted, 0) if first.arrived else (0, wanted)
-    small = way.header + _SMALL
-    usual = sorted(size for size in {*_USUAL, first.mtu} if small < size < wanted)
-    for size in () if first.arrived else (small, *usual, wanted):
+    for size in () if first.arrived else usual_sizes(way, wanted, first.mtu):
         reply = ask(host, way, size)
         if not reply.arrived:
             failed = size
             break
         largest = size
     # What the first one met may have passed, such as an address that was not yet found; a size has not.
-    reason = first if first.mtu and not reply.by else reply
-    verdict, found, advice = _judge(known, wanted, largest, failed, reason)
-    source = f"ICMP echo, don't fragment, from {known.source or known.interface}"
-    return Check(NAME, target, verdict, _expected(wanted), found, source, advice)
+    return Sizes(largest, failed, first if first.mtu and not reply.by else reply)
+
+
+def _counted(host: Host, request: Request, way: Way, size: int) -> Echoes:
+    """Those lost of a burst; after a single one, of a second burst as well. Raises HostError."""
+    root = host.is_superuser()
+    share = max(_LEAST_PACKETS, _ALL_PACKETS // len(request.peers)) if root else _LEAST_PACKETS
+    number, every = min(request.packets, share), _EVERY if root else _EVERY_OF_USERS
+    found = count(host, way, size, number, every)
+    if 0 < found.lost < _LOSES:
+        more = count(host, way, size, number, every)
+        return Echoes(found.sent + more.sent, found.lost + more.lost)
+    return found
 
 
 # -- words ---------------------------------------------------------------------------------
 
 
-def _judge(route: Route, wanted: int, largest: int, failed: int, reply: Reply) -> tuple[Verdict, str, str]:
+def _judge(route: Route, wanted: int, seen: Sizes) -> tuple[Verdict, str, str]:
+    largest, failed, reply = seen
     report = f"; {reply.by} reports: {reply.report}" if reply.by else ""
     if largest == wanted:
         return Verdict.PASS, _expected(wanted), ""
@@ -272,6 +325,18 @@ def _judge(route: Route, wanted: int, largest: int, failed: int, reply: Reply) -
         found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}"
         return Verdict.FAIL, found, _LEARNED
     return Verdict.FAIL, f"packets of {wanted} bytes do not arrive, {sizes}{report}", lost
+
+
+def _with_losses(
+    sizes: Sizes, echoes: Echoes, verdict: Verdict, words: str, advice: str
+) -> tuple[Verdict, str, str]:
+    """Two lost packets fail a path, and one is a warning."""
+    if not echoes.lost:
+        return verdict, words, advice
+    words = f"{words}; {echoes.lost} of {echoes.sent} packets of {sizes.largest} bytes were lost"
+    if verdict is Verdict.PASS:
+        verdict = Verdict.FAIL if echoes.lost >= _LOSES else Verdict.WARN
+    return verdict, words, f"{advice}; {_LOSSY}" if advice else _LOSSY
 
 
 def _expected(size: int | None) -> str:

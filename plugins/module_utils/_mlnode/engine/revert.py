@@ -20,8 +20,8 @@ from .restore import is_back, remove_folders, restore
 from .units import NIC_PATH_FILE
 
 #: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/,
-#: checks/preflight/losses.py), what a check and a pull on a timer compare with, and what is left where the
-#: first write of one of them was killed: not asked for any more
+#: checks/preflight/losses.py, checks/campaign/store.py), what a check and a pull on a timer compare with,
+#: and what is left where the first write of one of them was killed: not asked for any more
 FOLDER, _OF_BOOT = "/var/lib/mlnode", "/run/mlnode"
 _LEFT = ".*.mlnode-tmp"
 _KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", _LEFT)
@@ -29,7 +29,7 @@ _KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json",
 NOTES = (places.ANSWERS, places.FAILED_CHANGES)
 BASELINES = (
     *(f"{FOLDER}/{name}" for name in _KEPT),
-    *(f"{_OF_BOOT}/{name}" for name in ("preflight-*.json", _LEFT)),
+    *(f"{_OF_BOOT}/{name}" for name in ("preflight-*.json", "campaign-*.json", _LEFT)),
     places.WATCHED,
     *(places.PULL_LOCK, places.CHECK_LOCK),
     *(places.PULLED, places.PULLED_COPY, f"{places.PULL_FOLDER}/*"),

@@ -22,6 +22,13 @@ PROGRAM = "iperf3"
 #: Of a side that could not reach the other yet
 REFUSED = "Connection refused"
 
+#: Why there is no result: the causes of an UnfitError here. No connection was made, nothing came through one,
+#: or a program ended.
+UNREACHABLE, NOTHING, ENDED = "unreachable", "nothing", "program"
+
+#: How its error begins where it could not connect (iperf_error.c: IECONNECT, IESTREAMCONNECT)
+_NO_CONNECTION = "unable to connect"
+
 #: Parts by which a number may differ from what others in the same result give: rates are computed from times
 #: in microseconds, so that only another unit or another formula is further away.
 _ROUNDING = 0.01
@@ -63,7 +70,11 @@ class Flow(NamedTuple):
 
 class Measured(NamedTuple):
     """bits: received payload. seconds: how long that took. rates: bits per second in each whole second, as
-    the client saw them. cpu, peer_cpu: percent of one core that the processes at both ends took."""
+    the client saw them. cpu, peer_cpu: percent of one core that the processes at both ends took.
+
+    retransmits: segments that the sender sent again; None where its kernel does not say. sent: bytes of
+    payload that it has sent. mss: bytes of payload in a full segment; None where it is not known.
+    """
 
     bits: float
     seconds: float
@@ -71,6 +82,8 @@ class Measured(NamedTuple):
     cpu: float
     peer_cpu: float
     retransmits: int | None
+    sent: float = 0.0
+    mss: int | None = None
 
 
 def parse(done: Finished, flow: Flow) -> Measured:
@@ -81,7 +94,7 @@ def parse(done: Finished, flow: Flow) -> Measured:
     total = _dict(_dict(document, "end"), "sum_received")
     bits, seconds = 8 * _number(total, "bytes"), _number(total, "end") - _number(total, "start")
     if bits <= 0:
-        raise UnfitError("nothing was received")
+        raise UnfitError("nothing was received", NOTHING)
     if seconds < _LASTED * flow.seconds:
         raise UnfitError(f"{seconds:.2f} s were measured of {flow.seconds} s that were asked for")
     _check_rate(total, bits, seconds)
@@ -91,8 +104,16 @@ def parse(done: Finished, flow: Flow) -> Measured:
     cpu = _dict(_dict(document, "end"), "cpu_utilization_percent")
     sent = _dict(_dict(document, "end"), "sum_sent")
     retransmits = int(_number(sent, "retransmits")) if "retransmits" in sent else None
+    mss = _dict(document, "start").get("tcp_mss_default")
     return Measured(
-        bits, seconds, rates, _number(cpu, "host_total"), _number(cpu, "remote_total"), retransmits
+        bits,
+        seconds,
+        rates,
+        _number(cpu, "host_total"),
+        _number(cpu, "remote_total"),
+        retransmits,
+        _number(sent, "bytes"),
+        mss if isinstance(mss, int) and not isinstance(mss, bool) and mss > 0 else None,
     )
 
 
@@ -107,21 +128,24 @@ def served(done: Finished) -> str:
 def _document(done: Finished) -> Mapping[str, Any]:
     document = _loaded(done)
     if "error" in document:
-        raise UnfitError(f"iperf3: {_line(document['error'])}")
+        error = _line(document["error"])
+        raise UnfitError(f"iperf3: {error}", UNREACHABLE if _NO_CONNECTION in error else ENDED)
     if done.rc != 0:
-        raise UnfitError(f"iperf3 ended with {done.rc}: {_line(done.err or 'without a message')}")
+        raise UnfitError(f"iperf3 ended with {done.rc}: {_line(done.err or 'without a message')}", ENDED)
     return document
 
 
 def _loaded(done: Finished) -> Mapping[str, Any]:
     if not done.out.strip():
         said = _line(done.err) or "nothing else"
-        raise UnfitError(f"iperf3 ended with {done.rc} and no result; it said: {said}")
+        raise UnfitError(f"iperf3 ended with {done.rc} and no result; it said: {said}", ENDED)
     try:
         document = strict_json.loads(done.out, "what iperf3 printed", most=_MOST)
     except StoreError as error:
         begin = strict_json.shown(done.out.strip())
-        raise UnfitError(f"iperf3 ended with {done.rc}, and {error}; it begins with {begin}") from error
+        raise UnfitError(
+            f"iperf3 ended with {done.rc}, and {error}; it begins with {begin}", ENDED
+        ) from error
     if not isinstance(document, dict):
         raise UnfitError(f"iperf3 printed {strict_json.shown(document)}, and not a result")
     return document

@@ -201,6 +201,11 @@ def failure(done: Finished, request: Request) -> Outcome:
     return Outcome(None, f"{request.program} ended with {done.rc}: {last}", "run it by hand on both sides")
 
 
+def is_path(why: Outcome) -> bool:
+    """The queue pairs were made, and their packets got lost."""
+    return why.advice == _PATH
+
+
 def average(text: str) -> float | None:
     """Gb/s of the one row below the title of that column; None for anything else."""
     found = bandwidth(text)

@@ -11,6 +11,7 @@ from ..host.host import Host
 from ..host.system import Finished
 from ..model.errors import HostError, MissingError
 from ..model.record import NamedTuple, regex
+from .timeout import TIMED_OUT
 
 PROGRAM = "ping"
 
@@ -20,7 +21,7 @@ _IPV4, _IPV6, _ICMP = 20, 40, 8
 _GRACE = 10
 
 # What ping prints for LC_ALL=C: ping.c, ping6_common.c and ping_common.c of iputils, 20180629 to 20240905
-_STATISTICS = regex(r"^\d+ packets transmitted, \d+ received", re.MULTILINE)
+_STATISTICS = regex(r"^(\d{1,9}) packets transmitted, (\d{1,9}) received", re.MULTILINE)
 _LOCAL = regex(r"local error: message too long, mtu[=:] ?(\d{1,9})", re.IGNORECASE)
 _REPORT = regex(r"^From (\S+?):? icmp_seq=\d+ (.+)$", re.MULTILINE)
 _MTU = regex(r"\bmtu ?= ?(\d{1,9})")
@@ -42,8 +43,16 @@ class Way(NamedTuple):
 
     def command(self, size: int) -> list[str]:
         """With -w, ping sends every -i seconds until the one answer (-c), an ICMP error or the deadline."""
-        argv = [PROGRAM, "-n", "-M", "do", "-c", "1", "-i", f"{self.timeout:g}", "-w", str(self.seconds)]
-        argv += ["-s", str(size - self.header)]
+        return self._command(size, "-c", "1", "-i", f"{self.timeout:g}", "-w", str(self.seconds))
+
+    def burst(self, size: int, number: int, every: float) -> list[str]:
+        """So many requests, one every so many seconds. SIGINT ends it with its statistics (ping(8))."""
+        most = number * every + 2 * self.timeout
+        guard = ["timeout", "--signal=INT", f"--kill-after={_GRACE}", f"{most:.2f}"]
+        return [*guard, *self._command(size, "-q", "-c", str(number), "-i", f"{every:g}", "-W", "1")]
+
+    def _command(self, size: int, *words: str) -> list[str]:
+        argv = [PROGRAM, "-n", "-M", "do", *words, "-s", str(size - self.header)]
         for name in (self.interface, self.source):
             argv += ["-I", name] if name else []
         return [*argv, "--", self.address]
@@ -66,6 +75,26 @@ class Reply(NamedTuple):
     def is_local(self) -> bool:
         """The size exceeds an MTU that this node itself keeps to."""
         return bool(self.mtu) and not self.by
+
+
+class Echoes(NamedTuple):
+    """Requests of one size that were sent, and how many of them, or of their answers, were lost."""
+
+    sent: int
+    lost: int
+
+
+def count(host: Host, way: Way, size: int, number: int, every: float) -> Echoes:
+    """Send a burst of requests. Raises HostError if nothing can be sent."""
+    command = way.burst(size, number, every)
+    done = host.run(command, number * every + 2 * way.timeout + 2 * _GRACE)
+    found = _STATISTICS.search(done.out)
+    if not found:
+        raise _refused(done)
+    sent, received = int(found[1]), int(found[2])
+    # The last one of a burst that was ended may still be on its way.
+    late = 1 if done.rc in TIMED_OUT and sent == received + 1 else 0
+    return Echoes(sent - late, max(0, sent - received - late))
 
 
 def ask(host: Host, way: Way, size: int) -> Reply:

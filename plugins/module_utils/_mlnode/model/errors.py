@@ -55,7 +55,12 @@ class RefusedError(MlnodeError):
 
 
 class UnfitError(MlnodeError):
-    """The output of a program is not the measurement that was asked for."""
+    """The output of a program is not the measurement that was asked for. cause: a word for it, of a list that
+    those who raise and catch it share; "" for any other cause."""
+
+    def __init__(self, text: str, cause: str = "") -> None:
+        super().__init__(text)
+        self.cause = cause
 
 
 class NotMountedError(Exception):

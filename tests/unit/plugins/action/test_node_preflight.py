@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -79,7 +80,36 @@ def test_nothing_that_a_module_returns_is_lost(
     required = {"campaign": {"state": "collected", "id": "spring"}, "rdma_bandwidth": {"device": "mlx5_0"}}
     asked = node(monkeypatch, module, answer(**fields), **required.get(module, {}))
 
-    assert asked.run() == {"changed": False, **fields}
+    found = asked.run()
+    if module == "campaign":
+        assert (found.pop("took") >= 0, found.pop("shift")) == (True, 0.0)
+    assert found == {"changed": False, **fields}
+
+
+def test_the_clock_of_a_node_is_compared_where_the_answer_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = time.time()
+    early = answer(checks=[CHECK], failures=[], summary={"pass": 1}, clock=[begin - 900, begin - 900])
+
+    found = node(monkeypatch, "node_preflight", early).run()
+    accepted = node(monkeypatch, "node_preflight", early, fail_on="never").run()
+
+    assert found["failed"]
+    assert "node: clock_offset fail: 900" in found["msg"]
+    assert "failed" not in accepted
+    assert [check["name"] for check in accepted["checks"]] == ["rate", "clock_offset"]
+
+
+def test_a_question_begins_when_the_module_is_sent_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([100.0, 160.0, 161.0])
+    monkeypatch.setattr(node_preflight.time, "time", lambda: next(times))
+    modules_run(monkeypatch, node_preflight)
+    monkeypatch.setattr(
+        node_preflight.ActionModule, "_execute_module", lambda self, **words: {"clock": [160.4, 160.6]}
+    )
+
+    found = node(monkeypatch, "campaign", MISSING, state="collected", id="spring").run()
+
+    assert (found["shift"], found["took"]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("first", [MISSING, OTHER, NO_PYTHON, done("mlnode: begun\n", 137)])

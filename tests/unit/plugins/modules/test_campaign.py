@@ -34,7 +34,7 @@ def run(running: Make, node: CampaignMachine, monkeypatch: pytest.MonkeyPatch) -
 def started(**more: Any) -> dict[str, Any]:
     now = Clock().wall()
     return {
-        "state": "started", "id": "spring", "start": now + 60, "sent": now, "rounds": 1,
+        "state": "started", "id": "spring", "start": now + 60, "rounds": 1,
         "addresses": ["10.9.0.1"], "slots": [SLOT], **more,
     }  # fmt: skip
 
@@ -73,9 +73,25 @@ def test_bad_input(run: Runner, wrong: dict[str, Any], said: str) -> None:
     assert said in run.msg(**started(**wrong))
 
 
-def test_a_start_needs_a_plan(run: Runner) -> None:
-    said = run.msg(state="started", id="spring")
-    assert said == "campaign: state is started, which needs start, sent, rounds, addresses, slots as well"
+@pytest.mark.parametrize(("state", "needs"), [("started", "rounds, addresses, slots"), ("begun", "start")])
+def test_a_state_needs_more_options(run: Runner, state: str, needs: str) -> None:
+    assert run.msg(state=state, id="spring") == f"campaign: state is {state}, which needs {needs} as well"
+
+
+def test_a_node_that_waits_is_told_the_start(run: Runner, node: CampaignMachine) -> None:
+    store.write(node, State("spring", Clock().wall() + 60, False, {}, None, 30.0))
+    start = Clock().wall() + 5
+
+    looked = run.ok(check=True, state="begun", id="spring", start=start)
+    assert "ends" not in looked.result
+    assert run.ok(state="begun", id="spring", start=start).result["ends"] == start + 30
+
+    state = store.read(node)
+    assert state is not None
+    assert (state.start, state.until) == (start, start + 30)
+    came, left = looked.result["clock"]
+    assert came <= left <= Clock().wall()
+    assert "does not wait here" in run.msg(state="begun", id="other", start=start)
 
 
 def test_the_defaults_are_those_that_are_documented(run: Runner) -> None:

@@ -152,3 +152,44 @@ def test_the_filter_refuses_what_is_no_result() -> None:
     with pytest.raises(AnsibleFilterError, match="fail_on: 'nothing' is none of fail"):
         preflight_report.preflight_report({}, "nothing")
     assert preflight_report.preflight_report({"a": GOOD})["success"]
+
+
+# -- unknown that is accepted --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("checks", "accepted", "verdict", "success"),
+    [
+        ([check("pass"), check("unknown", "jobs")], [], "unknown", False),
+        ([check("pass"), check("unknown", "jobs")], ["jobs"], "pass", True),
+        ([check("pass"), check("unknown", "jobs"), check("unknown", "drift")], ["jobs"], "unknown", False),
+        # Only what is unknown is accepted.
+        ([check("pass"), check("fail", "jobs")], ["jobs"], "fail", False),
+        # A node of which nothing passes is not proven.
+        ([check("unknown", "jobs")], ["jobs"], "unknown", False),
+    ],
+)
+def test_checks_that_may_be_unknown(checks: Any, accepted: list[str], verdict: str, success: bool) -> None:
+    found = preflight_report.preflight_report({"a": {"checks": checks}}, accept_unknown=accepted)
+
+    assert (found["verdict"], found["success"]) == (verdict, success)
+    shown = any("jobs" in line and "(accepted)" in line for line in found["table"])
+    assert shown == (bool(accepted) and verdict != "fail")
+
+
+def test_a_node_without_a_result_is_never_accepted() -> None:
+    found = preflight_report.preflight_report({"a": GOOD, "b": {}}, accept_unknown=["not checked"])
+
+    assert not found["success"]
+
+
+def test_a_name_that_no_check_has_is_said() -> None:
+    found = preflight_report.preflight_report({"a": GOOD}, accept_unknown=["jbos"])
+
+    assert "accepted, and no node has such a check: jbos" in found["table"]
+
+
+@pytest.mark.parametrize("wrong", ["jobs", [1], {"jobs": 1}])
+def test_a_list_of_names_is_needed(wrong: Any) -> None:
+    with pytest.raises(AnsibleFilterError, match="accept_unknown: expected a list of names of checks, got"):
+        preflight_report.preflight_report({"a": GOOD}, accept_unknown=wrong)

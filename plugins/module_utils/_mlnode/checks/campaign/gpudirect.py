@@ -36,7 +36,8 @@ STEPS = 4
 AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE + 4
 
 #: As all kinds of RDMA
-COUNTED, cpus, place, count = rdma.COUNTED, rdma.cpus, rdma.place, rdma.count
+COUNTED, EARLY, cpus, place, count = rdma.COUNTED, rdma.EARLY, rdma.cpus, rdma.place, rdma.count
+resent, loss = rdma.resent, rdma.loss
 is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
 carried = rdma_bw.carried
 

@@ -21,6 +21,20 @@ LEAD = 1.0
 GAP = 1.5
 
 
+#: Why a slot has no result: nothing listened at the peer; no connection could be made; a program did not
+#: end in time; nothing came through a connection; a node missed the start of the slot; a program is missing
+#: or ended with an error; anything else
+FAILED = REFUSED, UNREACHABLE, TIMEOUT, NOTHING, LATE, PROGRAM, OTHER = (
+    "refused",
+    "unreachable",
+    "timeout",
+    "nothing",
+    "late",
+    "program",
+    "other",
+)
+
+
 class Unit(NamedTuple):
     """key: as in the names of fields. words: for people. lower: less is better."""
 
@@ -51,9 +65,9 @@ class Device(NamedTuple):
 
 
 class Part(NamedTuple):
-    """start: of round 0, in seconds since 1970. addresses: own ones, one for each rail. devices: RDMA ports
-    of the rails; none for those that have the addresses. rounds: of the whole campaign, in some of which this
-    node may rest."""
+    """start: of round 0, in seconds since 1970; 0 if it is given later. addresses: own ones, one for each
+    rail. devices: RDMA ports of the rails; none for those that have the addresses. rounds: of the whole
+    campaign, in some of which this node may rest."""
 
     id: str
     kind: Kind
@@ -76,8 +90,13 @@ class Part(NamedTuple):
         return round_seconds(self.kind, self.duration)
 
     @property
+    def lasts(self) -> float:
+        """Seconds from the first round to the end of the last one."""
+        return self.rounds * self.round_seconds
+
+    @property
     def end(self) -> float:
-        return self.start + self.rounds * self.round_seconds
+        return self.start + self.lasts
 
     def begin(self, slot: Slot) -> float:
         return self.start + slot.round * self.round_seconds
@@ -151,6 +170,8 @@ class Kind(Protocol):
     AROUND: float
     #: What count() and carried() count
     COUNTED: str
+    #: The failure of a client whose server is_early() until the end
+    EARLY: str
 
     def require(self, host: Host) -> None:
         """Raises HostError where a program is missing or cannot do this."""
@@ -169,6 +190,14 @@ class Kind(Protocol):
 
     def count(self, host: Host, flow: Any, place: str) -> float:
         """How much has passed there in the direction of the flow so far. Raises HostError, UnfitError."""
+
+    def resent(self, host: Host, flow: Any, place: str) -> float | None:
+        """Number of packets in the direction of the flow that were lost and sent again so far, as the place
+        counts them; None if it does not."""
+
+    def loss(self, measured: Sequence[Any], resent: float | None, crossed: float) -> float | None:
+        """Share, from 0 to 1, of what the flows of one step sent that was sent again; None if it is not
+        known. resent, crossed: rise of resent() and of count() meanwhile."""
 
     def is_early(self, done: Finished) -> bool:
         """The server of the client that has ended does not listen yet."""
@@ -205,7 +234,12 @@ def started(host: Host, command: Sequence[str], package: str) -> Finished:
 
 def leaves_by(host: Host, here: str, there: str) -> str:
     """Interface through which a peer is reached. Raises HostError, UnfitError."""
-    interface = iproute.leaves_by(host, ip_address(here), ip_address(there))
+    try:
+        interface = iproute.leaves_by(host, ip_address(here), ip_address(there))
+    except HostError as error:
+        if error.absent:
+            raise
+        raise UnfitError(str(error), UNREACHABLE) from error
     if interface == "lo":
         raise UnfitError(f"{there} is an address of this node itself: nothing would cross the network")
     return interface

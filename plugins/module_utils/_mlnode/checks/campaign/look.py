@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The two questions of a campaign to a node: begin, and what came of it."""
+"""The questions of a campaign to a node: prepare, begin, and what came of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, Mapping
 from ...host.host import Host
 from ...model.errors import DeclarationError
 from ...model.schema import Option, Table
-from . import collect, facts, kinds, part, store
+from . import begin, collect, facts, kinds, part, store
+from .clock import Answering
 
 MOUNTS = facts.MOUNTS
 
@@ -22,11 +23,11 @@ _SLOT = {
 }
 
 OPTIONS: Table = {
-    "state": Option("str", choices=("started", "collected"), required=True),
+    "state": Option("str", choices=("started", "begun", "collected"), required=True),
     "id": Option("str", required=True),
     "kind": Option("str", choices=kinds.NAMES, default="tcp"),
     "start": Option("float"),
-    "sent": Option("float"),
+    "wait": Option("float", default=600.0),
     "rounds": Option("int"),
     "duration": Option("int", default=4),
     "streams": Option("int", default=4),
@@ -38,25 +39,33 @@ OPTIONS: Table = {
     "timeout": Option("int", default=10),
 }
 
-#: Without these nothing can begin
-_NEEDED = ("start", "sent", "rounds", "addresses", "slots")
+#: State → options that it needs
+_NEEDED = {"started": ("rounds", "addresses", "slots"), "begun": ("start",), "collected": ()}
 
 
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module campaign. Raises MlnodeError."""
-    asked = _start if given["state"] == "started" else _collect
-    return {"changed": False, **asked(host, given, dry)}
+    answering = Answering()
+    state = given["state"]
+    missing = [name for name in _NEEDED[state] if given[name] is None]
+    if missing:
+        raise DeclarationError(f"state is {state}, which needs {', '.join(missing)} as well")
+    asked = {"started": _start, "begun": _begin, "collected": _collect}[state]
+    return {"changed": False, **asked(host, given, dry), "clock": answering.times}
 
 
 def _start(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     # What a module brings is compiled on the node at each call, and a result is collected without it.
     from . import run
 
-    missing = [name for name in _NEEDED if given[name] is None]
-    if missing:
-        raise DeclarationError(f"state is started, which needs {', '.join(missing)} as well")
-    started = run.start(host, part.parse(given), given["sent"], dry=dry)
-    return {"ends": started.ends, "interfaces": [*started.interfaces]}
+    started = run.start(host, part.parse(given), given["wait"], dry=dry)
+    ends = {} if started.ends is None else {"ends": started.ends}
+    return {"interfaces": [*started.interfaces], **ends}
+
+
+def _begin(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    part.check_start(given["start"])
+    return {} if dry else {"ends": begin.begin(host, given["id"], given["start"])}
 
 
 def _collect(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:

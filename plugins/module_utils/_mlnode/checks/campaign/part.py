@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A node's part of a campaign as it is given: whom it meets in which round, and when. It is given once, and
-run without a word from the controller."""
+run without a word from the controller but for the time of its start."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from ...model.record import regex
 from ...model.schema import Option
 from . import kinds
 from .kind import Device, Part, Slot
-
-#: How long a result waits to be collected, in seconds, before it is removed
-KEEP = 900
 
 #: What `allow` may switch off
 GUARDS = ("busy",)
@@ -46,8 +43,8 @@ def parse(raw: Mapping[str, Any]) -> Part:
             raise DeclarationError(f"{name}: {raw[name]} is not between {allowed[0]} and {allowed[-1]}")
     if not 1 <= raw["rounds"] <= _MOST_ROUNDS:
         raise DeclarationError(f"rounds: {raw['rounds']} is not between 1 and {_MOST_ROUNDS}")
-    if not 0 < raw["start"] < float("inf"):
-        raise DeclarationError(f"start: {raw['start']} is not a number of seconds since 1970")
+    if raw.get("start") is not None:
+        check_start(raw["start"])
     addresses = [_address("addresses", one) for one in raw["addresses"]]
     if not 1 <= len(addresses) <= _MOST_RAILS:
         raise DeclarationError(f"addresses: there are {len(addresses)}, and not between 1 and {_MOST_RAILS}")
@@ -61,7 +58,7 @@ def parse(raw: Mapping[str, Any]) -> Part:
     return Part(
         id=raw["id"],
         kind=kind,
-        start=raw["start"],
+        start=raw.get("start") or 0.0,
         rounds=raw["rounds"],
         duration=raw["duration"],
         streams=raw["streams"],
@@ -71,6 +68,12 @@ def parse(raw: Mapping[str, Any]) -> Part:
         devices=_devices(raw.get("devices") or [], len(addresses)),
         allow=tuple(schema.value("allow", _ALLOW, raw.get("allow") or [])),
     )
+
+
+def check_start(start: float) -> None:
+    """Raises DeclarationError."""
+    if not 0 < start < float("inf"):
+        raise DeclarationError(f"start: {start} is not a number of seconds since 1970")
 
 
 def _devices(raw: Sequence[Any], rails: int) -> tuple[Device, ...]:

@@ -14,6 +14,7 @@ from ...host.host import Host
 from ...host.system import Finished
 from ...linux import perftest
 from ...linux.perftest import Header, Request
+from ...linux.timeout import TIMED_OUT
 from ...model.errors import HostError, RefusedError, UnfitError
 from ...model.record import NamedTuple, regex, replace
 from ...topology import read as topology_of
@@ -27,11 +28,27 @@ from .kind import Device, End, Part, Rail
 
 COUNTED = "packets"
 
+#: perftest says the same if nothing listens and if nothing answers (perftest_communication.c,
+#: ethernet_client_connect)
+EARLY = kind.UNREACHABLE
+
 #: Files of a port that count packets, sent and received: of the InfiniBand architecture, which most drivers
 #: have for RoCE too; of bnxt_re and efa; of Soft-RoCE (drivers/infiniband: core/sysfs.c, hw/bnxt_re/
 #: hw_counters.c, hw/efa/efa_verbs.c, sw/rxe/rxe_hw_counters.c)
 _SENT = ("counters/port_xmit_packets", "hw_counters/tx_pkts", "hw_counters/sent_pkts")
 _RECEIVED = ("counters/port_rcv_packets", "hw_counters/rx_pkts", "hw_counters/rcvd_pkts")
+
+#: Files of a port that count packets which were lost, each of a driver, to be added up. The sender has a
+#: NAK of a sequence error, no answer in time, or a NAK of a receiver that is not ready (Soft-RoCE counts
+#: the first two in one); the receiver a packet out of sequence: mlx5
+#: (drivers/infiniband/hw/mlx5/counters.c; NVIDIA, "Understanding mlx5 Linux counters"), bnxt_re
+#: (hw/bnxt_re/hw_counters.c) and Soft-RoCE (sw/rxe/rxe_hw_counters.c)
+_LOST_SENT = (
+    ("packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),
+    ("seq_err_naks_rcvd", "to_retransmits", "rnr_naks_rcvd"),
+    ("completer_retry_err", "rcvd_rnr_err"),
+)
+_LOST_RECEIVED = (("out_of_sequence",), ("oos_drop_count",), ("out_of_seq_request",))
 
 #: What perftest calls InfiniBand and RoCE, and not iWARP, which is TCP (perftest_parameters.c, transport_str)
 _TRANSPORT = "IB"
@@ -175,6 +192,21 @@ def count(host: Host, flow: Flow, place: str) -> float:
     )
 
 
+def resent(host: Host, flow: Flow, _place: str) -> float | None:
+    """Of this end of the direction: it sends forward, and receives backward."""
+    folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}/hw_counters"
+    for names in _LOST_RECEIVED if flow.backward else _LOST_SENT:
+        numbers = [ports.read_number(host, f"{folder}/{name}")[0] for name in names]
+        known = [one for one in numbers if one is not None]
+        if len(known) == len(names):
+            return sum(known)
+    return None
+
+
+def loss(_measured: Sequence[Any], resent: float | None, crossed: float) -> float | None:
+    return min(1.0, resent / crossed) if resent is not None and resent >= 0 and crossed > 0 else None
+
+
 def is_early(done: Finished) -> bool:
     return perftest.NOT_YET in done.err
 
@@ -198,7 +230,12 @@ def header(done: Finished, flow: Flow) -> Header:
 
 def unfit(done: Finished, flow: Flow) -> UnfitError:
     why = perftest.failure(done, flow.request)
-    return UnfitError(f"{why.words}; {why.advice}")
+    cause = kind.PROGRAM
+    if done.rc in TIMED_OUT:
+        cause = kind.TIMEOUT
+    elif perftest.is_path(why):
+        cause = kind.NOTHING
+    return UnfitError(f"{why.words}; {why.advice}", cause)
 
 
 def stranger(done: Finished, flow: Flow) -> str:

@@ -40,7 +40,8 @@ SIZE = 65536
 _LASTED = 0.9
 
 #: As all kinds of RDMA
-COUNTED, cpus, place, count = rdma.COUNTED, rdma.cpus, rdma.place, rdma.count
+COUNTED, EARLY, cpus, place, count = rdma.COUNTED, rdma.EARLY, rdma.cpus, rdma.place, rdma.count
+resent, loss = rdma.resent, rdma.loss
 is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
 ends = rdma.ends
 

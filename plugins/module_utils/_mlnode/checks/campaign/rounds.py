@@ -12,9 +12,11 @@ from ...host.host import Host
 from ...host.system import Finished
 from ...linux.perftest import running_on
 from ...linux.timeout import GRACE, TIMED_OUT, limited
-from ...model.errors import HostError, UnfitError
+from ...model.errors import HostError, UnansweredError, UnfitError
+from ...model.record import NamedTuple
+from . import probe
 from .clock import Clock
-from .kind import GAP, LEAD, End, Flow, Kind, Part, Rail, Slot
+from .kind import GAP, LEAD, OTHER, PROGRAM, TIMEOUT, End, Flow, Kind, Part, Rail, Slot
 
 #: Between two attempts to reach a server that does not listen yet, in seconds
 _PAUSE = 0.1
@@ -86,19 +88,58 @@ def _rail(host: Host, part: Part, slot: Slot, rail: Rail, clock: Clock, cpus: in
         place = kind.place(host, steps[0][0])
         evidence["interface"] = place
         begin = clock.of(part.begin(slot) + LEAD)
-        measured = []
+        done = []
         for step, flows in enumerate(steps):
             clock.wait(begin + step * part.step_seconds)
-            measured.append(_step(host, part, flows, place, clock))
-        answer = kind.answer(measured, cpus)
+            done.append(_step(host, part, flows, place, clock))
+        answer = kind.answer([one.measured for one in done], cpus)
     except (UnfitError, HostError) as error:
-        return {"reason": str(error), "evidence": evidence}
-    return {**answer, "reason": "", "evidence": {**evidence, **answer.get("evidence", {})}}
+        return {"reason": str(error), "evidence": evidence, **_failure(host, part, slot, rail, clock, error)}
+    return {
+        **answer,
+        "loss": [_worst(done, backward) for backward in (False, True)],
+        "reason": "",
+        "evidence": {**evidence, **answer.get("evidence", {})},
+    }
 
 
-def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Clock) -> list[Any]:
+def _failure(
+    host: Host, part: Part, slot: Slot, rail: Rail, clock: Clock, error: UnfitError | HostError
+) -> dict[str, Any]:
+    """A word for it and, if the network may be the cause, what it does to single packets."""
+    cause = _cause(error)
+    if cause not in probe.OF_NETWORK:
+        return {"failed": cause}
+    left = clock.of(part.begin(slot) + part.round_seconds) - clock.now()
+    found = probe.of(host, rail.here, rail.there, left)
+    return {"failed": cause, **({"probe": found} if found else {})}
+
+
+def _cause(error: UnfitError | HostError) -> str:
+    if isinstance(error, UnfitError):
+        return error.cause or OTHER
+    if isinstance(error, UnansweredError):
+        return TIMEOUT
+    return PROGRAM if error.absent else OTHER
+
+
+class Step(NamedTuple):
+    """Result of all flows of a step. loss: share of what was sent that was sent again; None if it is not
+    known."""
+
+    measured: list[Any]
+    backward: bool
+    loss: float | None
+
+
+def _worst(done: Sequence[Step], backward: bool) -> float | None:
+    known = [one.loss for one in done if one.backward == backward and one.loss is not None]
+    return max(known, default=None)
+
+
+def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Clock) -> Step:
     kind, first = part.kind, flows[0]
-    before = kind.count(host, first, place)
+    before, lost = kind.count(host, first, place), kind.resent(host, first, place)
     with ThreadPoolExecutor(max_workers=len(flows)) as pool:
         runs = [*pool.map(lambda flow: _flow(host, part, flow, clock), flows)]
     begun = [begin for begin, _measured in runs]
@@ -115,7 +156,9 @@ def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Cloc
             f"{carried:.0f} {kind.COUNTED} were measured, of which {place} has {way} {crossed:.0f}: they "
             "went another way"
         )
-    return measured
+    lost_now = kind.resent(host, first, place)
+    resent = None if lost is None or lost_now is None else lost_now - lost
+    return Step(measured, first.backward, kind.loss(measured, resent, crossed))
 
 
 def _flow(host: Host, part: Part, flow: Flow, clock: Clock) -> tuple[float, Any]:
@@ -129,10 +172,13 @@ def _flow(host: Host, part: Part, flow: Flow, clock: Clock) -> tuple[float, Any]
             break
         clock.sleep(_PAUSE)
     if done.rc in TIMED_OUT:
-        raise UnfitError(f"{kind.PROGRAM} did not end within {most:g} s: {flow.there} has stopped to answer")
+        raise UnfitError(
+            f"{kind.PROGRAM} did not end within {most:g} s: {flow.there} has stopped to answer", TIMEOUT
+        )
     if kind.is_early(done):
         raise UnfitError(
             f"no server of {flow.there} listened on port {flow.port}: is {kind.PROGRAM} there, does a "
-            "firewall refuse it, and are the clocks right?"
+            "firewall refuse it, and are the clocks right?",
+            kind.EARLY,
         )
     return begin, kind.read(done, flow)

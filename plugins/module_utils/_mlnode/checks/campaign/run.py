@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's side of a campaign: it is started, and runs its rounds by itself."""
+"""The node's side of a campaign: it is prepared, waits until it is given the start, and runs its rounds by
+itself."""
 
 from __future__ import annotations
 
@@ -13,12 +14,11 @@ from ...host import detached
 from ...host.host import Host
 from ...linux import jobs
 from ...model import schema
-from ...model.errors import HostError, MlnodeError, RefusedError, listed
+from ...model.errors import DeclarationError, HostError, MlnodeError, RefusedError, listed
 from ...model.record import NamedTuple
 from . import facts, rounds, scope, store
-from .clock import Clock, deviation
-from .kind import LEAD, Part, Slot
-from .part import KEEP
+from .clock import Clock
+from .kind import LATE, LEAD, Part, Slot
 from .rounds import Ends
 from .store import State
 
@@ -29,72 +29,72 @@ MOUNTS = facts.MOUNTS
 _WATCHED = 1.0
 _IDLE = 0.05
 
-#: How often it is looked whether a campaign was collected, in seconds
-_PAUSE = 0.5
+#: How often it is looked whether the start was given, in seconds
+_PAUSE = 0.2
+
+#: Seconds that a process may take longer than planned before the kernel ends it, and then the scope with
+#: all in it
+_SLACK, _SCOPE_SLACK = 60, 90
+
+#: How long a node may wait for its start, in seconds: 1 s up to half a day
+_WAITS = (1.0, 43_200.0)
 
 #: A work that goes on when this process has ended
 Starter = Callable[[Callable[[], object]], None]
 
 
 class Started(NamedTuple):
-    """ends: in seconds since 1970."""
+    """ends: in seconds since 1970; None if the node waits to be given the start."""
 
-    ends: float
+    ends: float | None
     interfaces: tuple[str, ...]
 
 
 def start(
     host: Host,
     part: Part,
-    sent: float,
+    wait: float = 600.0,
     dry: bool = False,
     clock: Clock = Clock(),  # noqa: B008  # it has no state
     starter: Starter = detached.start,
 ) -> Started:
-    """Begin a campaign on this node. sent: when the controller sent the question, in seconds since 1970. dry:
-    only look whether it could begin. Raises HostError, RefusedError."""
-    check_clock(part, sent, clock.wall())
+    """Prepare a campaign on this node. wait: seconds after which it gives up if it is not given the start.
+    dry: only look whether it could begin. One that is prepared already is not prepared again, as its answer
+    may have got lost. Raises DeclarationError, HostError, RefusedError."""
+    if not _WAITS[0] <= wait <= _WAITS[1]:
+        raise DeclarationError(f"wait: {wait:g} is not between {_WAITS[0]:g} and {_WAITS[1]:g} seconds")
+    if part.start and clock.wall() >= part.end:
+        raise RefusedError("all rounds were over before this node was asked")
     ends = part.kind.ends(host, part)
     interfaces = tuple(end.interface for end in ends)
     part.kind.require(host)
-    _refuse_second(host, clock.wall())
+    started = Started(part.end if part.start else None, interfaces)
+    if _is_prepared(host, part, clock.wall()):
+        return started
     if "busy" not in part.allow:
         _refuse_busy(host, part, interfaces, clock)
     if not dry:
-        until = part.end + KEEP
+        until = part.end if part.start else clock.wall() + wait
         answer = {**facts.facts(host, ends), "slots": [], "served": [], "contained": ""}
-        store.write(host, State(part.id, until, False, answer))
+        store.write(host, State(part.id, until, False, answer, part.start or None, part.lasts))
         try:
             starter(partial(work, host, part, ends, clock))
         except OSError as error:
             store.remove(host)
             raise HostError("start", "a process of its own", error.errno) from error
-    return Started(part.end, interfaces)
+    return started
 
 
-def check_clock(part: Part, sent: float, now: float) -> None:
-    """Raises RefusedError where this node's clock would bring it to its rounds at another time than the
-    others.
-    """
-    off = deviation(sent, now)
-    if off < 0:
-        raise RefusedError(f"the clock of this node is {-off:.1f} s behind the controller's: look at its NTP")
-    if off > 0 and now > part.start:
-        raise RefusedError(
-            f"the clock of this node is {off:.0f} s before the controller's, or the question came so late: "
-            "look at its NTP"
-        )
-    if now > part.start - LEAD / 2:
-        raise RefusedError(
-            "the campaign has begun before this node was asked: give it more time (campaign_lead)"
-        )
-
-
-def _refuse_second(host: Host, now: float) -> None:
+def _is_prepared(host: Host, part: Part, now: float) -> bool:
+    """True if this campaign waits here already. Raises RefusedError for another one."""
     there = store.read(host)
-    if there is not None and not there.done and now < there.until - KEEP:
-        left = there.until - KEEP - now
-        raise RefusedError(f"the campaign {there.id} runs here for {left:.0f} s more; wait for its end")
+    if there is None or there.done or now >= there.until:
+        return False
+    if there.id == part.id and there.start in (None, part.start):
+        return True
+    raise RefusedError(
+        f"the campaign {there.id} runs here for {there.until - now:.0f} s more; wait for its end"
+    )
 
 
 def _refuse_busy(host: Host, part: Part, interfaces: Sequence[str], clock: Clock) -> None:
@@ -132,17 +132,22 @@ def _traffic(host: Host, interface: str) -> int:
 
 
 def work(host: Host, part: Part, ends: Ends, clock: Clock) -> None:
-    """Run all rounds, wait until the result was collected, and leave nothing behind."""
-    limit = part.end + KEEP - clock.wall()
-    # What is left of it then is ended by timeout(1), and by the scope.
-    signal.alarm(int(limit) + 60)
-    peers = [there for slot in part.slots for _here, there in slot.rails]
-    contained = scope.enter(
-        host, f"mlnode-campaign-{part.id}-{os.getpid()}.scope", os.getpid(), limit + 30, peers
-    )
+    """Wait for the start, and run all rounds. Nothing runs after the last one; the result stays in its
+    file."""
     state = store.read(host)
     if state is None or state.id != part.id:
         return
+    limit = state.until - clock.wall() + (0.0 if part.start else part.lasts)
+    # What is left of it then is ended by timeout(1), and by the scope.
+    signal.alarm(int(limit) + _SLACK)
+    peers = [there for slot in part.slots for _here, there in slot.rails]
+    name = f"mlnode-campaign-{part.id}-{os.getpid()}.scope"
+    contained = scope.enter(host, name, os.getpid(), limit + _SCOPE_SLACK, peers)
+    state = _told(host, part, clock)
+    if state is None or state.start is None:
+        return
+    part = part._replace(start=state.start)
+    signal.alarm(int(part.end - clock.wall()) + _SLACK)
     state.answer["contained"] = contained
     for slot in sorted(part.slots, key=lambda one: one.round):
         clock.wait(clock.of(part.begin(slot)))
@@ -153,16 +158,30 @@ def work(host: Host, part: Part, ends: Ends, clock: Clock) -> None:
             return
         store.write(host, state)
     store.write(host, state._replace(done=True))
-    while clock.wall() < state.until:
-        if not _is_wanted(host, part):
-            return
+
+
+def _told(host: Host, part: Part, clock: Clock) -> State | None:
+    """The state with a start. None if it was not given in time, and nothing is left then; or is not
+    wanted."""
+    while True:
+        try:
+            state = store.read(host)
+        except MlnodeError:
+            return None
+        if state is None or state.id != part.id:
+            return None
+        if state.start is not None:
+            return state
+        if clock.wall() >= state.until:
+            store.remove(host)
+            return None
         clock.sleep(_PAUSE)
-    store.remove(host)
 
 
 def _one(host: Host, part: Part, slot: Slot, ends: Ends, answer: dict[str, Any], clock: Clock) -> None:
-    if clock.wall() > part.begin(slot) + LEAD:
-        answer["slots"] += [] if slot.serves else _missed(slot)
+    late = clock.wall() - part.begin(slot)
+    if late > LEAD:
+        answer["served" if slot.serves else "slots"] += _missed(slot, late)
     elif slot.serves:
         answer["served"] += rounds.serve(host, part, slot, ends)
     else:
@@ -170,9 +189,15 @@ def _one(host: Host, part: Part, slot: Slot, ends: Ends, answer: dict[str, Any],
         answer["slots"] += rounds.measure(host, part, slot, ends, clock, cpus)
 
 
-def _missed(slot: Slot) -> list[dict[str, Any]]:
-    reason = "its round had begun before the one before it was over"
-    return [{"round": slot.round, "rail": rail, "reason": reason} for rail, _pair in enumerate(slot.rails)]
+def _missed(slot: Slot, late: float) -> list[dict[str, Any]]:
+    reason = (
+        f"it came to the round {late:.0f} s after its start: it was given the start late, or the round "
+        "before was not over"
+    )
+    return [
+        {"round": slot.round, "rail": rail, "reason": reason, "failed": LATE}
+        for rail, _pair in enumerate(slot.rails)
+    ]
 
 
 def _is_wanted(host: Host, part: Part) -> bool:

@@ -22,12 +22,16 @@ _MOST = 1 << 26
 
 
 class State(NamedTuple):
-    """until: when, in seconds since 1970, it is removed. done: all rounds are over."""
+    """until: when, in seconds since 1970, all rounds are over, or until when it waits to be given their
+    start. done: all rounds are over. start: of the first round; None while it is not known. lasts: seconds
+    of all rounds."""
 
     id: str
     until: float
     done: bool
     answer: dict[str, Any]
+    start: float | None = None
+    lasts: float = 0.0
 
 
 def path(host: Host) -> str:
@@ -45,7 +49,9 @@ def read(host: Host) -> State | None:
     kinds = {"id": str, "done": bool, "answer": dict}
     try:
         name, done, answer = strict_json.typed(fields, kinds)
-        return State(name, float(fields["until"]), done, answer)
+        start = fields["start"]
+        known = None if start is None else float(start)
+        return State(name, float(fields["until"]), done, answer, known, float(fields["lasts"]))
     except (KeyError, TypeError, ValueError) as error:
         raise StoreError(f"{file} is damaged ({error}): remove it") from error
 

@@ -37,6 +37,8 @@ AROUND = OMIT + GAP
 
 COUNTED = "MB"
 
+EARLY = kind.REFUSED
+
 #: Percent of a core from which on its process had no time left
 _BUSY = 90.0
 
@@ -78,6 +80,19 @@ def count(host: Host, flow: Flow, place: str) -> float:
     """Payload and headers. Raises HostError."""
     name = "rx" if flow.backward else "tx"
     return int(host.read(f"/sys/class/net/{place}/statistics/{name}_bytes")) / 1e6
+
+
+def resent(_host: Host, _flow: Flow, _place: str) -> None:
+    """Nothing but iperf3 counts them by connection."""
+    return
+
+
+def loss(measured: Sequence[Measured], _resent: float | None, _crossed: float) -> float | None:
+    """From the sender's tcpi_total_retrans (tcp(7), TCP_INFO), which iperf3 reports at both ends: segments of
+    one MSS each (net/ipv4/tcp_output.c, tcp_retransmit_skb)."""
+    sent = sum(one.sent for one in measured)
+    again = [one.retransmits * one.mss for one in measured if one.retransmits is not None and one.mss]
+    return min(1.0, sum(again) / sent) if sent and len(again) == len(measured) else None
 
 
 def is_early(done: Finished) -> bool:

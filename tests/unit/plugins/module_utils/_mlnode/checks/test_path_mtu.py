@@ -362,3 +362,62 @@ def test_numbers_out_of_range(arguments: tuple[int, int, float], words: str) -> 
     with pytest.raises(DeclarationError, match="is not between") as raised:
         path_mtu.parse(["10.0.0.7"], *arguments)
     assert str(raised.value).startswith(words)
+
+
+# -- losses --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lost", "verdict", "words", "bursts"),
+    [
+        ([0], Verdict.PASS, "packets of 9000 bytes arrive", 1),
+        ([1, 0], Verdict.WARN, "packets of 9000 bytes arrive; 1 of 200 packets of 9000 bytes were lost", 2),
+        ([1, 1], Verdict.FAIL, "packets of 9000 bytes arrive; 2 of 200 packets of 9000 bytes were lost", 2),
+        ([3], Verdict.FAIL, "packets of 9000 bytes arrive; 3 of 100 packets of 9000 bytes were lost", 1),
+    ],
+)
+def test_lost_packets_are_counted(
+    machine: PathMachine, lost: list[int], verdict: Verdict, words: str, bursts: int
+) -> None:
+    machine.lost[PEER] = [*lost]
+    [check] = path_mtu.measure(machine, path_mtu.parse([PEER], 9000, 3, 1.0, 100))
+
+    assert (check.verdict, check.found) == (verdict, words)
+    assert machine.bursts == [(PEER, 100)] * bursts
+    assert ("error and discard counters" in check.advice) == bool(lost[0])
+
+
+def test_losses_of_the_largest_size_that_arrives(machine: PathMachine) -> None:
+    machine.paths[PEER] = Path(mtu=1500)
+    machine.lost[PEER] = [7]
+    [check] = path_mtu.measure(machine, path_mtu.parse([PEER], 9000, 3, 1.0, 100))
+
+    assert check.verdict is Verdict.FAIL
+    assert check.found.endswith("1500 do and 2044 do not; 7 of 100 packets of 1500 bytes were lost")
+    assert "every switch port between; the loss is on the way" in check.advice
+
+
+def test_a_silent_peer_and_a_question_without_packets_have_no_losses(machine: PathMachine) -> None:
+    machine.paths[PEER] = Path(mtu=0)
+    path_mtu.measure(machine, path_mtu.parse([PEER], 9000, 3, 1.0, 100))
+    path_mtu.measure(machine, path_mtu.parse(["10.0.0.8"], 9000, 3, 1.0, 0))
+
+    assert machine.bursts == []
+
+
+@pytest.mark.parametrize(("peers", "root", "number"), [(9, True, 100), (250, True, 40), (1, False, 10)])
+def test_many_peers_get_fewer_packets(
+    machine: PathMachine, monkeypatch: pytest.MonkeyPatch, peers: int, root: bool, number: int
+) -> None:
+    monkeypatch.setattr(machine, "is_superuser", lambda: root)
+    addresses = [f"10.1.{at // 250}.{at % 250}" for at in range(peers)]
+
+    path_mtu.measure(machine, path_mtu.parse(addresses, 9000, 3, 1.0, 100))
+
+    assert {sent for _peer, sent in machine.bursts} == {number}
+
+
+@pytest.mark.parametrize("packets", [-1, 10_001])
+def test_a_number_of_packets_that_is_none(packets: int) -> None:
+    with pytest.raises(DeclarationError, match=f"packets: {packets} is not between 0 and 10000"):
+        path_mtu.parse([PEER], 9000, 3, 1.0, packets)

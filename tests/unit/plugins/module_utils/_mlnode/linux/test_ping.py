@@ -9,7 +9,7 @@ import pathlib
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import PathMachine
 from mlnode.host.system import Finished
-from mlnode.linux.ping import Reply, Way, ask
+from mlnode.linux.ping import Echoes, Reply, Way, ask, count
 from mlnode.model.errors import HostError
 
 FOUR = Way("10.9.0.2", "", "", 3, 1.0)
@@ -139,3 +139,60 @@ def test_size_and_time_and_where_from(machine: PathMachine) -> None:
             *("-I", "rail0", "-I", "fe80::1", "--", "fe80::7"),
         ]
     ]
+
+
+# -- bursts ----------------------------------------------------------------------------------
+
+#: Of ping -q -c 100 -i 0.01 -W 1 towards a namespace that drops 3 %
+BURST = """\
+PING 10.9.0.2 (10.9.0.2) 8972(9000) bytes of data.
+
+--- 10.9.0.2 ping statistics ---
+{sent} packets transmitted, {received} received, 3% packet loss, time 1003ms
+rtt min/avg/max/mdev = 0.033/0.058/0.184/0.019 ms
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent", "received", "status", "found"),
+    [
+        (100, 100, 0, Echoes(100, 0)),
+        (100, 97, 0, Echoes(100, 3)),
+        (100, 0, 1, Echoes(100, 100)),
+        # Ended by timeout(1): the last one may be on its way.
+        (40, 39, 124, Echoes(39, 0)),
+        (40, 37, 124, Echoes(40, 3)),
+        # Answers that come twice
+        (100, 101, 0, Echoes(100, 0)),
+    ],
+)
+def test_what_a_burst_has_lost(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sent: int,
+    received: int,
+    status: int,
+    found: Echoes,
+) -> None:
+    machine = PathMachine(str(tmp_path))
+    commands: list[list[str]] = []
+
+    def run(command: list[str], seconds: float = 60) -> Finished:
+        commands.append(command)
+        return Finished(status, BURST.format(sent=sent, received=received), "")
+
+    monkeypatch.setattr(machine, "run", run)
+
+    assert count(machine, FOUR, 9000, 100, 0.01) == found
+    assert commands[0][:4] == ["timeout", "--signal=INT", "--kill-after=10", "3.00"]
+    assert " ".join(commands[0][4:]) == "ping -n -M do -q -c 100 -i 0.01 -W 1 -s 8972 -- 10.9.0.2"
+
+
+def test_a_burst_that_cannot_be_sent(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = PathMachine(str(tmp_path))
+    monkeypatch.setattr(
+        machine, "run", lambda *_words: Finished(2, "", "ping: connect: Network is unreachable\n")
+    )
+
+    with pytest.raises(HostError, match="Network is unreachable"):
+        count(machine, FOUR, 9000, 100, 0.01)

@@ -159,7 +159,7 @@ def test_both_ends_start_the_same_programs_on_a_port_of_their_own(node: Node) ->
     assert len({words.split(" -p ")[1].split()[0] for words in servers}) == 4
 
 
-# -- what must not pass --------------------------------------------------------------------------
+# -- what was lost ------------------------------------------------------------------------------
 
 
 def answer(text: str, status: int = 0, error: str = "") -> Says:
@@ -167,6 +167,69 @@ def answer(text: str, status: int = 0, error: str = "") -> Says:
 
 
 BW, LAT = says.output(seconds=3), says.latency(7500)
+
+
+#: Packets of one direction, as count() has them
+CROSSED = 2**26
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        # mlx5
+        (("packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err", "out_of_sequence"), (3, 1)),
+        # bnxt_re, before and after its counter was renamed
+        (("seq_err_naks_rcvd", "to_retransmits", "rnr_naks_rcvd", "oos_drop_count"), (3, 1)),
+        (("seq_err_naks_rcvd", "to_retransmits", "rnr_naks_rcvd", "out_of_sequence"), (3, 1)),
+        # Soft-RoCE
+        (("completer_retry_err", "rcvd_rnr_err", "out_of_seq_request"), (2, 1)),
+        (("out_of_sequence",), (None, 1)),
+        # Not all of those of a driver
+        (("packet_seq_err", "local_ack_timeout_err"), (None, None)),
+        ((), (None, None)),
+    ],
+)
+def test_packets_that_the_port_has_counted_as_lost(
+    node: Node, names: Sequence[str], loss: tuple[int | None, int | None]
+) -> None:
+    folder = f"{bench.PORT}/hw_counters"
+    for name in node.names(folder):
+        node.remove(f"{folder}/{name}")
+
+    def says(_words: Sequence[str]) -> None:
+        for name in names:
+            node.put(f"{folder}/{name}", f"{int(node.read(f'{folder}/{name}')) + CROSSED // 100}\n")
+
+    for name in names:
+        node.put(f"{folder}/{name}", "7\n")
+    node.says = says
+
+    found = measured(node, "rdma_bw")["loss"]
+
+    assert found == [None if one is None else pytest.approx(one / 100, rel=1e-3) for one in loss]
+
+
+def test_a_latency_has_the_losses_of_one_direction(node: Node) -> None:
+    assert measured(node, "rdma_lat")["loss"] == [0.0, None]
+
+
+@pytest.mark.parametrize(
+    ("answers", "failed"),
+    [
+        (answer("", 1, says.NOBODY), "unreachable"),
+        (answer(says.TABLE, 124), "timeout"),
+        (answer("", 1, "Failed status 12: wr_id 0\n"), "nothing"),
+        (answer(""), "program"),
+        (answer(BW.replace("mlx5_0", "mlx5_1")), "other"),
+    ],
+)
+def test_a_word_for_each_failure(same: Node, answers: Says, failed: str) -> None:
+    same.says = answers
+
+    assert measured(same, "rdma_bw")["failed"] == failed
+
+
+# -- what must not pass --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,11 @@ from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import (
     served,
 )
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import job
-from mlnode.checks.campaign import collect, part, run, scope, store
-from mlnode.checks.campaign.kind import Part
-from mlnode.checks.campaign.part import KEEP
+from mlnode.checks.campaign import begin, collect, part, run, scope, store
+from mlnode.checks.campaign.kind import FAILED, Part
+from mlnode.checks.campaign.store import State
 from mlnode.host.system import Finished
-from mlnode.model.errors import HostError, MlnodeError, RefusedError, StoreError
+from mlnode.model.errors import HostError, MlnodeError, RefusedError, StoreError, UnansweredError
 
 FILE = "/run/mlnode/campaign-4026531840.json"
 SERVES = {**SLOT, "round": 1, "serves": True}
@@ -56,24 +56,15 @@ def asked(**more: Any) -> Part:
 
 
 def started(node: CampaignMachine, time: Time, **more: Any) -> run.Started:
-    """In this process, to its end or until it would wait to be collected."""
-    given = asked(**more)
-    collected_at = given.end + 1
-
-    def collect() -> None:
-        if time.now > collected_at and node.exists(FILE):
-            node.kept = store.read(node)
-            store.remove(node)
-
-    time.on_sleep = collect
-    return run.start(node, given, time.now, clock=time.clock, starter=lambda work: work() and None)
+    """In this process, to its end."""
+    return run.start(node, asked(**more), clock=time.clock, starter=lambda work: work() and None)
 
 
 def result(node: CampaignMachine, time: Time, **more: Any) -> dict[str, Any]:
     started(node, time, **more)
-    state = node.kept
-    assert state.done
-    return json.loads(json.dumps(state.answer))
+    found = collect.collect(node, "spring-1", 0, time.clock)
+    assert found.done
+    return json.loads(json.dumps(found.answer))
 
 
 def test_a_node_measures_and_serves_and_leaves_nothing(node: CampaignMachine, time: Time) -> None:
@@ -84,6 +75,8 @@ def test_a_node_measures_and_serves_and_leaves_nothing(node: CampaignMachine, ti
     assert slot["forward_gbits"] == pytest.approx(2 * 0.05, rel=0.05)
     assert slot["backward_gbits"] == pytest.approx(2 * 0.05, rel=0.05)
     assert 0.9 < slot["hole"] <= 1
+    assert slot["loss"] == [0.0, 0.0]
+    assert "failed" not in slot
     assert not slot["cpu_bound"]
     assert slot["evidence"]["interface"] == "eth0"
     assert found["served"] == []
@@ -97,51 +90,184 @@ def test_a_node_measures_and_serves_and_leaves_nothing(node: CampaignMachine, ti
     assert ports == {"18600", "18601", "18602", "18603"}
 
 
-def test_the_result_waits_and_is_removed_where_nobody_collects_it(node: CampaignMachine, time: Time) -> None:
-    seen = []
-    time.on_sleep = lambda: seen.append(node.exists(FILE))
+def test_nothing_runs_after_the_last_round_and_the_result_waits(node: CampaignMachine, time: Time) -> None:
+    started(node, time)
 
-    run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: work() and None)
-
-    assert seen[-2]
-    assert not node.exists(FILE)
-    assert asked(start=NOW + 10).end + KEEP == pytest.approx(time.now, abs=1)
+    assert time.now <= asked().end
+    state = store.read(node)
+    assert state is not None
+    assert state.done
+    # The next campaign takes its place.
+    assert run.start(node, asked(id="other"), clock=time.clock, starter=lambda work: None).ends
 
 
 def test_it_ends_by_itself_whatever_happens(node: CampaignMachine, time: Time, alarms: list[int]) -> None:
     result(node, time)
 
     # The traffic was watched for a second before.
-    assert alarms == [int(asked().end + KEEP - NOW - 1) + 60]
+    assert alarms == [int(asked().end - NOW - 1) + 60] * 2
+
+
+def test_a_node_waits_to_be_told_the_start(node: CampaignMachine, time: Time, alarms: list[int]) -> None:
+    seen: list[float] = []
+
+    def tell() -> None:
+        state = store.read(node)
+        if state is not None and state.start is None and time.now > NOW + 40:
+            seen.append(begin.begin(node, "spring-1", NOW + 60, time.clock))
+            # Once more, as its answer may have got lost
+            seen.append(begin.begin(node, "spring-1", NOW + 60, time.clock))
+
+    time.on_sleep = tell
+    told = run.start(node, asked(start=None), 300, clock=time.clock, starter=lambda work: work() and None)
+
+    lasts = asked().lasts
+    assert told.ends is None
+    assert seen == [NOW + 60 + lasts] * 2
+    found = collect.collect(node, "spring-1", 0, time.clock)
+    assert found.done
+    assert found.answer["slots"][0]["reason"] == ""
+    assert alarms[0] == int(300 + lasts) + 60
+    assert alarms[1] <= int(20 + lasts) + 60
+
+
+def test_a_node_that_is_never_told_the_start_leaves_nothing(node: CampaignMachine, time: Time) -> None:
+    run.start(node, asked(start=None), 300, clock=time.clock, starter=lambda work: work() and None)
+
+    assert 300 <= time.now - NOW < 305
+    assert not node.exists(FILE)
+    assert not [words for words in node.commands if " -c " in words or " -s " in words]
+
+
+def test_a_node_that_is_told_late_takes_part_in_the_rounds_that_are_left(
+    node: CampaignMachine, time: Time
+) -> None:
+    length = asked().round_seconds
+
+    def tell() -> None:
+        state = store.read(node)
+        if state is not None and state.start is None:
+            begin.begin(node, "spring-1", time.now - 1.5 * length, time.clock)
+
+    time.on_sleep = tell
+    slots = [SLOT, SERVES, {**SLOT, "round": 2}]
+    given = asked(start=None, slots=slots, rounds=3)
+    run.start(node, given, 300, clock=time.clock, starter=lambda work: work() and None)
+
+    answer = collect.collect(node, "spring-1", 0, time.clock).answer
+    missed, measured = answer["slots"]
+    assert (missed["round"], missed["failed"], measured["round"], measured["reason"]) == (0, "late", 2, "")
+    [served] = answer["served"]
+    assert (served["round"], served["failed"]) == (1, "late")
+    assert "after its start: it was given the start late" in served["reason"]
 
 
 def test_one_that_was_collected_early_stops_at_its_next_round(node: CampaignMachine, time: Time) -> None:
     time.on_sleep = lambda: store.remove(node)
 
-    run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: work() and None)
+    run.start(node, asked(), clock=time.clock, starter=lambda work: work() and None)
 
     assert not [words for words in node.commands if " -c " in words or " -s " in words]
     assert not node.exists(FILE)
 
 
 @pytest.mark.parametrize(
-    ("says", "reason"),
+    ("says", "failed", "reason"),
     [
-        (lambda words: REFUSED if "-c" in words else None, "no server of 10.9.0.2 listened on port 1860"),
-        (lambda words: Finished(0, "", "") if "-c" in words else None, "iperf3 ended with 0 and no result"),
-        (lambda words: Finished(124, "", "") if "-c" in words else None, "iperf3 did not end within 5.5 s"),
-        (lambda words: Finished(0, '{"start"', "") if "-R" in words else None, "damaged"),
+        (lambda words: REFUSED, "refused", "no server of 10.9.0.2 listened on port 1860"),
+        (lambda words: Finished(0, "", ""), "program", "iperf3 ended with 0 and no result"),
+        (lambda words: Finished(124, "", ""), "timeout", "iperf3 did not end within 5.5 s"),
+        (lambda words: Finished(0, '{"start"', "") if "-R" in words else None, "program", "damaged"),
+        (lambda words: unconnected("No route to host"), "unreachable", "No route to host"),
+        (lambda words: unconnected("Connection timed out"), "unreachable", "Connection timed out"),
+        (
+            lambda words: Finished(1, '{"error": "control socket has closed unexpectedly"}', ""),
+            "program",
+            "closed",
+        ),
+        (lambda words: measured(words, nothing), "nothing", "nothing was received"),
+        (lambda words: measured(words, elsewhere), "other", "was measured, and not 10.9.0.1 -> 10.9.0.2"),
+        (lambda words: absent(), "program", "No such file"),
+        (lambda words: unanswered(), "timeout", "in time"),
     ],
 )
-def test_what_was_not_measured_has_a_reason(
-    node: CampaignMachine, time: Time, says: Any, reason: str
+def test_what_was_not_measured_has_a_reason_and_a_word_for_it(
+    node: CampaignMachine, time: Time, says: Any, failed: str, reason: str
 ) -> None:
-    node.says = says
+    node.says = lambda words: says(words) if "-c" in words else None
 
     [slot] = result(node, time)["slots"]
 
     assert reason in slot["reason"]
+    assert slot["failed"] == failed
+    assert failed in FAILED
     assert "forward_gbits" not in slot
+    # This machine has no ping.
+    assert "probe" not in slot
+
+
+def unconnected(why: str) -> Finished:
+    return Finished(1, json.dumps({"start": {}, "error": f"unable to connect to server: {why}"}), "")
+
+
+def nothing(document: Any) -> None:
+    document["end"]["sum_received"]["bytes"] = 0
+
+
+def elsewhere(document: Any) -> None:
+    document["start"]["connected"][0]["remote_host"] = "10.9.0.9"
+
+
+def absent() -> Finished:
+    raise HostError("run", "iperf3", 2)
+
+
+def unanswered() -> Finished:
+    raise UnansweredError("run", "iperf3", None, "it did not end in time")
+
+
+def test_a_way_that_leads_nowhere(node: CampaignMachine, time: Time) -> None:
+    node.ip.prints["route"] = "[]"
+
+    [slot] = result(node, time)["slots"]
+
+    assert slot["failed"] == "unreachable"
+    assert "ip -j route get" in slot["reason"]
+
+
+@pytest.mark.parametrize(
+    ("retransmits", "mss", "loss"),
+    [
+        (0, 1448, 0.0),
+        (129, 1448, 0.01),
+        (10**9, 1448, 1.0),
+        (None, 1448, None),
+        (5, None, None),
+        (5, 0, None),
+    ],
+)
+def test_what_was_sent_again_is_a_share_of_what_was_sent(
+    node: CampaignMachine, time: Time, retransmits: int | None, mss: int | None, loss: float | None
+) -> None:
+    def change(document: Any) -> None:
+        document["start"]["tcp_mss_default"] = mss
+        if retransmits is None:
+            del document["end"]["sum_sent"]["retransmits"]
+        else:
+            document["end"]["sum_sent"]["retransmits"] = retransmits
+
+    def says(words: Sequence[str]) -> Finished | None:
+        if "-c" not in words or "-R" in words:
+            return None
+        node.cross("tx", 10**9)
+        return measured(words, change)
+
+    node.says = says
+
+    forward, backward = result(node, time)["slots"][0]["loss"]
+
+    assert forward == (None if loss is None else pytest.approx(loss, rel=0.01))
+    assert backward == 0
 
 
 def test_a_server_that_comes_late_is_awaited(node: CampaignMachine, time: Time) -> None:
@@ -240,7 +366,7 @@ def test_an_interface_in_use_is_not_disturbed(node: CampaignMachine, time: Time)
     # 1 s at 10 of 100 Gb/s
     time.on_sleep = lambda: node.count("rx", 1_250_000_000)
     with pytest.raises(RefusedError) as error:
-        run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: None)
+        run.start(node, asked(), clock=time.clock, starter=lambda work: None)
 
     assert "eth0 carries 10 of its 100 Gb/s" in str(error.value)
 
@@ -259,33 +385,58 @@ def test_a_node_without_iperf3(node: CampaignMachine, time: Time) -> None:
 
 
 def test_no_second_campaign_at_the_same_time(node: CampaignMachine, time: Time) -> None:
-    run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: None)
+    run.start(node, asked(), clock=time.clock, starter=lambda work: None)
 
     with pytest.raises(RefusedError, match="the campaign spring-1 runs here for "):
-        run.start(node, asked(id="other"), time.now, clock=time.clock, starter=lambda work: None)
+        run.start(node, asked(id="other"), clock=time.clock, starter=lambda work: None)
+
+
+def test_rounds_that_are_all_over(node: CampaignMachine, time: Time) -> None:
+    assert "all rounds were over" in refusal(node, time, start=NOW - 3600)
+
+
+@pytest.mark.parametrize("wait", [0.5, 1e6, float("nan")])
+def test_a_wait_without_end(node: CampaignMachine, time: Time, wait: float) -> None:
+    with pytest.raises(MlnodeError, match=r"wait: .* is not between 1 and 43200 seconds"):
+        run.start(node, asked(start=None), wait, clock=time.clock)
+
+
+def test_a_node_that_is_prepared_already_is_not_prepared_again(node: CampaignMachine, time: Time) -> None:
+    works: list[Any] = []
+    for _once_more in range(2):
+        found = run.start(node, asked(start=None), clock=time.clock, starter=works.append)
+        assert found.interfaces == ("eth0",)
+
+    assert len(works) == 1
+    with pytest.raises(RefusedError, match="the campaign spring-1 runs here for 60"):
+        run.start(node, asked(start=None, id="other"), clock=time.clock, starter=works.append)
 
 
 @pytest.mark.parametrize(
-    ("sent", "start", "said"),
+    ("state", "start", "said"),
     [
-        (NOW + 2, NOW + 60, "the clock of this node is 2.0 s behind the controller's"),
-        (NOW - 100, NOW - 50, "the clock of this node is 100 s before the controller's"),
-        (NOW - 5, NOW - 1, "the campaign has begun before this node was asked"),
+        (None, NOW + 10, "does not wait here: it was not prepared, or has given up waiting"),
+        (State("other", NOW + 60, False, {}, None, 20.0), NOW + 10, "does not wait here"),
+        (State("spring-1", NOW + 60, False, {}, None, 20.0), NOW - 20, "was over before"),
+        (State("spring-1", NOW + 60, False, {}, NOW + 9, 20.0), NOW + 10, "has another start already"),
     ],
 )
-def test_a_clock_that_would_miss_the_rounds(
-    node: CampaignMachine, time: Time, sent: float, start: float, said: str
+def test_a_start_that_cannot_be_told(
+    node: CampaignMachine, time: Time, state: State | None, start: float, said: str
 ) -> None:
-    with pytest.raises(RefusedError) as error:
-        run.start(node, asked(start=start), sent, clock=time.clock, starter=lambda work: None)
-    assert said in str(error.value)
+    if state is not None:
+        store.write(node, state)
+
+    with pytest.raises(RefusedError, match=said):
+        begin.begin(node, "spring-1", start, time.clock)
+    assert store.read(node) == state
 
 
 def test_check_mode_starts_nothing(node: CampaignMachine, time: Time) -> None:
     def starter(_work: object) -> None:
         raise AssertionError
 
-    found = run.start(node, asked(), time.now, dry=True, clock=time.clock, starter=starter)
+    found = run.start(node, asked(), dry=True, clock=time.clock, starter=starter)
 
     assert found.interfaces == ("eth0",)
     assert not node.exists(FILE)
@@ -296,7 +447,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing(node: CampaignMachine, 
         raise OSError(11, "again")
 
     with pytest.raises(HostError, match="EAGAIN"):
-        run.start(node, asked(), time.now, clock=time.clock, starter=starter)
+        run.start(node, asked(), clock=time.clock, starter=starter)
     assert not node.exists(FILE)
 
 
@@ -311,7 +462,7 @@ def test_nothing_to_collect(node: CampaignMachine, time: Time) -> None:
 
 
 def test_another_campaign_is_not_collected(node: CampaignMachine, time: Time) -> None:
-    run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: None)
+    run.start(node, asked(), clock=time.clock, starter=lambda work: None)
 
     assert (
         "the campaign spring-1 is here, and not other"
@@ -321,7 +472,7 @@ def test_another_campaign_is_not_collected(node: CampaignMachine, time: Time) ->
 
 
 def test_one_that_is_not_over_is_ended(node: CampaignMachine, time: Time) -> None:
-    run.start(node, asked(), time.now, clock=time.clock, starter=lambda work: None)
+    run.start(node, asked(), clock=time.clock, starter=lambda work: None)
 
     found = collect.collect(node, "spring-1", 5, time.clock)
 

@@ -22,7 +22,7 @@ TO_A, TO_B = {"address": A, "source": B}, {"address": B, "source": A}
 
 #: What is not about other nodes
 OWN = {
-    *("jobs", "drift", "clock_sync", "clock_offset", "time_wait", "local_ports", "tcp_retransmits"),
+    *("jobs", "drift", "clock_sync", "time_wait", "local_ports", "tcp_retransmits"),
     "rdma_check",
     "nccl",
 }
@@ -51,7 +51,7 @@ class Node(PathMachine):
 
 
 def look(machine: Node, port: int, *peers: Any, mtu: int | None = None) -> list[Check]:
-    request = run.parse(peers, mtu, port, time.time(), {})
+    request = run.parse(peers, mtu, port, {})
     return run.all_checks(machine, request, writable=True)
 
 
@@ -181,7 +181,7 @@ def test_a_mistake_in_the_program_is_not_hidden(
     ],
 )
 def test_what_is_wrong_is_refused(wrong: dict[str, Any], words: str) -> None:
-    right: dict[str, Any] = {"peers": [], "mtu": None, "tcp_port": 18590, "sent": None, "raw": {}}
+    right: dict[str, Any] = {"peers": [], "mtu": None, "tcp_port": 18590, "raw": {}}
     run.parse(**right)
     with pytest.raises(DeclarationError, match=words):
         run.parse(**{**right, **wrong})

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why a pair has no result: which packets arrive at the peer, and how many of them are lost."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ...host.host import Host
+from ...linux.ping import Echoes, Way, count
+from ...model.errors import HostError
+from .. import path_mtu
+from ..path_mtu import Peer
+from .kind import NOTHING, TIMEOUT, UNREACHABLE
+
+#: Failures that a network may cause
+OF_NETWORK = (UNREACHABLE, TIMEOUT, NOTHING)
+
+#: Packets of each size, and seconds between two of them. 25 of each of ten sizes find a loss of 3 % with
+#: 99.9 %.
+_MOST, _EVERY = 25, 0.02
+
+#: Seconds for an answer, a thousand times the way through a data hall; twice as long waits ping for a late
+#: start
+_ANSWER = 0.3
+
+#: Fewer packets of a size would only name a size that does not arrive at all
+_LEAST = 5
+
+
+def of(host: Host, here: str, there: str, seconds: float) -> dict[str, Any] | None:
+    """`sent`, `lost`: echo requests of sizes that arrive at all. `mtu`: the greatest size that arrives,
+    null if it is the MTU of the interface or if none arrives.
+
+    seconds: for all of it. None if that is too short, or nothing can be sent.
+    """
+    number = min(_MOST, int((seconds - 2 * _ANSWER) / _EVERY))
+    if number < _LEAST:
+        return None
+    way = Way(there, "", here, 1, _ANSWER)
+    try:
+        mtu = path_mtu.route(host, Peer(there, "", here), there).mtu
+        sizes = path_mtu.usual_sizes(way, mtu)
+        with ThreadPoolExecutor(max_workers=len(sizes)) as pool:
+            counted = pool.map(lambda size: count(host, way, size, number, _EVERY), sizes)
+            return _summed(dict(zip(sizes, counted)), mtu)
+    except HostError:
+        return None
+
+
+def _summed(found: dict[int, Echoes], mtu: int) -> dict[str, Any]:
+    arrived = [size for size, one in found.items() if one.lost < one.sent]
+    largest = max(arrived, default=0)
+    # Without any answer all of them count: the peer may be down, which no size explains.
+    counted = [one for size, one in found.items() if size <= largest] or [*found.values()]
+    return {
+        "sent": sum(one.sent for one in counted),
+        "lost": sum(one.lost for one in counted),
+        "mtu": largest if 0 < largest < mtu else None,
+    }

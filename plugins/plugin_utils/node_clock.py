@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The clock of a node in its answer, as only the controller knows when the answer had come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..module_utils._mlnode.checks import end
+from ..module_utils._mlnode.checks.campaign.clock import TOLERATED, Offset, offset
+from ..module_utils._mlnode.checks.campaign.kind import LEAD
+from ..module_utils._mlnode.checks.model import Check, Verdict
+from ..module_utils._mlnode.checks.preflight.clock import SYNC
+
+#: In seconds. munge(7) refuses what seems to be older than its default TTL, and Kerberos what differs by
+#: more than its default clockskew (krb5.conf(5)): 300 both.
+REFUSED = 300.0
+
+_ALIKE = f"{SYNC}; where all nodes differ alike, it is the controller's clock"
+
+
+def compared(
+    module: str, answer: dict[str, Any], fail_on: str, asked: float, answered: float
+) -> dict[str, Any]:
+    """The answer, with what its `clock` says in place of it. asked, answered: in seconds since 1970, by the
+    controller's clock."""
+    times = answer.pop("clock", None)
+    found = (
+        offset(asked, times[0], times[1], answered) if isinstance(times, list) and len(times) == 2 else None
+    )
+    if module == "campaign" and not answer.get("failed"):
+        return {**answer, **_of_campaign(found), "took": answered - asked}
+    return _of_preflight(module, found, answer, fail_on) if found and "checks" in answer else answer
+
+
+def _of_campaign(found: Offset | None) -> dict[str, Any]:
+    """`shift`: seconds to add to a time that this node is given. A clock that may be right is left alone, as
+    NTP is more exact than this."""
+    if found is None or found.least <= TOLERATED:
+        return {"shift": 0.0}
+    if found.uncertain <= LEAD:
+        return {"shift": found.seconds, "clock_note": f"its clock is {found}: {_ALIKE}"}
+    return {
+        "failed": True,
+        "msg": f"campaign: the clock of this node is {found}, which is too uncertain for rounds: {_ALIKE}",
+    }
+
+
+def _of_preflight(module: str, found: Offset, answer: Mapping[str, Any], fail_on: str) -> dict[str, Any]:
+    checks = [*map(_check, answer["checks"]), judged(found)]
+    more = {name: answer[name] for name in ("seconds",) if name in answer}
+    return end.result(module, checks, fail_on, **more)
+
+
+def _check(fields: Mapping[str, Any]) -> Check:
+    try:
+        verdict = Verdict(fields["verdict"])
+    except ValueError:
+        verdict = Verdict.UNKNOWN
+    return Check(**{**fields, "verdict": verdict})
+
+
+def judged(found: Offset) -> Check:
+    """Verdict on the clock of a node."""
+    name, source = "clock_offset", "the controller's clock, at half of the time between question and answer"
+    expected = f"within {REFUSED:g} s of the controller's clock, and not certainly off by {TOLERATED:g} s"
+    verdict = Verdict.UNKNOWN
+    if found.least > REFUSED:
+        verdict = Verdict.FAIL
+    elif found.least > TOLERATED:
+        verdict = Verdict.WARN
+    elif found.most <= REFUSED:
+        verdict = Verdict.PASS
+    advice = "" if verdict is Verdict.PASS else _ALIKE
+    return Check(name, "node", verdict, expected, str(found), source, advice)

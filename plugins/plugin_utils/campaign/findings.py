@@ -12,9 +12,10 @@ from ...module_utils._mlnode.checks.model import Verdict
 from . import limits
 from .blame import Certainty, Tally
 from .columns import Columns, Fleet
-from .fit import SURELY, Fit, Rival
+from .fit import SURELY, Fit
 from .model import End, Sample
-from .numbers import share
+from .numbers import median, share
+from .rivals import Rival
 from .suspects import LEAF, LINK, NODE, PATH, Sides
 
 #: Least probability of a suspect that is named alone
@@ -125,12 +126,11 @@ def _by_port(known: Known, number: int) -> float:
     for mine in (known.sides.sends[number], known.sides.takes[number]):
         if not mine or any(table.floor[one] == -math.inf for one in mine):
             return math.inf
-        # What an end has reached once, it can.
-        lost = (
-            max(0.0, most - table.measured.rate[one]) + SURELY * math.sqrt(known.fit.variance[one])
-            for one in mine
-        )
-        worst = max(worst, min(lost))
+        lost = [max(0.0, most - table.measured.rate[one]) for one in mine]
+        errors = [math.sqrt(known.fit.variance[one]) for one in mine]
+        # What an end has reached once, it can, though partners may be slow.
+        once = min(one + SURELY * error for one, error in zip(lost, errors))
+        worst = max(worst, min(once, median(lost) + SURELY * median(errors) / math.sqrt(len(mine))))
     return worst
 
 

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from ...module_utils._mlnode.checks.model import Verdict
-from . import columns, limits
+from . import columns, levels, limits
 from .columns import Columns, Fleet
 from .findings import Known
 from .model import Limit, Reading, Sample
@@ -40,10 +40,8 @@ def whole(
 ) -> tuple[list[Sample], Columns, list[tuple[Verdict, str]], set[int]]:
     """What is wrong with all pairs of a class at once, which no comparison inside it shows. A class under the
     limit of its hardware is compared by itself; one above the rate of its ports has no result."""
-    rates: list[list[float]] = [[] for _ in table.classes]
     by_class: list[list[int]] = [[] for _ in table.classes]
-    for like, rate in zip(table.measured.like, table.measured.rate):
-        rates[like].append(rate)
+    level = levels.start(table.measured).level
     for number, like in enumerate(table.like):
         if taken[number].reading.value is not None:
             by_class[like].append(number)
@@ -54,12 +52,12 @@ def whole(
     for like, mine in enumerate(by_class):
         if not mine or fleet.kind.UNIT.lower:
             continue
-        middle = math.exp(sorted(rates[like])[len(rates[like]) // 2])
+        middle = math.exp(level[like])
         some = taken[mine[0]]
         most = limits.ceiling(fleet.kind, [fleet.facts(end) for end in some.ends])
         if most is not None and middle > limits.LEVEL_ABOVE * most:
             impossible.update(mine)
-            text = f"the median of {len(mine)} pairs, {middle:.4g} Gb/s"
+            text = f"the level of {len(mine)} pairs, {middle:.4g} Gb/s"
             why = f"{text}, is above the {most:g} Gb/s of their ports"
             found.append((Verdict.UNKNOWN, why))
             continue
@@ -80,7 +78,7 @@ def _low_class(
 ) -> tuple[Verdict, str]:
     bound = sum(taken[number].reading.cpu_bound for number in mine)
     source = least.source.partition(": ")[2]
-    text = f"the median of {len(mine)} pairs, {middle:.4g} Gb/s, is under {least.value:.4g} Gb/s: {source}"
+    text = f"the level of {len(mine)} pairs, {middle:.4g} Gb/s, is under {least.value:.4g} Gb/s: {source}"
     if 2 * bound >= len(mine):
         return Verdict.UNKNOWN, f"{text}; the cores were the limit, so nothing is known of the ports"
     return Verdict.FAIL, text

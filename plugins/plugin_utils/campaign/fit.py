@@ -108,7 +108,7 @@ def fit(found: Measured, leaf: Sequence[int], floor: Sequence[float], margin: fl
     sides = _sides(found, by_end, state, named)
     standard = math.sqrt(2 * least[NODE, SENDS])
     return Fit(
-        level, state.low, state.loss, variance, named, others, paths, sides, standard, error, margin / 2
+        level, [*state.low], state.loss, variance, named, others, paths, sides, standard, error, margin / 2
     )
 
 

@@ -13,7 +13,7 @@ from . import columns, levels, limits
 from .columns import Columns, Fleet
 from .findings import Known
 from .model import Limit, Reading, Sample
-from .numbers import share
+from .numbers import median, share
 
 #: Part of the rate of pairs inside a leaf below which pairs across leaves fail
 _ACROSS = 0.1
@@ -42,6 +42,9 @@ def whole(
     limit of its hardware is compared by itself; one above the rate of its ports has no result."""
     by_class: list[list[int]] = [[] for _ in table.classes]
     level = levels.start(table.measured).level
+    rates: list[list[float]] = [[] for _ in table.classes]
+    for like, rate in zip(table.measured.like, table.measured.rate):
+        rates[like].append(rate)
     for number, like in enumerate(table.like):
         if taken[number].reading.value is not None:
             by_class[like].append(number)
@@ -52,18 +55,19 @@ def whole(
     for like, mine in enumerate(by_class):
         if not mine or fleet.kind.UNIT.lower:
             continue
-        middle = math.exp(level[like])
         some = taken[mine[0]]
         most = limits.ceiling(fleet.kind, [fleet.facts(end) for end in some.ends])
+        # The level is that of the best ends; the median is below it.
+        middle, best = math.exp(median(rates[like])), math.exp(level[like])
         if most is not None and middle > limits.LEVEL_ABOVE * most:
             impossible.update(mine)
-            text = f"the level of {len(mine)} pairs, {middle:.4g} Gb/s"
+            text = f"the median of {len(mine)} pairs, {middle:.4g} Gb/s"
             why = f"{text}, is above the {most:g} Gb/s of their ports"
             found.append((Verdict.UNKNOWN, why))
             continue
         least = table.hardware[mine[0]]
-        if least is not None and middle < least.value:
-            found.append(_low_class(taken, mine, middle, least))
+        if least is not None and best < least.value:
+            found.append(_low_class(taken, mine, best, least))
             low.add(like)
             floor = [-math.inf if table.measured.like[n] == like else one for n, one in enumerate(floor)]
     if impossible:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...module_utils._mlnode.checks.model import Verdict
-from . import limits
+from . import limits, suspects
 from .blame import Certainty, Tally
 from .columns import Columns, Fleet
 from .fit import SURELY, Fit
@@ -86,7 +86,8 @@ class Alike(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the findings are made of."""
+    """What the findings are made of. can_compare: of three nodes, two may be slow, and the third one is low
+    in all of its pairs as well."""
 
     fleet: Fleet
     columns: Columns
@@ -94,10 +95,8 @@ class Known(NamedTuple):
     samples: Sequence[Sample]
     leaf_names: Sequence[tuple[str, int]]
     sides: Sides
-
-    @property
-    def ends(self) -> list[End]:
-        return [*self.fleet.ends]
+    ends: list[End]
+    can_compare: bool
 
     def seen(self, number: int, limit: float) -> float | None:
         """Least loss of an end that would have been seen: by the other ends, or by the rate of its port."""
@@ -106,11 +105,18 @@ class Known(NamedTuple):
             bound = min(bound, _by_port(self, number))
         return None if math.isinf(bound) else share(bound)
 
-    @property
-    def can_compare(self) -> bool:
-        """Of three nodes, two may be slow, and the third one is low in all of its pairs as well."""
-        columns = self.columns.measured
-        return len({self.ends[end][0] for end in {*columns.sender, *columns.receiver}}) >= _COMPARED
+
+def known_of(
+    fleet: Fleet,
+    columns: Columns,
+    fit: Fit,
+    samples: Sequence[Sample],
+    leaf_names: Sequence[tuple[str, int]],
+) -> Known:
+    measured, ends = columns.measured, [*fleet.ends]
+    nodes = {ends[end][0] for end in {*measured.sender, *measured.receiver}}
+    can_compare = len(nodes) >= _COMPARED
+    return Known(fleet, columns, fit, samples, leaf_names, suspects.sides(measured), ends, can_compare)
 
 
 def _by_port(known: Known, number: int) -> float:

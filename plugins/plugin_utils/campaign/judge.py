@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
-from . import columns, findings, loss, model, pairs, samples, suspects, whole
+from . import columns, findings, loss, model, pairs, samples, whole
 from .blame import Certainty
 from .columns import Fleet
 from .findings import Alike, Between, Finding, Known
@@ -156,7 +156,7 @@ def judge(
     fitted = fit(table.measured, of_leaf, table.floor, what.MARGIN)
     classes = pairs.classes(fleet, table, fitted)
     taken = pairs.judged(fleet, taken, table, fitted, classes)
-    known = Known(fleet, table, fitted, taken, leaf_names, suspects.sides(table.measured))
+    known = findings.known_of(fleet, table, fitted, taken, leaf_names)
     found = findings.of_ends(known, limit)
     alike = findings.groups(known, found)
     found = _more(known, found, alike, low)

@@ -29,6 +29,10 @@ BEFORE = {NODE: math.log(50), LEAF: math.log(200), LINK: math.log(500), PATH: ma
 #: A port that is faster than the other one by more than this is not what limits a pair.
 _SPARE = 0.05
 
+#: Squared standard deviations up to which a reading above its prediction counts: one beyond is an error of
+#: the clock or of the units, and not a disturbance, which takes.
+_ABOVE = 36.0
+
 #: Gains that differ by less are the same.
 _EQUAL = 1e-9
 
@@ -95,7 +99,8 @@ class State:
         return total / weights if weights else centre
 
     def gain(self, readings: Sequence[int], taken: float) -> float:
-        """How much more likely the readings are if a suspect takes so much."""
+        """How much more likely the readings are if a suspect takes so much. Nothing runs faster than its
+        slowest part, so that readings above the prediction count for more than those below."""
         low, loss, precision = self.low, self.loss, self.precision
         gain = 0.0
         for number in readings:
@@ -103,8 +108,9 @@ class State:
             if taken > before:
                 value, weight = low[number], precision[number]
                 old, new = value - before, value - taken
+                above = _ABOVE if new < 0 else BOUND
                 old, new = old * old * weight, new * new * weight
-                gain += (old if old < BOUND else BOUND) - (new if new < BOUND else BOUND)
+                gain += (old if old < BOUND else BOUND) - (new if new < above else above)
         return gain / 2
 
     def explain(self, readings: Iterable[int], taken: float) -> None:

@@ -26,7 +26,7 @@ _CERTAIN, _WITNESSES = 0.99, 2
 #: Nodes from which on they are compared with each other
 _COMPARED = 4
 
-#: Ends that are slow alike are a group if they are so many, and this part of all.
+#: Ends that are slow alike are a group if they are of so many nodes, and this part of all.
 _GROUP, _GROUP_SHARE = 5, 0.1
 #: Losses of a group are within this of each other: nodes of one generation are alike, faults are not.
 _ALIKE = 0.06
@@ -86,8 +86,8 @@ class Alike(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the findings are made of. can_compare: of three nodes, two may be slow, and the third one is low
-    in all of its pairs as well."""
+    """What the findings are made of. can_compare: of each end; of three nodes, two may be slow, and the third
+    one is low in all of its pairs as well."""
 
     fleet: Fleet
     columns: Columns
@@ -96,11 +96,11 @@ class Known(NamedTuple):
     leaf_names: Sequence[tuple[str, int]]
     sides: Sides
     ends: list[End]
-    can_compare: bool
+    can_compare: list[bool]
 
     def seen(self, number: int, limit: float) -> float | None:
         """Least loss of an end that would have been seen: by the other ends, or by the rate of its port."""
-        bound = self.fit.bound(number) if self.can_compare else math.inf
+        bound = self.fit.bound(number) if self.can_compare[number] else math.inf
         if share(bound) > limit:
             bound = min(bound, _by_port(self, number))
         return None if math.isinf(bound) else share(bound)
@@ -114,9 +114,17 @@ def known_of(
     leaf_names: Sequence[tuple[str, int]],
 ) -> Known:
     measured, ends = columns.measured, [*fleet.ends]
-    nodes = {ends[end][0] for end in {*measured.sender, *measured.receiver}}
-    can_compare = len(nodes) >= _COMPARED
-    return Known(fleet, columns, fit, samples, leaf_names, suspects.sides(measured), ends, can_compare)
+    sides = suspects.sides(measured)
+    kins = [
+        {measured.kin[measured.like[one]] for one in (*sends, *takes)}
+        for sends, takes in zip(sides.sends, sides.takes)
+    ]
+    nodes: dict[int, set[str]] = {}
+    for end, own in enumerate(kins):
+        for kin in own:
+            nodes.setdefault(kin, set()).add(ends[end][0])
+    can_compare = [any(len(nodes[kin]) >= _COMPARED for kin in own) for own in kins]
+    return Known(fleet, columns, fit, samples, leaf_names, sides, ends, can_compare)
 
 
 def _by_port(known: Known, number: int) -> float:
@@ -271,7 +279,7 @@ def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
     groups_found = []
     while len(losses) >= least:
         begin, end = _densest(losses)
-        if end - begin < least:
+        if end - begin < least or len({member[0] for _loss, member in losses[begin:end]}) < _GROUP:
             break
         inside = losses[begin:end]
         losses = losses[:begin] + losses[end:]

@@ -226,7 +226,7 @@ def _power(known: Known, found: Mapping[End, Finding], limit: float) -> Power:
     unseen = [one.seen for one in found.values() if one.loss is None and one.seen is not None]
     usual = math.sqrt(median(fitted.variance))
     path = None
-    if known.can_compare:
+    if any(known.can_compare):
         path = share(max(known.fleet.kind.MARGIN, fitted.path_error * usual) + 1.645 * usual)
     rounds = len({one.round for one in known.samples if not one.again})
     # An error falls with the root of the rounds.

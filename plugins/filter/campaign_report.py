@@ -10,12 +10,16 @@ name: campaign_report
 short_description: Judge the results of a campaign
 version_added: 0.1.0
 description:
-  - Compares each pair with what its ports and PCIe links carry, and with the median of the pairs that are
-    like it, and names the nodes and the paths that are slow. Of a latency there is the median alone, and of
-    GPUDirect what the memories of the same hosts reach.
-  - A node that is low with at least half of its partners is slow. A pair that is low while neither node is
-    slow is a finding about the path between them, and several of them between the same two leaves are one.
-  - What was not measured is V(unknown), and so is a fleet of which a node was never measured.
+  - Fits one model to all measurements. A pair runs at the rate of its slowest part, the sender, the receiver,
+  the
+    uplinks of their leaves, or the path, and each node has its own noise. The filter names the parts that
+    explain the low pairs best, with their probabilities.
+  - Also compares each pair with the rates of its ports and PCIe links, and with the memories of the hosts for
+    GPUDirect. A result above the rate of a port is V(unknown).
+  - A node passes only if a loss of O(limit) would have been seen. Otherwise it is V(unknown), and the table
+  says
+    how many rounds more it takes.
+  - Paths that lose packets or let no connection through are findings also if the bandwidth passes.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input
@@ -42,6 +46,10 @@ options:
       - The second look, with C(plan), C(started) and C(collected) as the first one. Empty if there was none.
     type: dict
     default: {}
+  limit:
+    description: Loss of a node that has to be found, in percent of its rate.
+    type: float
+    default: 10.0
 seealso:
   - module: mlnode.tuning.campaign
   - plugin: mlnode.tuning.campaign_plan
@@ -89,6 +97,7 @@ def campaign_report(
     collected: Mapping[str, Any],
     about: Mapping[str, Any],
     second: Mapping[str, Any] | None = None,
+    limit: float = 10.0,
 ) -> dict[str, Any]:
     second = second or {}
     try:
@@ -96,7 +105,7 @@ def campaign_report(
         again = (
             judge.stage(second["plan"]["slots"], second["started"], second["collected"]) if second else None
         )
-        judged = judge.judge(plan["kind"], plan["nodes"], first, again)
+        judged = judge.judge(plan["kind"], plan["nodes"], first, again, _part(limit))
     except (KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"campaign_report: the plan is not one of campaign_plan: {error}") from error
     whole = document.of(judged, {
@@ -116,6 +125,14 @@ def campaign_report(
         "success": document.is_success(whole),
         "again": schedule.as_texts(schedule.second(plan, judged)),
     }
+
+
+def _part(limit: object) -> float:
+    if not isinstance(limit, (int, float)) or not 0 < limit < 100:
+        raise AnsibleFilterError(
+            f"campaign_report: limit: expected a percentage between 0 and 100, got {limit!r}"
+        )
+    return limit / 100
 
 
 class FilterModule:

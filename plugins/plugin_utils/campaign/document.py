@@ -6,20 +6,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils._mlnode.checks.campaign.kind import GBITS, Kind
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.version import VERSION
 from . import model
-from .blame import Certainty, Finding, Tally
-from .judge import Judged, LeafPath, counting, path_verdict
+from .blame import Tally
+from .findings import Alike, Between, Finding, Suspicion
+from .judge import Judged, LowPath, Power, counting, path_verdict
 from .limits import Class, Spread
+from .loss import Lossy
 from .model import End, Facts, Limit, Node, Sample
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
+
+#: End of the reason for a node with too much noise
+UNSEEN = "would not have been seen"
 
 #: Amounts that have a field in all documents
 _OWN_NAMES = ("forward_gbits", "backward_gbits", "hole", "usec")
@@ -40,8 +45,12 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
         "coverage": _coverage(judged),
         "classes": [_class(one, spread) for one, spread in judged.classes.items()],
         "nodes": [_node(judged, name) for name in judged.leaves],
-        "paths": [_path(pair, certainty) for pair, certainty in judged.paths],
-        "leaf_paths": [_leaf_path(one) for one in judged.leaf_paths],
+        "paths": [_path(pair, found) for pair, found in judged.blame.paths.items()],
+        "uplinks": [_between(one) for one in judged.between],
+        "groups": [_alike(one) for one in judged.groups],
+        "losing": [_lossy(one) for one in judged.lossy],
+        "fleet": [{"verdict": str(verdict), "reason": why} for verdict, why in judged.fleet],
+        "power": _power(judged.power),
     }
 
 
@@ -132,9 +141,21 @@ def _found(one: Finding) -> dict[str, Any]:
         "verdict": str(one.verdict),
         "certainty": None if one.certainty is None else str(one.certainty),
         "reason": words(one),
+        "direction": one.way or None,
+        "loss_percent": _percent(one.loss),
+        "would_have_seen_percent": _percent(one.seen),
+        "suspects": [_suspicion(it) for it in one.suspects],
         "partners": _tally(one.tally),
         "second_look": None if one.again is None else _tally(one.again),
     }
+
+
+def _percent(part: float | None) -> float | None:
+    return None if part is None else round(100 * part, 1)
+
+
+def _suspicion(one: Suspicion) -> dict[str, Any]:
+    return {"what": one.what, "probability": round(one.chance, 3)}
 
 
 def _tally(tally: Tally) -> dict[str, int]:
@@ -148,37 +169,87 @@ def _tally(tally: Tally) -> dict[str, int]:
 
 def words(one: Finding) -> str:
     """Reason for a finding about a node on a rail, for people."""
+    tally, parts = one.tally, [one.reason] if one.reason else []
+    if one.loss is not None:
+        again = one.again
+        tried = f", {again.low} of {again.measured} when tried again" if again else ", not tried again"
+        low = f"low with {tally.low} of {tally.measured} partners{tried}"
+        parts.append(f"{one.loss:.0%} under its level in {_direction(one.way)}, {low}")
+        if one.verdict is Verdict.UNKNOWN and not one.reason:
+            parts.append(f"suspects: {_named(one.suspects)}")
+    elif one.verdict is Verdict.UNKNOWN and not parts:
+        parts.append(_unseen(one))
+    return "; ".join(parts)
+
+
+def _direction(way: str) -> str:
+    return way if way.startswith("both") else f"one direction, {way}"
+
+
+def _named(suspects: Sequence[Suspicion]) -> str:
+    return ", ".join(f"{one.what} {one.chance:.0%}" for one in suspects)
+
+
+def _unseen(one: Finding) -> str:
     tally = one.tally
-    low = f"low with {tally.low} of {tally.measured} partners"
-    if one.verdict is Verdict.UNKNOWN:
-        if tally.measured == 0:
-            return f"none of its {tally.planned} pairs could be judged"
-        return f"{low}, of {tally.planned} planned and {tally.explained} slow: too few to be known good"
-    if one.certainty is None:
-        return low if tally.low else ""
-    again = one.again
-    second = (
-        f"with {again.low} of {again.measured} good ones when tried again" if again else "not tried again"
-    )
-    return f"{low}, {second}"
+    if tally.measured == 0:
+        return f"none of its {tally.planned} pairs has a result"
+    if one.seen is None:
+        slow = f", {tally.explained} of them with slow ones" if tally.explained else ""
+        return f"{tally.measured} of {tally.planned} pairs have a result{slow}: nothing to compare it with"
+    return f"a loss of less than {one.seen:.0%} {UNSEEN}"
 
 
-def _path(pair: tuple[End, End], certainty: Certainty) -> dict[str, Any]:
+def _path(pair: tuple[End, End], found: LowPath) -> dict[str, Any]:
     return {
         "ends": [_end(end) for end in pair],
-        "verdict": str(path_verdict(certainty)),
-        "certainty": str(certainty),
+        "verdict": str(path_verdict(found.certainty)),
+        "certainty": str(found.certainty),
+        "loss_percent": _percent(found.loss),
     }
 
 
-def _leaf_path(one: LeafPath) -> dict[str, Any]:
+def _between(one: Between) -> dict[str, Any]:
     return {
         "leaves": [*one.leaves],
         "rail": one.rail,
-        "verdict": str(path_verdict(one.certainty)),
+        "direction": one.way,
+        "verdict": str(one.verdict),
         "certainty": str(one.certainty),
+        "loss_percent": _percent(one.loss),
         "low": one.low,
         "measured": one.measured,
+        "suspects": [_suspicion(it) for it in one.suspects],
+    }
+
+
+def _alike(one: Alike) -> dict[str, Any]:
+    return {
+        "ends": [_end(end) for end in one.ends],
+        "of": one.of,
+        "verdict": str(one.verdict),
+        "loss_percent": _percent(one.loss),
+        "common": one.common,
+        "reason": one.reason,
+    }
+
+
+def _lossy(one: Lossy) -> dict[str, Any]:
+    return {
+        "ends": [_end(end) for end in one.ends],
+        "verdict": str(one.verdict),
+        "certainty": str(one.certainty),
+        "sent_again_percent": None if one.share is None else round(100 * one.share, 3),
+        "reason": one.reason,
+    }
+
+
+def _power(one: Power) -> dict[str, Any]:
+    return {
+        "asked_percent": _percent(one.asked),
+        "node_percent": _percent(one.node),
+        "path_percent": _percent(one.path),
+        "rounds_more": one.rounds,
     }
 
 

@@ -8,12 +8,14 @@ below them, and what it should carry from the pairs that are like it.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from .model import Facts, Limit, Link
+from .numbers import PER_MAD
 
 #: Around each packet of Ethernet, in bytes: preamble 8, header 14 and checksum 4, gap 12 (IEEE 802.3)
 _AROUND = 8 + 14 + 4 + 12
@@ -30,8 +32,8 @@ _FLITS = 236 / 256
 #: A pair is low if it is so many standard deviations under the median of its class. Of measurements that are
 #: normally distributed 1 in 30,000 is, and a campaign of 1,024 nodes and 8 rounds has 4,096.
 DEVIATIONS = 4.0
-#: The standard deviation in median absolute deviations, of a normal distribution
-_PER_MAD = 1.4826
+#: A pair has a limit of its own if its noise is that many times the usual one.
+_LOUDER = 1.2
 #: With fewer, a median says nothing: of five, two may be wrong.
 LEAST_PAIRS = 5
 
@@ -47,6 +49,11 @@ TAIL = 10.0
 #: Part of what the same pair reaches between the memories of the hosts that has to be measured between those
 #: of the GPUs: it is within a tenth where NIC and GPU are on one PCIe switch.
 OF_HOST = 0.9
+
+#: Of a port's rate. A result above it is in another unit, of the loopback interface, or forged; noise and the
+#: clocks of two nodes make less than half of it. Of a whole class, a fiftieth is more than any clock is
+#: wrong.
+ABOVE, LEVEL_ABOVE = 1.5, 1.02
 
 FLEET = "fleet"
 
@@ -68,15 +75,25 @@ class Spread(NamedTuple):
     pairs: int
     median: float
     mad: float
+    deviations: float = DEVIATIONS
+
+    def is_loud(self, variance: float) -> bool:
+        """The noise of a pair, as the variance of a logarithm, makes its limit another one than that of
+        most."""
+        return math.sqrt(variance) * self.median > _LOUDER * PER_MAD * self.mad
+
+    def of(self, variance: float) -> Spread:
+        """The same for a pair with this noise."""
+        return self._replace(mad=math.sqrt(variance) * self.median / PER_MAD)
 
     @property
     def limit(self) -> Limit:
         # Where all measure nearly the same, the deviation alone would take differences for findings that have
         # no effect.
         least = self.kind.MARGIN * self.median
-        margin = max(DEVIATIONS * _PER_MAD * self.mad, least)
+        margin = max(self.deviations * PER_MAD * self.mad, least)
         how = (
-            f"{DEVIATIONS:g} standard deviations of {_PER_MAD * self.mad:.3g}"
+            f"{self.deviations:.2g} standard deviations of {PER_MAD * self.mad:.3g}"
             if margin > least
             else f"{self.kind.MARGIN:.0%} of it"
         )
@@ -138,6 +155,16 @@ def _of_end(kind: Kind, name: str, facts: Facts) -> Iterator[Limit]:
             yield Limit("pcie", share * gbits, f"{name}: {share:g} of {gbits:.4g} Gb/s, {words}")
 
 
+def ceiling(kind: Kind, ends: Sequence[Facts]) -> float | None:
+    """Gb/s that no measurement between these ends can exceed: the rate of the slower port, or what a PCIe
+    link carries without any overhead. None where it is not known, and for other units."""
+    if kind.UNIT.lower:
+        return None
+    ports = [facts.speed_mbit / 1000 for facts in ends if facts.speed_mbit]
+    links = [_raw(link) for facts in ends for link in facts.pcie]
+    return min([*ports, *(one for one in links if one)], default=None)
+
+
 def of_host(amounts: Mapping[str, float]) -> tuple[Limit, bool] | None:
     """Limit by the host's memory in the direction that is further from it, and whether that is under it. None
     where it was not measured."""
@@ -155,8 +182,13 @@ def of_host(amounts: Mapping[str, float]) -> tuple[Limit, bool] | None:
 
 def carries(link: Link) -> float:
     """Gb/s of data in one direction; 0 for a link that says nothing."""
+    return _raw(link) * _PAYLOAD / (_PAYLOAD + _TLP)
+
+
+def _raw(link: Link) -> float:
+    """Bits of a PCIe link after coding, in Gb/s."""
     coding = next((part for most, part in _CODED if link.gigatransfers <= most), _FLITS)
-    return link.gigatransfers * link.lanes * coding * _PAYLOAD / (_PAYLOAD + _TLP)
+    return link.gigatransfers * link.lanes * coding
 
 
 def _efficiency(kind: Kind, mtu: int | None) -> tuple[float, str]:

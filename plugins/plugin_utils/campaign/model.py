@@ -58,12 +58,22 @@ class Node(NamedTuple):
     rails: tuple[Facts, ...] = ()
 
 
+class Probe(NamedTuple):
+    """Pings over a path without a result. mtu: the greatest packet that passed, if it is less than the MTU of
+    the interface."""
+
+    sent: int
+    lost: int
+    mtu: int | None = None
+
+
 class Reading(NamedTuple):
     """One measurement as the node that began it took it.
 
     value: what is judged, of two directions the worse one: a NIC may be well in one and bad in the other.
     None where there is none, and reason then has why. amounts: all that its kind has. cpu_bound: the cores
-    were the limit.
+    were the limit. lost: share of the packets that were sent again, forward and backward; None where that is
+    not known. failed: one of FAILED for a slot without a result; probe: what pings then said of the path.
     """
 
     value: float | None = None
@@ -71,6 +81,9 @@ class Reading(NamedTuple):
     cpu_bound: bool = False
     reason: str = ""
     evidence: Mapping[str, Any] = {}
+    lost: tuple[float | None, float | None] = (None, None)
+    failed: str = ""
+    probe: Probe | None = None
 
 
 class Limit(NamedTuple):
@@ -107,6 +120,9 @@ class Sample(NamedTuple):
 
 
 # -- answers of nodes -----------------------------------------------------------------------------
+
+#: Why a slot may have no result, as far as a network can be the cause
+UNREACHABLE, TIMEOUT, NOTHING, REFUSED = "unreachable", "timeout", "nothing", "refused"
 
 #: Of one text of a node, in characters
 _LONGEST = 400
@@ -155,12 +171,30 @@ def _reading(kind: Kind, fields: Mapping[str, Any]) -> Reading:
     reason = _text(fields, "reason")
     evidence = _fields(fields.get("evidence", {}), "evidence")
     if reason:
-        return Reading(reason=reason, evidence=evidence)
+        failed = _text(fields, "failed")
+        return Reading(reason=reason, evidence=evidence, failed=failed, probe=_probe(fields.get("probe")))
     if len(amounts) < len(kind.FIELDS):
         raise ValueError("a slot has neither a result nor a reason for its absence")
     judged = [amounts[name] for name in kind.JUDGED]
     value = max(judged) if kind.UNIT.lower else min(judged)
-    return Reading(value, amounts, fields.get("cpu_bound") is True, evidence=evidence)
+    return Reading(value, amounts, fields.get("cpu_bound") is True, evidence=evidence, lost=_lost(fields))
+
+
+def _lost(fields: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    if fields.get("loss") is None:
+        return None, None
+    shares = _list(fields, "loss")
+    if len(shares) != 2:
+        raise ValueError(f"loss is {strict_json.shown(shares)}, expected a share for each of two directions")
+    one, other = (_amount({"loss": share}, "loss") for share in shares)
+    return one, other
+
+
+def _probe(answer: Any) -> Probe | None:
+    if answer is None:
+        return None
+    fields = _fields(answer, "a probe")
+    return Probe(_number(fields, "sent"), _number(fields, "lost"), _positive(fields, "mtu"))
 
 
 def _facts(answer: Any) -> Facts:

@@ -62,10 +62,6 @@ class Plan(NamedTuple):
             if peer is not None and node < peer:
                 yield node, peer
 
-    def serves(self, node: int, peer: int, number: int) -> bool:
-        """True for the one of a pair that serves: in turn the one with the smaller and the larger number."""
-        return (node < peer) == (number % 2 == 0)
-
 
 def of(nodes: int, rounds: int | None, seed: int = 0) -> Plan:
     """rounds: None for all; more than there are become all. Raises ValueError."""
@@ -89,6 +85,52 @@ def ordered(nodes: Mapping[str, str]) -> list[str]:
     return sorted(nodes, key=lambda name: (natural(nodes[name]), natural(name)))
 
 
+# -- leaves -----------------------------------------------------------------------------------
+
+#: A quarter of the rounds is between nodes of one leaf: only these tell a slow node from slow uplinks. Two of
+#: eight give each node four readings there.
+_INSIDE = 4
+
+
+def rounds_of(nodes: Mapping[str, str], rounds: int | None, seed: int = 0) -> list[list[tuple[str, str]]]:
+    """Pairs of each round, the one that serves first. No pair comes twice.
+
+    nodes: name → leaf, "" if it is not known. With leaves, some rounds are inside of them. Raises ValueError.
+    """
+    names = ordered(nodes)
+    plan = of(len(names), rounds, seed)
+    leaves = _leaves(names, nodes)
+    inside = plan.rounds // _INSIDE if len(leaves) > 1 and plan.rounds < plan.turns else 0
+    found: list[list[tuple[str, str]]] = [_inside(leaves, number, inside, seed) for number in range(inside)]
+    met = {frozenset(pair) for pairs in found for pair in pairs}
+    across = of(len(names), plan.rounds - inside, seed)
+    for number in range(across.rounds):
+        pairs = ((names[one], names[other]) for one, other in across.pairs(number))
+        found.append([pair for pair in pairs if frozenset(pair) not in met])
+    return [
+        [(other, one) if (number + place) % 2 else (one, other) for place, (one, other) in enumerate(pairs)]
+        for number, pairs in enumerate(found)
+    ]
+
+
+def _leaves(names: Sequence[str], leaf: Mapping[str, str]) -> list[list[str]]:
+    """Nodes of each leaf with two or more."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(leaf[name], []).append(name)
+    found.pop("", None)
+    return [mine for mine in found.values() if len(mine) > 1]
+
+
+def _inside(leaves: Sequence[Sequence[str]], number: int, rounds: int, seed: int) -> list[tuple[str, str]]:
+    pairs = []
+    for mine in leaves:
+        plan = of(len(mine), rounds, seed)
+        if number < plan.rounds:
+            pairs += [(mine[one], mine[other]) for one, other in plan.pairs(number)]
+    return pairs
+
+
 # -- a second look ----------------------------------------------------------------------------
 
 #: With so many nodes that are known to be good a suspect is tried again. One may lie behind a bad path, and
@@ -98,30 +140,31 @@ WITNESSES = 3
 Pair = tuple[str, str]
 
 
-def again(
-    suspects: Sequence[str],
-    paths: Iterable[Pair],
-    good: Sequence[str],
-    met: Iterable[Pair],
-    rounds: int,
-) -> list[list[Pair]]:
-    """Rounds, at most so many, in which suspects meet good nodes that they have not met, and the two ends of
-    each path in question meet again. In each of them a node is in one pair at most.
+class Again(NamedTuple):
+    """What is measured again. suspects: nodes, the most suspicious first. pairs: of which each is tried
+    again. good: nodes to try with, the best known first. met: pairs that were measured. leaf: of each
+    node."""
 
-    What does not fit into the rounds is left out, so that it stays as probable as it was.
+    suspects: Sequence[str]
+    pairs: Sequence[Pair]
+    good: Sequence[str]
+    met: Iterable[Pair]
+    leaf: Mapping[str, str]
+
+
+def again(asked: Again, rounds: int) -> list[list[Pair]]:
+    """Rounds, at most so many, in which suspects meet good nodes that they have not met, one of them on their
+    own leaf, and pairs meet again. In each round a node is in one pair at most.
+
+    Pairs that do not fit into the rounds are left out, so that they stay as probable as they were.
     """
-    seen = {frozenset(pair) for pair in met}
-    wanted = [*paths]
-    for number, suspect in enumerate(suspects):
-        # Each begins elsewhere, so that not all of them want the same few.
-        begin = number * WITNESSES % max(1, len(good))
-        turned = [*good[begin:], *good[:begin]]
-        strangers = [name for name in turned if frozenset((suspect, name)) not in seen and name != suspect]
-        known = [name for name in turned if frozenset((suspect, name)) in seen and name != suspect]
-        wanted += [(suspect, name) for name in [*strangers, *known][:WITNESSES]]
+    seen = {frozenset(pair) for pair in asked.met}
+    wanted = [*asked.pairs]
+    for number, suspect in enumerate(asked.suspects):
+        wanted += [(suspect, name) for name in _witnesses(asked, seen, number, suspect)]
     plan: list[list[Pair]] = []
     busy: list[set[str]] = []
-    for pair in wanted:
+    for pair in dict.fromkeys(wanted):
         place = next((one for one, names in enumerate(busy) if not names.intersection(pair)), len(busy))
         if place == rounds:
             continue
@@ -131,3 +174,14 @@ def again(
         busy[place].update(pair)
         plan[place].append(pair)
     return plan
+
+
+def _witnesses(asked: Again, seen: set[frozenset[str]], number: int, suspect: str) -> list[str]:
+    good = asked.good
+    # Each begins elsewhere, so that not all of them want the same few.
+    begin = number * WITNESSES % max(1, len(good))
+    turned = [name for name in (*good[begin:], *good[:begin]) if name != suspect]
+    turned.sort(key=lambda name: frozenset((suspect, name)) in seen)
+    own = asked.leaf.get(suspect, "")
+    near = [name for name in turned if own and asked.leaf.get(name) == own][:1]
+    return near + [name for name in turned if name not in near][: WITNESSES - len(near)]

@@ -7,6 +7,7 @@ serves.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any
@@ -17,7 +18,7 @@ from ...module_utils._mlnode.checks.model import Verdict
 from . import plan as circle
 from .blame import Certainty
 from .judge import Judged
-from .plan import Pair, Plan
+from .plan import Pair
 
 #: Rounds of a campaign unless it is given. A node is slow if it is low with half of its partners, and of
 #: eight a healthy one has four bad paths once in 10^5 nodes where one path in a hundred is bad.
@@ -78,14 +79,14 @@ def _with_devices(name: str, addresses: Sequence[str], own: Any) -> dict[str, An
 
 def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: int) -> dict[str, Any]:
     """Plan of all nodes. Raises ValueError."""
-    names = circle.ordered({name: str(about.get("leaf") or "") for name, about in nodes.items()})
-    plan = circle.of(len(names), rounds, seed)
-    slots: Slots = {name: [] for name in names}
-    for number in range(plan.rounds):
-        for one, other in plan.pairs(number):
-            _meet(slots, nodes, number, names, (one, other), plan)
+    leaf = {name: str(about.get("leaf") or "") for name, about in nodes.items()}
+    plan = circle.rounds_of(leaf, rounds, seed)
+    slots: Slots = {name: [] for name in circle.ordered(leaf)}
+    for number, pairs in enumerate(plan):
+        for serves, measures in pairs:
+            _agree(slots, nodes, number, (measures, serves))
     about = {"kind": kind, "seed": seed, "round_seconds": round_seconds(kinds.of(kind), duration)}
-    return {**about, "rounds": plan.rounds, "nodes": dict(nodes), "slots": slots}
+    return {**about, "rounds": len(plan), "nodes": dict(nodes), "slots": slots}
 
 
 def as_texts(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,38 +95,75 @@ def as_texts(plan: Mapping[str, Any]) -> dict[str, Any]:
     return {**plan, "slots": slots}
 
 
+#: Standard errors by which a node is slower than its level from which it is near to slow ones: of healthy
+#: nodes one in 40 is.
+_NEARLY = 2.0
+
+#: Part of the nodes that are measured again although they are no suspects: those that the first look came
+#: nearest to naming
+_NEAR = 0.1
+
+
 def second(first: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
-    """Plan of a second look at suspects, paths in question, and pairs without a result although both nodes
-    have answered; without any, it has no rounds."""
-    ends = judged.blame.ends
-    suspects = sorted({name for (name, _rail), one in ends.items() if one.verdict is Verdict.FAIL})
-    good = [name for name in first["slots"] if name not in suspects and judged.node(name) is Verdict.PASS]
-    paths = {
-        (pair[0][0], pair[1][0]) for pair, certainty in judged.paths if certainty is not Certainty.CLEARED
-    }
-    lost = {
-        sample.nodes
-        for sample in judged.samples
-        if sample.reading.value is None and judged.problems.keys().isdisjoint(sample.nodes)
-    }
-    met = [sample.nodes for sample in judged.samples]
-    rounds = circle.again(
-        suspects, sorted(paths | lost), good, met, max(int(first["rounds"]), circle.WITNESSES)
+    """Plan of a second look at suspects, at paths and leaves in question, and at pairs without a result
+    although both nodes have answered; without any, it has no rounds."""
+    there = [name for name in first["slots"] if name not in judged.problems]
+    asked = circle.Again(
+        suspects=_suspects(judged, there),
+        pairs=sorted({*_low(judged), *_lost(judged)}) + _between(judged, there),
+        good=[name for name in there if judged.node(name) is Verdict.PASS],
+        met=[sample.nodes for sample in judged.samples],
+        leaf=judged.leaves,
     )
     slots: Slots = {}
+    rounds = circle.again(asked, max(int(first["rounds"]), circle.WITNESSES))
     for number, pairs in enumerate(rounds):
         for pair in pairs:
             _agree(slots, first["nodes"], number, pair)
     return {**first, "rounds": len(rounds), "slots": slots}
 
 
-def _meet(
-    slots: Slots, nodes: Nodes, number: int, names: Sequence[str], pair: tuple[int, int], plan: Plan
-) -> None:
-    one, other = pair
-    if plan.serves(one, other, number):
-        one, other = other, one
-    _agree(slots, nodes, number, (names[one], names[other]))
+def _suspects(judged: Judged, there: Sequence[str]) -> list[str]:
+    """Slow nodes, then those of which too little is known while others pass, then the nearest to slow
+    ones."""
+    verdicts = {name: judged.node(name) for name in there}
+    slow = [name for name in there if verdicts[name] is Verdict.FAIL]
+    unknown = [name for name in there if verdicts[name] is Verdict.UNKNOWN]
+    near = sorted(
+        (name for name in there if verdicts[name] is Verdict.PASS and judged.nearness(name) > _NEARLY),
+        key=lambda name: -judged.nearness(name),
+    )
+    return slow + unknown + near[: math.ceil(_NEAR * len(there))]
+
+
+def _low(judged: Judged) -> set[Pair]:
+    lossy = {(one.ends[0][0], one.ends[1][0]) for one in judged.lossy if len(one.ends) == 2}
+    paths = {pair for pair, certainty in judged.paths if certainty is not Certainty.CLEARED}
+    return {(one[0], other[0]) for one, other in paths} | lossy
+
+
+def _lost(judged: Judged) -> set[Pair]:
+    return {
+        sample.nodes
+        for sample in judged.samples
+        if sample.reading.value is None and judged.problems.keys().isdisjoint(sample.nodes)
+    }
+
+
+def _between(judged: Judged, there: Sequence[str]) -> list[Pair]:
+    """New pairs over the uplinks in question, and on their leaves."""
+    of: dict[str, list[str]] = {}
+    for name in there:
+        of.setdefault(judged.leaves.get(name, ""), []).append(name)
+    found: list[Pair] = []
+    for one in judged.between:
+        ours = of.get(one.leaves[0], [])
+        others = [name for name in there if judged.leaves[name] not in ("", *one.leaves)]
+        theirs = of.get(one.leaves[1], []) if len(one.leaves) > 1 else others
+        found += [*zip(ours, theirs)][: circle.WITNESSES]
+        found += [*zip(ours[::2], ours[1::2])][: circle.WITNESSES]
+        found += [*zip(reversed(ours), others)][: circle.WITNESSES] if len(one.leaves) > 1 else []
+    return found
 
 
 def _agree(slots: Slots, nodes: Nodes, number: int, pair: Pair) -> None:

@@ -12,6 +12,7 @@ from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few
+from . import document as document_of
 from . import model
 from .model import End, Sample
 
@@ -29,8 +30,8 @@ _TITLES = ("VERDICT", "WHAT", "WHY")
 
 def lines(document: Mapping[str, Any], samples: Sequence[Sample]) -> list[str]:
     """A table of all nodes and paths that are not pass, then the fleet and the coverage."""
-    rows = [*_nodes(document), *_leaf_paths(document)]
-    rows += [*_paths(document, samples), *_doubtful(document, samples)]
+    rows = [*_fleet(document), *_groups(document), *_nodes(document), *_uplinks(document)]
+    rows += [*_paths(document, samples), *_losing(document), *_doubtful(document, samples)]
     return [*aligned(rows), *(printable(line) for line in _sums(document))]
 
 
@@ -40,50 +41,101 @@ def aligned(rows: Sequence[Row]) -> list[str]:
     return [*table, *([f"and {len(rows) - MOST} more"] if rows[MOST:] else [])]
 
 
+def _fleet(document: Mapping[str, Any]) -> Iterator[Row]:
+    for one in document["fleet"]:
+        yield one["verdict"], "all pairs of a class", one["reason"]
+
+
+def _groups(document: Mapping[str, Any]) -> Iterator[Row]:
+    for group in document["groups"]:
+        names = few([*dict.fromkeys(end["node"] for end in group["ends"])], _NAMED)
+        common = f", all of {group['common']}" if group["common"] else ""
+        many = "rails" if _has_rails(document) else "nodes"
+        reason = f": {group['reason']}" if group["reason"] else ""
+        why = f"at {1 - group['loss_percent'] / 100:.2f} of the others{common}{reason}"
+        yield group["verdict"], f"{len(group['ends'])} of {group['of']} {many}: {names}", why
+
+
+def _has_rails(document: Mapping[str, Any]) -> bool:
+    return any(len(node["rails"]) > 1 for node in document["nodes"])
+
+
 def _nodes(document: Mapping[str, Any]) -> Iterator[Row]:
-    """The worst first. Nodes with the same to say share a line."""
+    """The worst first. Nodes with the same to say share a line; those of a group are said with it."""
+    grouped = {(end["node"], end["rail"]) for group in document["groups"] for end in group["ends"]}
+    many = _has_rails(document)
     alike: dict[tuple[str, str, str], list[str]] = {}
+    unseen: dict[str, list[tuple[str, float]]] = {}
     for node in document["nodes"]:
-        many = len(node["rails"]) > 1
         for rail in node["rails"]:
-            if rail["verdict"] != "pass":
-                where = f" rail {rail['rail']}" if many else ""
+            if rail["verdict"] == "pass" or (node["name"], rail["rail"]) in grouped:
+                continue
+            where = f" rail {rail['rail']}" if many else ""
+            if _is_unseen(node, rail):
+                unseen.setdefault(where, []).append((node["name"], rail["would_have_seen_percent"]))
+            else:
                 why = node["reason"] or rail["reason"]
                 alike.setdefault((_word(rail), where, why), []).append(node["name"])
-    for (word, where, why), names in sorted(alike.items(), key=lambda item: _rank(item[0][0])):
-        noun = "node" if len(names) == 1 else "nodes"
-        yield word, f"{noun} {few(names, _NAMED)}{where}", why
+    rows = [(word, _nouns(names) + where, why) for (word, where, why), names in alike.items()]
+    for where, found in unseen.items():
+        least, most = min(seen for _name, seen in found), max(seen for _name, seen in found)
+        loss = f"{most:.0f}%" if round(least) == round(most) else f"{least:.0f} to {most:.0f}%"
+        why = f"a loss of less than {loss} would not have been seen"
+        rows.append(("unknown", _nouns([name for name, _seen in found]) + where, why))
+    return iter(sorted(rows, key=lambda row: _rank(row[0])))
+
+
+def _is_unseen(node: Mapping[str, Any], rail: Mapping[str, Any]) -> bool:
+    """unknown for its noise alone"""
+    no_other = rail["loss_percent"] is None and rail["would_have_seen_percent"] is not None
+    return no_other and not node["reason"] and rail["reason"].endswith(document_of.UNSEEN)
+
+
+def _nouns(names: Sequence[str]) -> str:
+    return f"{'node' if len(names) == 1 else 'nodes'} {few(names, _NAMED)}"
 
 
 def _rank(word: str) -> int:
     return model.ORDER.index(Verdict(word.partition(",")[0]))
 
 
-def _leaf_paths(document: Mapping[str, Any]) -> Iterator[Row]:
-    many = any(len(node["rails"]) > 1 for node in document["nodes"])
-    for way in document["leaf_paths"]:
+def _uplinks(document: Mapping[str, Any]) -> Iterator[Row]:
+    many = _has_rails(document)
+    for way in document["uplinks"]:
         rail = f" rail {way['rail']}" if many else ""
-        why = f"{way['low']} of {way['measured']} measured between nodes of these leaves are low"
-        yield _word(way), f"paths {' - '.join(way['leaves'])}{rail}", why
+        leaves = way["leaves"]
+        what = (
+            f"uplinks of leaf {leaves[0]}" if len(leaves) == 1 else f"between leaves {' and '.join(leaves)}"
+        )
+        low = f"{way['low']} of {way['measured']} measurements are low"
+        why = f"{way['loss_percent']:.0f}% under the level of other pairs, {way['direction']}: {low}"
+        if way["verdict"] == "unknown":
+            why += "; suspects: " + ", ".join(
+                f"{it['what']} {it['probability']:.0%}" for it in way["suspects"]
+            )
+        yield _word(way), what + rail, why
 
 
 def _paths(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[Row]:
-    """Without those that a finding about two leaves has."""
-    leaves = {node["name"]: node["leaf"] for node in document["nodes"]}
-    told = {(frozenset(way["leaves"]), way["rail"], way["verdict"]) for way in document["leaf_paths"]}
     reasons: dict[Any, str] = {}
     for sample in samples:
         if sample.verdict is Verdict.FAIL:
             reasons.setdefault(_key(sample.ends), sample.reason)
-    many = any(len(node["rails"]) > 1 for node in document["nodes"])
+    many = _has_rails(document)
     for path in document["paths"]:
         one, other = path["ends"]
-        between = frozenset(leaves[end["node"]] for end in path["ends"])
-        if (between, one["rail"], path["verdict"]) in told:
-            continue
         rail = f" rail {one['rail']}" if many else ""
         why = reasons.get(_key([(end["node"], end["rail"]) for end in path["ends"]]), "")
         yield _word(path), f"path {one['node']} - {other['node']}{rail}", why
+
+
+def _losing(document: Mapping[str, Any]) -> Iterator[Row]:
+    many = _has_rails(document)
+    for one in document["losing"]:
+        names = [end["node"] for end in one["ends"]]
+        rail = f" rail {one['ends'][0]['rail']}" if many else ""
+        what = f"node {names[0]}" if len(names) == 1 else f"path {' -> '.join(names)}"
+        yield _word(one), what + rail, one["reason"]
 
 
 def _doubtful(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[Row]:
@@ -126,6 +178,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
         f"coverage: {seen['pairs_measured']} of {seen['pairs_planned']} planned pairs measured, of "
         f"{seen['pairs_possible']} that there are"
     )
+    yield from _power(document["power"])
     if seen["nodes_never_measured"]:
         yield f"never measured: {few(seen['nodes_never_measured'], MOST)}"
     for rail in seen["rails_never_measured"][:MOST]:
@@ -133,3 +186,16 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     counts = document["counts"]["nodes"]
     nodes = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
     yield f"{document['verdict']}: {len(document['nodes'])} nodes: {nodes}"
+
+
+def _power(power: Mapping[str, Any]) -> Iterator[str]:
+    """What could have been seen, and what it takes to see more."""
+    node, path, asked = power["node_percent"], power["path_percent"], power["asked_percent"]
+    parts = [f"a node that loses {node:g}% or more"] if node is not None else []
+    parts += [f"a path that loses {path:g}% or more"] if path is not None else []
+    if parts:
+        yield f"would have been seen with 95%: {', '.join(parts)}"
+    more = power["rounds_more"]
+    if more:
+        rounds = "1 more round" if more == 1 else f"{more} more rounds"
+        yield f"a loss of {asked:g}% at all nodes takes {rounds} (campaign_rounds)"

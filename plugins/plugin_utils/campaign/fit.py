@@ -1,0 +1,222 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The model of a campaign: level of each class, noise of each end, and the suspects that explain what is low.
+
+A reading is the level of its class, less the greatest loss on its way, and noise. Levels and noise are taken
+from what the suspects leave unexplained, and the suspects from these, so that both are found in turn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from . import levels, noise, rivals, suspects
+from .noise import BOUND
+from .numbers import NORMAL, Measured, median, quantile, student
+from .rivals import Rival
+from .suspects import FALSE, LEAF, LINK, NODE, SENDS, Named, Sides, State
+
+#: Levels and noise are settled after so many turns.
+_TURNS = 2
+
+#: A loss is at most so many standard errors above its estimate: of 30,000 healthy ends one is beyond.
+SURELY = 4.0
+#: A loss of this many standard errors more than the least that is named is seen with 95 %.
+_POWER = 1.645
+
+
+class Side(NamedTuple):
+    """One direction of an end. loss: estimate, in logarithms. error: its standard error. counts: readings
+    that tell it, with nothing worse on their way. Without any, both are infinite."""
+
+    loss: float
+    error: float
+    counts: int
+
+
+class Path(NamedTuple):
+    """One pair that is low by itself, in its worse direction. loss: mean of all looks. looks: how often it
+    was measured. lows: how often it was low: one measurement of a hundred is disturbed."""
+
+    pair: int
+    loss: float
+    looks: int
+    lows: int
+
+
+class Fit(NamedTuple):
+    """level: of each class. low: of each reading, how far it is under its level. loss: what findings take
+    from it. variance: of each reading. sides: of each end, sending and receiving. least: standard errors that
+    name an end, and path_error a path. smallest: loss that is named. rivals: of each of `named`, itself
+    first."""
+
+    level: list[float]
+    low: list[float]
+    loss: list[float]
+    variance: list[float]
+    named: list[Named]
+    rivals: list[list[Rival]]
+    paths: list[Path]
+    sides: list[tuple[Side, Side]]
+    least: float
+    path_error: float
+    smallest: float
+
+    def bound(self, end: int) -> float:
+        """Loss that an end has at most, and that would have been seen with 95 %; infinite if nothing
+        tells."""
+        return max(self._bound(side) for side in self.sides[end])
+
+    def _bound(self, side: Side) -> float:
+        if not side.counts:
+            return math.inf
+        return max(
+            self.smallest + _POWER * side.error,
+            (self.least + _POWER) * side.error,
+            max(0.0, side.loss) + SURELY * side.error,
+        )
+
+
+def fit(found: Measured, leaf: Sequence[int], floor: Sequence[float], margin: float) -> Fit:
+    """leaf: of each end the number of its leaf, -1 if it is not known. floor: of each reading the logarithm
+    of the least that hardware promises, minus infinity for none. margin: least loss of a single path."""
+    by_end = suspects.sides(found)
+    everyone = suspects.of_ends(by_end) + suspects.of_leaves(found, leaf)
+    sizes = {sort: sum(one.sort == sort for one in everyone) // 3 for sort in (NODE, LEAF, LINK)}
+    freedom = noise.PRIOR + 2.0 * len(found.rate) / max(1, found.ends)
+    least = suspects.needed(sizes, freedom)
+    level, between_good = levels.start(found)
+    own, fall = [noise.of_fleet(between_good) / 2] * found.ends, 0.0
+    state, variance = _state(found, level, floor, own, fall, margin)
+    named = suspects.search(state, found, everyone, least)
+    for _turn in range(_TURNS):
+        level = _levels(found, level, state)
+        rest = _rest(found, level, floor, state)
+        own = noise.of_ends(found, rest)
+        fall = noise.fall([one for one, loss in zip(rest, state.loss) if not loss])
+        state, variance = _state(found, level, floor, own, fall, margin)
+        named = suspects.search(state, found, everyone, least)
+    others = rivals.rivals(state, found, everyone, named)
+    _explain_spare(state, by_end, named)
+    paths, error = _paths(found, state, margin)
+    bad = {one.pair: one.loss for one in paths if one.lows == one.looks}
+    for number, pair in enumerate(found.pair):
+        if pair in bad:
+            state.explain([number], bad[pair])
+    sides = _sides(found, by_end, state, named)
+    standard = math.sqrt(2 * least[NODE, SENDS])
+    return Fit(
+        level, [*state.low], state.loss, variance, named, others, paths, sides, standard, error, margin / 2
+    )
+
+
+def _state(
+    found: Measured,
+    level: Sequence[float],
+    floor: Sequence[float],
+    own: Sequence[float],
+    fall: float,
+    margin: float,
+) -> tuple[State, list[float]]:
+    """Nothing explained, and the variance of each reading."""
+    columns = zip(found.sender, found.receiver, found.looks)
+    variance = [(own[one] + own[other]) / len(looks) for one, other, looks in columns]
+    low = [max(level[like], least) - rate for like, rate, least in zip(found.like, found.rate, floor)]
+    if fall:
+        usual = math.sqrt(median(variance))
+        low = [one - fall * max(0.0, math.sqrt(size) - usual) for one, size in zip(low, variance)]
+    return State(low, [1 / size for size in variance], margin / 2), variance
+
+
+def _rest(found: Measured, level: Sequence[float], floor: Sequence[float], state: State) -> list[float]:
+    """How far the first look of each reading is under its prediction."""
+    columns = zip(found.like, found.looks, floor, state.loss)
+    return [max(level[like], least) - looks[0] - loss for like, looks, least, loss in columns]
+
+
+def _explain_spare(state: State, by_end: Sides, named: Sequence[Named]) -> None:
+    """Readings in which a named end has something to spare are low by the rest of its loss."""
+    for one in named if by_end.spare else ():
+        for number, spare in by_end.spare.get(one.suspect.where[0], ()) if one.suspect.sort == NODE else ():
+            state.explain([number], one.loss - spare)
+
+
+def _levels(found: Measured, before: Sequence[float], state: State) -> list[float]:
+    """Median of the readings that no suspect explains, for each class."""
+    columns = zip(found.like, found.looks, state.loss)
+    free = [(like, looks[0]) for like, looks, loss in columns if not loss]
+    return levels.level_of(found, free, before)
+
+
+def _level_error(found: Measured, state: State) -> list[float]:
+    """Variance of the level of each class: that of a median."""
+    weights = [0.0] * found.classes
+    for like, loss, precision in zip(found.like, state.loss, state.precision):
+        if not loss:
+            weights[like] += precision
+    return [math.pi / 2 / one if one else 0.0 for one in weights]
+
+
+# -- what the readings of an end say ----------------------------------------------------------------
+
+
+def _sides(found: Measured, by_end: Sides, state: State, named: Sequence[Named]) -> list[tuple[Side, Side]]:
+    errors = _level_error(found, state)
+    own = {one.suspect.where[0] for one in named if one.suspect.sort == NODE}
+    return [
+        (
+            _side(found, state, sends, end in own, errors),
+            _side(found, state, takes, end in own, errors),
+        )
+        for end, (sends, takes) in enumerate(zip(by_end.sends, by_end.takes))
+    ]
+
+
+def _side(
+    found: Measured, state: State, readings: Sequence[int], is_named: bool, errors: Sequence[float]
+) -> Side:
+    low, loss, precision = state.low, state.loss, state.precision
+    chosen = readings if is_named else [number for number in readings if loss[number] < state.least]
+    if not chosen:
+        return Side(math.inf, math.inf, 0)
+    centre = quantile(sorted([low[number] for number in chosen]), 0.5)
+    total = weights = 0.0
+    for number in chosen:
+        weight = precision[number]
+        away = low[number] - centre
+        size = away * away * weight
+        if size > BOUND:
+            away *= math.sqrt(BOUND / size)
+        total += weight * away
+        weights += weight
+    error = max(errors[found.like[number]] for number in chosen)
+    return Side(centre + total / weights, math.sqrt(1 / weights + error), len(chosen))
+
+
+# -- single paths -----------------------------------------------------------------------------------
+
+
+def _paths(found: Measured, state: State, margin: float) -> tuple[list[Path], float]:
+    """Pairs that are low beyond what ends and leaves explain; and the standard errors that it takes."""
+    least = student(
+        NORMAL.inv_cdf(1 - FALSE / max(1, len(found.rate))),
+        noise.PRIOR + 4.0 * len(found.rate) / max(1, found.ends),
+    )
+    worst: dict[int, Path] = {}
+    for number, looks in enumerate(found.looks):
+        rest = state.low[number] - state.loss[number]
+        away = [rest + found.rate[number] - rate for rate in looks]
+        if max(away) < margin:
+            continue
+        # Precision is of the mean of all looks.
+        per_look = math.sqrt(state.precision[number] / len(looks))
+        if max(away) * per_look < least:
+            continue
+        lows = sum(one >= margin / 2 and one * per_look >= _POWER for one in away)
+        one = Path(found.pair[number], rest, len(looks), lows)
+        before = worst.get(one.pair)
+        if before is None or (one.lows, one.loss) > (before.lows, before.loss):
+            worst[one.pair] = one
+    return [*worst.values()], least

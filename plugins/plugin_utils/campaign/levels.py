@@ -1,0 +1,147 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Level of the pairs of each class: the rate of those between two good ends.
+
+An average is no level: with half of the ends slow, three of four pairs are. An end can send as much as it
+sends to partners that can receive as much, so that what all can send and receive is found in turns. The best
+group that is large enough is taken for good, and the level of a class is the median of the pairs inside this
+group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from .numbers import Measured, median, quantile
+
+#: The first guess of what an end can do: with half of its partners slow, the median of the others is here.
+_UPPER = 0.75
+
+#: Turns after which guesses no longer change by more than their noise
+_TURNS = 4
+
+#: A partner that can do less by this is what limits a pair: differences between good ends are smaller.
+_STEP = 0.03
+
+#: A group is apart from the rest if the means differ by so many standard deviations inside the two parts. The
+#: best cut of one normal distribution, at its mean, has 2 sqrt(2/pi) / sqrt(1 - 2/pi) = 2.65.
+_APART = 3.5
+
+#: Part of the sides that a group takes to be the standard for the others, and the least number of them
+_STANDARD = 0.1
+_LEAST_SIDES = 2
+
+#: A class with fewer readings between good ends has the level of its kin: the error of their median is a
+#: third of that of one reading.
+_ENOUGH = 12
+
+#: Reading of a side: number of the partner, rate
+_Mine = list[tuple[int, float]]
+
+
+class Start(NamedTuple):
+    """level: of each class, in logarithms; 0 without a reading. rest: how far the readings between good ends
+    are under it."""
+
+    level: list[float]
+    rest: list[float]
+
+
+def start(found: Measured) -> Start:
+    """Levels before any suspect is named."""
+    rates = [looks[0] for looks in found.looks]
+    upper = _by(found.kin, found.like, rates)
+    base = [quantile(sorted(mine), _UPPER) if mine else 0.0 for mine in upper]
+    sends: list[_Mine] = [[] for _ in range(found.ends)]
+    takes: list[_Mine] = [[] for _ in range(found.ends)]
+    for sender, receiver, rate, like in zip(found.sender, found.receiver, rates, found.like):
+        above = rate - base[found.kin[like]]
+        sends[sender].append((receiver, above))
+        takes[receiver].append((sender, above))
+    can_send, can_take = _capacities(sends, takes)
+    low, high = bounds(sorted(one for one in (*can_send, *can_take) if one is not None))
+    good_send, good_take = (
+        [one is not None and low <= one <= high for one in side] for side in (can_send, can_take)
+    )
+    columns = zip(found.sender, found.receiver, rates, found.like)
+    inside = [
+        (like, rate) for sender, receiver, rate, like in columns if good_send[sender] and good_take[receiver]
+    ]
+    level = level_of(found, inside, [median(mine) if mine else 0.0 for mine in upper])
+    return Start(level, [level[like] - rate for like, rate in inside])
+
+
+def level_of(found: Measured, readings: Sequence[tuple[int, float]], before: Sequence[float]) -> list[float]:
+    """Median of the readings of each class, or of its kin if it has few of them. readings: class, rate.
+    before: of each kin, where there are none."""
+    own: list[list[float]] = [[] for _ in range(found.classes)]
+    of_kin: list[list[float]] = [[] for _ in range(found.classes)]
+    for like, rate in readings:
+        own[like].append(rate)
+        of_kin[found.kin[like]].append(rate)
+    shared = [median(mine) if mine else old for mine, old in zip(of_kin, before)]
+    return [median(mine) if len(mine) >= _ENOUGH else shared[kin] for mine, kin in zip(own, found.kin)]
+
+
+def _by(kin: Sequence[int], like: Sequence[int], rates: Sequence[float]) -> list[list[float]]:
+    found: list[list[float]] = [[] for _ in kin]
+    for number, rate in zip(like, rates):
+        found[kin[number]].append(rate)
+    return found
+
+
+def _capacities(
+    sends: Sequence[_Mine], takes: Sequence[_Mine]
+) -> tuple[list[float | None], list[float | None]]:
+    can_send, can_take = (
+        [quantile(sorted(rate for _end, rate in mine), _UPPER) if mine else None for mine in side]
+        for side in (sends, takes)
+    )
+    for _turn in range(_TURNS):
+        can_send = [_capacity(mine, can_take, own) for mine, own in zip(sends, can_send)]
+        can_take = [_capacity(mine, can_send, own) for mine, own in zip(takes, can_take)]
+    return can_send, can_take
+
+
+def _capacity(mine: _Mine, partners: Sequence[float | None], own: float | None) -> float | None:
+    """Median of the readings with partners that can do as much."""
+    if own is None:
+        return None
+    least = own - _STEP
+    chosen = [rate for end, rate in mine if (partners[end] or 0.0) >= least]
+    return median(chosen) if chosen else own
+
+
+def bounds(values: Sequence[float]) -> tuple[float, float]:
+    """From the least to the greatest of the best group of values, which are in ascending order.
+
+    A group of fewer than a tenth is not the standard: there may be ends that are better than the rest.
+    """
+    values = [*values]
+    least = max(_LEAST_SIDES, math.ceil(_STANDARD * len(values)))
+    while len(values) > least:
+        cut = _cut(values)
+        if cut is None:
+            break
+        values = values[cut:] if len(values) - cut >= least else values[:cut]
+    return (values[0], values[-1]) if values else (0.0, 0.0)
+
+
+def _cut(values: Sequence[float]) -> int | None:
+    """Where values in ascending order fall into two groups: the first of the upper one. None if they are
+    one group."""
+    count = len(values)
+    sums = [0.0, *accumulate(values)]
+    squares = [0.0, *accumulate(value * value for value in values)]
+
+    def between(cut: int) -> float:
+        lower, higher = sums[cut] / cut, (sums[-1] - sums[cut]) / (count - cut)
+        return cut * (count - cut) * (higher - lower) ** 2
+
+    cut = max(range(1, count), key=between)
+    lower, higher = sums[cut] / cut, (sums[-1] - sums[cut]) / (count - cut)
+    inside = squares[-1] - cut * lower**2 - (count - cut) * higher**2
+    spread = math.sqrt(max(0.0, inside) / count)
+    return cut if higher - lower > max(_APART * spread, _STEP) else None

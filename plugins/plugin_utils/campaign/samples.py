@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the answers of all nodes to one sample for each pair, rail and round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.checks.campaign.kind import Kind
+from ...module_utils._mlnode.model.errors import printable
+from .. import agent_answer
+from . import model
+from .model import Node, Reading, Sample
+
+#: Reason for a node without an answer
+_SILENT = "no answer was collected"
+
+
+class Stage(NamedTuple):
+    """Part of a campaign. slots: node → JSON of its slots, as the node has them. answers: node → the JSON
+    that it answered. reasons: node → why it did not, or not to the end."""
+
+    slots: Mapping[str, str]
+    answers: Mapping[str, str]
+    reasons: Mapping[str, str] = {}
+
+
+def stage(slots: Mapping[str, str], started: Mapping[str, Any], collected: Mapping[str, Any]) -> Stage:
+    """From the slots of a plan, which are JSON, and the results of the module campaign on all nodes."""
+    answers, reasons = {}, {}
+    for name in slots:
+        begin, end = (agent_answer.of_task("look", results.get(name)) for results in (started, collected))
+        if end.get("answer"):
+            answers[name] = end["answer"]
+        refused = "" if "ends" in begin else begin.get("msg")
+        reason = refused or end.get("problem") or end.get("msg")
+        if reason:
+            reasons[name] = printable(" ".join(str(reason).split()))
+    return Stage(slots, answers, reasons)
+
+
+def collected(
+    kind: Kind, stage: Stage, problems: dict[str, str], again: bool
+) -> tuple[dict[str, Node], list[Sample]]:
+    """Nodes that have answered, and a sample for each slot. problems: gets the reasons of the others."""
+    nodes: dict[str, Node] = {}
+    taken: dict[str, Mapping[tuple[int, int], Reading]] = {}
+    refused: dict[str, Mapping[tuple[int, int], str]] = {}
+    for name in stage.slots:
+        text = stage.answers.get(name)
+        if name in stage.reasons or not text:
+            problems[name] = stage.reasons.get(name, _SILENT)
+        if not text:
+            continue
+        try:
+            answer = agent_answer.document(text)
+            node, mine, theirs = model.node(answer), model.readings(kind, answer), model.refusals(answer)
+        except ValueError as error:
+            problems[name] = printable(f"its answer is not one: {error}")
+            continue
+        nodes[name], taken[name], refused[name] = node, mine, theirs
+    return nodes, [*_samples(stage, taken, refused, problems, again)]
+
+
+def _samples(
+    stage: Stage,
+    taken: Mapping[str, Mapping[tuple[int, int], Reading]],
+    refused: Mapping[str, Mapping[tuple[int, int], str]],
+    problems: Mapping[str, str],
+    again: bool,
+) -> Iterator[Sample]:
+    """One for each slot of each node that measures, with a result or the reason for its absence."""
+    for name, slots in stage.slots.items():
+        mine = taken.get(name, {})
+        for slot in json.loads(slots):
+            if slot["serves"]:
+                continue
+            peer, number = str(slot["peer"]), int(slot["round"])
+            theirs = refused.get(peer, {})
+            for rail in range(len(slot["rails"])):
+                place = (number, rail)
+                reading = mine.get(place) or Reading(
+                    reason=f"{name}: {problems.get(name) or 'its answer lacks this slot'}"
+                )
+                doubt = theirs.get(place)
+                if doubt:
+                    reading = Reading(reason=f"{peer}: {doubt}", evidence=reading.evidence)
+                yield Sample(number, ((name, rail), (peer, rail)), reading, again)

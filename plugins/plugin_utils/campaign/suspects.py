@@ -1,0 +1,310 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Suspects for low readings, and the search for the few that explain them.
+
+A reading is as low as the worst of the suspects on its way: losses do not add up, as a transfer runs at the
+rate of its slowest part. The search takes the suspect that explains most, corrects what it explains, and goes
+on until no suspect explains more than chance would in a campaign of this size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from .noise import BOUND
+from .numbers import NORMAL, Measured, quantile, student
+
+#: False findings of each sort that a campaign may have on average
+FALSE = 0.1
+
+#: Sorts, and how likely one is slow before anything was measured: cables and nodes fail some in a hundred,
+#: switches and their uplinks some in a thousand. It decides only between suspects that explain the same.
+NODE, LEAF, LINK, PATH = "node", "leaf", "link", "path"
+BEFORE = {NODE: math.log(50), LEAF: math.log(200), LINK: math.log(500), PATH: math.log(200)}
+
+#: A port that is faster than the other one by more than this is not what limits a pair.
+_SPARE = 0.05
+
+#: Squared standard deviations up to which a reading above its prediction counts: one beyond is an error of
+#: the clock or of the units, and not a disturbance, which takes.
+_ABOVE = 36.0
+
+#: Gains that differ by less are the same.
+_EQUAL = 1e-9
+
+#: Directions of a suspect: what it sends, what it receives
+BOTH, SENDS, RECEIVES = "both directions", "sending", "receiving"
+
+
+#: Parts of the false findings. Most faults are in both directions.
+_PARTS = {BOTH: 0.8, SENDS: 0.1, RECEIVES: 0.1}
+
+
+class Suspect(NamedTuple):
+    """where: number of an end, of a leaf, or of two leaves. readings: those on its way."""
+
+    sort: str
+    where: tuple[int, ...]
+    way: str
+    readings: Sequence[int]
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        return self.sort, self.way
+
+
+class Sides(NamedTuple):
+    """Of each end the readings that it limits, sending and receiving, and the others with what it has to
+    spare there."""
+
+    sends: list[list[int]]
+    takes: list[list[int]]
+    spare: dict[int, list[tuple[int, float]]]
+
+
+class Named(NamedTuple):
+    """loss: logarithm. gain: logarithm of how much more likely the readings are with it."""
+
+    suspect: Suspect
+    loss: float
+    gain: float
+
+
+class State:
+    """What is explained so far. low: of each reading, how far it is under its level. precision: one by its
+    variance. loss: what the named suspects take from it. least: smaller losses are differences between good
+    ends."""
+
+    def __init__(self, low: Sequence[float], precision: Sequence[float], least: float) -> None:
+        self.low, self.precision, self.least = low, precision, least
+        self.loss = [0.0] * len(low)
+
+    def estimate(self, readings: Sequence[int]) -> float:
+        """Loss of a suspect by the readings that no other one explains, or by all if there are too few."""
+        low, loss, precision = self.low, self.loss, self.precision
+        free = [number for number in readings if not loss[number]]
+        chosen = free if len(free) * 4 >= len(readings) else readings
+        centre = quantile(sorted([low[number] for number in chosen]), 0.5)
+        total = weights = 0.0
+        for number in chosen:
+            away = low[number] - centre
+            weight = precision[number]
+            if away * away * weight <= BOUND:
+                total += weight * low[number]
+                weights += weight
+        return total / weights if weights else centre
+
+    def gain(self, readings: Sequence[int], taken: float) -> float:
+        """How much more likely the readings are if a suspect takes so much. Nothing runs faster than its
+        slowest part, so that readings above the prediction count for more than those below."""
+        low, loss, precision = self.low, self.loss, self.precision
+        gain = 0.0
+        for number in readings:
+            before = loss[number]
+            if taken > before:
+                value, weight = low[number], precision[number]
+                old, new = value - before, value - taken
+                above = _ABOVE if new < 0 else BOUND
+                old, new = old * old * weight, new * new * weight
+                gain += (old if old < BOUND else BOUND) - (new if new < above else above)
+        return gain / 2
+
+    def explain(self, readings: Iterable[int], taken: float) -> None:
+        for number in readings:
+            if taken > self.loss[number]:
+                self.loss[number] = taken
+
+
+def needed(sizes: Mapping[str, int], freedom: float) -> dict[tuple[str, str], float]:
+    """Sort and way → least gain by which such a suspect is named. sizes: of each sort, how many there are."""
+    return {
+        (sort, way): student(NORMAL.inv_cdf(1 - FALSE * part / max(1, size)), freedom) ** 2 / 2
+        for sort, size in sizes.items()
+        for way, part in _PARTS.items()
+    }
+
+
+def sides(found: Measured) -> Sides:
+    made = Sides([[] for _ in range(found.ends)], [[] for _ in range(found.ends)], {})
+    for number, (sender, receiver, spare) in enumerate(zip(found.sender, found.receiver, found.spare)):
+        for end, mine, own in ((sender, made.sends, spare[0]), (receiver, made.takes, spare[1])):
+            if own > _SPARE:
+                made.spare.setdefault(end, []).append((number, own))
+            else:
+                mine[end].append(number)
+    return made
+
+
+def of_ends(made: Sides) -> list[Suspect]:
+    """All ends, in both directions and in each of them."""
+    ways = enumerate(zip(made.sends, made.takes))
+    return [one for end, (sends, takes) in ways for one in _ways(NODE, (end,), sends, takes)]
+
+
+def of_leaves(found: Measured, leaf: Sequence[int]) -> list[Suspect]:
+    """Uplinks of all leaves, and the ways between two. leaf: of each end its number, -1 if it is not
+    known."""
+    sends: dict[int, list[int]] = {}
+    takes: dict[int, list[int]] = {}
+    between: dict[tuple[int, int], list[int]] = {}
+    for number, (sender, receiver) in enumerate(zip(found.sender, found.receiver)):
+        ours, theirs = leaf[sender], leaf[receiver]
+        if ours != theirs and ours >= 0 and theirs >= 0:
+            sends.setdefault(ours, []).append(number)
+            takes.setdefault(theirs, []).append(number)
+            between.setdefault((ours, theirs), []).append(number)
+    uplinks = [
+        one
+        for where in sorted({*sends, *takes})
+        for one in _ways(LEAF, (where,), sends.get(where, []), takes.get(where, []))
+    ]
+    pairs = sorted({(min(way), max(way)) for way in between})
+    links = [
+        one
+        for way in pairs
+        for one in _ways(LINK, way, between.get(way, []), between.get((way[1], way[0]), []))
+    ]
+    return uplinks + links
+
+
+def _ways(sort: str, where: tuple[int, ...], sends: list[int], takes: list[int]) -> Iterator[Suspect]:
+    if sends and takes:
+        yield Suspect(sort, where, BOTH, sends + takes)
+    if sends:
+        yield Suspect(sort, where, SENDS, sends)
+    if takes:
+        yield Suspect(sort, where, RECEIVES, takes)
+
+
+def search(
+    state: State, found: Measured, suspects: Sequence[Suspect], least: Mapping[tuple[str, str], float]
+) -> list[Named]:
+    """Name suspects, the one that explains most first. least: sort and way → gain that it takes. The state
+    then has what they explain."""
+    return _Search(state, found, suspects, least).run()
+
+
+class _Search:
+    """heap: suspects by what they were seen to explain, which may have become less since. changed: readings
+    that were explained since the heap was filled."""
+
+    def __init__(
+        self,
+        state: State,
+        found: Measured,
+        suspects: Sequence[Suspect],
+        least: Mapping[tuple[str, str], float],
+    ) -> None:
+        self.state, self.found, self.suspects, self.least = state, found, suspects, least
+        self.heap: list[tuple[float, int]] = []
+        self.named: dict[int, Named] = {}
+        self.changed: set[int] = set()
+
+    def run(self) -> list[Named]:
+        self.fill(number for number, one in enumerate(self.suspects) if _is_low(self.state, one))
+        self.take_all()
+        return _needed([*self.named.values()], self.state, self.least)
+
+    def take_all(self) -> None:
+        while self.heap:
+            self.take()
+            # A suspect may show its loss only after others are out of the way.
+            if not self.heap and self.changed:
+                near = self.near()
+                self.changed = set()
+                self.fill(near)
+
+    def fill(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number not in self.named:
+                gain, _loss = self.look(number)
+                if gain >= self.least[self.suspects[number].kind]:
+                    heapq.heappush(self.heap, (self.cost(number) - gain, number))
+
+    def look(self, number: int) -> tuple[float, float]:
+        """Gain and loss of a suspect as things stand."""
+        readings = self.suspects[number].readings
+        loss = self.state.estimate(readings)
+        return (self.state.gain(readings, loss) if loss >= self.state.least else 0.0), loss
+
+    def cost(self, number: int) -> float:
+        return BEFORE[self.suspects[number].sort]
+
+    def take(self) -> None:
+        _score, number = heapq.heappop(self.heap)
+        one = self.suspects[number]
+        gain, loss = self.look(number)
+        if number in self.named or gain < self.least[one.kind]:
+            return
+        score = self.cost(number) - gain
+        if self.heap and score > self.heap[0][0] + _EQUAL:
+            heapq.heappush(self.heap, (score, number))
+            return
+        self.named[number] = Named(one, loss, gain)
+        self.state.explain(one.readings, loss)
+        self.changed.update(one.readings)
+
+    def near(self) -> list[int]:
+        """Suspects with readings that have changed."""
+        senders, receivers = self.found.sender, self.found.receiver
+        ends = {senders[number] for number in self.changed} | {receivers[number] for number in self.changed}
+        return [
+            number for number, one in enumerate(self.suspects) if one.sort != NODE or one.where[0] in ends
+        ]
+
+
+class Without:
+    """State without one of the named suspects at a time."""
+
+    def __init__(self, state: State, named: Sequence[Named]) -> None:
+        self.state = state
+        self.by_reading: dict[int, list[Named]] = {}
+        for one in named:
+            for number in one.suspect.readings:
+                self.by_reading.setdefault(number, []).append(one)
+
+    @contextlib.contextmanager
+    def leave_out(self, one: Named) -> Iterator[State]:
+        loss, readings = self.state.loss, one.suspect.readings
+        before = [loss[number] for number in readings]
+        for number in readings:
+            others = (other.loss for other in self.by_reading[number] if other is not one)
+            loss[number] = max(others, default=0.0)
+        yield self.state
+        for number, old in zip(readings, before):
+            loss[number] = old
+
+    def forget(self, one: Named) -> None:
+        with self.leave_out(one) as state:
+            now = [state.loss[number] for number in one.suspect.readings]
+        for number, loss in zip(one.suspect.readings, now):
+            self.by_reading[number] = [other for other in self.by_reading[number] if other is not one]
+            self.state.loss[number] = loss
+
+
+def _needed(named: list[Named], state: State, least: Mapping[tuple[str, str], float]) -> list[Named]:
+    """Those without which the readings are not explained: of an end that has met only slow ones, nothing is
+    known, though it may have been named before they were."""
+    without = Without(state, named)
+    kept = []
+    for one in named:
+        with without.leave_out(one) as rest:
+            gain = rest.gain(one.suspect.readings, one.loss)
+        if gain >= least[one.suspect.kind]:
+            kept.append(one._replace(gain=gain))
+        else:
+            without.forget(one)
+    return kept
+
+
+def _is_low(state: State, suspect: Suspect) -> bool:
+    """Worth a closer look: the mean of its readings, each of three standard deviations at most, is low."""
+    total = 0.0
+    for number in suspect.readings:
+        size = state.low[number] * math.sqrt(state.precision[number])
+        total += -3.0 if size < -3.0 else 3.0 if size > 3.0 else size
+    return total > math.sqrt(len(suspect.readings))

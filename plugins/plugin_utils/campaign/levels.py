@@ -26,9 +26,10 @@ _APART = 3.5
 #: ... and by so much: differences between good ends are smaller.
 _LEAST_STEP = 0.03
 
-#: Part of the ends that a group takes to be the standard for the others, and the least number of them
+#: Part of the ends that a group takes to be the standard for the others, and the least number of them: two
+#: ends have one pair, and that may be a shorter way. Up to four, half of them are two.
 _STANDARD = 0.1
-_LEAST_ENDS = 2
+_LEAST_ENDS, _LEAST_OF_FEW, _FEW = 3, 2, 4
 
 
 class Start(NamedTuple):
@@ -76,7 +77,8 @@ def bounds(values: Sequence[float]) -> tuple[float, float]:
     A group of fewer than a tenth is not the standard: there may be ends that are better than the rest.
     """
     values = [*values]
-    least = max(_LEAST_ENDS, math.ceil(_STANDARD * len(values)))
+    fewest = _LEAST_OF_FEW if len(values) <= _FEW else _LEAST_ENDS
+    least = max(fewest, math.ceil(_STANDARD * len(values)))
     while len(values) > least:
         cut = _cut(values)
         if cut is None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The grid: worlds by kind and name, and how well the judge does in one of them, with a second method beside."""
+"""The grid: worlds by kind and name, and how the judge does in one of them compared with a second method."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _look(fleet: Fleet, judged: Judged, stages: list[Stage]) -> Look:
         slow=len(faulty),
         found=len(named & faulty),
         wrong=len(named - faulty),
-        blind=_blind(fleet, judged, bool(bad or uplinks)),
+        blind=_blind(fleet, judged, bad | _between(fleet, judged)),
         unknown=sum(one.verdict is Verdict.UNKNOWN for one in judged.blame.ends.values()),
         paths=len(bad),
         paths_found=len(bad & paths),
@@ -187,13 +187,24 @@ def _look(fleet: Fleet, judged: Judged, stages: list[Stage]) -> Look:
     )
 
 
-def _blind(fleet: Fleet, judged: Judged, has_others: bool) -> int:
+def _blind(fleet: Fleet, judged: Judged, low: set[frozenset[str]]) -> int:
     """Slow ends that pass although they lose more than would have been seen, and one more if the fleet passes
-    with slow uplinks or bad paths."""
+    with a low pair."""
     ends = judged.blame.ends
     passed = [end for end in fleet.slow if ends[end].verdict is Verdict.PASS]
     blind = sum(fleet.slow[end] > (ends[end].seen or 0.0) for end in passed)
-    return blind + (has_others and judged.verdict in (Verdict.PASS, Verdict.WARN))
+    return blind + (bool(low) and judged.verdict in (Verdict.PASS, Verdict.WARN))
+
+
+def _between(fleet: Fleet, judged: Judged) -> set[frozenset[str]]:
+    """Measured pairs over slow uplinks: of many ways between leaves, a campaign may have no pair over one."""
+    low = set()
+    for sample in judged.samples:
+        ours, theirs = sorted(fleet.leaf[name] for name in sample.nodes)
+        over = fleet.slow_leaves.keys() & {ours, theirs} if ours != theirs else set()
+        if over or (ours, theirs) in fleet.slow_links:
+            low.add(frozenset(sample.nodes))
+    return low
 
 
 def _nodes(pair: tuple[End, End]) -> frozenset[str]:
@@ -207,6 +218,7 @@ def _paths(fleet: Fleet) -> set[frozenset[str]]:
 
 
 def _uplinks(fleet: Fleet) -> set[tuple[tuple[str, ...], int]]:
+    """Leaves whose uplinks are slow, and pairs of leaves with a slow way, on each rail."""
     rails = range(fleet.world.rails)
     leaves: list[tuple[str, ...]] = [(name,) for name in fleet.slow_leaves]
     return {(where, rail) for where in [*leaves, *fleet.slow_links] for rail in rails}
@@ -231,3 +243,12 @@ def _readings(stage: Stage) -> Iterator[tuple[End, End, float]]:
                 one, other = (name, slot["rail"]), (peers[slot["round"]], slot["rail"])
                 yield one, other, slot["forward_gbits"]
                 yield other, one, slot["backward_gbits"]
+
+
+#: Measurements of the usual world; smaller ones are tried up to so many times as often.
+_USUAL, _MOST = 256 * 8, 20
+
+
+def cheapness(world: World) -> int:
+    """How many campaigns of a world cost as much as the usual one."""
+    return max(1, min(_MOST, _USUAL // (world.nodes * min(world.rounds, world.nodes) * world.rails)))

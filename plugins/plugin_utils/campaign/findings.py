@@ -257,10 +257,11 @@ def between(known: Known) -> list[Between]:
             for number in of_reading[reading]
         }
         again = [number for number in seen if known.samples[number].again]
+        sure = certainty(chance, sum(number in low for number in again), len(again))
         names = [known.leaf_names[number] for number in own.where]
         found.append(Between(
             tuple(name for name, _rail in names), names[0][1], own.way, share(one.loss),
-            Verdict.FAIL if chance >= ALONE else Verdict.UNKNOWN, certainty(chance, sum(number in low for number in again), len(again)),
+            Verdict.FAIL if chance >= ALONE else Verdict.UNKNOWN, sure,
             len(low), len(seen), suspects,
         ))  # fmt: skip
     return found

@@ -160,7 +160,7 @@ def judge(
     found = findings.of_ends(known, limit)
     alike = findings.groups(known, found)
     paths = _paths(known)
-    found = _mostly_low(known, _more(known, found, alike, low), paths)
+    found = _mostly_low(_more(known, found, alike, low), paths)
     counted = counting(taken)
     return Judged(
         kind=what,
@@ -205,9 +205,7 @@ def _more(
     return changed
 
 
-def _mostly_low(
-    known: Known, found: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]
-) -> dict[End, Finding]:
+def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]) -> dict[End, Finding]:
     """An end of which at least half of the pairs are low by themselves does not pass: in each of them another
     direction may be low."""
     low = Counter(

@@ -172,8 +172,9 @@ def suspicions(known: Known, rivals: Sequence[Rival]) -> tuple[Suspicion, ...]:
     return tuple(Suspicion(*one) for one in sorted(chances.items(), key=lambda item: -item[1]))
 
 
-def certainty(chance: float, witnesses: int) -> Certainty:
-    sure = chance >= _CERTAIN and witnesses >= _WITNESSES
+def certainty(chance: float, low: int, measured: int) -> Certainty:
+    """low, measured: measurements of the second look. Fewer than half of them low confirm nothing."""
+    sure = chance >= _CERTAIN and measured >= _WITNESSES and 2 * low >= measured
     return Certainty.CERTAIN if sure else Certainty.PROBABLE
 
 
@@ -198,7 +199,8 @@ def of_ends(known: Known, limit: float) -> dict[End, Finding]:
             is_it = chance >= ALONE
             found[end] = Finding(
                 Verdict.FAIL if is_it else Verdict.UNKNOWN, tallies[end],
-                certainty(chance, second.measured if second else 0) if is_it else None, second,
+                certainty(chance, *((second.low, second.measured) if second else (0, 0))) if is_it else None,
+                second,
                 loss=share(one.loss), seen=seen, way=one.suspect.way, suspects=suspects,
             )  # fmt: skip
             continue
@@ -254,11 +256,12 @@ def between(known: Known) -> list[Between]:
             if known.fit.low[reading] >= one.loss / 2
             for number in of_reading[reading]
         }
-        again = {number for number in seen if known.samples[number].again}
+        again = [number for number in seen if known.samples[number].again]
+        sure = certainty(chance, sum(number in low for number in again), len(again))
         names = [known.leaf_names[number] for number in own.where]
         found.append(Between(
             tuple(name for name, _rail in names), names[0][1], own.way, share(one.loss),
-            Verdict.FAIL if chance >= ALONE else Verdict.UNKNOWN, certainty(chance, len(again)),
+            Verdict.FAIL if chance >= ALONE else Verdict.UNKNOWN, sure,
             len(low), len(seen), suspects,
         ))  # fmt: skip
     return found

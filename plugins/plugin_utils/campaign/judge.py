@@ -15,7 +15,7 @@ from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
 from . import columns, findings, loss, model, pairs, samples, whole
-from .blame import Certainty
+from .blame import LEAST_PARTNERS, PART, Certainty
 from .columns import Fleet
 from .findings import Alike, Between, Finding, Known
 from .fit import fit
@@ -159,7 +159,8 @@ def judge(
     known = findings.known_of(fleet, table, fitted, taken, leaf_names)
     found = findings.of_ends(known, limit)
     alike = findings.groups(known, found)
-    found = _more(known, found, alike, low)
+    paths = _paths(known)
+    found = _mostly_low(_more(known, found, alike, low), paths)
     counted = counting(taken)
     return Judged(
         kind=what,
@@ -168,7 +169,7 @@ def judge(
         nodes=fleet.nodes,
         problems=problems,
         classes=classes,
-        blame=Blame(found, _paths(known)),
+        blame=Blame(found, paths),
         between=tuple(findings.between(known)),
         groups=tuple(alike),
         lossy=tuple(loss.of(fleet, taken, problems)),
@@ -201,6 +202,21 @@ def _more(
             if before.verdict is Verdict.PASS:
                 why = "as slow as all nodes like it, which is less than their ports carry"
                 changed[end] = before._replace(verdict=Verdict.UNKNOWN, reason=why)
+    return changed
+
+
+def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]) -> dict[End, Finding]:
+    """An end of which at least half of the pairs are low by themselves does not pass: in each of them another
+    direction may be low."""
+    low = Counter(
+        end for pair, one in paths.items() if one.certainty is not Certainty.CLEARED for end in pair
+    )
+    changed = dict(found)
+    for end, count in low.items():
+        measured, before = found[end].tally.measured, found[end]
+        if before.verdict is Verdict.PASS and count >= LEAST_PARTNERS and count >= PART * measured:
+            why = f"low with {count} of {measured} partners, but in no direction of its own with all"
+            changed[end] = before._replace(verdict=Verdict.UNKNOWN, reason=why)
     return changed
 
 

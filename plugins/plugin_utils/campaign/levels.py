@@ -29,9 +29,10 @@ _STEP = 0.03
 #: best cut of one normal distribution, at its mean, has 2 sqrt(2/pi) / sqrt(1 - 2/pi) = 2.65.
 _APART = 3.5
 
-#: Part of the sides that a group takes to be the standard for the others, and the least number of them
+#: Part of the sides that a group takes to be the standard for the others, and the least number of them: those
+#: of three ends, as two ends have one pair, and that may be a shorter way. Of up to four ends, two are half.
 _STANDARD = 0.1
-_LEAST_SIDES = 2
+_LEAST_SIDES, _LEAST_OF_FEW, _FEW = 6, 4, 8
 
 #: A class with fewer readings between good ends has the level of its kin: the error of their median is a
 #: third of that of one reading.
@@ -120,7 +121,8 @@ def bounds(values: Sequence[float]) -> tuple[float, float]:
     A group of fewer than a tenth is not the standard: there may be ends that are better than the rest.
     """
     values = [*values]
-    least = max(_LEAST_SIDES, math.ceil(_STANDARD * len(values)))
+    fewest = _LEAST_OF_FEW if len(values) <= _FEW else _LEAST_SIDES
+    least = max(fewest, math.ceil(_STANDARD * len(values)))
     while len(values) > least:
         cut = _cut(values)
         if cut is None:

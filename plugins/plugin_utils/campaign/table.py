@@ -125,7 +125,8 @@ def _paths(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[R
     for path in document["paths"]:
         one, other = path["ends"]
         rail = f" rail {one['rail']}" if many else ""
-        why = reasons.get(_key([(end["node"], end["rail"]) for end in path["ends"]]), "")
+        own = f"{path['loss_percent']:.0f}% under its level"
+        why = reasons.get(_key([(end["node"], end["rail"]) for end in path["ends"]]), own)
         yield _word(path), f"path {one['node']} - {other['node']}{rail}", why
 
 

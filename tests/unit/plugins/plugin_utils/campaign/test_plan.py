@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import plan, schedule
@@ -22,15 +23,112 @@ def test_all_meet_once_and_no_node_is_in_two_pairs_of_a_round(nodes: int) -> Non
     assert {*met.values()} == {1}
 
 
-@pytest.mark.parametrize("nodes", [2, 5, 20, 101])
-def test_both_of_a_pair_agree_who_serves(nodes: int) -> None:
-    made = plan.of(nodes, 6)
-    for number in range(made.rounds):
-        for node in range(nodes):
-            peer = made.peer(node, number)
-            if peer is not None:
-                assert made.peer(peer, number) == node
-                assert made.serves(node, peer, number) != made.serves(peer, node, number)
+Leaves = dict[str, str]
+
+
+def fleet(*sizes: int, unknown: int = 0) -> Leaves:
+    """Leaves with so many nodes each, and nodes of which no leaf is known."""
+    known = {f"leaf{leaf}-{node}": f"leaf{leaf}" for leaf, size in enumerate(sizes) for node in range(size)}
+    return {**known, **{f"node{number}": "" for number in range(unknown)}}
+
+
+FLEETS = {
+    "two nodes": fleet(unknown=2),
+    "odd": fleet(unknown=5),
+    "no leaf": fleet(unknown=40),
+    "one leaf": fleet(40),
+    "even": fleet(8, 8, 8, 8),
+    "odd leaves": fleet(7, 5, 3, 9),
+    "leaves of one node": fleet(*[1] * 24),
+    "some leaves of one node": fleet(1, 12, 1, 12, 1),
+    "one large": fleet(2, 60),
+    "some unknown": fleet(9, 9, unknown=13),
+}
+
+
+def inside(leaves: Leaves, pair: tuple[str, str]) -> bool:
+    return bool(leaves[pair[0]]) and leaves[pair[0]] == leaves[pair[1]]
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 4, 8, 12, None])
+@pytest.mark.parametrize("leaves", FLEETS.values(), ids=[*FLEETS])
+def test_no_pair_is_measured_twice_and_no_node_is_in_two_of_a_round(
+    leaves: Leaves, rounds: int | None
+) -> None:
+    planned = plan.rounds_of(leaves, rounds)
+
+    for pairs in planned:
+        names = [name for pair in pairs for name in pair]
+        assert len(names) == len({*names})
+    met = Counter(frozenset(pair) for pairs in planned for pair in pairs)
+    assert {*met.values()} == {1}
+    # Nobody is left out, if two rounds give a node that rests in one of them another one.
+    if rounds is None or rounds > 1:
+        assert frozenset().union(*met) == leaves.keys()
+
+
+@pytest.mark.parametrize("leaves", FLEETS.values(), ids=[*FLEETS])
+def test_with_as_many_rounds_as_there_are_all_have_met(leaves: Leaves) -> None:
+    turns = len(leaves) - 1 if len(leaves) % 2 == 0 else len(leaves)
+    everyone = len(leaves) * (len(leaves) - 1) // 2
+
+    for rounds in (turns, turns + 5, None):
+        planned = plan.rounds_of(leaves, rounds)
+        assert len(planned) == turns
+        assert sum(map(len, planned)) == everyone
+
+
+@pytest.mark.parametrize(("rounds", "expected"), [(3, 0), (4, 1), (8, 2), (12, 3)])
+def test_a_quarter_of_the_rounds_is_inside_of_leaves(rounds: int, expected: int) -> None:
+    leaves = fleet(8, 8, 8, 8)
+
+    planned = plan.rounds_of(leaves, rounds)
+
+    assert [all(inside(leaves, pair) for pair in pairs) for pairs in planned] == [
+        number < expected for number in range(rounds)
+    ]
+    for pairs in planned[:expected]:
+        assert len(pairs) == 16
+
+
+@pytest.mark.parametrize("name", ["no leaf", "one leaf", "leaves of one node"])
+def test_without_two_leaves_of_two_nodes_no_round_is_inside_of_leaves(name: str) -> None:
+    made = plan.of(len(FLEETS[name]), 8)
+    names = plan.ordered(FLEETS[name])
+
+    for number, pairs in enumerate(plan.rounds_of(FLEETS[name], 8)):
+        circle = {frozenset((names[one], names[other])) for one, other in made.pairs(number)}
+        assert {frozenset(pair) for pair in pairs} == circle
+
+
+def test_nodes_of_unknown_leaves_rest_while_leaves_measure_inside() -> None:
+    leaves = FLEETS["some unknown"]
+
+    planned = plan.rounds_of(leaves, 8)
+
+    for pairs in planned[:2]:
+        assert {leaves[name] for pair in pairs for name in pair} == {"leaf0", "leaf1"}
+    partners = Counter(name for pairs in planned for pair in pairs for name in pair)
+    # Six rounds are for all, in one of which a node of 31 rests; a pair that has met inside does not again.
+    assert min(partners.values()) >= 4
+
+
+@pytest.mark.parametrize("leaves", FLEETS.values(), ids=[*FLEETS])
+def test_the_same_seed_makes_the_same_plan_and_another_one_another(leaves: Leaves) -> None:
+    first, same, other = (plan.rounds_of(leaves, 4, seed) for seed in (0, 0, 1))
+
+    assert first == same
+    if len(leaves) > 6:
+        assert first != other
+
+
+def test_each_node_serves_about_as_often_as_it_measures() -> None:
+    leaves = fleet(16, 16, 16, 16)
+
+    serves = Counter(pair[0] for pairs in plan.rounds_of(leaves, 12) for pair in pairs)
+
+    assert {*serves} == {*leaves}
+    assert max(serves.values()) <= 11
 
 
 def test_some_rounds_are_different_ones_and_another_seed_has_others() -> None:
@@ -82,12 +180,18 @@ def test_what_is_no_tournament_is_refused(nodes: int, rounds: int | None) -> Non
         plan.of(nodes, rounds)
 
 
+def asked(
+    suspects: Sequence[str], pairs: Sequence[plan.Pair], good: Sequence[str], met: Sequence[plan.Pair]
+) -> plan.Again:
+    return plan.Again(suspects, pairs, good, met, {})
+
+
 def test_a_second_look_has_each_node_in_one_pair_of_a_round() -> None:
     good = [f"good{number}" for number in range(20)]
     paths = [("good1", "good2"), ("good1", "good3")]
     met = [("slow1", "good0"), ("slow1", "good1")]
 
-    rounds = plan.again(["slow1", "slow2"], paths, good, met, 8)
+    rounds = plan.again(asked(["slow1", "slow2"], paths, good, met), 8)
 
     pairs = [pair for some in rounds for pair in some]
     for some in rounds:
@@ -98,14 +202,26 @@ def test_a_second_look_has_each_node_in_one_pair_of_a_round() -> None:
     assert Counter(name for name, _other in pairs if name.startswith("slow")) == {"slow1": 3, "slow2": 3}
 
 
+def test_one_witness_is_on_the_leaf_of_the_suspect() -> None:
+    """A slow leaf is low with all others as well."""
+    leaf = {"slow": "1", "near": "1", **{f"far{number}": "2" for number in range(5)}}
+    good = [name for name in leaf if name != "slow"]
+
+    [*rounds] = plan.again(plan.Again(["slow"], [], good[1:] + good[:1], [], leaf), 8)
+
+    partners = [other for some in rounds for _one, other in some]
+    assert len(partners) == 3
+    assert partners.count("near") == 1
+
+
 def test_where_all_were_met_the_same_good_nodes_are_met_again() -> None:
-    rounds = plan.again(["slow"], [], ["a", "b"], [("slow", "a"), ("b", "slow")], 8)
+    rounds = plan.again(asked(["slow"], [], ["a", "b"], [("slow", "a"), ("b", "slow")]), 8)
 
     assert sorted(pair for some in rounds for pair in some) == [("slow", "a"), ("slow", "b")]
 
 
 def test_what_does_not_fit_into_the_rounds_is_left_out() -> None:
-    assert len(plan.again([], [("hub", f"n{number}") for number in range(9)], [], [], 4)) == 4
+    assert len(plan.again(asked([], [("hub", f"n{number}") for number in range(9)], [], []), 4)) == 4
 
 
 def test_slots_of_a_plan_name_own_address_first_and_the_rails_that_both_have() -> None:

@@ -1,0 +1,43 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans that the filter refuses, and RDMA devices in a plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.mlnode.tuning.plugins.filter import campaign_plan
+
+
+def test_a_plan_that_is_none_is_refused() -> None:
+    with pytest.raises(AnsibleFilterError, match="campaign_plan"):
+        campaign_plan.campaign_plan({"a": ["10.0.0.1"]})
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"kind": "udp"}, "kind: 'udp' is not one of tcp, rdma_bw, rdma_lat, gpudirect"),
+        ({"kind": "rdma_bw", "devices": {"a": "mlx5_0"}}, "a: campaign_devices is 'mlx5_0', and not a list"),
+        ({"kind": "rdma_bw", "devices": {"a": ["x", "y", "z"]}}, "there are 3 campaign_devices and 2 cam"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned(more: dict[str, Any], said: str) -> None:
+    with pytest.raises(AnsibleFilterError) as error:
+        campaign_plan.campaign_plan({"a": ["10.0.0.1", "10.0.1.1"], "b": ["10.0.0.2"]}, **more)
+    assert said in str(error.value)
+
+
+def test_devices_share_an_address_to_agree_over_and_are_of_rdma_alone() -> None:
+    nodes, devices = {"a": ["10.0.0.1"], "b": ["10.0.0.2"]}, {name: ["mlx5_0", "mlx5_1"] for name in "ab"}
+
+    rdma = campaign_plan.campaign_plan(nodes, devices=devices, kind="rdma_bw")
+    tcp = campaign_plan.campaign_plan(nodes, devices=devices)
+
+    assert rdma["nodes"]["a"] == {"addresses": ["10.0.0.1"] * 2, "devices": ["mlx5_0", "mlx5_1"], "leaf": ""}
+    assert len(json.loads(rdma["slots"]["a"])[0]["rails"]) == 2
+    assert tcp["nodes"]["a"] == {"addresses": ["10.0.0.1"], "leaf": ""}
+    assert rdma["round_seconds"] == 1 + 2 * (4 + 6)

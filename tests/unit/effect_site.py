@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
@@ -82,19 +83,30 @@ class ActionModule(ActionBase):
 FAST = {"effect_settle": 0, "campaign_lead": -1000, "campaign_duration": 1}
 
 
-def site(folder: pathlib.Path, names: str, state: str, **speeds: float) -> Site:
-    """Nodes in a state. speeds: in Gb/s, for `reverted` and `declared`; 90 for both if not given."""
-    made = Site(folder)
-    collection = made.folder / "collections/ansible_collections/mlnode/tuning"
-    call = collection / "plugins/plugin_utils/agent_call.py"
-    call.write_text(f"{call.read_text(encoding='utf-8')}{STATES}", encoding="utf-8")
+def site(folder: pathlib.Path, names: Iterable[str], state: str, **speeds: float) -> Site:
+    """Nodes in a state, with a stand-in for their campaigns. speeds: in Gb/s, for `reverted` and `declared`;
+    90 for both if not given."""
+    made = bare(
+        folder,
+        {name: {"campaign_addresses": [f"192.0.2.{number}"]} for number, name in enumerate(names, 1)},
+        state,
+    )
     made.note("campaign")
-    (collection / "plugins/action/campaign.py").write_text(CAMPAIGN, encoding="utf-8")
-    for number, name in enumerate(names, 1):
-        made.host(name, {}, campaign_addresses=[f"192.0.2.{number}"])
-        (folder / name / "state").write_text(state, encoding="utf-8")
-        known = {"reverted": 90.0, "declared": 90.0, **speeds}
+    (made.plugins / "action/campaign.py").write_text(CAMPAIGN, encoding="utf-8")
+    known = {"reverted": 90.0, "declared": 90.0, **speeds}
+    for name in names:
         (folder / name / "speeds").write_text(json.dumps(known), encoding="utf-8")
+    return made
+
+
+def bare(folder: pathlib.Path, hosts: Mapping[str, Mapping[str, Any]], state: str) -> Site:
+    """Nodes with these variables, in a state that changes nothing but a file."""
+    made = Site(folder)
+    call = made.plugins / "plugin_utils/agent_call.py"
+    call.write_text(f"{call.read_text(encoding='utf-8')}{STATES}", encoding="utf-8")
+    for name, variables in hosts.items():
+        made.host(name, {}, **variables)
+        (folder / name / "state").write_text(state, encoding="utf-8")
     return made
 
 
@@ -103,5 +115,5 @@ def fails(folder: pathlib.Path, name: str, phase: int, fault: Any) -> None:
     (folder / name / "fails").write_text(json.dumps({str(phase): fault}), encoding="utf-8")
 
 
-def states(folder: pathlib.Path, names: str) -> set[str]:
+def states(folder: pathlib.Path, names: Iterable[str]) -> set[str]:
     return {(folder / name / "state").read_text(encoding="utf-8") for name in names}

@@ -33,11 +33,11 @@ BLOCK = 4
 #: Blocks that an interval takes. With two of them the quantile is 12.7, and finds nothing but huge effects.
 LEAST = 3
 
-#: Part of all such intervals that may miss the truth, and what all looks before the last one take of it
-#: together. They look at 0.005 in all, so that the last one keeps nearly all: stopping early costs it 3 % of
-#: its width (Haybittle, 1971, and Peto et al., 1976: p < 0.001 at looks before the last). As the parts add up
-#: to 0.05 it holds for every order of looks (Bonferroni), and for repeated confidence intervals with any rule
-#: to stop (Jennison and Turnbull, Group Sequential Methods, ch. 9).
+#: Part of all such intervals that may miss the truth, and the part of it for all looks before the last one.
+#: The last one keeps nearly all: stopping early costs it 3 % of its width (Haybittle, 1971, and Peto et al.,
+#: 1976: p < 0.001 at looks before the last). The parts add up to 0.05. So it holds for every order of looks
+#: (Bonferroni), and for repeated confidence intervals with any rule to stop (Jennison and Turnbull, Group
+#: Sequential Methods, ch. 9).
 OUTSIDE = 0.05
 EARLY = 0.005
 
@@ -102,7 +102,7 @@ def of(pairs: Mapping[str, Series], states: str, most: int) -> Effect | None:
     middle, spread = statistics.fmean(found), statistics.stdev(found)
     half = quantile(_outside(blocks, most), blocks - 1) * spread / math.sqrt(blocks)
     value, low, high = (_part(one) for one in (middle, middle - half, middle + half))
-    # The interval may reach further than the power, and what it holds is not refuted.
+    # The interval may reach further than the power, and no value in it is refuted.
     seen = max(_part(_power(spread, blocks, most)), -low, high)
     return Effect(value, low, high, seen, tuple(found), len(whole))
 

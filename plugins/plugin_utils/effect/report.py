@@ -28,7 +28,7 @@ FORMAT = 2
 #: tests/simulation/fleet.py), and a step of training gains less from its links than they do
 LEAST_PERCENT = 1.0
 
-#: States of phases, in blocks of which the last one may not be finished
+#: States of phases in blocks; the last block may be unfinished
 _IN_BLOCKS = re.compile("(?:ABBA|BAAB)*(?:A|AB|ABB|ABBA|B|BA|BAA|BAAB)")
 
 #: As many pairs without a result as are named in the table; the document has all of them
@@ -280,7 +280,7 @@ def _pair(name: str, readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def lines(document: Mapping[str, Any]) -> list[str]:
-    """For a terminal: one line for each figure, and what is missing."""
+    """For a terminal: one line for each figure, and the missing measurements."""
     found = [line for one in document["results"] for line in _lines(one)]
     about = document["effect"]
     if about["repeated"]:

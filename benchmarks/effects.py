@@ -31,6 +31,9 @@ _AUTO = (16777216, 16777216)
 #: As small beside what is in flight at 200 Mb/s and 10 to 50 ms as the default is at 10 Gb/s and 10 ms
 _SMALL = (262144, 262144)
 
+#: The smallest effect that matters, as in effect.yml
+_LEAST = 0.01
+
 State = Callable[[], None]
 
 
@@ -47,12 +50,12 @@ class Experiment(NamedTuple):
 
 
 def effects(blocks: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """All of them, in the order A B B A, so many times. Raises BenchError."""
+    """All of them, in so many blocks of four phases. Raises BenchError."""
     found = []
     for make in (_buffers, _idle, _storm, _huge):
         for one in make():
             series = []
-            for state in interval.ORDER * blocks:
+            for state in interval.order(blocks):
                 one.switch(state)
                 series.append(one.measure())
             found.append(_row(one, series))
@@ -61,7 +64,8 @@ def effects(blocks: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
 
 
 def _row(one: Experiment, series: Sequence[float]) -> dict[str, Any]:
-    states = [*interval.ORDER] * (len(series) // len(interval.ORDER))
+    blocks = len(series) // interval.BLOCK
+    states = interval.order(blocks)
     means = {
         state: sum(value for value, at in zip(series, states) if at == state) / (len(series) / 2)
         for state in "AB"
@@ -74,8 +78,8 @@ def _row(one: Experiment, series: Sequence[float]) -> dict[str, Any]:
         "after": one.after,
         "mean_before": means["A"],
         "mean_after": means["B"],
-        "words": interval.words(interval.of({"": series})),
-        "blocks": len(series) // len(interval.ORDER),
+        "words": interval.words(interval.of({"": series}, states, blocks), blocks, _LEAST),
+        "blocks": blocks,
         "load": os.getloadavg()[0],
         "values": [round(value, 4) for value in series],
     }

@@ -193,7 +193,7 @@ def markdown(results: Results) -> str:
     if "effects" in results:
         rows = [_effect(one) for one in results["effects"]]
         head = ("figure", "A", "mean", "B", "mean", "effect of B", "load")
-        parts.append(f"**Effects, A B B A {results['rounds']} times**\n\n{_table(head, rows)}")
+        parts.append(f"**Effects, {results['rounds']} blocks of A B B A or B A A B**\n\n{_table(head, rows)}")
     if "campaigns" in results:
         parts += _campaigns(results["campaigns"])
     if "fleet" in results:

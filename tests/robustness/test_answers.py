@@ -289,7 +289,7 @@ def test_a_campaign_has_the_verdicts_of_all_other_nodes(kind: str) -> None:
 
 
 def test_an_effect_has_the_pairs_of_all_other_nodes() -> None:
-    tcp = [effects.tcp(state) for state in "ABBA"]
+    tcp = [effects.tcp(state) for state in effects.ORDER]
     [measuring] = [name for name in "ab" if json.loads(tcp[0]["collected"][name]["answer"])["slots"]][:1] or [
         "a"
     ]
@@ -298,7 +298,7 @@ def test_an_effect_has_the_pairs_of_all_other_nodes() -> None:
 
     def judged(answer: Any, of_memory: Any) -> None:
         phases = []
-        for number, state in enumerate("ABBA"):
+        for number, state in enumerate(effects.ORDER):
             collected = copy.deepcopy(tcp[number])
             if number == 1:
                 collected["collected"][measuring] = answer

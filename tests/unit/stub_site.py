@@ -72,6 +72,7 @@ class Site:
         self.inventory: dict[str, Any] = {name: {"hosts": {}} for name in ("training", "fabric", "others")}
         self.everywhere: dict[str, Any] = {}
         collection = folder / "collections/ansible_collections/mlnode/tuning"
+        self.plugins = collection / "plugins"
         utils = collection / "plugins/plugin_utils"
         utils.mkdir(parents=True)
         #: Of ansible.cfg, section [defaults]
@@ -91,10 +92,9 @@ class Site:
 
     def note(self, module: str) -> None:
         """The module is not run: what it is asked is noted, as what the agent is asked."""
-        plugins = self.folder / "collections/ansible_collections/mlnode/tuning/plugins"
         # Where there is a module, it says in meta/runtime.yml which action it has.
-        (plugins / f"modules/{module}.py").unlink()
-        (plugins / f"action/{module}.py").write_text(_NOTED, encoding="utf-8")
+        (self.plugins / f"modules/{module}.py").unlink()
+        (self.plugins / f"action/{module}.py").write_text(_NOTED, encoding="utf-8")
 
     def host(self, name: str, answers: dict[str, Any], *groups: str, **variables: Any) -> None:
         (self.folder / name).mkdir()

@@ -18,6 +18,7 @@ from ansible_collections.mlnode.tuning.benchmarks.effects import Experiment
 from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
 from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
 from ansible_collections.mlnode.tuning.plugins.filter.campaign_report import campaign_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -175,7 +176,7 @@ def test_a_shaped_campaign_has_to_be_exact(exact: bool, met: str) -> None:
 
 def test_an_effect_is_told_with_its_interval() -> None:
     one = Experiment("a stream", "Mb/s", "more", "small", "large", lambda _state: None, lambda: 0.0)
-    row = effects._row(one, [100.0, 110.0, 110.0, 100.0] * 3)
+    row = effects._row(one, [100.0 if state == "A" else 110.0 for state in interval.order(3)])
 
     text = report.markdown({**results(), "effects": [row]})
 

@@ -1,104 +1,183 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What effect.yml refuses before anything is touched; docs/guide/effects.md has a run of it."""
+"""effect.yml on nodes that measure nothing: what it refuses, when it ends, and what a lost phase does;
+docs/guide/effects.md has a run with links."""
 
 from __future__ import annotations
 
 import json
 import pathlib
+import re
+import shutil
+from typing import Any
 
+import jsonschema
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
+from ansible_collections.mlnode.tuning.tests.unit.effect_site import FAST, fails, site, states
+from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
 from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 
 
-@pytest.mark.parametrize(
-    ("nodes", "words"),
-    [
-        (["a"], "has 1 host in this inventory, expected 2 or more."),
-        (["a", "b"], "One pair in one block is one difference"),
-    ],
-    ids=["one node", "one difference"],
-)
-def test_what_could_say_nothing_is_refused(tmp_path: pathlib.Path, nodes: list[str], words: str) -> None:
-    hosts = {
-        name: {
-            "ansible_connection": "local",
-            "ansible_become": False,
-            "campaign_addresses": [f"192.0.2.{at}"],
-        }
-        for at, name in enumerate(nodes, 1)
-    }
+def test_one_node_is_refused(tmp_path: pathlib.Path) -> None:
+    own = {"ansible_connection": "local", "ansible_become": False, "campaign_addresses": ["192.0.2.1"]}
     inventory = tmp_path / "hosts.yml"
-    inventory.write_text(yaml.safe_dump({"training": {"hosts": hosts}}), encoding="utf-8")
+    inventory.write_text(yaml.safe_dump({"training": {"hosts": {"a": own}}}), encoding="utf-8")
 
     done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/effect.yml", "--check")
 
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2, said
-    assert words in said
-    assert "Look in which state the node is" not in said
+    assert "has 1 host in this inventory, expected 2 or more." in said
+    assert "Detect the state of the node" not in said
 
 
-#: At the end of the stub of stub_site.py: a node that is reverted or declared, and looks which it is. Where
-#: it has a file `dies`, its revert ends the controller, as a power cut would.
-STATES = """
-
-import os
-import signal
-
-class AgentAction(AgentAction):
-    def call(self, name, options, interpreter="", changes=False, of_bare=None):
-        host = pathlib.Path(self.get_shell_option("remote_tmp")).parent
-        state = host / "state"
-        wanted = "reverted" if name == "revert" else "declared"
-        changed = state.read_text() != wanted
-        if not options["check"]:
-            state.write_text(wanted)
-            if name == "revert" and (host / "dies").exists():
-                os.kill(os.getppid(), signal.SIGKILL)
-        answer = {"changed": changed, "areas": {}, "reboot_required": False, "not_in_force": []}
-        return {"changed": changed} if name == "revert" else answer
-"""
-
-FAST = {"effect_settle": 0, "campaign_lead": 0, "campaign_duration": 1}
+def test_the_order_is_the_one_that_the_statistics_are_about() -> None:
+    text = (ROOT / "playbooks/effect.yml").read_text(encoding="utf-8")
+    assert re.findall(r"\('([AB]{3,})'", text) == [interval.ORDER]
 
 
-def site(folder: pathlib.Path, names: str, state: str) -> Site:
-    """Nodes in a state, whose links are not measured."""
-    made = Site(folder)
-    call = made.folder / "collections/ansible_collections/mlnode/tuning/plugins/plugin_utils/agent_call.py"
-    call.write_text(f"{call.read_text(encoding='utf-8')}{STATES}", encoding="utf-8")
-    made.note("campaign")
-    for number, name in enumerate(names, 1):
-        made.host(name, {}, campaign_addresses=[f"192.0.2.{number}"])
-        (folder / name / "state").write_text(state, encoding="utf-8")
-    return made
+def effect(made: Site, **given: Any) -> tuple[int, str]:
+    out = made.folder / "out"
+    status, said = made.play(playbook="playbooks/effect.yml", campaign_results=str(out), **{**FAST, **given})
+    return status, " ".join(said.split())
 
 
-def states(folder: pathlib.Path, names: str) -> set[str]:
-    return {(folder / name / "state").read_text(encoding="utf-8") for name in names}
+def written(folder: pathlib.Path) -> dict[str, Any]:
+    [path] = (folder / "out").glob("effect-*.json")
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.validate(document, json.loads((ROOT / "docs/schema/effect.schema.json").read_text("utf-8")))
+    return document
 
 
+def waiting(folder: pathlib.Path) -> list[str]:
+    """Nodes of which it is noted that they are not put back."""
+    return sorted(path.stem for path in (folder / "out/unfinished").iterdir())
+
+
+def test_check_mode_says_how_long_it_takes(tmp_path: pathlib.Path) -> None:
+    made = site(tmp_path, "ab", "declared")
+
+    status, said = made.play("--check", playbook="playbooks/effect.yml", campaign_lead=10)
+
+    assert status == 0, said
+    said = " ".join(said.split())
+    # 24 phases of 10 s before the first round, one of 14 s, 5 s to collect and 5 s to settle are 14 minutes;
+    # 16 changes are some seconds more.
+    assert "2 nodes alternate between reverted and declared, in 6 blocks of 4 phases at most. " in said
+    assert re.search(
+        r"A phase takes about 34 s, .* up to 1[45678] minutes, and [789] if 3 blocks decide", said
+    )
+    assert "The links carry as much as they can for 6 of them." in said
+    assert states(tmp_path, "ab") == {"declared"}
+
+
+FAULTS: dict[str, tuple[Any, str, list[str], int]] = {
+    "a node dies": ("unreachable", "unreachable: b", ["effect-b"], 1),
+    "a node refuses": ("job 7 runs here", "b: job 7 runs here", [], 2),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_lost_phase_ends_it_at_once_and_puts_nodes_back(tmp_path: pathlib.Path, fault: str) -> None:
+    made = site(tmp_path, "abcd", "declared")
+    happens, words, left, phases = FAULTS[fault]
+    fails(tmp_path, "b", 2, happens)
+
+    status, said = effect(made)
+
+    assert status != 0, said
+    assert f"stopped: phase 2 of 24 (B) was lost; {words}" in said
+    assert ("Not put back: b" in said) == bool(left)
+    assert states(tmp_path, "acd") == {"declared"}
+    assert waiting(tmp_path) == left
+    document = written(tmp_path)
+    assert document["effect"]["order"] == "AB"[:phases]
+    assert [one["outcome"] for one in document["results"]] == ["unknown"]
+    # Nothing is measured after it.
+    assert {one["id"][-1] for one in made.asked("a")} == {"1", "2"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("found", ["reverted", "declared"])
+def test_a_state_that_cannot_be_reached_ends_it(tmp_path: pathlib.Path, found: str) -> None:
+    made = site(tmp_path, "ab", found)
+    (tmp_path / "b/cannot be declared").touch()
+
+    status, said = effect(made)
+
+    assert status != 0, said
+    assert re.search(r"phase 2 of 24 \(B\) was lost; b: .*the disk is full", said)
+    # Where that is also the state that was found, it is not reached at the end either, on this node alone.
+    assert waiting(tmp_path) == (["effect-b"] if found == "declared" else [])
+    assert ("Not put back: b;" in said) == (found == "declared")
+    assert states(tmp_path, "a") == {found}
+    assert states(tmp_path, "b") == {"reverted"}
+
+
+@pytest.mark.long
+def test_pairs_without_a_result_are_measured_again_and_then_end_it(tmp_path: pathlib.Path) -> None:
+    made = site(tmp_path, "ab", "reverted")
+    for name in "ab":
+        fails(tmp_path, name, 2, {"pair": "no server listened"})
+
+    status, said = effect(made, effect_blocks=1)
+
+    # Asked for so, but without the interval that an effect needs
+    assert status == 2, said
+    assert "measured twice, as pairs had no result the first time: phase 2" in said
+    assert (
+        "unknown: an interval comes from the scatter of 3 blocks or more, got 1 block; 2 more would" in said
+    )
+    assert written(tmp_path)["results"][0]["lost"] == {"A": 0, "B": 0}
+
+    shutil.rmtree(tmp_path / "out")
+    for name in "ab":
+        fails(tmp_path, name, 3, {"pair": "no server listened", "again": True})
+
+    status, said = effect(made, effect_blocks=1)
+
+    assert status == 2, said
+    assert re.search(r"phase 3 of 4 \(B\) was lost; [ab] - [ab]: no server listened", said)
+    assert written(tmp_path)["results"][0]["lost"] == {"A": 0, "B": 1}
+    assert states(tmp_path, "ab") == {"reverted"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("declared", "blocks"), [(99.0, 3), (90.0, 4)], ids=["effect", "none"])
+def test_it_ends_as_soon_as_more_blocks_would_change_nothing(
+    tmp_path: pathlib.Path, declared: float, blocks: int
+) -> None:
+    made = site(tmp_path, "abcd", "declared", declared=declared)
+
+    status, said = effect(made, effect_blocks=5, effect_least=2)
+
+    assert status == 0, said
+    document = written(tmp_path)
+    [result] = document["results"]
+    assert result["outcome"] == ("effect" if declared > 90 else "no difference")
+    assert result["effect"]["blocks"] <= blocks
+    assert document["effect"]["order"] == interval.order(result["effect"]["blocks"])
+    assert states(tmp_path, "abcd") == {"declared"}
+
+
+@pytest.mark.long
 def test_three_nodes_are_measured_with_a_rest_for_one_in_each_round(tmp_path: pathlib.Path) -> None:
     three = site(tmp_path, "abc", "declared")
 
-    _status, said = three.play(
-        playbook="playbooks/effect.yml", campaign_results=str(tmp_path / "out"), **FAST
-    )
+    status, said = effect(three, effect_blocks=1)
 
-    # The stand-in measures nothing, which is said at the end and is no success.
-    assert "Say the effect" in said, said
-    assert "measured in all phases of a block: 0 of 2" in said, said
-    [path] = (tmp_path / "out").glob("effect-*.json")
-    [result] = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert status == 2, said
+    [result] = written(tmp_path)["results"]
     assert {node for pair in result["pairs"] for node in pair["name"].split(" - ")} == {*"abc"}
+    assert all(None not in pair["values"] for pair in result["pairs"])
     asked = [one for name in "abc" for one in three.asked(name) if one.get("state") == "started"]
     assert asked
     assert all(one["slots"] and one["rounds"] == 2 for one in asked)
     assert states(tmp_path, "abc") == {"declared"}
-    assert [*(tmp_path / "out/unfinished").iterdir()] == []
+    assert waiting(tmp_path) == []
 
 
 def test_a_limit_of_one_node_is_named(tmp_path: pathlib.Path) -> None:
@@ -115,7 +194,7 @@ def test_after_a_controller_that_died_nodes_become_what_they_were_found_as(
 ) -> None:
     nodes = site(tmp_path, "abcd", "declared")
     (tmp_path / "b/dies").touch()
-    given = {"campaign_results": str(tmp_path / "out"), **FAST}
+    given = {"campaign_results": str(tmp_path / "out"), "effect_blocks": 1, **FAST}
 
     status, said = nodes.play(playbook="playbooks/effect.yml", **given)
 
@@ -127,7 +206,7 @@ def test_after_a_controller_that_died_nodes_become_what_they_were_found_as(
     _status, said = nodes.play(playbook="playbooks/effect.yml", **given, **more)
 
     assert states(tmp_path, "abcd") == {"declared"}, said
-    assert ("Say the effect" in said) == measures
+    assert ("Report the effect" in said) == measures
     assert [*(tmp_path / "out/unfinished").iterdir()] == []
 
     # What was found is forgotten, so that a later run finds what there is.

@@ -1,115 +1,188 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The effect of a change, from paired measurements before it (A) and with it (B), and its 95 % interval.
+"""The effect of a change, from phases before it (A) and with it (B), and its 95 % interval.
 
-Within a block the order is A B B A, so that what grows or falls with time in a straight line adds as much to
-the mean of A as to that of B (counterbalancing; Box, Hunter and Hunter, Statistics for Experimenters, ch. 4).
-Differences are those of logarithms, as a change and the noise of links are parts of what is measured, and a
-pair of 400 Gb/s counts as much as one of 100.
+Four phases are a block, A B B A or B A A B: a straight trend in time adds as much to the mean of A as to the
+mean of B (counterbalancing; Box, Hunter and Hunter, Statistics for Experimenters, ch. 4). The difference of a
+block is the mean of ln B - ln A over its phases and over all pairs. A change and the noise of links are parts
+of the measured value, and a pair of 400 Gb/s counts as much as one of 100.
+
+The block is the unit of the statistic. All pairs share a phase, and so its disturbances: a thousand pairs in
+one block are one measurement of a phase's noise. If A and B do the same, a block's difference is as often
+above 0 as below, whatever the noise is distributed like, and heavy tails make Student's t err to the safe
+side (Efron, Student's t-test under symmetry conditions, 1969).
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-ORDER = "ABBA"
+from .student import quantile
 
-#: Of Student's t distribution with 1, 2, 3 ... degrees of freedom, what 95 % of it lie within (NIST/SEMATECH
-#: e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.975). With more, that of 30, which is 4 % wider than
-#: the normal distribution's 1.960 and so errs to the safe side.
-_T = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
+#: States of the first phases; they repeat. It is the sequence of Thue and Morse: its blocks come in an order
+#: in which bent trends cancel as well, the square in two of them and the cube in four. As many neighbours are
+#: equal as unequal, and noise that outlasts a block makes the interval neither wide nor narrow.
+ORDER = "ABBABAABBAABABBA"
 
-#: Part of the variance that the differences of two pairs with a node in common share, where all of it is in
-#: the nodes: the difference of a pair is then the sum of two equal parts, of which one is the same
-_SHARED = 0.5
+#: Phases of a block
+BLOCK = 4
 
-#: Measurements in their order, four for each block; None where there is none
+#: Blocks that an interval takes. With two of them the quantile is 12.7, and finds nothing but huge effects.
+LEAST = 3
+
+#: Part of all intervals that may miss the truth if blocks are independent, and the part of it for all looks
+#: before the last one. At most 5 of 100 are promised; the fifth is for noise that lasts from block to block
+#: and for bent trends in an odd number of blocks. The last look keeps nearly all: stopping early costs it 4 %
+#: of its width (Haybittle, 1971, and Peto et al., 1976: p < 0.001 at looks before the last). The parts add
+#: up. So it holds for every order of looks (Bonferroni), and for repeated confidence intervals with any rule
+#: to stop (Jennison and Turnbull, Group Sequential Methods, ch. 9).
+OUTSIDE = 0.04
+EARLY = 0.005
+
+#: Part of equal runs that would miss an effect as large as the power that is stated
+MISSED = 0.05
+
+#: A million times as much: a figure beyond it has no number that JSON can hold
+_GREATEST = math.log(1e6)
+
+#: More blocks than this are not recommended: a day of them
+_MOST = 500
+
+#: Measurements in the order of the phases; None for one that is missing
 Series = Sequence["float | None"]
 
 
 class Effect(NamedTuple):
-    """Change from A to B, as a part of A: 0.03 is 3 % more. low, high: ends of the 95 % interval.
-    differences: from how many it is. unit: what each of them is of, `pair` or `block`."""
+    """Change from A to B, as a part of A: 0.03 is 3 % more. low, high: ends of the 95 % interval. seen: the
+    least effect, in either direction, that 95 of 100 such runs would have found. differences: of each block,
+    of logarithms. pairs: how many are in it."""
 
     value: float
     low: float
     high: float
-    differences: int
-    unit: str
+    seen: float
+    differences: tuple[float, ...]
+    pairs: int
 
     @property
     def is_certain(self) -> bool:
         """The interval does not contain "no effect"."""
         return self.low > 0 or self.high < 0
 
-    @property
-    def bound(self) -> float:
-        """An effect above this, in either direction, would have been seen."""
-        return max(abs(self.low), abs(self.high))
+    def is_decided(self, least: float) -> bool:
+        """More blocks would not change the answer: there is an effect, or none as large as least."""
+        return self.is_certain or -least < self.low <= self.high < least
+
+    def blocks_for(self, least: float) -> int | None:
+        """Number of blocks whose power would be least, if they scatter as these; None if it is too large."""
+        spread = statistics.stdev(self.differences)
+        counts = range(LEAST, _MOST + 1)
+        return next((one for one in counts if _power(spread, one, one) <= math.log1p(least)), None)
 
 
-def differences(series: Series) -> list[float | None]:
-    """ln B - ln A of each block, by their means; None for a block of which a measurement is missing or 0."""
-    blocks = [series[at : at + len(ORDER)] for at in range(0, len(series), len(ORDER))]
-    return [_difference(block) for block in blocks]
+def order(blocks: int) -> str:
+    """States of the phases of so many blocks."""
+    phases = BLOCK * blocks
+    return (ORDER * (phases // len(ORDER) + 1))[:phases]
 
 
-def _difference(block: Series) -> float | None:
-    logs = [math.log(value) for value in block if value]
-    if len(logs) < len(ORDER):
+def of(pairs: Mapping[str, Series], states: str, most: int) -> Effect | None:
+    """From the measurements of all pairs in the same phases. states: of these phases. most: blocks after
+    which the run ends in any case. Each look from LEAST blocks on may end it.
+
+    None with too few blocks, or without a pair that has a result in each phase of them: all blocks are of the
+    same pairs, as pairs differ in how much a change does to them."""
+    whole = complete(pairs, len(states) // BLOCK)
+    blocks = len(states) // BLOCK
+    if blocks < LEAST or not whole:
         return None
-    parts = {state: [log for name, log in zip(ORDER, logs) if name == state] for state in "AB"}
-    return statistics.fmean(parts["B"]) - statistics.fmean(parts["A"])
+    found = [_difference(whole, states, number) for number in range(blocks)]
+    middle, spread = statistics.fmean(found), statistics.stdev(found)
+    half = quantile(_outside(blocks, most), blocks - 1) * spread / math.sqrt(blocks)
+    value, low, high = (_part(one) for one in (middle, middle - half, middle + half))
+    # The interval may reach further than the power, and no value in it is refuted.
+    seen = max(_part(_power(spread, blocks, most)), -low, high)
+    return Effect(value, low, high, seen, tuple(found), len(whole))
 
 
-def of(pairs: Mapping[str, Series], nodes: Mapping[str, Sequence[str]] | None = None) -> Effect | None:
-    """Of all pairs together, whose measurements were taken at the same times; None with fewer than two
-    differences. nodes: the two of a pair, where a node may be in several pairs.
-
-    Neither the differences of one pair in several blocks nor those of several pairs in one block are
-    independent: pairs differ in how much a change does to them, and a disturbance of a block meets all pairs.
-    So one difference is a pair's mean over its blocks or, where there are more blocks than pairs, a block's
-    mean over the pairs. Pairs that share nodes prove less than as many others: the interval is wider then.
-    """
-    table = [differences(series) for series in pairs.values()]
-    unit = "pair"
-    if table and len(table[0]) > len(table):
-        table, unit = [[*column] for column in zip(*table)], "block"
-    known = [[one for one in row if one is not None] for row in table]
-    means = [statistics.fmean(row) for row in known if row]
-    measured = [(nodes or {}).get(name, ()) for name, row in zip(pairs, known) if row]
-    if len(means) < 2:
-        return None
-    middle = statistics.fmean(means)
-    degrees = len(means) - 1
-    half = _T[min(degrees, len(_T)) - 1] * statistics.stdev(means, middle) / math.sqrt(len(means))
-    half *= _wider(measured) if unit == "pair" else 1.0
-    value, low, high = (math.expm1(one) for one in (middle, middle - half, middle + half))
-    return Effect(value, low, high, len(means), unit)
+def _part(difference: float) -> float:
+    """Of logarithms, as a part of A."""
+    return math.expm1(min(difference, _GREATEST))
 
 
-def _wider(pairs: Sequence[Sequence[str]]) -> float:
-    """By how much the standard error of a mean is larger than that of as many independent differences of the
-    same spread, if pairs with a node in common share as much as they can."""
-    number = len(pairs)
-    # Two pairs of a node share it, as many as its pairs make two of.
-    common = sum(count * (count - 1) / 2 for count in Counter(node for one in pairs for node in one).values())
-    part = _SHARED * min(1.0, common / (number * (number - 1) / 2))
-    return math.sqrt((1 + (number - 1) * part) / (1 - part))
+def complete(pairs: Mapping[str, Series], blocks: int) -> dict[str, Series]:
+    """Pairs that have a result in each phase of the first blocks."""
+    phases = BLOCK * blocks
+    return {
+        name: series
+        for name, series in pairs.items()
+        if len(series) >= phases and all(series[:phases]) and phases
+    }
 
 
-def words(effect: Effect | None) -> str:
-    """For people."""
+def _difference(pairs: Mapping[str, Series], states: str, number: int) -> float:
+    """Mean of ln B - ln A over the pairs, in one block."""
+    phases = range(BLOCK * number, BLOCK * (number + 1))
+    return statistics.fmean(
+        (1 if states[phase] == "B" else -1) * 2 * math.log(series[phase] or math.nan)
+        for series in pairs.values()
+        for phase in phases
+    )
+
+
+def _outside(blocks: int, most: int) -> float:
+    """Part of all intervals after so many blocks that may miss the truth."""
+    before = most - LEAST
+    if before <= 0:
+        return OUTSIDE
+    return EARLY / before if blocks < most else OUTSIDE - EARLY
+
+
+def _power(spread: float, blocks: int, most: int) -> float:
+    """Least difference of logarithms that is found with 1 - MISSED: that its interval leaves 0 out, also if
+    the mean is low by as much as that (Bloom, Minimum detectable effects, 1995)."""
+    degrees = blocks - 1
+    factor = quantile(_outside(blocks, most), degrees) + quantile(2 * MISSED, degrees)
+    return factor * spread / math.sqrt(blocks)
+
+
+# -- for people -------------------------------------------------------------------------------------
+
+
+def words(effect: Effect | None, blocks: int, least: float) -> str:
+    """blocks: how many were measured. least: the smallest effect that matters."""
+    return ", ".join(_words(effect, blocks, least))
+
+
+def _words(effect: Effect | None, blocks: int, least: float) -> Iterator[str]:
     if effect is None:
-        return "unknown: fewer than two differences were measured"
-    interval = f"95 % interval {100 * effect.low:+.2f} to {100 * effect.high:+.2f} %"
+        yield _unknown(blocks)
+        return
+    interval = f"(95 % interval {100 * effect.low:+.2f} to {100 * effect.high:+.2f} %)"
     if effect.is_certain:
-        return f"{100 * effect.value:+.2f} % ({interval})"
-    return f"no difference above {100 * effect.bound:.2f} % ({interval})"
+        yield f"{100 * effect.value:+.2f} % {interval}"
+        return
+    yield f"no difference {interval}"
+    yield f"would have seen {_up(effect.seen)} % or more"
+    if effect.seen > least:
+        more = effect.blocks_for(least)
+        yield f"{f'about {more}' if more else f'more than {_MOST}'} blocks would see {100 * least:g} %"
+
+
+def _up(part: float) -> str:
+    """As percent with two decimals, and not less than it is."""
+    return f"{max(1, math.ceil(10000 * part)) / 100:.2f}"
+
+
+def _unknown(blocks: int) -> str:
+    lacking = LEAST - blocks
+    if lacking <= 0:
+        return "unknown: no pair has a result in all phases"
+    measured = f"{blocks} {'block' if blocks == 1 else 'blocks'}"
+    return (
+        f"unknown: an interval comes from the scatter of {LEAST} blocks or more, got {measured}; "
+        f"{lacking} more would give one"
+    )

@@ -6,7 +6,9 @@ a terminal; docs/schema/effect.schema.json describes the document.
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,10 +19,17 @@ from ..campaign import judge
 from ..campaign.model import Reading as Measured
 from ..fleet_report.names import few
 from . import interval
-from .interval import ORDER, Effect
+from .interval import BLOCK, Effect
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
-FORMAT = 1
+FORMAT = 2
+
+#: An effect below this does not matter, in percent: repeated runs of one pair scatter by 1.5 % (the noise of
+#: tests/simulation/fleet.py), and a step of training gains less from its links than they do
+LEAST_PERCENT = 1.0
+
+#: States of phases in blocks; the last block may be unfinished
+_IN_BLOCKS = re.compile("(?:ABBA|BAAB)*(?:A|AB|ABB|ABBA|B|BA|BAA|BAAB)")
 
 #: As many pairs without a result as are named in the table; the document has all of them
 _NAMED = 6
@@ -44,7 +53,8 @@ RANDOM = Figure("memory", "random read of memory", "ns", "less")
 
 
 class Reading(NamedTuple):
-    """Of one pair in one phase; None where there is none, and reason then has why. nodes: its two."""
+    """Result of one pair in one phase; None if it is missing, for this reason. nodes: its two, or the one
+    whose memory it is."""
 
     value: float | None
     reason: str = ""
@@ -60,31 +70,86 @@ Pairs = dict[str, list[Reading]]
 def document(
     phases: Sequence[Mapping[str, Any]], plan: Mapping[str, Any], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """phases: in their order, each with its `state`, A or B, and as `tcp` and `memory` what the nodes have
-    answered. Raises ValueError."""
+    """phases: in their order, each with its `state`, A or B, and as `tcp` and `memory` the answers of nodes.
+    Those of a block that was not finished are in the document, but in no interval. Raises ValueError."""
     states = "".join(str(phase["state"]) for phase in phases)
-    if not states or states != ORDER * (len(states) // len(ORDER)):
-        raise ValueError(f"the phases are {states or 'none'}, and not {ORDER} once or several times")
-    figures: dict[Figure, Pairs] = {}
-    for phase in phases:
-        for figure, found in (*_tcp(phase, plan), *_memory(phase)):
-            for name, reading in found.items():
-                figures.setdefault(figure, {}).setdefault(name, []).append(reading)
-    results = [_result(figure, pairs, len(phases)) for figure, pairs in figures.items()]
+    if not _IN_BLOCKS.fullmatch(states):
+        raise ValueError(f"phases: expected blocks of ABBA or BAAB, got {states or 'none'}; keep their order")
+    about = {
+        "stopped": "",
+        "repeated": [],
+        "blocks_planned": len(states) // BLOCK,
+        "least_percent": LEAST_PERCENT,
+        **about,
+        "order": states,
+    }
+    found = [dict((*_tcp(phase, plan), *_memory(phase))) for phase in phases]
+    figures = dict.fromkeys(figure for one in found for figure in one)
+    results = [_result(figure, _rows([one.get(figure, {}) for one in found]), about) for figure in figures]
+    return {"format": FORMAT, "mlnode": VERSION, "effect": about, "results": results}
+
+
+def _rows(phases: Sequence[Mapping[str, Reading]]) -> Pairs:
+    """A node that refused has one reading, which counts for each of its NUMA nodes in the other phases."""
+    names = {name: one.nodes for phase in phases for name, one in phase.items()}
+    divided = {nodes[0] for name, nodes in names.items() if nodes != (name,)}
+    silent = Reading(None, "no answer was collected")
     return {
-        "format": FORMAT,
-        "mlnode": VERSION,
-        "effect": {**about, "order": states},
-        "results": results,
+        name: [phase.get(name) or phase.get(nodes[0]) or silent for phase in phases]
+        for name, nodes in names.items()
+        if name not in divided
     }
 
 
 def is_success(document: Mapping[str, Any]) -> bool:
-    """There is an interval for every figure, and every pair has its part in it."""
+    """The run was not stopped, and all pairs are in the interval of every figure."""
     results = document["results"]
-    return bool(results) and all(
-        one["outcome"] != "unknown" and one["pairs_measured"] == len(one["pairs"]) for one in results
-    )
+    return bool(results) and all(one["outcome"] != "unknown" for one in results)
+
+
+def is_decided(document: Mapping[str, Any]) -> bool:
+    """More blocks would not change the answer of any figure that has one."""
+    decided = [one["effect"]["decided"] for one in document["results"] if one["effect"]]
+    return bool(decided) and all(decided)
+
+
+class Lost(NamedTuple):
+    """Parts of one phase without a result. nodes: that did not take part → why. pairs: of the others."""
+
+    nodes: dict[str, str]
+    pairs: dict[str, str]
+
+
+def lost(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Lost:
+    """A figure that no node has been able to measure is not lost. Raises ValueError."""
+    nodes: dict[str, str] = {}
+    pairs: dict[str, str] = {}
+    if "tcp" in phase:
+        nodes.update(_stage(phase, plan).reasons)
+        [(_figure, found)] = _tcp(phase, plan)
+        pairs = {
+            name: one.reason
+            for name, one in found.items()
+            if one.value is None and not nodes.keys() & one.nodes
+        }
+    for host, result in phase.get("memory", {}).items():
+        problem = _refused(agent_answer.of_task("look", result))
+        if problem:
+            nodes.setdefault(host, problem)
+    return Lost(nodes, pairs)
+
+
+def loss(lost: Lost) -> list[str]:
+    """For people, a line for each reason."""
+    return [printable(line) for line in _by_reason({**lost.nodes, **lost.pairs})]
+
+
+def _by_reason(found: Mapping[str, str]) -> Iterator[str]:
+    names: dict[str, list[str]] = {}
+    for name, reason in found.items():
+        names.setdefault(reason or "no result", []).append(name)
+    for reason, those in names.items():
+        yield f"{few(those, _NAMED)}: {reason}"
 
 
 # -- what nodes have answered ---------------------------------------------------------------------
@@ -93,16 +158,26 @@ def is_success(document: Mapping[str, Any]) -> bool:
 def _tcp(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Reading]]]:
     if "tcp" not in phase:
         return
-    answers = phase["tcp"]
-    stage = judge.stage(plan["slots"], answers["started"], answers["collected"])
     found = {}
-    for sample in judge.judge(plan["kind"], plan["nodes"], stage).samples:
+    for sample in judge.judge(plan["kind"], plan["nodes"], _stage(phase, plan)).samples:
         rail = f" rail {sample.rail}" if len(plan["nodes"][sample.nodes[0]]["addresses"]) > 1 else ""
-        one = sample.reading
+        one, value = sample.reading, _both(sample.reading)
+        reason = "nothing arrived" if value == 0 else one.reason
         found[f"{' - '.join(sample.nodes)}{rail}"] = Reading(
-            _both(one), one.reason, "iperf3", cpu_bound=one.cpu_bound, nodes=sample.nodes
+            value or None, reason, "iperf3", cpu_bound=one.cpu_bound, nodes=sample.nodes
         )
     yield TCP, found
+
+
+def _stage(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> judge.Stage:
+    answers = phase["tcp"]
+    stage = judge.stage(plan["slots"], answers["started"], answers["collected"])
+    silent = {
+        name: "no answer was collected"
+        for name, slots in plan["slots"].items()
+        if name not in stage.answers and json.loads(slots)
+    }
+    return stage._replace(reasons={**silent, **stage.reasons})
 
 
 def _both(one: Measured) -> float | None:
@@ -122,33 +197,51 @@ def _memory(phase: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Readin
         found = {}
         for host, result in phase["memory"].items():
             answer = agent_answer.of_task("look", result)
-            if "nodes" not in answer:
-                found[host] = Reading(None, printable(str(answer.get("msg") or "no answer was collected")))
+            problem = _refused(answer)
+            if problem:
+                found[host] = Reading(None, problem, nodes=(host,))
             for node in answer.get("nodes", ()):
                 one = node[field]
-                found[f"{host} node {node['node']}"] = Reading(one["value"], one["reason"], one["tool"])
+                name = f"{host} node {node['node']}"
+                found[name] = Reading(one["value"], one["reason"], one["tool"], nodes=(host,))
         yield figure, found
+
+
+def _refused(answer: Mapping[str, Any]) -> str:
+    """Why a node did not measure its memory."""
+    if "nodes" in answer:
+        return ""
+    return printable(str(answer.get("msg") or "no answer was collected"))
 
 
 # -- what follows from it -----------------------------------------------------------------------
 
 
-def _result(figure: Figure, pairs: Pairs, phases: int) -> dict[str, Any]:
-    # A pair that is not in all phases cannot be put in their order.
-    whole = {name: readings for name, readings in pairs.items() if len(readings) == phases}
-    series = {name: [one.value for one in readings] for name, readings in whole.items()}
-    effect = interval.of(series, {name: readings[0].nodes for name, readings in whole.items()})
+def _result(figure: Figure, pairs: Pairs, about: Mapping[str, Any]) -> dict[str, Any]:
+    states = about["order"]
+    blocks, least = len(states) // BLOCK, about["least_percent"] / 100
+    series = {name: [one.value for one in readings] for name, readings in pairs.items()}
+    # A run that was stopped looks once more, at its end, as it had been its last block: no figure stops it.
+    most = blocks if about["stopped"] else max(blocks, about["blocks_planned"])
+    effect = interval.of(series, states[: BLOCK * blocks], most)
+    measured = len(interval.complete(series, blocks))
+    gaps = {state: _lost_in(state, states, series) for state in "AB"}
+    words = interval.words(effect, blocks, least)
+    # A change that cuts a pair off has an effect that the others do not show.
+    is_whole = not about["stopped"] and not any(gaps.values())
+    if effect and not is_whole:
+        words = f"unknown; {measured} of {len(pairs)} pairs in {blocks} blocks: {words}"
     return {
         **figure._asdict(),
         "tools": sorted({one.tool for readings in pairs.values() for one in readings if one.value}),
-        "outcome": _outcome(effect),
-        "words": interval.words(effect),
-        "effect": effect and _numbers(effect),
-        "pairs_measured": sum(any(one is not None for one in interval.differences(values))
-                              for values in series.values()),
+        "outcome": _outcome(effect) if is_whole else "unknown",
+        "words": words,
+        "effect": effect and _numbers(effect, least),
+        "pairs_measured": measured,
         "cpu_bound": sum(one.cpu_bound for readings in pairs.values() for one in readings),
+        "lost": gaps,
         "pairs": [_pair(name, readings) for name, readings in pairs.items()],
-    }  # fmt: skip
+    }
 
 
 def _outcome(effect: Effect | None) -> str:
@@ -157,13 +250,24 @@ def _outcome(effect: Effect | None) -> str:
     return "effect" if effect.is_certain else "no difference"
 
 
-def _numbers(effect: Effect) -> dict[str, Any]:
-    percents = ("value", "low", "high", "bound")
+def _numbers(effect: Effect, least: float) -> dict[str, Any]:
+    percents = {name: _percent(getattr(effect, name)) for name in ("value", "low", "high", "seen")}
     return {
-        **{f"{name}_percent": round(100 * getattr(effect, name), _DIGITS) for name in percents},
-        "differences": effect.differences,
-        "of_each": effect.unit,
+        **{f"{name}_percent": value for name, value in percents.items()},
+        "blocks": len(effect.differences),
+        "block_percents": [_percent(math.expm1(one)) for one in effect.differences],
+        "blocks_needed": effect.blocks_for(least),
+        "decided": effect.is_decided(least),
     }
+
+
+def _percent(part: float) -> float:
+    return round(100 * part, _DIGITS)
+
+
+def _lost_in(state: str, states: str, series: Mapping[str, interval.Series]) -> int:
+    """Measurements in this state that have no result."""
+    return sum(not value for values in series.values() for one, value in zip(states, values) if one == state)
 
 
 def _pair(name: str, readings: Sequence[Reading]) -> dict[str, Any]:
@@ -176,27 +280,31 @@ def _pair(name: str, readings: Sequence[Reading]) -> dict[str, Any]:
 
 
 def lines(document: Mapping[str, Any]) -> list[str]:
-    """For a terminal: one line for each figure, and what is missing."""
-    return [printable(line) for one in document["results"] for line in _lines(one)] or [
-        "unknown: nothing was measured"
-    ]
+    """For a terminal: one line for each figure, and the missing measurements."""
+    found = [line for one in document["results"] for line in _lines(one)]
+    about = document["effect"]
+    if about["repeated"]:
+        twice = ", ".join(map(str, about["repeated"]))
+        found.append(f"measured twice, as pairs had no result the first time: phase {twice}")
+    if about["stopped"]:
+        found.append(f"stopped: {about['stopped']}")
+    return [printable(line) for line in found or ["unknown: nothing was measured"]]
 
 
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     tools = ", ".join(result["tools"]) or "no tool"
     effect = result["effect"]
-    units = f", {effect['differences']} {effect['of_each']}s" if effect else ""
+    planned = len(result["pairs"])
+    measured = result["pairs_measured"]
+    pairs = "1 pair" if measured == 1 else f"{measured} pairs"
+    units = f", {pairs}, {effect['blocks']} blocks" if effect else ""
     less = ", less is better" if result["better"] == "less" else ""
     yield f"{result['name']} ({result['unit']}, {tools}{units}{less}): {result['words']}"
-    planned, measured = len(result["pairs"]), result["pairs_measured"]
-    if measured < planned:
-        lacking = [pair for pair in result["pairs"] if pair["reasons"]]
-        yield f"  measured in all phases of a block: {measured} of {planned}"
-        reasons: dict[str, list[str]] = {}
-        for pair in lacking:
-            reasons.setdefault(pair["reasons"][0], []).append(pair["name"])
-        for reason, names in reasons.items():
-            yield f"  {few(names, _NAMED)}: {reason}"
+    lost = result["lost"]
+    if lost["A"] or lost["B"]:
+        yield f"  measurements without a result: {lost['A']} in A, {lost['B']} in B"
+        lacking = {pair["name"]: pair["reasons"][0] for pair in result["pairs"] if pair["reasons"]}
+        yield from (f"  {line}" for line in _by_reason(lacking))
     if result["cpu_bound"]:
         total = planned * len(result["pairs"][0]["values"])
         yield f"  the cores were the limit in {result['cpu_bound']} of {total} measurements"

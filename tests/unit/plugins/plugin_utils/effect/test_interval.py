@@ -4,84 +4,150 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.interval import Effect
 
 
-def block(before: float, effect: float, trend: float = 1.0) -> list[float]:
-    """A B B A, each of which is the one before times the trend."""
-    parts = (1.0, 1 + effect, 1 + effect, 1.0)
-    return [before * part * trend**number for number, part in enumerate(parts)]
+def series(blocks: list[float], base: float = 10.0) -> list[float]:
+    """One pair's measurements, with these differences of logarithms in the blocks."""
+    states = interval.order(len(blocks))
+    return [
+        base * math.exp(blocks[number // 4] if state == "B" else 0.0) for number, state in enumerate(states)
+    ]
 
 
-@pytest.mark.parametrize("trend", [1.0, 0.9, 1.2])
-def test_a_steady_trend_cancels(trend: float) -> None:
-    found = interval.differences(block(400, 0.03, trend) + block(90, 0.03, trend))
+def of(pairs: Mapping[str, Sequence[float | None]], most: int = 0) -> Effect | None:
+    blocks = max((len(one) // 4 for one in pairs.values()), default=0)
+    return interval.of(pairs, interval.order(blocks), most or blocks)
 
-    assert found == pytest.approx([math.log(1.03)] * 2)
+
+def test_blocks_are_mirrored() -> None:
+    assert interval.order(6) == "ABBABAABBAABABBAABBABAAB"
+    assert interval.order(9)[32:] == "ABBA"
+
+
+#: Number of a phase → ln of what it does to all measurements in it
+TRENDS: dict[str, tuple[int, Callable[[int], float]]] = {
+    "straight": (1, lambda number: 0.1 * number),
+    "bent": (2, lambda number: 0.01 * number**2 - 0.1 * number),
+    "bent twice": (4, lambda number: 0.001 * number**3 - 0.02 * number**2),
+}
+
+
+@pytest.mark.parametrize("trend", TRENDS)
+def test_a_trend_cancels(trend: str) -> None:
+    """After this many blocks, and after each multiple of them."""
+    blocks, curve = TRENDS[trend]
+    for count in {max(4, blocks), 8}:
+        steady = series([math.log(1.03)] * count)
+        found = of({"a": [value * math.exp(curve(number)) for number, value in enumerate(steady)]})
+
+        assert found is not None
+        assert found.value == pytest.approx(0.03)
 
 
 def test_the_interval_is_that_of_the_t_distribution() -> None:
-    # Differences of logarithms 0.01, 0.02 and 0.03: mean 0.02, standard error 0.01/sqrt(3), t(2) = 4.303.
-    pairs = {name: block(10, math.expm1(one)) for name, one in zip("abc", (0.01, 0.02, 0.03))}
+    # Differences of logarithms 0.01, 0.02 and 0.03: mean 0.02, standard error 0.01/sqrt(3), t(2) = 4.849 for
+    # 96 % of both sides, 2.920 for 95 % of one.
+    pairs = {name: series([0.01, 0.02, 0.03], base) for name, base in zip("abc", (10, 90, 400))}
 
-    found = interval.of(pairs)
-
-    assert found is not None
-    half = 4.303 * 0.01 / math.sqrt(3)
-    assert found[:3] == pytest.approx([math.expm1(0.02 + part) for part in (0, -half, half)])
-    assert (found.differences, found.unit, found.is_certain) == (3, "pair", False)
-    assert found.bound == found.high
-    assert interval.words(found) == "no difference above 4.59 % (95 % interval -0.48 to +4.59 %)"
-
-
-@pytest.mark.parametrize(("sign", "words"), [(1, "+3.00 % (95 % interval +3.00 to "), (-1, "-3.00 % (")])
-def test_an_interval_without_zero_is_an_effect(sign: int, words: str) -> None:
-    found = interval.of({name: block(10, sign * 0.03) for name in "ab"})
-
-    assert interval.words(found).startswith(words)
-
-
-def test_of_more_blocks_than_pairs_the_blocks_count() -> None:
-    one = block(10, 0.01) + block(10, 0.02) + block(10, 0.03)
-
-    found = interval.of({"a": one, "b": one})
+    found = of({**pairs})
 
     assert found is not None
-    assert (found.differences, found.unit) == (3, "block")
-    assert found.value == pytest.approx(0.02, abs=1e-4)
+    half = 4.849 * 0.01 / math.sqrt(3)
+    assert found[:3] == pytest.approx([math.expm1(0.02 + part) for part in (0, -half, half)], rel=1e-3)
+    # The power is 4.59 %, and the interval reaches further.
+    assert interval._power(0.01, 3, 3) == pytest.approx((4.849 + 2.920) * 0.01 / math.sqrt(3), rel=1e-3)
+    assert found.seen == found.high
+    assert found.differences == pytest.approx((0.01, 0.02, 0.03))
+    assert (found.pairs, found.is_certain) == (3, False)
+    # t(n-1) of 96 % of both sides and of 95 % of one, times 0.01/sqrt(n), is below ln 1.01 = 0.00995 from
+    # n = 17 on: (2.235 + 1.746) / sqrt(17) = 0.9656. With 16 it is 1.0004.
+    assert found.blocks_for(0.01) == 17
+    assert interval.words(found, 3, 0.01) == (
+        "no difference (95 % interval -0.80 to +4.92 %), would have seen 4.92 % or more, "
+        "about 17 blocks would see 1 %"
+    )
+
+
+def test_a_thousand_pairs_in_one_block_are_not_known_better_than_their_phases() -> None:
+    few, many = (
+        of({str(number): series([0.01, 0.02, 0.03]) for number in range(count)}) for count in (1, 1000)
+    )
+
+    assert few is not None
+    assert many is not None
+    assert few[:4] == pytest.approx(many[:4])
 
 
 @pytest.mark.parametrize(
-    "pairs",
-    [
-        {},
-        {"a": block(10, 0.03)},
-        {"a": block(10, 0.03), "b": [10.0, None, 10.3, 10.0]},
-        {"a": block(10, 0.03), "b": [10.0, 0.0, 10.3, 10.0]},
-        {"a": block(10, 0.03), "b": [10.0, 10.3, 10.3]},
-    ],
-    ids=["nothing", "one pair", "a gap", "zero", "not to the end"],
+    ("sign", "words"), [(1, "+3.05 % (95 % interval +3.0"), (-1, "-2.96 % (95 % interval -2.9")]
 )
-def test_too_little_is_unknown(pairs: dict[str, list[float | None]]) -> None:
-    assert interval.of(pairs) is None
-    assert interval.words(None).startswith("unknown")
-
-
-def test_what_is_not_known_of_a_pair_does_not_count_for_it() -> None:
-    gap: list[float | None] = [*block(10, 0.5)]
-    gap[1] = None
-
-    found = interval.of({"a": [*gap, *block(10, 0.02)], "b": block(10, 0.02) * 2})
+def test_an_interval_without_zero_is_an_effect(sign: int, words: str) -> None:
+    found = of({"a": series([sign * part for part in (0.0301, 0.03, 0.0302, 0.03)])})
 
     assert found is not None
-    assert found.value == pytest.approx(0.02)
+    assert found.is_decided(0.5)
+    assert interval.words(found, 4, 0.01).startswith(words)
 
 
-def test_with_many_differences_the_interval_is_never_narrower_than_that_of_30() -> None:
-    table = interval._T
-    assert [*table] == sorted(table, reverse=True)
-    assert len(table) == 30
-    assert interval.of({str(number): block(10, number / 1000) for number in range(100)}) is not None
+def test_none_that_matters_is_decided_as_well() -> None:
+    found = of({"a": series([0.001, -0.001, 0.002, -0.001])})
+
+    assert found is not None
+    assert not found.is_certain
+    assert found.is_decided(0.01)
+    assert not found.is_decided(0.001)
+    assert "blocks would see" not in interval.words(found, 4, 0.01)
+
+
+def test_all_looks_together_miss_the_truth_in_four_of_hundred() -> None:
+    for most in range(3, 40):
+        parts = [interval._outside(blocks, most) for blocks in range(interval.LEAST, most + 1)]
+        assert sum(parts) == pytest.approx(0.04)
+        # The last look pays little for the others.
+        assert parts[-1] >= 0.035
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_too_few_blocks_say_how_many_more(blocks: int) -> None:
+    assert of({"a": series([0.03] * blocks), "b": series([0.03] * blocks)}) is None
+    assert interval.words(None, blocks, 0.01).endswith(f"{3 - blocks} more would give one")
+
+
+@pytest.mark.parametrize(
+    "spoilt", [None, 0.0, "end"], ids=["a missing measurement", "nothing arrived", "not to the end"]
+)
+def test_a_pair_with_a_gap_is_in_no_block(spoilt: float | str | None) -> None:
+    gap: list[float | None] = [*series([0.5, 0.5, 0.5])]
+    if spoilt == "end":
+        gap.pop()
+    else:
+        gap[1] = None if spoilt is None else 0.0
+
+    found = of({"a": gap, "b": [*series([0.02, 0.021, 0.02])]})
+
+    assert found is not None
+    assert found.value == pytest.approx(0.0205, abs=1e-3)
+    assert found.pairs == 1
+    assert of({"a": gap}, 3) is None
+    assert of({}) is None
+    assert interval.words(None, 3, 0.01) == "unknown: no pair has a result in all phases"
+
+
+def test_no_figure_is_too_large_for_json() -> None:
+    found = of({"a": series([math.log(1e300), math.log(1e-300), 0.0])}, most=500)
+
+    assert found is not None
+    assert all(math.isfinite(one) for one in found[:4])
+
+
+def test_more_blocks_never_need_a_wider_effect() -> None:
+    powers = [interval._power(0.01, count, count) for count in range(interval.LEAST, 60)]
+
+    assert all(one > other for one, other in itertools.pairwise(powers))

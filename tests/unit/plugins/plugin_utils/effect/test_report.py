@@ -13,8 +13,14 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
 from ansible_collections.mlnode.tuning.plugins.filter.effect_report import effect_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schema/effect.schema.json").read_text("utf-8"))
+THREE = "+3.00 % (95 % interval +3.00 to +3.00 %)"
+
+#: Three blocks
+ORDER = interval.order(3)
+
 ABOUT = {
     "id": "spring", "ended": "2026-11-25T04:00:00+00:00", "before": "reverted", "nodes": ["a", "b", "c", "d"],
     "duration_seconds": 4,
@@ -50,11 +56,15 @@ def memory(copy: float | None, random: float | None = None) -> dict[str, Any]:
     return {"a": {"nodes": [{"node": 0, **node}, {"node": 1, **node}]}}
 
 
-def phases(**found: list[Any]) -> list[dict[str, Any]]:
+def phases(order: str = ORDER, **found: list[Any]) -> list[dict[str, Any]]:
     return [
         {"state": state, **{kind: values[number] for kind, values in found.items()}}
-        for number, state in enumerate("ABBA")
+        for number, state in enumerate(order)
     ]
+
+
+def by_state(a: Any, b: Any, order: str = ORDER) -> list[Any]:
+    return [a if state == "A" else b for state in order]
 
 
 def report(these: list[dict[str, Any]]) -> dict[str, Any]:
@@ -64,42 +74,121 @@ def report(these: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_an_effect_on_all_pairs() -> None:
-    done = report(phases(tcp=[tcp(state) for state in "ABBA"]))
+    done = report(phases(tcp=[tcp(state) for state in ORDER]))
 
-    assert done["success"]
+    assert (done["success"], done["decided"], done["lost"], done["again"]) == (True, True, [], False)
     [result] = done["document"]["results"]
     assert (result["outcome"], result["tools"], result["pairs_measured"]) == ("effect", ["iperf3"], 2)
     assert result["effect"]["value_percent"] == pytest.approx(3.0)
-    assert (result["effect"]["differences"], result["effect"]["of_each"]) == (2, "pair")
+    assert result["effect"]["block_percents"] == pytest.approx([3.0] * 3)
     assert done["table"] == [
-        f"{NAME} (Gb/s, iperf3, 2 pairs): +3.00 % (95 % interval +3.00 to +3.00 %)",
+        f"{NAME} (Gb/s, iperf3, 2 pairs, 3 blocks): {THREE}",
     ]
 
 
-def test_a_pair_without_a_result_is_named_and_no_success() -> None:
-    [measures] = [name for name, slots in SLOTS.items() if not slots[0]["serves"] and name in "ad"]
-    lost = {measures: {"reason": "no server listened"}}
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_too_few_blocks_print_no_interval_and_how_many_more_would_give_one(blocks: int) -> None:
+    done = report(phases(ORDER[: 4 * blocks], tcp=[tcp(state) for state in ORDER]))
 
-    done = report(phases(tcp=[tcp("A"), tcp("B", **lost), tcp("B"), tcp("A")]))
+    assert (done["success"], done["decided"]) == (False, False)
+    assert done["document"]["results"][0]["effect"] is None
+    [line] = done["table"]
+    assert line.endswith(f"got {blocks} block{'s' * (blocks > 1)}; {3 - blocks} more would give one")
+
+
+def test_phases_of_a_block_that_was_not_finished_are_kept_and_not_compared() -> None:
+    order = f"{ORDER}BA"
+    stopped = "phase 15 of 24 (A) was lost; unreachable: d"
+    values = [*by_state(tcp("A"), tcp("B")), tcp("A"), tcp("B")]
+
+    done = effect_report(phases(order, tcp=values), PLAN, {**ABOUT, "stopped": stopped, "blocks_planned": 6})
+
+    jsonschema.validate(done["document"], SCHEMA)
+    [result] = done["document"]["results"]
+    assert (done["success"], result["outcome"], result["effect"]["blocks"]) == (False, "unknown", 3)
+    assert len(result["pairs"][0]["values"]) == 14
+    assert result["words"].startswith("unknown; 2 of 2 pairs in 3 blocks: +3.00 %")
+    assert done["table"][-1] == f"stopped: {stopped}"
+
+
+def test_a_run_that_may_end_early_has_a_wider_interval_until_it_does() -> None:
+    values = [tcp(state) for state in ORDER]
+    values[0] = tcp("A", **{name: {"forward_gbits": 80.0} for name in "abcd"})
+
+    def width(**more: Any) -> float:
+        done = effect_report(phases(tcp=values), PLAN, {**ABOUT, **more})
+        effect = done["document"]["results"][0]["effect"]
+        return float(effect["high_percent"] - effect["low_percent"])
+
+    assert width(blocks_planned=6) > 4 * width()
+    assert width(blocks_planned=6, stopped="a node was lost") == pytest.approx(width())
+
+
+def measures(*nodes: str) -> str:
+    """One of the nodes that measures, and does not serve."""
+    [name] = [name for name, slots in SLOTS.items() if not slots[0]["serves"] and name in nodes]
+    return name
+
+
+def test_a_pair_without_a_result_is_named_and_no_success() -> None:
+    one = measures("a", "d")
+    values = [tcp(state) for state in ORDER]
+    values[5] = tcp("A", **{one: {"reason": "no server listened"}})
+
+    done = report(phases(tcp=values))
 
     assert not done["success"]
-    assert done["table"][1:] == [
-        "  measured in all phases of a block: 1 of 2",
-        f"  {measures} - {SLOTS[measures][0]['peer']}: no server listened",
+    assert done["table"] == [
+        f"{NAME} (Gb/s, iperf3, 1 pair, 3 blocks): unknown; 1 of 2 pairs in 3 blocks: {THREE}",
+        "  measurements without a result: 1 in A, 0 in B",
+        f"  {one} - {SLOTS[one][0]['peer']}: no server listened",
     ]
     assert done["document"]["results"][0]["outcome"] == "unknown"
 
 
+@pytest.mark.parametrize(
+    "ending", [{"reason": "no server listened"}, {"forward_gbits": 0.0}], ids=["a reason", "nothing arrived"]
+)
+def test_a_lost_pair_is_worth_a_repetition(ending: dict[str, Any]) -> None:
+    one = measures("a", "d")
+
+    done = report(phases("B", tcp=[tcp("B", **{one: ending})]))
+
+    words = ending.get("reason", "nothing arrived")
+    assert (done["lost"], done["again"]) == ([f"{one} - {SLOTS[one][0]['peer']}: {words}"], True)
+
+
+@pytest.mark.parametrize("when", ["started", "collected"])
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_lost_node_is_not(when: str, serves: bool) -> None:
+    phase = tcp("B")
+    name = next(name for name, slots in SLOTS.items() if slots[0]["serves"] == serves)
+    phase[when][name] = {"failed": True, "msg": "job 7 runs here"}
+
+    done = report(phases("A", tcp=[phase]))
+
+    assert (done["lost"], done["again"]) == ([f"{name}: job 7 runs here"], False)
+
+
+def test_an_answer_that_is_missing_is_a_lost_node() -> None:
+    phase = tcp("A")
+    del phase["collected"]["c"]
+
+    done = report(phases("A", tcp=[phase]))
+
+    assert (done["lost"], done["again"]) == (["c: no answer was collected"], False)
+
+
 def test_where_the_cores_were_the_limit_it_is_said() -> None:
-    [first, *_others] = [name for name, slots in SLOTS.items() if not slots[0]["serves"]]
+    one = measures("a", "d")
 
-    done = report(phases(tcp=[tcp(state, **{first: {"cpu_bound": True}}) for state in "ABBA"]))
+    done = report(phases(tcp=[tcp(state, **{one: {"cpu_bound": True}}) for state in ORDER]))
 
-    assert done["table"][1] == "  the cores were the limit in 4 of 8 measurements"
+    assert done["table"][1] == "  the cores were the limit in 12 of 24 measurements"
 
 
 def test_memory_of_each_numa_node_and_which_program_has_measured() -> None:
-    done = report(phases(memory=[memory(10.0), memory(10.2), memory(10.2), memory(10.0)]))
+    done = report(phases(memory=by_state(memory(10.0), memory(10.2))))
 
     copy, random = done["document"]["results"]
     assert [pair["name"] for pair in copy["pairs"]] == ["a node 0", "a node 1"]
@@ -107,21 +196,26 @@ def test_memory_of_each_numa_node_and_which_program_has_measured() -> None:
     assert copy["effect"]["value_percent"] == pytest.approx(2.0)
     assert (random["outcome"], random["effect"], random["better"]) == ("unknown", None, "less")
     assert "  a node 0, a node 1: needs numactl" in done["table"]
-    assert not done["success"]
+    # A figure that needs a program is missing in each phase, and is no reason to stop.
+    assert (done["success"], done["lost"]) == (False, [])
 
 
 def test_a_node_that_refused_once_is_in_no_difference() -> None:
     refused = {"a": {"msg": "job 7 runs here"}}
+    values = by_state(memory(10.0, 90.0), memory(10.2, 90.0))
+    values[1] = refused
 
-    done = report(phases(memory=[memory(10.0, 90.0), refused, memory(10.2, 90.0), memory(10.0, 90.0)]))
+    done = report(phases(memory=values))
 
     assert [one["outcome"] for one in done["document"]["results"]] == ["unknown", "unknown"]
-    assert "  a: job 7 runs here" in done["table"]
+    assert {len(pair["values"]) for one in done["document"]["results"] for pair in one["pairs"]} == {12}
+    assert "  a node 0, a node 1: job 7 runs here" in done["table"]
+    assert report(phases("A", memory=[refused]))["lost"] == ["a: job 7 runs here"]
 
 
-@pytest.mark.parametrize("states", ["", "ABB", "AABB"])
+@pytest.mark.parametrize("states", ["", "ABAB", "AABB", "ABBAA" + "B" * 3])
 def test_another_order_is_refused(states: str) -> None:
-    with pytest.raises(AnsibleFilterError, match="and not ABBA once or several times"):
+    with pytest.raises(AnsibleFilterError, match="expected blocks of ABBA or BAAB"):
         effect_report([{"state": state} for state in states], PLAN, ABOUT)
 
 

@@ -50,6 +50,8 @@ def node(tmp_path: pathlib.Path) -> GpuMachine:
         "/proc/9/limits": LIMITS.format("1048576", "1048576"),
     }.items():
         machine.put(path, f"{text}\n")
+    for number in range(4):
+        machine.put(f"{CPU}/cpu{number}/power/energy_perf_bias", "0\n")
     for number, cpus in enumerate(("0-1", "2-3")):
         machine.put(f"{NODES}/node{number}/cpulist", f"{cpus}\n")
         machine.put(f"{NODES}/node{number}/distance", "10 21\n")

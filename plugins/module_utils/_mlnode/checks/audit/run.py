@@ -14,7 +14,7 @@ from ...topology import read
 from ...topology.model import Topology
 from .. import end
 from ..model import Verdict
-from . import cpu, crash, devices, facts, kernel, memory, network, services, storage
+from . import cpu, crash, devices, facts, interrupts, kernel, memory, network, ranks, services, storage
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -30,7 +30,9 @@ AREAS: tuple[Area, ...] = (
     (memory.NAMES, memory.checks),
     (crash.NAMES, crash.checks),
     (devices.NAMES, devices.checks),
+    (ranks.NAMES, ranks.checks),
     (network.NAMES, network.checks),
+    (interrupts.NAMES, interrupts.checks),
     (storage.NAMES, storage.checks),
     (services.NAMES, services.checks),
 )

@@ -136,7 +136,7 @@ class Pages(NamedTuple):
 
 def pages(host: Host, pid: int, seconds: float) -> Pages:
     """Memory of the process itself, as `numastat -p` counts it, without what only maps a file: programs and
-    libraries are on the node of whoever read them first. Memory that a driver pins for itself is not in it.
+    libraries are on the node of their first reader. Memory that a driver pins for itself is not in it.
     Raises HostError."""
     content, whole = host.beginning(f"/proc/{pid}/numa_maps", MOST_BYTES, seconds)
     on: dict[int, int] = {}

@@ -213,7 +213,7 @@ def _arrives(host: Host, part: KnobFile) -> tuple[int, ...]:
 
 
 def _one_cpu(parts: Sequence[KnobFile], arrives: Mapping[int, tuple[int, ...]]) -> Iterator[str]:
-    """Where the plan has one CPU as well, as on a node with one core, that is no fault."""
+    """A plan with one CPU, as on a node with one core, makes this right."""
     union = {cpu for cpus in arrives.values() for cpu in cpus}
     if len(parts) > 1 and len(union) == 1 and len({part.want for part in parts}) > 1:
         yield "all on one"

@@ -14,7 +14,21 @@ from ...topology import read
 from ...topology.model import Topology
 from .. import end
 from ..model import Verdict
-from . import cpu, crash, devices, facts, interrupts, kernel, memory, network, ranks, services, storage
+from . import (
+    cpu,
+    crash,
+    devices,
+    facts,
+    interrupts,
+    kernel,
+    memory,
+    network,
+    nic_messages,
+    pcie_messages,
+    ranks,
+    services,
+    storage,
+)
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -30,9 +44,11 @@ AREAS: tuple[Area, ...] = (
     (memory.NAMES, memory.checks),
     (crash.NAMES, crash.checks),
     (devices.NAMES, devices.checks),
+    (pcie_messages.NAMES, pcie_messages.checks),
     (ranks.NAMES, ranks.checks),
     (network.NAMES, network.checks),
     (interrupts.NAMES, interrupts.checks),
+    (nic_messages.NAMES, nic_messages.checks),
     (storage.NAMES, storage.checks),
     (services.NAMES, services.checks),
 )

@@ -12,6 +12,7 @@ import re
 from typing import Sequence
 
 from ...host.host import Host
+from ...linux import kernel_log
 from ...model.errors import printable
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
@@ -113,7 +114,10 @@ def read(host: Host) -> Log:
 
 
 def _read(host: Host) -> Log:
-    texts = host.must_run([DMESG], "read the kernel's log with").splitlines()
+    if not host.live and host.exists(kernel_log.CAPTURED):
+        texts = host.read(kernel_log.CAPTURED).splitlines()
+    else:
+        texts = host.must_run([DMESG], "read the kernel's log with").splitlines()
     uptime = _seconds(host.value(_UPTIME).text)
     return Log(tuple(_line(text, uptime) for text in texts), uptime)
 

@@ -216,6 +216,15 @@ def test_what_the_log_has_forgotten_is_unknown(node: GpuMachine, checks: object)
     assert look(node)["node"].verdict is Verdict.UNKNOWN
 
 
+def test_a_captured_log(node: GpuMachine) -> None:
+    node.log = None
+    node.put("/dev/kmsg.txt", f"<6>{BEGIN}<4>[{UP - 60:.6f}][   T12] {CORE}: device's health compromised\n")
+    try:
+        assert nics(node)["eth2"].found == "health compromised (firmware), 60 s ago"
+    finally:
+        node.remove("/dev/kmsg.txt")
+
+
 def test_without_a_nic_that_is_known(tmp_path: pathlib.Path) -> None:
     machine = GpuMachine(str(tmp_path / "node"))
     [check] = nic_messages.checks(machine, Topology(read.of(machine).machine))

@@ -84,7 +84,7 @@ class Event(NamedTuple):
 
 
 class Log(NamedTuple):
-    """What the log still has, the oldest line first. uptime: seconds, None where it is unknown."""
+    """The messages that the log still has, the oldest first. uptime: seconds, None where it is unknown."""
 
     lines: tuple[Line, ...]
     uptime: int | None

@@ -52,14 +52,14 @@ _CABLE = Cause(
 )  # fmt: skip
 _LINK = Cause(
     "link", Severity.LOW, "a link was down: what was on its way was lost, and a job over it may have ended",
-    "look whether somebody or a switch took it down; else look at the cable",
+    "look whether an operator or a switch took it down; else look at the cable",
 )  # fmt: skip
 _FLAPS = Cause(
     "link", Severity.MEDIUM, "a link goes down again and again, and jobs over it stall or end",
     "look at both ends with ethtool -m or mlxlink, clean and seat the cable, and replace it",
 )  # fmt: skip
 
-#: What goes down more often in a day is no hand and no reboot of a switch
+#: Operators and reboots of switches take a link down once in a day, and not more often
 _ONCE = 1
 #: The network of a boot may take so long to come up, and links go up and down meanwhile
 #: (systemd-networkd-wait-online(8): --timeout)

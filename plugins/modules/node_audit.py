@@ -11,8 +11,9 @@ module: node_audit
 short_description: Report what slows a node down or may be broken, whatever is declared
 version_added: 0.1.0
 description:
-  - Looks at kernel, CPUs, memory, GPUs, their links, the network, disks and mounts, daemons, and services that tune.
-    Nothing has to be declared or installed, so that it is what to run first on a new machine.
+  - Looks at kernel, CPUs, memory, GPUs, their links, the place of processes that hold a GPU, the network, interrupts and
+    messages of NICs, disks and mounts, daemons, and services that tune. Nothing has to be declared or installed, so that
+    it is what to run first on a new machine.
   - Each check has a severity, the reason, what to do, and where that is written. Changes nothing, in check mode or out of
     it.
   - V(skip) and V(unknown) are never V(pass).

@@ -3,7 +3,7 @@
 """Nodes of a campaign as network namespaces behind one switch.
 
 Each sends through a class of htb at RATE. A slow node has a smaller rate, and a bad path a class of its
-own, for packets to one other node. """
+own, for packets to one other node."""
 
 from __future__ import annotations
 

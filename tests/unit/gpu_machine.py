@@ -20,8 +20,8 @@ class GpuMachine(ServiceMachine):
 
     modes: address → Enabled, Disabled or [N/A]. ecc: address → its three columns. details: address → elements
     of its XML, None for a GPU that is lost. answer: what nvidia-smi says instead. hangs: whether it does.
-    imex: what nvidia-imex-ctl prints, None where it is not installed. log: what dmesg prints, None where it
-    is refused.
+    apps: the lines of its query of computing processes. imex: what nvidia-imex-ctl prints, None where it is
+    not installed. log: what dmesg prints, None where it is refused.
     """
 
     def __init__(self, root: str) -> None:
@@ -30,6 +30,7 @@ class GpuMachine(ServiceMachine):
         self.ecc: dict[str, str] = {}
         self.details: dict[str, dict[str, str] | None] = {}
         self.imex: str | None = None
+        self.apps = ""
         self.answer: Finished | None = None
         self.installed = True
         self.hangs = False
@@ -87,6 +88,8 @@ class GpuMachine(ServiceMachine):
         if tuple(command[1:]) == ("-q", "-x"):
             here = {address: elements for address, elements in self.details.items() if elements is not None}
             return Finished(0, nvidia_smi.answer(here), "")
+        if command[1].startswith("--query-compute-apps"):
+            return Finished(0, self.apps, "")
         table = self.ecc if "ecc" in command[1] else self.modes
         lines = [
             f"{number}, 0000{address.upper()}, {text}" for number, (address, text) in enumerate(table.items())

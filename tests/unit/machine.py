@@ -236,6 +236,11 @@ class Machine(Host):
             raise HostError("read", path, self.unreadable[path])
         return super().read_bytes(path)
 
+    def beginning(self, path: str, most: int, seconds: float) -> tuple[bytes, bool]:
+        if path in self.unreadable:
+            raise HostError("read", path, self.unreadable[path])
+        return super().beginning(path, most, seconds)
+
     def names(self, path: str) -> list[str]:
         if path in self.unreadable:
             raise HostError("list", path, self.unreadable[path])

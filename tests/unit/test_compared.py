@@ -80,8 +80,9 @@ def everything_else() -> dict[str, str]:
     return {
         "transparent huge pages": f"{thp['enabled']}, with `defrag` {thp['defrag']}",
         "governor": both("cpu")["governor"],
-        "boost, EPB, EPP, platform profile": in_words(
-            r"cpu\.(boost|energy_.*|min_perf_pct|platform_profile)"
+        "EPB": both("cpu")["energy_perf_bias"],
+        "boost, EPP, platform profile": in_words(
+            r"cpu\.(boost|energy_performance.*|min_perf_pct|platform_profile)"
         ),
         "idle states": f"inference: {inference['cpu']['max_latency_us']} µs; training left",
         "read-ahead": f"training: at least {dataset['read_ahead_kb']['at_least']} KiB",

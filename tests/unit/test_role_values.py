@@ -120,7 +120,7 @@ def test_all_else_of_a_serving_node() -> None:
     serving = {**specs["nic"]["rules"]["serving"]}
 
     assert specs["thp"] == {"enabled": "madvise", "defrag": "madvise"}
-    assert specs["cpu"] == {"governor": "performance", "max_latency_us": "10"}
+    assert specs["cpu"] == {"governor": "performance", "energy_perf_bias": "0", "max_latency_us": "10"}
     assert specs["boot"] == {"parameters": {"transparent_hugepage": "madvise", "numa_balancing": "disable"}}
     assert specs["irq"] == {
         "rules": {"nics": {"strategy": "housekeeping", "rfs_entries": 32768}},

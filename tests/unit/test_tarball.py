@@ -29,7 +29,7 @@ TOP = {
     *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles", "scripts"),
 }
 #: 1,216,000 bytes are packed now, and pages grow. Tests or pictures that slip in are more than this leaves.
-MOST_BYTES = 1_320_000
+MOST_BYTES = 1_420_000
 
 CONFIG = """\
 [defaults]

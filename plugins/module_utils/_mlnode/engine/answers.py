@@ -202,6 +202,8 @@ class _Judged(NamedTuple):
 def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
     """The reading with what is known of its devices. by_profile: the value is a profile's, so that a device
     without it is right; else it is the operator's, and refused."""
+    if reading.optional and by_profile:
+        return reading._replace(elsewhere=True)
     if reading.invalid and by_profile:
         absent = Value(absent=reading.invalid)
         return reading._replace(invalid="", runtime=absent, native=False, missing=False, load=(), modules=())

@@ -139,6 +139,10 @@ class Host:
         """As read_bytes(), but below a driver's folder what lies in the tree itself: what was captured."""
         return system.contents(self.real(path), path)
 
+    def beginning(self, path: str, most: int, seconds: float) -> tuple[bytes, bool]:
+        """Begin of a kernel file, within these bytes and seconds, and whether it is all. Raises HostError."""
+        return system.beginning(self.real(path), path, most, seconds)
+
     def content(self, path: str) -> bytes | None:
         """The whole file, or None where there is none. Raises HostError if it cannot be read."""
         try:

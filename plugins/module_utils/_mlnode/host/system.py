@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from typing import Sequence
 
 from ..model.errors import HostError, UnansweredError
@@ -102,6 +103,29 @@ def contents(real: str, path: str) -> bytes:
         raise _not_opened(real, path, error) from error
     try:
         return _all(handle, path)
+    except OSError as error:
+        raise HostError("read", path, error.errno) from error
+    finally:
+        os.close(handle)
+
+
+def beginning(real: str, path: str, most: int, seconds: float) -> tuple[bytes, bool]:
+    """As much of a kernel file as comes within so many bytes and seconds, and whether that is all of it: of a
+    file that the kernel makes while it is read, which may take long. Raises HostError."""
+    chunks: list[bytes] = []
+    end, left = time.monotonic() + seconds, most
+    try:
+        handle = os.open(real, _FLAGS)
+    except OSError as error:
+        raise _not_opened(real, path, error) from error
+    try:
+        while left > 0 and time.monotonic() < end:
+            chunk = os.read(handle, min(_CHUNK, left))
+            if not chunk:
+                return b"".join(chunks), True
+            chunks.append(chunk)
+            left -= len(chunk)
+        return b"".join(chunks), False
     except OSError as error:
         raise HostError("read", path, error.errno) from error
     finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Sequence
+from typing import Callable, Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError, printable
@@ -45,6 +45,7 @@ _SERVICES = {
     "gnome-shell": "as Xorg",
 }
 
+_STEP_NAME = "slurmstepd"
 #: The title that slurmstepd gives itself: [4711.0], [4711.batch], [4711.extern], and [4711] long ago
 _STEP = regex(rb"slurmstepd: \[([0-9]{1,20})[^0-9]")
 #: One of these keeps Slurm's control group alive all the time (cgroup_v2.c of Slurm: _init_new_scope_dbus)
@@ -56,6 +57,21 @@ _START, _TICKS = 19, 100
 
 #: What reading of a process ends with once it is gone, beside that its files are absent (fs/proc/base.c)
 _GONE = (errno.ESRCH,)
+
+
+class Holder(NamedTuple):
+    """A process that is not a known service, and the devices that it has open, in their order."""
+
+    pid: int
+    name: str
+    devices: tuple[str, ...]
+
+
+class Holders(NamedTuple):
+    """unseen: as in Seen."""
+
+    found: tuple[Holder, ...]
+    unseen: tuple[str, ...]
 
 
 class Seen(NamedTuple):
@@ -75,20 +91,41 @@ def look(host: Host) -> Seen:
     """A captured tree without processes has none. Raises HostError where no processes can be read."""
     slurm: set[int] = set()
     other: list[str] = []
+
+    def process(pid: int, name: str) -> None:
+        words = _process(host, pid, name, slurm)
+        other.extend([words] if words else [])
+
+    unseen = each(host, process)
+    found = _shortened([f"Slurm job {job}" for job in sorted(slurm)] + other)
+    return Seen(tuple(found), unseen)
+
+
+def holders(host: Host) -> Holders:
+    """The processes that hold a device, in the order of their numbers. Raises HostError as look()."""
+    found: list[Holder] = []
+
+    def process(pid: int, name: str) -> None:
+        holder = _holder(host, pid, name)
+        found.extend([holder] if holder.devices else [])
+
+    unseen = each(host, process)
+    return Holders(tuple(found), unseen)
+
+
+def each(host: Host, process: Callable[[int, str], None]) -> tuple[str, ...]:
+    """Call process with number and name of each process, in their order; what it raises for one that has
+    ended meanwhile is passed over. Findings for what cannot be looked into. Raises HostError as look()."""
     closed: list[HostError] = []
     pids = _pids(host)
     for pid in pids:
         try:
-            process = _process(host, pid, slurm)
+            process(pid, _name(host, pid))
         except HostError as error:
-            if not _is_gone(error):
+            if not is_gone(error):
                 closed.append(error)
-            continue
-        if process:
-            other.append(process)
     hidden = bool(pids) and pids[0] != 1 and not host.is_superuser()
-    found = _shortened([f"Slurm job {job}" for job in sorted(slurm)] + other)
-    return Seen(tuple(found), tuple(_unseen(closed, hidden)))
+    return tuple(_unseen(closed, hidden))
 
 
 def since(host: Host) -> float | None:
@@ -102,7 +139,7 @@ def since(host: Host) -> float | None:
                 fields = host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()
                 starts.append(int(fields[_START]) / _TICKS)
         except HostError as error:
-            if not _is_gone(error):
+            if not is_gone(error):
                 raise
     return min(starts, default=None)
 
@@ -110,27 +147,38 @@ def since(host: Host) -> float | None:
 def _computes(host: Host, pid: int) -> bool:
     slurm: set[int] = set()
     try:
-        return bool(_process(host, pid, slurm) or slurm)
+        return bool(_process(host, pid, _name(host, pid), slurm) or slurm)
     except HostError as error:
-        return not _is_gone(error)
+        return not is_gone(error)
+
+
+def _name(host: Host, pid: int) -> str:
+    return printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
+
+
+def _process(host: Host, pid: int, name: str, slurm: set[int]) -> str:
+    """The finding about a process; a step of a job goes to slurm. "" for nothing."""
+    return _step(host, pid, slurm) if name == _STEP_NAME else _words(_holder(host, pid, name))
 
 
 def _pids(host: Host) -> list[int]:
     return sorted(int(name) for name in host.names("/proc") if name.isascii() and name.isdigit())
 
 
-def _process(host: Host, pid: int, slurm: set[int]) -> str:
-    """The finding about a process; a step of a job goes to slurm. "" for nothing."""
-    name = printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
-    if name == "slurmstepd":
-        return _step(host, pid, slurm)
-    if name in _SERVICES:
-        return ""
-    held = sorted(_held(host, pid), key=_natural)
+def _holder(host: Host, pid: int, name: str) -> Holder:
+    """Without devices for one of the services, and for the daemon of a job's step."""
+    if name in _SERVICES or name == _STEP_NAME:
+        return Holder(pid, name, ())
+    return Holder(pid, name, tuple(sorted(_held(host, pid), key=_natural)))
+
+
+def _words(holder: Holder) -> str:
+    """The finding about a process; "" for nothing."""
+    held = holder.devices
     if not held:
         return ""
     more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    return f"pid {pid} ({name}) holds {held[0]}{more}"
+    return f"pid {holder.pid} ({holder.name}) holds {held[0]}{more}"
 
 
 def _step(host: Host, pid: int, slurm: set[int]) -> str:
@@ -152,7 +200,7 @@ def _held(host: Host, pid: int) -> set[str]:
         try:
             match = _DEVICE.match(host.link_target(f"{folder}/{name}"))
         except HostError as error:
-            if _is_gone(error):  # closed meanwhile
+            if is_gone(error):  # closed meanwhile
                 continue
             raise
         if match:
@@ -160,7 +208,8 @@ def _held(host: Host, pid: int) -> set[str]:
     return devices
 
 
-def _is_gone(error: HostError) -> bool:
+def is_gone(error: HostError) -> bool:
+    """True if the process, or its file, has ended since it was listed."""
     return error.absent or error.errno in _GONE
 
 

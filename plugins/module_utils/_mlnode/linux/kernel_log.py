@@ -13,7 +13,7 @@ from ..model.record import regex
 
 _LOG = "/dev/kmsg"
 #: The same of a captured tree, as `dmesg` prints it
-_CAPTURED = f"{_LOG}.txt"
+CAPTURED = f"{_LOG}.txt"
 _JOURNAL = ("journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager")
 #: The journal of a boot is read in a fraction of that; no check waits longer for it
 _SECONDS = 10.0
@@ -31,7 +31,7 @@ def lines(host: Host) -> tuple[str, ...]:
 
 def _lines(host: Host) -> tuple[str, ...]:
     if not host.live:
-        return tuple(_STAMP.sub("", line, count=1) for line in host.text(_CAPTURED).split("\n") if line)
+        return tuple(_STAMP.sub("", line, count=1) for line in host.text(CAPTURED).split("\n") if line)
     found = [match for match in map(_RECORD.match, _records(host)) if match]
     begun = bool(found) and found[0].group(1) == "0"
     return (*(() if begun else _journal(host)), *(match.group(2) for match in found))

@@ -205,6 +205,8 @@ class Reading(NamedTuple):
     missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
     elsewhere: it is for other nodes, as intended: its rule is for ports of a link layer which this node's do
     not have, or it was declared for nodes that need it, and this one does not.
+    optional: no device here is of the kind that has it. A value of a profile is for nodes with such a device,
+    and is elsewhere; an operator means this node.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
     lowers: what is higher and would be taken down, and why, such as EXACTLY; empty if nothing is.
     cause: the line that has set what the kernel shows, where it is not the wanted value and one is known.
@@ -230,6 +232,7 @@ class Reading(NamedTuple):
     clamped: str = ""
     missing: bool = False
     elsewhere: bool = False
+    optional: bool = False
     refers: str = ""
     lowers: str = ""
     cause: Cause | None = None

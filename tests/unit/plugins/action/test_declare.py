@@ -93,7 +93,7 @@ def test_a_profile_is_merged_with_what_is_given(monkeypatch: pytest.MonkeyPatch)
     node.run()
 
     areas = node.questions[0]["options"]["areas"]
-    assert areas["cpu"] == {"governor": "performance"}
+    assert areas["cpu"] == {"governor": "performance", "energy_perf_bias": "0"}
     assert areas["thp"] == {"enabled": "always", "defrag": "madvise"}
     assert "nic" not in areas
     assert "irq" in areas

@@ -8,8 +8,10 @@ import re
 from typing import Iterator, Sequence
 
 from ...host.host import Host
+from ...knobs.cpu import files as cpu_files
 from ...knobs.cpu import kind as cpu_knobs
 from ...knobs.cpu import node as cpu_node
+from ...knobs.cpu import parse as cpu_parse
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import replace
@@ -23,6 +25,11 @@ GOVERNOR = Topic(
     "governor",
     *cpu_knobs.info("cpu.governor", Value("powersave")),
     "set it to performance: the module cpu_governor",
+)
+BIAS = Topic(
+    "energy_perf_bias",
+    *cpu_knobs.info("cpu.energy_perf_bias", Value("6")),
+    "set energy_perf_bias to 0: the module cpu_governor",
 )
 CLOCK = Topic(
     "cpu_frequency",
@@ -66,19 +73,22 @@ EDAC = Topic(
     "find the module with ras-mc-ctl --errors or dmesg (EDAC), drain the node and replace it",
 )
 
-_TOPICS = (GOVERNOR, CLOCK, SMT, OFFLINE, NODE_MEMORY, EVEN, EDAC)
+_TOPICS = (GOVERNOR, BIAS, CLOCK, SMT, OFFLINE, NODE_MEMORY, EVEN, EDAC)
 NAMES = tuple(topic.name for topic in _TOPICS)
 
 _CPUFREQ = "/sys/devices/system/cpu/cpufreq"
 _SMT = "/sys/devices/system/cpu/smt/control"
 _CPUS = "/sys/devices/system/cpu"
 _CONTROLLERS = "/sys/devices/system/edac/mc"
+#: intel_epb.c: ENERGY_PERF_BIAS_PERFORMANCE
+_BEST_BIAS = "0"
 #: The kernel keeps some of each node for itself, and most of it of the first
 _SHARE = 0.9
 
 
 def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     yield _governor(host)
+    yield _bias(host)
     yield _clock(host)
     control = host.value(_SMT).text or ""
     yield _smt(topology, control.strip())
@@ -108,6 +118,20 @@ def _governor(host: Host) -> AuditCheck:
     if not now:
         return model.unknown(GOVERNOR, "no policy shows its governor", source)
     return model.judged(GOVERNOR, good, values.grouped(now), source, "performance")
+
+
+def _bias(host: Host) -> AuditCheck:
+    """By the files that the knob would write."""
+    source = cpu_parse.PATHS["energy_perf_bias"]
+    node = cpu_node.Node(host)
+    try:
+        found = cpu_files.bias(node, node.scope(None), {"energy_perf_bias": _BEST_BIAS})
+    except cpu_node.NoReadingError as error:
+        return model.missing(BIAS, error.value, source)
+    good = all(part.runtime == part.want for part in found.parts)
+    now = values.grouped({part.number: part.runtime for part in found.parts})
+    words = "; ".join([now, *found.notes])
+    return model.judged(BIAS, good, words, source, f"{_BEST_BIAS} (performance)")
 
 
 def _unclocked(host: Host, topic: Topic) -> AuditCheck:

@@ -14,7 +14,22 @@ from ...topology import read
 from ...topology.model import Topology
 from .. import end
 from ..model import Verdict
-from . import cpu, crash, devices, facts, kernel, memory, nccl, network, services, storage
+from . import (
+    cpu,
+    crash,
+    devices,
+    facts,
+    interrupts,
+    kernel,
+    memory,
+    nccl,
+    network,
+    nic_messages,
+    pcie_messages,
+    ranks,
+    services,
+    storage,
+)
 from .model import DEVIATIONS, AuditCheck
 
 MOUNTS = read.MOUNTS
@@ -30,8 +45,12 @@ AREAS: tuple[Area, ...] = (
     (memory.NAMES, memory.checks),
     (crash.NAMES, crash.checks),
     (devices.NAMES, devices.checks),
+    (pcie_messages.NAMES, pcie_messages.checks),
+    (ranks.NAMES, ranks.checks),
     (network.NAMES, network.checks),
     (nccl.NAMES, nccl.checks),
+    (interrupts.NAMES, interrupts.checks),
+    (nic_messages.NAMES, nic_messages.checks),
     (storage.NAMES, storage.checks),
     (services.NAMES, services.checks),
 )

@@ -129,12 +129,13 @@ def _competing(host: Host) -> Iterator[AuditCheck]:
             RIVALS, severity=service.severity, reason=f"it {service.reason}", reference=service.source
         )
         try:
-            acting = services.acts(host, service.unit)
+            acting = services.acts(host, service)
         except HostError as error:
             yield model.unknown(topic, str(error), error.path, name)
             continue
         if acting:
-            rivals.append(model.judged(topic, False, acting, service.unit, "neither runs nor starts", name))
+            expected = "neither runs nor starts" if service.switch is None else service.switch.words
+            rivals.append(model.judged(topic, False, acting, service.unit, expected, name))
     yield from rivals
     if not rivals:
         yield model.made(RIVALS, Verdict.PASS, "none runs or starts at boot", "systemd", "none")

@@ -50,9 +50,7 @@ def _no_turbo(node: Node, want: str) -> Files:
 def _has_turbo(node: Node) -> bool:
     """False where the processor says that turbo is off in its registers, so that the kernel would answer
     EPERM (Intel SDM volume 3, IA32_MISC_ENABLE[38]: clears CPUID.06H:EAX[1])."""
-    lines = (node.value("/proc/cpuinfo").text or "").splitlines()
-    flags = next((line.split() for line in lines if line.startswith("flags")), ["ida"])
-    return "ida" in flags
+    return not node.flags or "ida" in node.flags
 
 
 def _everywhere(node: Node, scope: Scope, want: str) -> Files:

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...model import cpulist
-from ...model.setting import KnobFile, Write
+from ...model.setting import KnobFile, Value, Write
 from ..summary import Files
-from .node import Node, Policy, Scope, subject
+from .node import Node, NoReadingError, Policy, Scope, subject
 from .parse import CPU
 from .schema import UNLIMITED
 
@@ -115,9 +115,15 @@ def _busy(policies: Sequence[int], advice: str) -> str:
 
 
 def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
-    """energy_perf_bias of every CPU; the kernel takes words and prints numbers."""
+    """energy_perf_bias of every CPU; the kernel takes words and prints numbers. Other processors than Intel's
+    have none, which is right for a profile."""
     paths = {cpu: f"{CPU}/cpu{cpu}/power/energy_perf_bias" for cpu in scope.cpus}
     why = "the processor does not know it, or the hypervisor hides it"
+    if node.have_none(paths):
+        known = "epb" in (node.flags or ())
+        why = "the processor knows it, and Linux shows it since 5.2" if known else why
+        optional = node.flags is not None and not known
+        raise NoReadingError(Value(absent=node.lacks(paths, "CPU", why)), optional)
     texts = node.texts(scope, paths, "CPU", why)
     return Files(
         parts=_own(paths, texts, wanted["energy_perf_bias"]), notes=_notes(node.lacks(paths, "CPU", why))

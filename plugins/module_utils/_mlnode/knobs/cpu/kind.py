@@ -57,7 +57,7 @@ def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: 
         scope = node.scope(cpus)
         cpu_files = _READERS[name](node, scope, wanted)
     except NoReadingError as error:
-        return Reading(setting.path, error.value, boot, setting.want)
+        return Reading(setting.path, error.value, boot, setting.want, optional=error.optional)
     return Reading(
         path=cpu_files.path or setting.path,
         runtime=_runtime(cpu_files),
@@ -157,8 +157,8 @@ _INFO: Mapping[str, Info] = {
     ),
     "energy_perf_bias": Info(
         Severity.LOW,
-        "a hint to the processor's own power control, apart from the clock",
-        "intel_epb.rst",
+        "above 0 the processor saves power at the cost of speed, and no governor changes it",
+        "intel_epb.rst; x86_energy_perf_policy(8)",
     ),
     "boost": Info(
         Severity.MEDIUM,

@@ -31,10 +31,13 @@ _POLICY = regex(r"policy([0-9]{1,9})\Z", re.ASCII)
 
 
 class NoReadingError(MlnodeError):
-    """There is nothing to read for a setting; value says whether it is absent or unreadable, and why."""
+    """There is nothing to read for a setting; value says whether it is absent or unreadable, and why.
 
-    def __init__(self, value: Value) -> None:
+    optional: as in Reading."""
+
+    def __init__(self, value: Value, optional: bool = False) -> None:
         self.value = value
+        self.optional = optional
         super().__init__(value.problem)
 
 
@@ -108,8 +111,20 @@ class Node:
         name = paths[lacking[0]].rpartition("/")[2]
         return f"{subject(owner, lacking, 'has', 'have')} no {name}: {why}"
 
+    def have_none(self, paths: Mapping[int, str]) -> bool:
+        """True if no owner has its file."""
+        return len(self._lacking(paths)) == len(paths)
+
     def _lacking(self, paths: Mapping[int, str]) -> list[int]:
         return [number for number, path in paths.items() if self.value(path).absent is not None]
+
+    @cached_property
+    def flags(self) -> frozenset[str] | None:
+        """Features of the first processor in /proc/cpuinfo; empty on other architectures than x86, None where
+        it cannot be read."""
+        lines = (self.value("/proc/cpuinfo").text or "").splitlines()
+        words = next((line.split() for line in lines if line.startswith("flags")), [])
+        return frozenset(words) if lines else None
 
     def readable(self, policies: Sequence[Policy], name: str) -> tuple[tuple[Policy, ...], list[str]]:
         """The policies whose file of this name says something, and why others cannot be read, as where the

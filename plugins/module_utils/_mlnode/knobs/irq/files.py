@@ -91,12 +91,12 @@ def follow(host: Host, all_files: Sequence[Files]) -> None:
     late: dict[int, tuple[int, ...]] = {}
     for part in (part for files in all_files for part in files.parts):
         if part.runtime == part.want:
-            effective = _effective(host, part.number)
-            if effective and effective != (int(part.want),):
-                late[part.number] = effective
+            arrives = effective(host, part.number)
+            if arrives and arrives != (int(part.want),):
+                late[part.number] = arrives
     busy = _arriving(host, late) if late else set()
     # The very interrupt that was counted may have moved it: only those still there are late.
-    late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
+    late = {irq: cpus for irq, cpus in late.items() if effective(host, irq) == cpus}
     for files in all_files:
         here = {part.number for part in files.parts} & {*late}
         files.parts = [
@@ -109,7 +109,7 @@ def follow(host: Host, all_files: Sequence[Files]) -> None:
             files.note(f"interrupts that the kernel keeps to itself: {files.managed}")
 
 
-def _effective(host: Host, irq: int) -> tuple[int, ...]:
+def effective(host: Host, irq: int) -> tuple[int, ...]:
     """CPUs on which it arrives; empty if this kernel does not show them, or it has no handler."""
     try:
         return cpulist.parse(host.value(f"/proc/irq/{irq}/effective_affinity_list").text or "")

@@ -11,12 +11,16 @@ from ...host.host import Host
 from ...linux import sysctl_d
 from ...model.errors import MlnodeError, printable
 from ...model.record import NamedTuple
-from .known import SERVICES, TUNED, Service
+from .known import SERVICES, TUNED, Service, Switch
 
 ACTIVE_PROFILE = "/etc/tuned/active_profile"
 #: `manual` where an administrator has chosen, also to have no profile: tuned/daemon/daemon.py,
 #: _get_startup_profile()
 _MODE = "/etc/tuned/profile_mode"
+#: The words for false of an INI file in Go (gopkg.in/ini.v1: parseBool), of any case
+_OFF = ("0", "f", "false", "n", "no", "off")
+#: Areas whose settings are rules, of which a service that moves any is named with the area
+_RULED = ("irq", "nic", "storage")
 
 
 class Rivalry(NamedTuple):
@@ -44,8 +48,30 @@ def look(host: Host, service: Service) -> Rivalry:
     keys = [key for key in service.moves if key in wanted]
     if keys:
         listing = ", ".join(f"{key} (declared by {wanted[key]})" for key in keys)
-        return Rivalry(f"{actor} may set {listing}: declare stop")
+        todo = f"set {service.switch.words}" if service.switch is not None else "declare stop"
+        return Rivalry(f"{actor} may set {listing}: {todo}")
     return Rivalry(note=f"it {service.reason}")
+
+
+def is_off(host: Host, switch: Switch) -> bool:
+    """True if the files of a service switch its tuning part off. Raises HostError."""
+    value = ""
+    for path in switch.files:
+        value = _option(host.text(path), switch) or value
+    return value.lower() in _OFF
+
+
+def _option(text: str, switch: Switch) -> str:
+    """Of several lines the last; "" where the section has none, or is not of this format."""
+    section, value = "", ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1].strip()
+        name, equals, given = line.partition("=")
+        # Both are read whatever their case (cfg.go of the guest agent: Insensitive).
+        wanted = section.lower() == switch.section.lower() and name.strip().lower() == switch.option
+        value = given.strip() if equals and wanted else value
+    return value
 
 
 def boot_sources(host: Host, service: Service) -> list[str]:
@@ -70,6 +96,9 @@ def _wishes(host: Host) -> Iterator[tuple[str, str]]:
         for kind in ("thp", "cpu"):
             for key in _flat(kind, declaration.kinds.get(kind, {})):
                 yield key, declaration.name
+        for kind in _RULED:
+            if declaration.kinds.get(kind, {}).get("rules"):
+                yield kind, declaration.name
         settings = declaration.kinds.get("sysctl", {}).get("settings")
         for key, raw in settings.items() if isinstance(settings, Mapping) else ():
             if raw is not None:

@@ -18,7 +18,7 @@ from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_confl
 from ...host.host import Host, Mounts
 from ...linux import systemd_unit
 from ...model import schema
-from ...model.errors import DeclarationError
+from ...model.errors import DeclarationError, HostError
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import competing, known
 from . import schema as own
@@ -45,6 +45,10 @@ def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
 def _setting(name: str, choice: str) -> Setting:
     if name not in SERVICES:
         raise DeclarationError(f"services.{name}: {_unknown(name)}")
+    switch = SERVICES[name].switch
+    if switch is not None and _WANTS[choice] == STOPPED:
+        todo = f"declare leave, and set {switch.words}"
+        raise DeclarationError(f"services.{name}: stop would take {switch.other} along; {todo}")
     return Setting(
         KIND, f"service.{name}", service_files.file_of(SERVICES[name].unit), _WANTS[choice], choice
     )
@@ -164,11 +168,21 @@ def _links(host: Host, pattern: str) -> Iterator[str]:
             yield f"{path}/{name}"
 
 
-def acts(host: Host, unit: str) -> str:
-    """Cause of a move: the service itself as it runs, or what starts it at boot; empty if nothing does.
-    Raises HostError."""
+def _is_off(host: Host, service: Service) -> Value:
+    """Words if its tuning part is switched off, none if not, or why that is unknown."""
+    try:
+        off = service.switch is not None and competing.is_off(host, service.switch)
+    except HostError as error:
+        return Value(unreadable=str(error))
+    return Value(text="its tuning part is switched off" if off else "")
+
+
+def acts(host: Host, service: Service) -> str:
+    """Cause of a move: the service itself as it runs, or what starts it at boot; empty if nothing does, or
+    its tuning part is switched off. Raises HostError."""
+    unit = service.unit
     fragment = service_files.fragment(host, unit)
-    if not fragment:
+    if not fragment or (service.switch is not None and competing.is_off(host, service.switch)):
         return ""
     if service_files.is_running(host, unit):
         return f"{unit} runs"
@@ -188,10 +202,12 @@ def stopped_by(host: Host, unit: str) -> str:
 def _left(setting: Setting, context: Context) -> Reading:
     """Always as declared; a note reports if it undoes what else is declared."""
     host, service, right = context.host, service_of(setting.key), Value(text=setting.want)
-    if not acts(host, service.unit):
-        return Reading(
-            setting.path, right, Boot(right, "nothing starts it"), setting.want, note="nothing starts it"
-        )
+    off = _is_off(host, service)
+    if off.unreadable is not None:
+        return Reading(setting.path, right, Boot(off, service.unit), setting.want)
+    if off.text or not acts(host, service):
+        why = off.text or "nothing starts it"
+        return Reading(setting.path, right, Boot(right, why), setting.want, note=why)
     rivalry = competing.look(host, service)
     boot = Boot(right, service.unit)
     if rivalry.problem:

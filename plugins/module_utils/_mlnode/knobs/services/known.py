@@ -10,14 +10,32 @@ from ...model.record import NamedTuple
 from ...model.setting import Severity
 
 
+class Switch(NamedTuple):
+    """The tuning part of a service that a node needs for other work, and how to switch it off.
+
+    files: of the INI format, of which a later one wins. other: the work that would be lost with a stop.
+    """
+
+    files: tuple[str, ...]
+    section: str
+    option: str
+    other: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.option} = false in section {self.section} of {self.files[-1]}"
+
+
 class Service(NamedTuple):
-    """A service. moves: the settings that it may set, where no profile names them."""
+    """A service. moves: the settings that it may set, where no profile names them; of the areas of rules the
+    area. switch: None for one that may be stopped."""
 
     unit: str
     severity: Severity
     reason: str
     source: str
     moves: tuple[str, ...] = ()
+    switch: Switch | None = None
 
 
 TUNED = "tuned"
@@ -99,6 +117,33 @@ SERVICES: Mapping[str, Service] = {
         _LOW,
         "has the kernel compare pages of guests, which takes a core and memory bandwidth",
         "admin-guide/mm/ksm.rst",
+    ),
+    "google-guest-agent": Service(
+        "google-guest-agent.service",
+        _MEDIUM,
+        "runs google_set_multiqueue at each start, which sets channels, rings and interrupts of NICs",
+        "GoogleCloudPlatform/guest-agent (README, InstanceSetup), guest-configs (google_set_multiqueue)",
+        ("irq", "nic"),
+        Switch(
+            ("/etc/default/instance_configs.cfg.distro", "/etc/default/instance_configs.cfg"),
+            "InstanceSetup",
+            "set_multiqueue",
+            "accounts and SSH keys",
+        ),
+    ),
+    "google-set-multiqueue": Service(
+        "google-set-multiqueue.service",
+        _MEDIUM,
+        "runs google_set_multiqueue at boot, which sets channels, rings and interrupts of NICs",
+        "package google-guest-configs of SUSE; guest-configs (google_set_multiqueue)",
+        ("irq", "nic"),
+    ),
+    "google-optimize-local-ssd": Service(
+        "google-optimize-local-ssd.service",
+        _LOW,
+        "sets scheduler and interrupts of local SSDs at boot",
+        "package google-guest-configs of SUSE; guest-configs (google_optimize_local_ssd)",
+        ("storage",),
     ),
 }
 

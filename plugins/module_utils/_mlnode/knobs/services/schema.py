@@ -16,7 +16,11 @@ OPTIONS: Table = {
         Name of a service to V(leave) or V(stop). A name without a value is not declared.
 
         Known are C(tuned), C(tuned-ppd), C(power-profiles-daemon), C(auto-cpufreq), C(tlp), C(cpupower),
-        C(cpufrequtils), C(ondemand), C(laptop-mode), C(thermald), C(numad) and C(ksmtuned).
+        C(cpufrequtils), C(ondemand), C(laptop-mode), C(thermald), C(numad), C(ksmtuned),
+        C(google-guest-agent), C(google-set-multiqueue) and C(google-optimize-local-ssd).
+
+        C(google-guest-agent) cannot be stopped, as it manages accounts and SSH keys. Switch its tuning part
+        off with C(set_multiqueue = false) in C(/etc/default/instance_configs.cfg).
 
         V(leave) is V(overridden) where the service acts and may set something that is declared. For C(tuned)
         its active profile is named; the agent sets values after it at boot, and what a newly chosen profile

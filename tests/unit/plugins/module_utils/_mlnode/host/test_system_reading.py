@@ -159,3 +159,16 @@ def test_a_fifo_in_place_of_a_kernel_file_takes_no_value(tmp_path: pathlib.Path)
 
 def test_a_file_of_proc_is_read_as_it_is() -> None:
     assert b"Name:" in Host("/").read_bytes("/proc/self/status")
+
+
+def test_the_begin_of_a_kernel_file(tmp_path: pathlib.Path) -> None:
+    host = Host(str(tmp_path))
+    path = tmp_path / "proc" / "7" / "numa_maps"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"x" * 300_000)
+    assert host.beginning("/proc/7/numa_maps", 1 << 20, 60) == (b"x" * 300_000, True)
+    assert host.beginning("/proc/7/numa_maps", 100, 60) == (b"x" * 100, False)
+    assert host.beginning("/proc/7/numa_maps", 1 << 20, 0) == (b"", False)
+    with pytest.raises(HostError) as caught:
+        host.beginning("/proc/8/numa_maps", 100, 60)
+    assert caught.value.absent

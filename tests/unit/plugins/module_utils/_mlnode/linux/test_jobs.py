@@ -239,12 +239,12 @@ def test_a_real_process_is_looked_into(tmp_path: pathlib.Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         try:
             assert jobs._held(Host(), child.pid) == set()
-            assert jobs._process(Host(), child.pid, set()) == ""
+            assert jobs._holder(Host(), child.pid, "python3").devices == ()
         finally:
             child.communicate(b"\n")
     with pytest.raises(HostError) as caught:
-        jobs._process(Host(), child.pid, set())
-    assert jobs._is_gone(caught.value)
+        Host().read(f"/proc/{child.pid}/comm")
+    assert jobs.is_gone(caught.value)
 
 
 def started(node: Machine, pid: int, ticks: int, comm: str = "a) R (b") -> None:

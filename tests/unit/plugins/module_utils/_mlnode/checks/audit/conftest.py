@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import shutil
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
@@ -50,6 +51,9 @@ def node(tmp_path: pathlib.Path) -> GpuMachine:
         "/proc/9/limits": LIMITS.format("1048576", "1048576"),
     }.items():
         machine.put(path, f"{text}\n")
+    shutil.rmtree(f"{machine.root}/sys/class/net")  # folders, which the kernel's are not
+    for number in range(4):
+        machine.put(f"{CPU}/cpu{number}/power/energy_perf_bias", "0\n")
     for number, cpus in enumerate(("0-1", "2-3")):
         machine.put(f"{NODES}/node{number}/cpulist", f"{cpus}\n")
         machine.put(f"{NODES}/node{number}/distance", "10 21\n")

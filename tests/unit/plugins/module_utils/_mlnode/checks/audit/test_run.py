@@ -36,6 +36,7 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     reported = {"swappiness", "time_sync", "smt", "mitigations", "pcie_link", "gpu_nodes", "free_memory"}
     # Of kernels and interfaces that this machine does not have
     reported |= {"napi_settings", "scheduler_names", "socket_buffers", "nic_drops", "kexec_handover", "imex"}
+    reported |= {"nic_interrupts", "nic_messages", "rank_cpus", "rank_memory"}  # no NIC, no rank
     reported |= {"disks", "nvme_scheduler", "nfs_mounts", "file_systems", "crash_kernel"}
     reported |= {"nccl_disabled", "nccl_devices", "nccl_values"}
     assert {*audit.NAMES} - passed == reported
@@ -166,6 +167,27 @@ def test_a_clock_below_what_can_be_set_is_a_warning(node: GpuMachine) -> None:
     assert one(node, "cpu_frequency").verdict is Verdict.WARN
     clock(node, scaling_max_freq="<unknown>", cpuinfo_max_freq="3400000")
     assert one(node, "cpu_frequency").verdict is Verdict.UNKNOWN
+
+
+def test_the_bias_of_intel_processors(node: GpuMachine) -> None:
+    check = one(node, "energy_perf_bias")
+    assert (check.verdict, check.found) == (Verdict.PASS, "0")
+    path = f"{CPU}/cpu2/power/energy_perf_bias"
+    node.put(path, "6\n")
+    check = one(node, "energy_perf_bias")
+    assert (check.verdict, check.found, check.expected) == (Verdict.WARN, "0: 0-1,3; 6: 2", "0 (performance)")
+    node.unreadable[path] = errno.EIO
+    assert one(node, "energy_perf_bias").verdict is Verdict.UNKNOWN
+    del node.unreadable[path]
+    node.remove(path)
+    check = one(node, "energy_perf_bias")
+    assert check.verdict is Verdict.PASS
+    assert check.found.startswith("0; CPU 2 has no energy_perf_bias: ")
+    for number in (0, 1, 3):
+        node.remove(f"{CPU}/cpu{number}/power/energy_perf_bias")
+    check = one(node, "energy_perf_bias")
+    assert check.verdict is Verdict.SKIP
+    assert check.found.startswith("CPUs 0-3 have no energy_perf_bias: ")
 
 
 def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:

@@ -190,11 +190,30 @@ def test_the_bias_of_every_cpu(intel: CpuMachine) -> None:
     assert found.parts[0].undo == (Write(f"{CPU}/cpu0/power/energy_perf_bias", "6"),)
 
 
-def test_a_processor_without_bias(amd: CpuMachine) -> None:
+@pytest.mark.parametrize(
+    ("cpuinfo", "why", "optional"),
+    [
+        ("flags\t\t: fpu cpb", "the processor does not know it, or the hypervisor hides it", True),
+        ("Features\t: fp asimd", "the processor does not know it, or the hypervisor hides it", True),
+        ("flags\t\t: fpu epb", "the processor knows it, and Linux shows it since 5.2", False),
+        ("", "the processor does not know it, or the hypervisor hides it", False),
+    ],
+)
+def test_a_processor_without_bias(amd: CpuMachine, cpuinfo: str, why: str, optional: bool) -> None:
+    amd.put("/proc/cpuinfo", f"processor\t: 0\n{cpuinfo}\n" if cpuinfo else "")
     found = reading(amd, {"energy_perf_bias": 0})
-    assert found.runtime == Value(
-        absent="CPUs 0-3 have no energy_perf_bias: the processor does not know it, or the hypervisor hides it"
-    )
+    assert found.runtime == Value(absent=f"CPUs 0-3 have no energy_perf_bias: {why}")
+    assert found.optional is optional
+
+
+def test_one_cpu_without_bias_costs_no_other_its_value(intel: CpuMachine) -> None:
+    intel.remove(f"{CPU}/cpu2/power/energy_perf_bias")
+    found = reading(intel, {"energy_perf_bias": 0})
+    assert [part.number for part in found.parts] == [0, 1, 3]
+    assert found.note.startswith("CPU 2 has no energy_perf_bias: ")
+    assert not found.optional
+    intel.unreadable[f"{CPU}/cpu1/power/energy_perf_bias"] = errno.EIO
+    assert "EIO" in (reading(intel, {"energy_perf_bias": 0}).runtime.unreadable or "")
 
 
 @pytest.mark.parametrize(("declared", "kernel"), [(0, "n/a"), ("unlimited", "0"), (50, "50")])

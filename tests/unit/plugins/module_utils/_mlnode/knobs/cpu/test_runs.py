@@ -349,6 +349,30 @@ def test_a_machine_without_cpufreq_ends_well(root: str) -> None:
     }
 
 
+def test_a_profile_declares_the_bias_for_the_processors_that_have_it(amd: CpuMachine) -> None:
+    amd.put("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu cpb\n")
+    asked = Request("node", cpu, {"energy_perf_bias": "0"})
+    [mine] = engine.evaluate(amd, asked).rows
+    assert (mine.status, mine.reading.elsewhere) == (Status.UNSUPPORTED, False), "an operator is told"
+    [profiles] = engine.evaluate(amd, asked._replace(profile=frozenset({"cpu.energy_perf_bias"}))).rows
+    assert (profiles.status, profiles.reading.elsewhere) == (Status.UNSUPPORTED, True)
+
+
+def test_the_bias_of_a_cpu_that_comes_online_is_drift_until_the_next_run(root: str) -> None:
+    machine = enabled(CpuMachine.intel(root, online="0-2", present="0-3"))
+    bias = f"{CPU}/cpu{{}}/power/energy_perf_bias"
+    assert statuses(apply(machine, energy_perf_bias=0)) == {"cpu.energy_perf_bias": Status.CHANGED}
+    # Online for the first time with 0 of the firmware, of which Linux makes 6 (intel_epb_restore).
+    machine.put(f"{CPU}/online", "0-3\n")
+    machine.put(bias.format(3), "6\n")
+    [row] = engine.evaluate(machine, Request("default", cpu, {"energy_perf_bias": "0"})).rows
+    assert (row.status, row.reading.runtime.text) == (Status.DRIFTED, "0: 0-2; 6: 3")
+    apply(machine, energy_perf_bias=0)
+    assert [machine.now(bias.format(number)) for number in range(4)] == ["0"] * 4
+    revert.revert(machine)
+    assert [machine.now(bias.format(number)) for number in range(4)] == ["6"] * 4
+
+
 def test_two_names_share_the_cpus_but_not_one_of_them(intel: CpuMachine) -> None:
     apply(intel, "training", governor="performance", cpus="0-1")
     apply(intel, "serving", governor="powersave", cpus="2-3")

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS,
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.drivers import services as service_files
-from mlnode.engine import engine, revert
+from mlnode.engine import declared, engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Kind, Row
 from mlnode.host.host import Host
@@ -77,6 +77,10 @@ def apply(host: Host, **choices: Any) -> engine.Outcome:
             "services.services: 'tuned\\n' holds a character that does not print",
         ),
         ({"services": {1: "stop"}}, "services.1: unknown"),
+        (
+            {"services": {"google-guest-agent": "stop"}},
+            "services.google-guest-agent: stop would take accounts and SSH keys along; declare leave, and ",
+        ),
     ],
 )
 def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: Any, words: str) -> None:
@@ -99,7 +103,7 @@ def test_a_name_without_a_value_is_not_declared() -> None:
 
 
 def test_every_service_has_a_reason_and_a_key_of_its_own() -> None:
-    found = services.parse({"services": dict.fromkeys(SERVICES, "stop")}, None)
+    found = services.parse({"services": dict.fromkeys(SERVICES, "leave")}, None)
     assert len({setting.path for setting in found}) == len(SERVICES)
     for setting in found:
         about = services.info(setting.key, Value())
@@ -389,7 +393,7 @@ def test_a_later_drop_in_that_lifts_the_stop_is_seen(node: ServiceMachine, path:
     found = row(node, tuned="stop")
     assert found.status is Status.OVERRIDDEN
     assert found.reason == f"boot: {path}:2 takes the condition of {DROP_IN} back: take that line out"
-    assert services.acts(node, TUNED) == f"{WANTS}/{TUNED}", "so that other kinds know of it, too"
+    assert services.acts(node, SERVICES["tuned"]) == f"{WANTS}/{TUNED}", "so that other kinds know of it, too"
 
 
 def test_an_earlier_or_another_drop_in_lifts_nothing(node: ServiceMachine) -> None:
@@ -418,6 +422,60 @@ def test_another_service_may_set_what_is_declared(node: ServiceMachine) -> None:
     assert found.reason == (
         "boot: power-profiles-daemon.service may set cpu.governor (declared by training): declare stop"
     )
+
+
+def stored(node: ServiceMachine, **kinds: Any) -> None:
+    """Declared for devices that this machine does not have."""
+    declaration = declared.Declaration("training", kinds)
+    node.put(declaration.path, declared.render(declaration))
+
+
+CONFIG = "/etc/default/instance_configs.cfg"
+
+
+@pytest.mark.parametrize(
+    ("files", "acts"),
+    [
+        ({}, True),
+        ({CONFIG: "[InstanceSetup]\nset_multiqueue = false\n"}, False),
+        ({CONFIG: "[instancesetup]\n Set_Multiqueue=Off\n"}, False),
+        ({CONFIG: "[InstanceSetup]\nset_multiqueue = true\n"}, True),
+        ({CONFIG: "[Daemons]\nset_multiqueue = false\n"}, True),
+        ({CONFIG: "[InstanceSetup]\n#set_multiqueue = false\n;set_multiqueue=false\nset_multiqueue\n"}, True),
+        ({f"{CONFIG}.distro": "[InstanceSetup]\nset_multiqueue = false\n"}, False),
+        ({f"{CONFIG}.distro": "[InstanceSetup]\nset_multiqueue = false\n",
+          CONFIG: "[InstanceSetup]\nset_multiqueue = true\n"}, True),
+    ],
+)  # fmt: skip
+def test_the_guest_agent_of_google_tunes_unless_that_is_switched_off(
+    node: ServiceMachine, files: dict[str, str], acts: bool
+) -> None:
+    node.install("google-guest-agent.service")
+    for path, text in files.items():
+        node.put(path, text)
+    stored(node, irq={"rules": [{"name": "nics", "strategy": "spread"}]})
+    found = row(node, google_guest_agent="leave")
+    todo = f"set set_multiqueue = false in section InstanceSetup of {CONFIG}"
+    assert (found.status, found.reason) == (
+        (Status.OVERRIDDEN, f"boot: google-guest-agent.service may set irq (declared by training): {todo}")
+        if acts
+        else (Status.OK, "its tuning part is switched off")
+    )
+
+
+def test_units_of_googles_scripts_may_be_stopped(node: ServiceMachine) -> None:
+    node.install("google-set-multiqueue.service", runs=False)
+    assert row(node, google_set_multiqueue="leave").status is Status.OK
+    stored(node, nic={"rules": [{"name": "nics", "mtu": 9000}]})
+    found = row(node, google_set_multiqueue="leave")
+    assert found.reason.endswith("may set nic (declared by training): declare stop")
+    assert row(node, google_set_multiqueue="stop").status is Status.DRIFTED
+
+
+def test_a_switch_that_cannot_be_read_is_unknown(node: ServiceMachine) -> None:
+    node.install("google-guest-agent.service")
+    node.unreadable[CONFIG] = errno.EIO
+    assert row(node, google_guest_agent="leave").status is Status.UNKNOWN
 
 
 def test_a_damaged_declaration_is_unknown(node: ServiceMachine) -> None:

@@ -1,0 +1,260 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interrupts of all NICs: on one CPU, on the wrong NUMA node, or on CPUs that ranks are bound to.
+
+The rule that is declared for a NIC, or strategy spread without one, is planned as irq_affinity would do it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Iterator, Mapping, Sequence
+
+from ...engine import declared
+from ...host.host import Host
+from ...knobs.irq import files as irq_files
+from ...knobs.irq import parse as irq_parse
+from ...knobs.irq import plan
+from ...knobs.irq.parse import Rule
+from ...knobs.nics import ports
+from ...knobs.nics.ports import Port
+from ...knobs.summary import Files
+from ...linux import ranks as rank_files
+from ...model import cpulist, values
+from ...model.errors import HostError, MlnodeError
+from ...model.record import NamedTuple
+from ...model.setting import KnobFile, Severity
+from ...topology import numa
+from ...topology.model import Topology
+from ..model import Verdict
+from . import model
+from . import ranks as rank_checks
+from .model import AuditCheck, Topic
+
+IRQS = Topic(
+    "nic_interrupts",
+    Severity.MEDIUM,
+    "one core takes the packets of all queues, they cross sockets, or a rank loses its core to them",
+    "core-api/irq/irq-affinity.rst; networking/scaling.rst",
+)
+NAMES = (IRQS.name,)
+
+_SOURCE = "/proc/irq/*/effective_affinity_list"
+#: Packets a second, now or on average since the boot. A core takes about a million of them through the
+#: network stack, so that these are a hundredth of it.
+_BUSY = 10_000
+#: Between two looks at the counters: at _BUSY a thousand packets, far more than a NIC's driver gathers
+_LOOK_SECONDS = 0.1
+_EXPECTED = "on several cores of its NUMA node, away from bound ranks"
+_RDMA = ("counters/port_xmit_packets", "counters/port_rcv_packets")
+
+
+class _Planned(NamedTuple):
+    """Plan for a NIC. by: the declaration that has the rule; "" without one."""
+
+    rule: Rule
+    isolated_allowed: bool = False
+    by: str = ""
+
+
+class _Seen(NamedTuple):
+    """The queue interrupts of a NIC. words: where they arrive. bad: what is wrong with them. plan: where
+    irq_affinity would put them."""
+
+    words: str
+    bad: tuple[str, ...] = ()
+    plan: str = ""
+
+
+_SPREAD = _Planned(Rule(strategy="spread"))
+
+
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+    here = [port for port in ports.ports(topology) if port.address and not port.virtual]
+    blind = ports.unknown(topology, here)
+    if blind or not here:
+        yield model.unknown(IRQS, blind, _SOURCE) if blind else model.told(IRQS, "no NIC is here", _SOURCE)
+        return
+    begin, before = time.monotonic(), {port.label: _packets(host, port) for port in here}
+    try:
+        planned = [_planned(host, port) for port in here]
+        ranks = _bound(host, topology)
+    except MlnodeError as error:
+        yield model.unknown(IRQS, str(error), _SOURCE)
+        return
+    found = [_seen(host, topology, port, how, ranks) for port, how in zip(here, planned)]
+    passed = time.monotonic() - begin
+    if host.live and passed < _LOOK_SECONDS:
+        time.sleep(_LOOK_SECONDS - passed)
+    passed = max(time.monotonic() - begin, _LOOK_SECONDS)
+    uptime = _uptime(host)
+    for port, seen in zip(here, found):
+        if isinstance(seen, AuditCheck):
+            yield seen
+            continue
+        first, last = before[port.label], _packets(host, port)
+        rates = [] if first is None or last is None else [(last - first) / passed]
+        rates += [last / uptime] if last is not None and uptime else []
+        yield _judged(port, seen, max(rates, default=None))
+
+
+def _judged(port: Port, seen: _Seen, rate: float | None) -> AuditCheck:
+    found = "; ".join([seen.words, *seen.bad])
+    if not seen.bad:
+        return model.made(IRQS, Verdict.PASS, found, _SOURCE, _EXPECTED, port.label)
+    if rate is None:
+        return model.unknown(IRQS, f"{found}; no counter shows whether it is busy", _SOURCE, port.label)
+    found += f"; {rate:.0f} packets/s"
+    if rate < _BUSY:
+        return model.told(IRQS, f"{found}, so not busy; {seen.plan}", _SOURCE, port.label)
+    return model.judged(IRQS, False, found, _SOURCE, _EXPECTED, port.label, seen.plan)
+
+
+# -- counters ------------------------------------------------------------------------------
+
+
+def _packets(host: Host, port: Port) -> int | None:
+    """Packets of its interfaces and RDMA ports; None if none can be read."""
+    paths = [
+        f"/sys/class/net/{nic.name}/statistics/{way}_packets" for nic in port.nics for way in ("rx", "tx")
+    ]
+    paths += [
+        f"/sys/class/infiniband/{device.name}/ports/{one.number}/{file}"
+        for device in port.rdma
+        for one in device.ports
+        for file in _RDMA
+    ]
+    counts = [values.number(host.value(path).text) for path in paths]
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _uptime(host: Host) -> int | None:
+    return values.number((host.value("/proc/uptime").text or "").partition(".")[0])
+
+
+# -- the plan ------------------------------------------------------------------------------
+
+
+def _planned(host: Host, port: Port) -> _Planned:
+    """The declared rule for this NIC. Raises HostError."""
+    for declaration, setting in declared.settings(host, irq_parse.KIND, irq_parse.parse):
+        if getattr(setting, "topic", "") == "irq" and port in ports.find(host, setting.rule.nics).ports:
+            allowed = declaration.kinds[irq_parse.KIND].get("allow", ())
+            return _Planned(setting.rule, "isolated_cpus" in allowed, declaration.name)
+    return _SPREAD
+
+
+def _bound(host: Host, topology: Topology) -> frozenset[int]:
+    """CPUs that ranks are bound to. Raises HostError."""
+    bound = [rank for rank in rank_files.look(host).found if rank_checks.is_bound(topology, rank)]
+    return frozenset(cpu for rank in bound for cpu in rank.cpus)
+
+
+# -- one NIC -------------------------------------------------------------------------------
+
+
+def _seen(
+    host: Host, topology: Topology, port: Port, how: _Planned, ranks: frozenset[int]
+) -> _Seen | AuditCheck:
+    pools = plan.pools(topology, ports.ports(topology), how.rule, how.isolated_allowed)
+    found = irq_files.interrupts(host, port, pools.get(plan.key(port), plan.Pool()))
+    arrives: dict[int, tuple[int, ...]] = {}
+    for part in found.parts:
+        try:
+            cpus = _arrives(host, part)
+        except HostError as error:
+            found.problems.append(str(error))
+            continue
+        arrives.update({part.number: cpus} if cpus else {})
+    if found.problems:
+        return model.unknown(IRQS, "; ".join(found.problems), _SOURCE, port.label)
+    if not arrives:
+        return model.told(IRQS, _nothing(found), _SOURCE, port.label)
+    parts = [part for part in found.parts if part.number in arrives]
+    bad = [*_one_cpu(parts, arrives), *_far(topology, port, arrives)]
+    taken, free = _taken(topology, port, arrives, ranks)
+    words = _where(arrives)
+    words += f"; {found.managed} more that the kernel keeps, and does not let move" if found.managed else ""
+    if how.by and not taken and all(cpulist.render(arrives[part.number]) == part.want for part in parts):
+        return _Seen(f"{words}; as {how.by} declares")
+    todo = found.refusal or found.invalid or _plan(topology, port, how, parts, free if taken else ())
+    return _Seen(words, tuple(filter(None, [*bad, taken])), todo)
+
+
+def _where(arrives: Mapping[int, tuple[int, ...]]) -> str:
+    union = {cpu for cpus in arrives.values() for cpu in cpus}
+    queues = f"{len(arrives)} {'queue' if len(arrives) == 1 else 'queues'}"
+    return f"{queues} on CPU{'s' if len(union) > 1 else ''} {cpulist.readable(union)}"
+
+
+def _nothing(found: Files) -> str:
+    if found.managed:
+        return f"the kernel keeps all {found.managed} interrupts of its queues, and does not let them move"
+    return "no interrupt of a queue is in use"
+
+
+def _arrives(host: Host, part: KnobFile) -> tuple[int, ...]:
+    """CPUs on which an interrupt arrives; none where it was not started. Raises HostError."""
+    path = f"/proc/irq/{part.number}/effective_affinity_list"
+    value = host.value(path)
+    if value.unreadable is not None:
+        raise HostError("read", path, None, value.unreadable)
+    text = part.runtime if value.text is None else value.text.strip()
+    try:
+        cpus = cpulist.parse(text)
+    except ValueError as error:
+        raise HostError("understand", path, None, str(error)) from error
+    if value.text is None and len(cpus) > 1:
+        raise HostError(
+            "read", path, None, f"it does not exist, and smp_affinity_list has several CPUs: {text}"
+        )
+    return cpus
+
+
+def _one_cpu(parts: Sequence[KnobFile], arrives: Mapping[int, tuple[int, ...]]) -> Iterator[str]:
+    """A plan with one CPU, as on a node with one core, makes this right."""
+    union = {cpu for cpus in arrives.values() for cpu in cpus}
+    if len(parts) > 1 and len(union) == 1 and len({part.want for part in parts}) > 1:
+        yield "all on one"
+
+
+def _far(topology: Topology, port: Port, arrives: Mapping[int, tuple[int, ...]]) -> Iterator[str]:
+    """Where a node has fewer CPUs than the NIC has queues, drivers go on with the next nearest node."""
+    home = numa.home(topology.nodes, port.node)
+    if home is None or len(numa.with_cpus(topology.nodes)) < 2:
+        return
+    outside = [irq for irq, cpus in arrives.items() if not {*cpus} <= {*home.cpus}]
+    if len(outside) > max(0, len(arrives) - len(home.cpus)):
+        yield f"{len(outside)} off its NUMA node {home.number}, CPUs {cpulist.readable(home.cpus)}"
+
+
+def _taken(
+    topology: Topology, port: Port, arrives: Mapping[int, tuple[int, ...]], ranks: frozenset[int]
+) -> tuple[str, tuple[int, ...]]:
+    """Words for interrupts on CPUs of ranks, and the cores near the NIC that no rank is bound to. Without
+    such a core there is no better place, as where ranks are bound to whole nodes."""
+    near = frozenset(plan.near(topology, port.node)[0]) - topology.cpus.kept_free
+    free = plan.cores(topology.cpus, near - _with_siblings(topology, ranks))
+    hit = {irq: {*cpus} & ranks for irq, cpus in arrives.items() if {*cpus} & ranks}
+    if not hit or not free:
+        return "", ()
+    cpus = cpulist.readable(cpu for both in hit.values() for cpu in both)
+    return f"{len(hit)} on CPUs that ranks are bound to: {cpus}", free
+
+
+def _with_siblings(topology: Topology, cpus: frozenset[int]) -> frozenset[int]:
+    return cpus.union(*(cpu.siblings for cpu in topology.cpus.all if cpu.number in cpus))
+
+
+def _plan(
+    topology: Topology, port: Port, how: _Planned, parts: Sequence[KnobFile], free: Sequence[int]
+) -> str:
+    """The plan: the declared one, that of strategy spread, or a list of the cores without a rank."""
+    if free:
+        pool = plan.pool(topology, port.node, Rule(strategy="list", cpus=tuple(free)), False)
+        wants = [str(pool.cpus[place % len(pool.cpus)]) for place in range(len(parts))]
+        cpus = cpulist.readable(free)
+        return f"set irq_affinity with strategy list and cpus {cpus}: queues on CPUs {plan.summary(wants)}"
+    todo = f"run mlnode apply, as {how.by} declares" if how.by else "set irq_affinity with strategy spread"
+    return f"{todo}: queues on CPUs {plan.summary([part.want for part in parts])}"

@@ -1,0 +1,177 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors in the kernel's log, judged by their cause, their age and their number.
+
+A line of the log has the seconds since boot by a clock that stands still while the machine sleeps
+(kernel/printk: local_clock), so that after a sleep an age comes out too high.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from ...host.host import Host
+from ...linux import kernel_log
+from ...model.errors import printable
+from ...model.record import NamedTuple, regex, replace
+from ...model.setting import Severity
+from . import model
+from .model import AuditCheck, Topic
+
+DMESG = "dmesg"
+_UPTIME = "/proc/uptime"
+_STAMP = regex(r"(?:<[0-9]{1,3}>)?\[ *([0-9]{1,12})\.[0-9]{1,9}\](?:\[[^\]\n]{0,40}\])? ?", re.ASCII)
+
+#: Older ones are reported and fail nothing: a day is what NVIDIA's catalog counts repeats by (Xid 149), and
+#: what is still broken has a newer message or shows in another check
+WINDOW_S = 24 * 3600
+#: A log whose oldest line is of the first minute has all of the boot: clocks may differ by some seconds
+_BOOT_S = 60
+_MOST = 8
+_ORDER = (Severity.LOW, Severity.MEDIUM, Severity.HIGH)
+_EXPECTED = "none in the last day"
+
+
+class Cause(NamedTuple):
+    """Cause of an error: who has to do what."""
+
+    name: str
+    severity: Severity
+    reason: str
+    advice: str
+
+
+class Line(NamedTuple):
+    """A message without its time. age: seconds, None where the log has no times."""
+
+    text: str
+    age: int | None
+
+
+class Message(NamedTuple):
+    """Of a device on PCI: driver, address, the name that the driver gives it or "", and the text."""
+
+    driver: str
+    address: str
+    name: str
+    text: str
+
+
+#: dev_printk(), netdev_printk() and ibdev_printk(): `mlx5_core 0000:1a:00.0 eth0: Link down`
+_DEVICE = regex(
+    r"([\w-]{1,40}) ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?: ([^:\n]{1,60}))?: (.*)", re.ASCII
+)
+
+
+def message(line: Line) -> Message | None:
+    """None for a line that is not about a device on PCI."""
+    match = _DEVICE.match(line.text)
+    return Message(match[1], match[2], match[3] or "", match[4]) if match else None
+
+
+class Event(NamedTuple):
+    """title: as the log has it, such as Xid 79. name: what it means; "" if the title says it."""
+
+    title: str
+    name: str
+    cause: Cause
+    age: int | None
+
+    @property
+    def is_old(self) -> bool:
+        return self.age is not None and self.age > WINDOW_S
+
+
+class Log(NamedTuple):
+    """The messages that the log still has, the oldest first. uptime: seconds, None where it is unknown."""
+
+    lines: tuple[Line, ...]
+    uptime: int | None
+
+    @property
+    def reach(self) -> str:
+        """The log is a ring, and forgets its oldest lines."""
+        if self._oldest is None or self.uptime is None:
+            return ", of which it still has an unknown part"
+        up = _ago(self.uptime)[:-4]
+        return f", whose oldest line is from {_ago(self._oldest)}; the machine has been up for {up}"
+
+    @property
+    def covers(self) -> bool:
+        """True if it begins with the boot, or has the last day: else a message may be among what is gone."""
+        known = self._oldest is not None and self.uptime is not None
+        return known and (self._oldest or 0) >= min(WINDOW_S, (self.uptime or 0) - _BOOT_S)
+
+    @property
+    def _oldest(self) -> int | None:
+        return max((line.age for line in self.lines if line.age is not None), default=None)
+
+
+def read(host: Host) -> Log:
+    """Raises HostError where it cannot be read."""
+    return host.once("log of the audit", lambda: _read(host))
+
+
+def _read(host: Host) -> Log:
+    if not host.live and host.exists(kernel_log.CAPTURED):
+        texts = host.read(kernel_log.CAPTURED).splitlines()
+    else:
+        texts = host.must_run([DMESG], "read the kernel's log with").splitlines()
+    uptime = _seconds(host.value(_UPTIME).text)
+    return Log(tuple(_line(text, uptime) for text in texts), uptime)
+
+
+def _line(text: str, uptime: int | None) -> Line:
+    stamp = _STAMP.match(text)
+    if stamp is None:
+        return Line(text, None)
+    age = None if uptime is None else max(0, uptime - int(stamp.group(1)))
+    return Line(text[stamp.end() :], age)
+
+
+def nothing(topic: Topic, log: Log, more: str = "") -> AuditCheck:
+    """No message of this kind: unknown, unless the log has the whole time."""
+    found = f"none in the kernel's log{log.reach}{more}"
+    if not log.covers:
+        return model.unknown(topic, found, DMESG)
+    return model.judged(topic, True, found, DMESG, _EXPECTED)
+
+
+def judged(topic: Topic, target: str, events: Sequence[Event]) -> AuditCheck:
+    """By the worst of what is not old."""
+    recent = [event for event in events if not event.is_old]
+    old = [event for event in events if event.is_old]
+    found = "; ".join(filter(None, [_words(recent), f"old: {_words(old)}" if old else ""]))
+    if not recent:
+        return model.told(topic, found, DMESG, target)
+    cause = max((event.cause for event in recent), key=lambda one: _ORDER.index(one.severity))
+    topic = replace(topic, severity=cause.severity, reason=cause.reason)
+    return model.judged(topic, False, found, DMESG, _EXPECTED, target, cause.advice)
+
+
+def _words(events: Sequence[Event]) -> str:
+    """`Xid 79 (hardware: fallen off the bus), 5 min ago; Xid 31 (program: page fault) 3 times, last 2 h
+    ago`."""
+    texts = []
+    for title in dict.fromkeys(event.title for event in events):
+        same = [event for event in events if event.title == title]
+        about = f"{same[-1].cause.name}: {same[-1].name}" if same[-1].name else same[-1].cause.name
+        often = f" {len(same)} times, last" if len(same) > 1 else ","
+        texts.append(f"{printable(title)} ({about}){often} {_ago(same[-1].age)}")
+    more = f"; and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
+    return "; ".join(texts[:_MOST]) + more
+
+
+def _ago(age: int | None) -> str:
+    if age is None:
+        return "at a time that the log does not have"
+    for seconds, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if age >= 2 * seconds:
+            return f"{age // seconds} {unit} ago"
+    return f"{age} s ago"
+
+
+def _seconds(text: str | None) -> int | None:
+    match = re.match(r"([0-9]{1,12})\.", text or "", re.ASCII)
+    return int(match.group(1)) if match else None

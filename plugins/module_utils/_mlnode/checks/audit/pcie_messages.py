@@ -1,0 +1,96 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Errors of PCIe in the kernel's log (drivers/pci/pcie/aer.c): those that Linux has handled, and those that
+the firmware has handled and reported (ACPI APEI)."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator
+
+from ...host.host import Host
+from ...knobs.nics import ports
+from ...model.errors import HostError
+from ...model.record import regex
+from ...model.setting import Severity
+from ...topology.model import Topology
+from . import log, model
+from .log import Cause, Event, Log, Message
+from .model import AuditCheck, Topic
+
+ERRORS = Topic(
+    "pcie_errors",
+    Severity.HIGH,
+    "a link of PCIe damages what goes over it",
+    "PCI/pcieaer-howto.rst; drivers/pci/pcie/aer.c",
+)
+NAMES = (ERRORS.name,)
+
+_CORRECTED = Cause(
+    "corrected", Severity.LOW, "PCIe sends again what was damaged, which costs time, and announces worse",
+    "look whether it goes on: seat card and riser again, and compare rdma_check's pcie_link",
+)  # fmt: skip
+_NON_FATAL = Cause(
+    "not corrected", Severity.HIGH, "a transfer was lost, and the job on that device fails or is wrong",
+    "drain the node; seat card and riser again, update the firmware, replace the card if it comes back",
+)  # fmt: skip
+_FATAL = Cause("fatal", Severity.HIGH, "the link of this device failed, and was reset", _NON_FATAL.advice)
+
+#: Of severity the words differ: Corrected, Correctable; Uncorrected (Fatal), Uncorrectable (Non-Fatal)
+_BUS = regex(
+    r"(?:AER: )?(?:PCIe|CXL) Bus Error: severity=([A-Z][\w ()-]{1,40}), type=([\w ]{1,40}),", re.ASCII
+)
+_STATUS = regex(r"(?:AER: )?aer_status: (0x[0-9a-f]{8}), aer_mask: ", re.ASCII)
+#: Only for what was not corrected, behind the line with the status (pci_print_aer)
+_SEVERITY = regex(r"(?:AER: )?aer_uncor_severity: 0x", re.ASCII)
+
+
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+    if not topology.pci:
+        yield model.told(ERRORS, "no device on PCI is here", "/sys/bus/pci/devices")
+        return
+    try:
+        kernel = log.read(host)
+    except HostError as error:
+        yield model.unasked(ERRORS, error)
+        return
+    events = _events(kernel)
+    if not events:
+        yield log.nothing(ERRORS, kernel)
+    labels = _labels(topology)
+    for address, of_device in events.items():
+        yield log.judged(ERRORS, labels.get(address, f"PCI {address}"), of_device)
+
+
+def _labels(topology: Topology) -> dict[str, str]:
+    labels = {gpu.address: f"GPU {gpu.address}" for gpu in topology.gpus}
+    labels.update({port.address: port.label for port in ports.ports(topology) if port.address})
+    return labels
+
+
+def _events(kernel: Log) -> dict[str, list[Event]]:
+    """By the address of the device."""
+    events: dict[str, list[Event]] = {}
+    for line in kernel.lines:
+        message = log.message(line)
+        if message is None:
+            continue
+        mine = events.get(message.address, [])
+        if _SEVERITY.match(message.text) and mine and mine[-1].cause is _CORRECTED:
+            mine[-1] = mine[-1]._replace(cause=_NON_FATAL)
+        event = _event(message, line.age)
+        if event is not None:
+            events.setdefault(message.address, []).append(event)
+    return events
+
+
+def _event(message: Message, age: int | None) -> Event | None:
+    match = _BUS.match(message.text)
+    if match:
+        severity, layer = match.groups()
+        corrected, fatal = severity.startswith("Correct"), "(Fatal)" in severity
+        return Event(
+            f"PCIe error, {layer}", "", _CORRECTED if corrected else _FATAL if fatal else _NON_FATAL, age
+        )
+    match = _STATUS.match(message.text)
+    return Event(f"PCIe error, status {match.group(1)}", "", _CORRECTED, age) if match else None

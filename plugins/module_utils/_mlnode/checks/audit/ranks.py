@@ -1,0 +1,252 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ranks, the processes that hold a GPU: whether their CPUs and memory are on its NUMA node.
+
+A process that may run on every CPU is reported and not judged: nothing is bound wrongly, the scheduler mostly
+leaves it where it began, and its memory shows where that was.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Iterator, Mapping, Sequence
+
+from ...drivers import nvidia
+from ...host.host import Host
+from ...linux import jobs
+from ...linux import ranks as rank_files
+from ...linux.ranks import Pages, Rank
+from ...model import cpulist
+from ...model.errors import HostError, listed
+from ...model.record import NamedTuple
+from ...model.setting import Severity
+from ...topology import numa
+from ...topology.model import Node, Topology
+from ..model import Verdict
+from . import model
+from .model import AuditCheck, Topic
+
+CPUS = Topic(
+    "rank_cpus",
+    Severity.MEDIUM,
+    "copies to the GPU and launches of kernels go over the link between sockets",
+    "admin-guide/mm/numaperf.rst; docs/guide/topology.md",
+    "bind each rank to its GPU's node, as mlnode topology shows: numactl --cpunodebind, srun --cpu-bind",
+)
+MEMORY = Topic(
+    "rank_memory",
+    Severity.MEDIUM,
+    "each access to these pages goes to another socket: half the bandwidth, twice the latency",
+    "numa(7), numastat(8); admin-guide/mm/numaperf.rst",
+    "start the rank with its memory bound as well: numactl --membind; migratepages(8) moves what is there",
+)
+
+_TOPICS = (CPUS, MEMORY)
+NAMES = tuple(topic.name for topic in _TOPICS)
+
+_STATUS, _MAPS = "/proc/*/status", "/proc/*/numa_maps"
+#: With a tenth of the pages at half the bandwidth, a look at all of them takes a tenth longer
+_SHARE = 0.1
+#: What an interpreter and its libraries have taken before a launcher has bound it
+_LEAST = 64 << 20
+#: For the pages of all processes: the kernel walks through their page tables
+_SECONDS = 2.0
+_MOST = 4
+
+#: Which process computes on which GPU: with CUDA, a process may hold the files of all of them
+APPS = (nvidia.TOOL, "--query-compute-apps=pid,gpu_bus_id", "--format=csv,noheader")
+
+
+class _Finding(NamedTuple):
+    verdict: Verdict
+    words: str
+
+
+#: Worst first
+_WORST = (Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
+
+
+def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+    if not topology.gpus:
+        yield from (model.told(topic, "there is no GPU", _STATUS) for topic in _TOPICS)
+        return
+    if len(numa.with_cpus(topology.nodes)) < 2:
+        words = "there are not two NUMA nodes with CPUs"
+        yield from (model.told(topic, words, numa.NODES) for topic in _TOPICS)
+        return
+    try:
+        ranks = rank_files.look(host)
+        gpus = _gpus(host, topology, ranks.found)
+    except HostError as error:
+        yield from (model.unknown(topic, str(error), error.path) for topic in _TOPICS)
+        return
+    if ranks.unseen:
+        words = "; ".join(ranks.unseen)
+        yield from (model.unknown(topic, words, _STATUS) for topic in _TOPICS)
+    elif not ranks.found:
+        words = "no process holds a GPU" if ranks.shown else "no process is shown below /proc"
+        yield from (model.told(topic, words, "/proc/*/fd") for topic in _TOPICS)
+    yield from _of_gpus(host, topology, ranks.found, gpus)
+
+
+def _of_gpus(
+    host: Host, topology: Topology, ranks: Sequence[Rank], gpus: Mapping[int, tuple[str, ...]]
+) -> Iterator[AuditCheck]:
+    end = time.monotonic() + _SECONDS
+    for together in dict.fromkeys(gpus[rank.pid] for rank in ranks):
+        here = [rank for rank in ranks if gpus[rank.pid] == together]
+        target = f"GPU{'s' if len(together) > 1 else ''} {listed(together, _MOST)}" if together else "GPU"
+        homes = {home.number: home for home in _homes(topology, together) if home is not None}
+        if len(homes) != 1 or None in _homes(topology, together):
+            for topic, source in ((CPUS, _STATUS), (MEMORY, _MAPS)):
+                yield _homeless(topic, source, target, together, here, homes)
+            continue
+        [home] = homes.values()
+        cpus = [_cpus(topology, home, rank) for rank in here]
+        yield _worst(
+            CPUS, cpus, _STATUS, f"on node {home.number}, CPUs {cpulist.readable(home.cpus)}", target
+        )
+        memory = [_memory(host, topology, home, rank, end) for rank in here]
+        expected = f"under {_SHARE:.0%} on other nodes than {home.number}"
+        yield _worst(MEMORY, [one for one in memory if one is not None], _MAPS, expected, target)
+
+
+def _worst(topic: Topic, findings: Sequence[_Finding], source: str, expected: str, target: str) -> AuditCheck:
+    """By the worst of the processes, which are named, and with the number of those that could not be read."""
+    verdict = next((one for one in _WORST if one in {each.verdict for each in findings}), Verdict.SKIP)
+    same = [one.words for one in findings if one.verdict is verdict]
+    found = listed(same, _MOST) if same else "its processes have ended meanwhile"
+    found += f"; of {len(findings)} processes" if len(findings) > len(same) else ""
+    unread = sum(one.verdict is Verdict.UNKNOWN for one in findings)
+    found += f", {unread} of which could not be read" if unread and verdict is Verdict.WARN else ""
+    judged = verdict in (Verdict.WARN, Verdict.PASS)
+    return model.made(topic, verdict, found, source, expected if judged else "", target)
+
+
+# -- which GPU, and its node ---------------------------------------------------------------
+
+
+def _gpus(host: Host, topology: Topology, ranks: Sequence[Rank]) -> dict[int, tuple[str, ...]]:
+    """Number of the process → addresses of its GPUs; none where they are unknown. Raises HostError."""
+    known = {gpu.address for gpu in topology.gpus}
+    gpus: dict[int, tuple[str, ...]] = {}
+    for rank in ranks:
+        addresses = {rank_files.address(host, device) for device in rank.devices}
+        gpus[rank.pid] = tuple(sorted(address for address in addresses if address in known))
+    torn = [pid for pid, held in gpus.items() if len({*_homes(topology, held)}) > 1]
+    if torn:
+        apps = _apps(host)
+        gpus.update({pid: apps[pid] for pid in torn if pid in apps})
+    return gpus
+
+
+def _apps(host: Host) -> dict[int, tuple[str, ...]]:
+    """As _gpus(), of those that compute on a GPU of NVIDIA; empty where the tool does not answer."""
+    try:
+        answer = nvidia.ask(host, APPS)
+    except HostError:
+        return {}
+    computing: dict[int, set[str]] = {}
+    for line in answer.splitlines():
+        pid, _comma, bus_id = (word.strip() for word in line.partition(","))
+        address = nvidia.address(bus_id)
+        if pid.isascii() and pid.isdigit() and address is not None:
+            computing.setdefault(int(pid), set()).add(address)
+    return {pid: tuple(sorted(addresses)) for pid, addresses in computing.items()}
+
+
+def _homes(topology: Topology, gpus: Sequence[str]) -> list[Node | None]:
+    """The nodes whose CPUs serve these GPUs; None for one whose node is unknown."""
+    return [numa.home(topology.nodes, gpu.node) for gpu in topology.gpus if gpu.address in gpus]
+
+
+def _homeless(
+    topic: Topic,
+    source: str,
+    target: str,
+    gpus: Sequence[str],
+    ranks: Sequence[Rank],
+    homes: Mapping[int, Node],
+) -> AuditCheck:
+    who = listed([rank.label for rank in ranks], _MOST)
+    if len(homes) > 1:
+        nodes = ", ".join(map(str, sorted(homes)))
+        return model.told(topic, f"{who}: GPUs of the nodes {nodes}, so that none is right", source, target)
+    why = "the firmware names no NUMA node for its GPU" if gpus else "its GPU is not known"
+    return model.unknown(topic, f"{who}: {why}", source, target)
+
+
+# -- CPUs ----------------------------------------------------------------------------------
+
+
+def is_bound(topology: Topology, rank: Rank) -> bool:
+    """True if it may not run on every CPU that is there for it."""
+    return not {*(topology.cpus.allowed or topology.cpus.online)} <= {*rank.cpus}
+
+
+def _cpus(topology: Topology, home: Node, rank: Rank) -> _Finding:
+    mine = {*rank.cpus} & {*topology.cpus.online}
+    outside = mine - {*home.cpus}
+    if not is_bound(topology, rank):
+        return _Finding(Verdict.SKIP, f"{rank.label}: may run on every CPU{_last(topology, rank)}")
+    words = f"{rank.label}: {_named(mine)}"
+    if not outside:
+        return _Finding(Verdict.PASS, words)
+    part = "" if outside == mine else f", among them {_named(outside)}"
+    return _Finding(Verdict.WARN, f"{words}{part} of {_nodes_of(topology, outside)}")
+
+
+def _named(cpus: set[int]) -> str:
+    return f"CPU{'s' if len(cpus) > 1 else ''} {cpulist.readable(cpus)}"
+
+
+def _last(topology: Topology, rank: Rank) -> str:
+    if rank.last is None:
+        return ""
+    return f"; the last was CPU {rank.last} of {_nodes_of(topology, {rank.last})}"
+
+
+def _nodes_of(topology: Topology, cpus: set[int]) -> str:
+    numbers = [node.number for node in topology.nodes if cpus & {*node.cpus}]
+    return f"node {cpulist.render(numbers)}" if numbers else "a node that is not known"
+
+
+# -- memory --------------------------------------------------------------------------------
+
+
+def _memory(host: Host, topology: Topology, home: Node, rank: Rank, end: float) -> _Finding | None:
+    """None where the process has ended meanwhile."""
+    if rank.nodes and home.number not in rank.nodes:
+        nodes = cpulist.render(rank.nodes)
+        return _Finding(Verdict.WARN, f"{rank.label}: its memory may be on node {nodes} only")
+    left = end - time.monotonic()
+    if left <= 0:
+        return _Finding(Verdict.UNKNOWN, f"{rank.label}: not read, as others took {_SECONDS:.0f} s")
+    try:
+        pages = rank_files.pages(host, rank.pid, left)
+    except HostError as error:
+        return None if jobs.is_gone(error) else _Finding(Verdict.UNKNOWN, f"{rank.label}: {error}")
+    return _judged(topology, home, rank, pages)
+
+
+def _judged(topology: Topology, home: Node, rank: Rank, pages: Pages) -> _Finding:
+    """Memory of nodes without CPUs, as of a GPU or CXL, was asked for by its number."""
+    computing = {node.number for node in numa.with_cpus(topology.nodes)}
+    on = {node: size for node, size in sorted(pages.on.items()) if node in computing}
+    total, far = sum(on.values()), {node: size for node, size in on.items() if node != home.number}
+    if not pages.whole and not _is_far(total, far):
+        return _Finding(Verdict.UNKNOWN, f"{rank.label}: not read as a whole")
+    parts = ", ".join(f"{_amount(size)} on node {node}" for node, size in (far or on).items())
+    words = f"{rank.label}: {parts or 'no memory of its own'}" + (f", of {_amount(total)}" if far else "")
+    if not total:
+        return _Finding(Verdict.SKIP, words)
+    return _Finding(Verdict.WARN if _is_far(total, far) else Verdict.PASS, words)
+
+
+def _amount(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+
+
+def _is_far(total: int, far: Mapping[int, int]) -> bool:
+    elsewhere = sum(far.values())
+    return elsewhere >= _LEAST and elsewhere > total * _SHARE

@@ -1,0 +1,157 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes that hold a GPU: where they may run, and on which NUMA nodes their memory is (proc(5): status,
+stat, numa_maps).
+
+CPUs are those of the main thread; others may have moved, such as those of NCCL, which bind themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Mapping
+
+from ..host.host import Host
+from ..model import cpulist, values
+from ..model.errors import HostError
+from ..model.record import NamedTuple, regex
+from . import jobs
+
+#: What of a process's devices is a GPU or another accelerator
+_GPU = regex(r"/dev/(?:nvidia[0-9]+|kfd|dri/renderD[0-9]+|accel/accel[0-9]+)\Z", re.ASCII)
+_CLASSES = {"dri": "drm", "accel": "accel"}
+_PCI = regex(r".*/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/(?:drm|accel)/[^/]+\Z", re.ASCII)
+_NVIDIA = "/proc/driver/nvidia/gpus"
+_MINOR = regex(r"^Device Minor:\s*([0-9]{1,6})\s*$", re.MULTILINE | re.ASCII)
+#: The field of /proc/PID/stat behind the name, in which anything may stand (proc_pid_stat(5): 39, processor)
+_PROCESSOR = 39 - 3
+
+
+class Rank(NamedTuple):
+    """cpus, nodes: on which it may run, and from which its memory may be. last: the CPU on which it ran last,
+    None where it is unknown."""
+
+    pid: int
+    name: str
+    devices: tuple[str, ...]
+    cpus: tuple[int, ...]
+    nodes: tuple[int, ...]
+    last: int | None
+
+    @property
+    def label(self) -> str:
+        return f"pid {self.pid} ({self.name})"
+
+
+class Ranks(NamedTuple):
+    """unseen: findings for what cannot be looked into. shown: any process is below /proc, as in no captured
+    tree."""
+
+    found: tuple[Rank, ...]
+    unseen: tuple[str, ...]
+    shown: bool
+
+
+def look(host: Host) -> Ranks:
+    """Raises HostError where no processes can be read."""
+    return host.once("ranks", lambda: _look(host))
+
+
+def _look(host: Host) -> Ranks:
+    found: list[Rank] = []
+    holders = jobs.holders(host)
+    unseen = [*holders.unseen]
+    for holder in holders.found:
+        devices = tuple(device for device in holder.devices if _GPU.match(device))
+        try:
+            found.extend([_rank(host, holder, devices)] if devices else [])
+        except HostError as error:
+            unseen.extend([] if jobs.is_gone(error) else [f"pid {holder.pid} ({holder.name}): {error}"])
+    return Ranks(tuple(found), tuple(unseen), any(name.isdigit() for name in host.names("/proc")))
+
+
+def _rank(host: Host, holder: jobs.Holder, devices: tuple[str, ...]) -> Rank:
+    path = f"/proc/{holder.pid}/status"
+    status = host.read(path)
+    cpus, nodes = (_listed(status, path, name) for name in ("Cpus_allowed_list", "Mems_allowed_list"))
+    stat = host.text(f"/proc/{holder.pid}/stat").rpartition(")")[2].split()
+    last = values.number(stat[_PROCESSOR]) if len(stat) > _PROCESSOR else None
+    return Rank(holder.pid, holder.name, devices, cpus, nodes, last)
+
+
+def _listed(status: str, path: str, name: str) -> tuple[int, ...]:
+    match = re.search(rf"^{name}:\s*(\S+)$", status, re.MULTILINE)
+    try:
+        numbers = cpulist.parse(match.group(1) if match else "")
+    except ValueError as error:
+        raise HostError("understand", path, None, str(error)) from error
+    if not numbers:
+        raise HostError("understand", path, None, f"it has no {name}")
+    return numbers
+
+
+# -- which GPU it is -----------------------------------------------------------------------
+
+
+def address(host: Host, device: str) -> str | None:
+    """PCI address of the GPU behind a device file; None where the file is for all GPUs, as /dev/kfd, or the
+    GPU is unknown. Raises HostError."""
+    if device.startswith("/dev/nvidia"):
+        return _nvidia(host).get(device[len("/dev/nvidia") :])
+    folder, _slash, name = device[len("/dev/") :].partition("/")
+    kind = _CLASSES.get(folder)
+    if kind is None or not host.is_link(f"/sys/class/{kind}/{name}"):
+        return None
+    match = _PCI.match(host.link_target(f"/sys/class/{kind}/{name}"))
+    return match.group(1) if match else None
+
+
+def _nvidia(host: Host) -> Mapping[str, str]:
+    """Number of the device file → address, as NVIDIA's driver has it (nv-procfs.c)."""
+    return host.once("minors of nvidia", lambda: dict(_minors(host)))
+
+
+def _minors(host: Host) -> Iterator[tuple[str, str]]:
+    for name in host.names(_NVIDIA):
+        match = _MINOR.search(host.text(f"{_NVIDIA}/{name}/information"))
+        if match:
+            yield match.group(1), name.lower()
+
+
+# -- where its memory is -------------------------------------------------------------------
+
+#: A process with thousands of mappings has a few hundred bytes for each
+MOST_BYTES = 8 << 20
+_COUNT = regex(r"N([0-9]{1,4})=([0-9]{1,18})\Z", re.ASCII)
+_SIZE = regex(r"kernelpagesize_kB=([0-9]{1,9})\Z", re.ASCII)
+_SHARED = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV")  # noqa: S108  names in a file, and none is made
+
+
+class Pages(NamedTuple):
+    """Bytes on each NUMA node. whole: all of the process was read within the time."""
+
+    on: Mapping[int, int]
+    whole: bool
+
+
+def pages(host: Host, pid: int, seconds: float) -> Pages:
+    """Memory of the process itself, as `numastat -p` counts it, without what only maps a file: programs and
+    libraries are on the node of their first reader. Memory that a driver pins for itself is not in it.
+    Raises HostError."""
+    content, whole = host.beginning(f"/proc/{pid}/numa_maps", MOST_BYTES, seconds)
+    on: dict[int, int] = {}
+    for line in content.decode("utf-8", "replace").split("\n")[: None if whole else -1]:
+        for node, size in _line(line):
+            on[node] = on.get(node, 0) + size
+    return Pages(on, whole)
+
+
+def _line(line: str) -> Iterator[tuple[int, int]]:
+    """Node and bytes, of a mapping such as `7f00 default anon=512 dirty=512 N1=512 kernelpagesize_kB=4`."""
+    words = line.split()
+    file = next((word[len("file=") :] for word in words if word.startswith("file=")), "")
+    own = not file or file.startswith(_SHARED) or any(word.startswith("anon=") for word in words)
+    sizes = [int(match.group(1)) << 10 for match in map(_SIZE.match, words) if match]
+    if sizes and (own or "huge" in words):
+        counts = (match for match in map(_COUNT.match, words) if match)
+        yield from ((int(match.group(1)), int(match.group(2)) * sizes[0]) for match in counts)

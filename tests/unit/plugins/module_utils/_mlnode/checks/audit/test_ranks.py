@@ -1,0 +1,242 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes on two NUMA nodes: CPUs 0-1 and the first GPU on node 0, CPUs 2-3 and the second on node 1."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from mlnode.checks.audit import ranks
+from mlnode.checks.audit.model import AuditCheck
+from mlnode.checks.model import Verdict
+from mlnode.host.host import Host
+from mlnode.linux import ranks as rank_files
+from mlnode.topology import read
+
+from .looking import NODES
+
+FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
+GIB = 1 << 30
+
+
+@pytest.fixture
+def node(node: GpuMachine) -> GpuMachine:
+    node.put(f"/sys/devices/pci0000:1c/{SECOND}/numa_node", "1\n")
+    for minor, address in enumerate((FIRST, SECOND)):
+        node.put(
+            f"/proc/driver/nvidia/gpus/{address}/information", f"Model: \t X\nDevice Minor: \t {minor}\n"
+        )
+    return node
+
+
+def rank(
+    node: GpuMachine, pid: int, cpus: str, *devices: str, nodes: str = "0-1", maps: str = "", last: int = 0
+) -> None:
+    node.put(f"/proc/{pid}/comm", "python3\n")
+    node.put(
+        f"/proc/{pid}/status",
+        f"Name:\tpython3\nCpus_allowed:\tf\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{nodes}\n",
+    )
+    node.put(f"/proc/{pid}/stat", f"{pid} (a) b (c) S {' '.join(['0'] * 35)} {last} 0 0\n")
+    node.put(f"/proc/{pid}/numa_maps", maps)
+    for number, device in enumerate(devices):
+        node.link(f"/proc/{pid}/fd/{number}", device)
+
+
+def anon(node: int, gib: float) -> str:
+    pages = int(gib * GIB) >> 12
+    return f"7f0000000000 default anon={pages} dirty={pages} N{node}={pages} kernelpagesize_kB=4\n"
+
+
+def look(node: Host) -> dict[tuple[str, str], AuditCheck]:
+    node.forget()
+    return {(check.name, check.target): check for check in ranks.checks(node, read.of(node))}
+
+
+# -- CPUs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpus", "verdict", "found"),
+    [
+        ("0-1", Verdict.PASS, "pid 70 (python3): CPUs 0-1"),
+        ("1", Verdict.PASS, "pid 70 (python3): CPU 1"),
+        ("2-3", Verdict.WARN, "pid 70 (python3): CPUs 2-3 of node 1"),
+        ("1-2", Verdict.WARN, "pid 70 (python3): CPUs 1-2, among them CPU 2 of node 1"),
+        ("0-3", Verdict.SKIP, "pid 70 (python3): may run on every CPU; the last was CPU 3 of node 1"),
+        ("0-255", Verdict.SKIP, "pid 70 (python3): may run on every CPU; the last was CPU 3 of node 1"),
+    ],
+)
+def test_cpus_of_a_rank(node: GpuMachine, cpus: str, verdict: Verdict, found: str) -> None:
+    rank(node, 70, cpus, "/dev/null", "/dev/nvidiactl", "/dev/nvidia0", last=3)
+    check = look(node)["rank_cpus", f"GPU {FIRST}"]
+    assert (check.verdict, check.found) == (verdict, found)
+    assert check.expected == ("on node 0, CPUs 0-1" if verdict is not Verdict.SKIP else "")
+    assert bool(check.advice) is (verdict is Verdict.WARN)
+
+
+def test_the_worst_rank_of_a_gpu_is_named(node: GpuMachine) -> None:
+    for pid in range(70, 76):
+        rank(node, pid, "0-1", "/dev/nvidia0")
+    rank(node, 80, "2", "/dev/nvidia0")
+    check = look(node)["rank_cpus", f"GPU {FIRST}"]
+    assert (check.verdict, check.found) == (
+        Verdict.WARN,
+        "pid 80 (python3): CPU 2 of node 1; of 7 processes",
+    )
+
+
+def test_cuda_opens_all_gpus_and_nvidia_smi_knows_which_is_meant(node: GpuMachine) -> None:
+    rank(node, 70, "2-3", "/dev/nvidia0", "/dev/nvidia1")
+    both = f"GPUs {FIRST}, {SECOND}"
+    assert look(node)["rank_cpus", both].verdict is Verdict.SKIP
+    assert look(node)["rank_cpus", both].found.endswith("GPUs of the nodes 0, 1, so that none is right")
+    node.apps = f"70, 0000{FIRST.upper()}\n"
+    assert look(node)["rank_cpus", f"GPU {FIRST}"].verdict is Verdict.WARN
+    node.apps = f"70, 0000{SECOND.upper()}\n[N/A], nonsense\n"
+    assert look(node)["rank_cpus", f"GPU {SECOND}"].verdict is Verdict.PASS
+    node.installed = False
+    assert look(node)["rank_cpus", both].verdict is Verdict.SKIP
+
+
+@pytest.mark.parametrize(
+    ("device", "link", "target"),
+    [
+        (
+            "/dev/dri/renderD128",
+            f"/sys/class/drm/renderD128 ../../devices/pci0000:1b/{FIRST}/drm/renderD128",
+            FIRST,
+        ),
+        (
+            "/dev/accel/accel0",
+            f"/sys/class/accel/accel0 ../../devices/pci0000:1c/{SECOND}/accel/accel0",
+            SECOND,
+        ),
+    ],
+)
+def test_gpus_by_their_files_in_sysfs(node: GpuMachine, device: str, link: str, target: str) -> None:
+    node.link(*link.split())
+    rank(node, 70, "0-1", "/dev/kfd", device)
+    assert look(node)["rank_cpus", f"GPU {target}"].verdict in (Verdict.PASS, Verdict.WARN)
+
+
+def test_a_gpu_that_is_not_known_is_unknown(node: GpuMachine) -> None:
+    rank(node, 70, "0-1", "/dev/kfd")
+    check = look(node)["rank_cpus", "GPU"]
+    assert (check.verdict, check.found) == (Verdict.UNKNOWN, "pid 70 (python3): its GPU is not known")
+    rank(node, 71, "0-1", "/dev/nvidia1")
+    node.put(f"/sys/devices/pci0000:1c/{SECOND}/numa_node", "-1\n")
+    check = look(node)["rank_memory", f"GPU {SECOND}"]
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.found.endswith("the firmware names no NUMA node for its GPU")
+
+
+# -- memory --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("maps", "verdict", "found"),
+    [
+        (anon(0, 4), Verdict.PASS, "4.0 GiB on node 0"),
+        (anon(0, 1) + anon(1, 3), Verdict.WARN, "3.0 GiB on node 1, of 4.0 GiB"),
+        (anon(0, 3.8) + anon(1, 0.2), Verdict.PASS, "204 MiB on node 1, of 4.0 GiB"),
+        (anon(1, 0.05), Verdict.PASS, "51 MiB on node 1, of 51 MiB"),  # less than a started interpreter has
+        ("7f00 default file=/usr/lib/libtorch.so mapped=262144 N1=262144 kernelpagesize_kB=4\n" + anon(0, 1),
+         Verdict.PASS, "1.0 GiB on node 0"),
+        ("7f00 default file=/dev/shm/nccl-x dirty=262144 N1=262144 kernelpagesize_kB=4\n", Verdict.WARN,
+         "1.0 GiB on node 1, of 1.0 GiB"),
+        ("7f00 default file=/dev/hugepages/p huge N0=2 N1=2 kernelpagesize_kB=1048576\n", Verdict.WARN,
+         "2.0 GiB on node 1, of 4.0 GiB"),
+        (anon(2, 1) + anon(0, 1), Verdict.PASS, "1.0 GiB on node 0"),  # of a node without CPUs
+        ("", Verdict.SKIP, "no memory of its own"),
+        ("rubbish N0= kernelpagesize_kB=x\n", Verdict.SKIP, "no memory of its own"),
+    ],
+)  # fmt: skip
+def test_memory_of_a_rank(node: GpuMachine, maps: str, verdict: Verdict, found: str) -> None:
+    rank(node, 70, "0-1", "/dev/nvidia0", maps=maps)
+    check = look(node)["rank_memory", f"GPU {FIRST}"]
+    assert (check.verdict, check.found) == (verdict, f"pid 70 (python3): {found}")
+
+
+def test_memory_that_may_only_be_elsewhere(node: GpuMachine) -> None:
+    rank(node, 70, "0-1", "/dev/nvidia0", nodes="1", maps=anon(0, 1))
+    check = look(node)["rank_memory", f"GPU {FIRST}"]
+    assert (check.verdict, check.found) == (
+        Verdict.WARN,
+        "pid 70 (python3): its memory may be on node 1 only",
+    )
+
+
+def test_a_long_map_is_read_in_part(node: GpuMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank_files, "MOST_BYTES", 200)
+    rank(node, 70, "0-1", "/dev/nvidia0", maps=anon(0, 1) * 9)
+    check = look(node)["rank_memory", f"GPU {FIRST}"]
+    assert (check.verdict, check.found) == (Verdict.UNKNOWN, "pid 70 (python3): not read as a whole")
+    rank(node, 71, "0-1", "/dev/nvidia1", maps=anon(0, 1) * 9)
+    assert look(node)["rank_memory", f"GPU {SECOND}"].verdict is Verdict.WARN, "as far as it was read"
+    monkeypatch.setattr(ranks, "_SECONDS", 0.0)
+    check = look(node)["rank_memory", f"GPU {FIRST}"]
+    assert (check.verdict, "not read, as others took" in check.found) == (Verdict.UNKNOWN, True)
+
+
+def test_the_pages_of_this_process_are_the_kernels_own() -> None:
+    block = bytearray(os.urandom(1 << 20) * 64)
+    pages = rank_files.pages(Host(), os.getpid(), 30)
+    assert pages.whole
+    assert sum(pages.on.values()) >= len(block)
+
+
+# -- what cannot be seen -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", ["numa_maps", "status"])
+def test_files_that_cannot_be_read_are_unknown(node: GpuMachine, file: str) -> None:
+    rank(node, 70, "0-1", "/dev/nvidia0", maps=anon(0, 1))
+    node.unreadable[f"/proc/70/{file}"] = errno.EACCES
+    found = look(node)
+    where = f"GPU {FIRST}" if file == "numa_maps" else "node"
+    assert found["rank_memory", where].verdict is Verdict.UNKNOWN
+    assert "EACCES" in found["rank_memory", where].found
+    assert [check for check in found.values() if check.verdict is Verdict.PASS] == (
+        [found["rank_cpus", where]] if file == "numa_maps" else []
+    )
+
+
+def test_processes_of_others_are_unknown(node: GpuMachine) -> None:
+    rank(node, 70, "0-1", "/dev/nvidia0")
+    node.unreadable["/proc/70/fd"] = errno.EACCES
+    for name in ranks.NAMES:
+        check = look(node)[name, "node"]
+        assert check.verdict is Verdict.UNKNOWN
+        assert check.found.startswith("1 process that cannot be looked into: ")
+
+
+@pytest.mark.parametrize("number", [errno.ESRCH, errno.ENOENT])
+def test_a_process_that_has_ended_is_passed_over(node: GpuMachine, number: int) -> None:
+    rank(node, 70, "0-1", "/dev/nvidia0", maps=anon(1, 9))
+    node.unreadable["/proc/70/numa_maps"] = number
+    assert look(node)["rank_memory", f"GPU {FIRST}"].verdict is Verdict.SKIP
+    node.unreadable["/proc/70/status"] = number
+    assert {check.verdict for check in look(node).values()} == {Verdict.SKIP}
+
+
+@pytest.mark.parametrize("status", ["", "Cpus_allowed_list:\tx\n", "Cpus_allowed_list:\t0-1\n"])
+def test_a_status_that_is_not_understood_is_unknown(node: GpuMachine, status: str) -> None:
+    rank(node, 70, "0-1", "/dev/nvidia0")
+    node.put("/proc/70/status", status)
+    assert look(node)["rank_cpus", "node"].verdict is Verdict.UNKNOWN
+
+
+def test_services_are_no_ranks(node: GpuMachine) -> None:
+    rank(node, 70, "2-3", "/dev/nvidia0")
+    node.put("/proc/70/comm", "nv-hostengine\n")
+    assert look(node)["rank_cpus", "node"].found == "no process holds a GPU"
+
+
+def test_there_may_be_nothing_to_look_at(node: GpuMachine) -> None:
+    rank(node, 70, "0-1", "/dev/nvidia0")
+    node.put(f"{NODES}/online", "0\n")
+    assert {check.verdict for check in look(node).values()} == {Verdict.SKIP}

@@ -19,10 +19,14 @@ STATES = """
 import os
 import signal
 
+from ansible.errors import AnsibleConnectionFailure
+
 class AgentAction(AgentAction):
     def call(self, name, options, interpreter="", changes=False, of_bare=None):
         host = pathlib.Path(self.get_shell_option("remote_tmp")).parent
         state = host / "state"
+        if (host / "gone").exists():
+            raise AnsibleConnectionFailure("no route to host")
         wanted = "reverted" if name == "revert" else "declared"
         changed = state.read_text() != wanted
         if not options["check"]:
@@ -36,7 +40,8 @@ class AgentAction(AgentAction):
 """
 
 #: In the place of the module campaign. A node measures the speed of its state in its file `speeds`, with
-#: noise. Its file `fails` has, for the number of a phase, the fault of the node there: "unreachable", the
+#: noise. Its file `fails` has, for the number of a phase, the fault of the node there: "unreachable", "dies"
+#: for good, the
 #: words with which it refuses, or {"pair": why its pairs have no result}; with "again" the second time, too.
 CAMPAIGN = """
 import json
@@ -57,12 +62,16 @@ class ActionModule(ActionBase):
             stream.write(json.dumps({"call": self._task.action, **given}) + chr(10))
         number, again = [*given["id"].split("-"), ""][2:4]
         fault = json.loads((host / "fails").read_text()).get(number) if (host / "fails").exists() else None
-        if fault == "unreachable":
+        if fault == "dies":
+            (host / "gone").touch()
+        if fault in ("dies", "unreachable"):
             raise AnsibleConnectionFailure("no route to host")
         if isinstance(fault, str):
             return {"failed": True, "msg": fault}
         if given["state"] == "started":
             (host / "slots").write_text(json.dumps(given["slots"]))
+            return {"changed": True, "shift": 0.0, "took": 0.01}
+        if given["state"] == "begun":
             return {"changed": True, "ends": 1.0}
         reason = (fault or {}).get("pair", "") if not again or (fault or {}).get("again") else ""
         speed = json.loads((host / "speeds").read_text())[(host / "state").read_text()]

@@ -38,7 +38,7 @@ def preflight(host: Host, options: argparse.Namespace) -> int:
     fails and some are unknown."""
     from ..checks.preflight import run
 
-    alone = run.parse((), None, run.OPTIONS["tcp_port"].default, None, {})
+    alone = run.parse((), None, run.OPTIONS["tcp_port"].default, {})
     checks = run.all_checks(host, alone, host.is_superuser())
     if options.json:
         _print_json(checks)

@@ -210,7 +210,9 @@ def _mostly_low(
 ) -> dict[End, Finding]:
     """An end of which at least half of the pairs are low by themselves does not pass: in each of them another
     direction may be low."""
-    low = Counter(end for pair, one in paths.items() if one.certainty is not Certainty.CLEARED for end in pair)
+    low = Counter(
+        end for pair, one in paths.items() if one.certainty is not Certainty.CLEARED for end in pair
+    )
     changed = dict(found)
     for end, count in low.items():
         measured, before = found[end].tally.measured, found[end]

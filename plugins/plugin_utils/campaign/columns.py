@@ -62,7 +62,7 @@ def of(fleet: Fleet, samples: Sequence[Sample]) -> Columns:
     by_facts: dict[tuple[Facts, Facts, bool | None], tuple[int, Limit | None]] = {}
     pairs: dict[tuple[int, int], int] = {}
     places: dict[tuple[int, int], int] = {}
-    measured = Measured(len(fleet.ends), 0, [], [], [], [], [], [], [])
+    measured = Measured(len(fleet.ends), 0, [], [], [], [], [], [], [], [])
     found = Columns(measured, [], [], [], [], [])
     for number, sample in enumerate(samples):
         one, other = sample.ends
@@ -93,7 +93,19 @@ def of(fleet: Fleet, samples: Sequence[Sample]) -> Columns:
             measured.looks[places[ends]].append(value)
             found.sample[places[ends]].append(number)
     _clip(measured, len(numbers))
-    return found._replace(measured=measured._replace(classes=len(numbers)), classes=[*numbers])
+    made = [*numbers]
+    kin = [_kin(fleet.kind, numbers, one) for one in made]
+    return found._replace(measured=measured._replace(classes=len(made), kin=kin), classes=made)
+
+
+def _kin(kind: Kind, numbers: Mapping[Class, int], one: Class) -> int:
+    """Class with the same rate and MTU, whether inside a leaf or not. A hop takes its time, so that a latency
+    has none."""
+    own = numbers[one]
+    if kind.UNIT.lower:
+        return own
+    others = (numbers.get(one._replace(near=near), own) for near in (True, False, None))
+    return min(own, *others)
 
 
 def _spare(own: Facts, other: Facts) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ...module_utils._mlnode.checks.model import Verdict
-from . import limits
+from . import limits, suspects
 from .blame import Certainty, Tally
 from .columns import Columns, Fleet
 from .fit import SURELY, Fit
@@ -26,7 +26,7 @@ _CERTAIN, _WITNESSES = 0.99, 2
 #: Nodes from which on they are compared with each other
 _COMPARED = 4
 
-#: Ends that are slow alike are a group if they are so many, and this part of all.
+#: Ends that are slow alike are a group if they are of so many nodes, and this part of all.
 _GROUP, _GROUP_SHARE = 5, 0.1
 #: Losses of a group are within this of each other: nodes of one generation are alike, faults are not.
 _ALIKE = 0.06
@@ -86,7 +86,8 @@ class Alike(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the findings are made of."""
+    """What the findings are made of. can_compare: of each end; of three nodes, two may be slow, and the third
+    one is low in all of its pairs as well."""
 
     fleet: Fleet
     columns: Columns
@@ -94,23 +95,36 @@ class Known(NamedTuple):
     samples: Sequence[Sample]
     leaf_names: Sequence[tuple[str, int]]
     sides: Sides
-
-    @property
-    def ends(self) -> list[End]:
-        return [*self.fleet.ends]
+    ends: list[End]
+    can_compare: list[bool]
 
     def seen(self, number: int, limit: float) -> float | None:
         """Least loss of an end that would have been seen: by the other ends, or by the rate of its port."""
-        bound = self.fit.bound(number) if self.can_compare else math.inf
+        bound = self.fit.bound(number) if self.can_compare[number] else math.inf
         if share(bound) > limit:
             bound = min(bound, _by_port(self, number))
         return None if math.isinf(bound) else share(bound)
 
-    @property
-    def can_compare(self) -> bool:
-        """Of three nodes, two may be slow, and the third one is low in all of its pairs as well."""
-        columns = self.columns.measured
-        return len({self.ends[end][0] for end in {*columns.sender, *columns.receiver}}) >= _COMPARED
+
+def known_of(
+    fleet: Fleet,
+    columns: Columns,
+    fit: Fit,
+    samples: Sequence[Sample],
+    leaf_names: Sequence[tuple[str, int]],
+) -> Known:
+    measured, ends = columns.measured, [*fleet.ends]
+    sides = suspects.sides(measured)
+    kins = [
+        {measured.kin[measured.like[one]] for one in (*sends, *takes)}
+        for sends, takes in zip(sides.sends, sides.takes)
+    ]
+    nodes: dict[int, set[str]] = {}
+    for end, own in enumerate(kins):
+        for kin in own:
+            nodes.setdefault(kin, set()).add(ends[end][0])
+    can_compare = [any(len(nodes[kin]) >= _COMPARED for kin in own) for own in kins]
+    return Known(fleet, columns, fit, samples, leaf_names, sides, ends, can_compare)
 
 
 def _by_port(known: Known, number: int) -> float:
@@ -243,10 +257,11 @@ def between(known: Known) -> list[Between]:
             for number in of_reading[reading]
         }
         again = [number for number in seen if known.samples[number].again]
+        sure = certainty(chance, sum(number in low for number in again), len(again))
         names = [known.leaf_names[number] for number in own.where]
         found.append(Between(
             tuple(name for name, _rail in names), names[0][1], own.way, share(one.loss),
-            Verdict.FAIL if chance >= ALONE else Verdict.UNKNOWN, certainty(chance, sum(number in low for number in again), len(again)),
+            Verdict.FAIL if chance >= ALONE else Verdict.UNKNOWN, sure,
             len(low), len(seen), suspects,
         ))  # fmt: skip
     return found
@@ -267,7 +282,7 @@ def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
     groups_found = []
     while len(losses) >= least:
         begin, end = _densest(losses)
-        if end - begin < least:
+        if end - begin < least or len({member[0] for _loss, member in losses[begin:end]}) < _GROUP:
             break
         inside = losses[begin:end]
         losses = losses[:begin] + losses[end:]

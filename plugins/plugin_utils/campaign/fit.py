@@ -145,11 +145,9 @@ def _explain_spare(state: State, by_end: Sides, named: Sequence[Named]) -> None:
 
 def _levels(found: Measured, before: Sequence[float], state: State) -> list[float]:
     """Median of the readings that no suspect explains, for each class."""
-    free: list[list[float]] = [[] for _ in range(found.classes)]
-    for like, looks, loss in zip(found.like, found.looks, state.loss):
-        if not loss:
-            free[like].append(looks[0])
-    return [median(rates) if rates else old for rates, old in zip(free, before)]
+    columns = zip(found.like, found.looks, state.loss)
+    free = [(like, looks[0]) for like, looks, loss in columns if not loss]
+    return levels.level_of(found, free, before)
 
 
 def _level_error(found: Measured, state: State) -> list[float]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
-from . import columns, findings, loss, model, pairs, samples, suspects, whole
+from . import columns, findings, loss, model, pairs, samples, whole
 from .blame import LEAST_PARTNERS, PART, Certainty
 from .columns import Fleet
 from .findings import Alike, Between, Finding, Known
@@ -156,11 +156,11 @@ def judge(
     fitted = fit(table.measured, of_leaf, table.floor, what.MARGIN)
     classes = pairs.classes(fleet, table, fitted)
     taken = pairs.judged(fleet, taken, table, fitted, classes)
-    known = Known(fleet, table, fitted, taken, leaf_names, suspects.sides(table.measured))
+    known = findings.known_of(fleet, table, fitted, taken, leaf_names)
     found = findings.of_ends(known, limit)
     alike = findings.groups(known, found)
     paths = _paths(known)
-    found = _mostly_low(known, _more(known, found, alike, low), paths)
+    found = _mostly_low(_more(known, found, alike, low), paths)
     counted = counting(taken)
     return Judged(
         kind=what,
@@ -205,9 +205,7 @@ def _more(
     return changed
 
 
-def _mostly_low(
-    known: Known, found: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]
-) -> dict[End, Finding]:
+def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]) -> dict[End, Finding]:
     """An end of which at least half of the pairs are low by themselves does not pass: in each of them another
     direction may be low."""
     low = Counter(
@@ -244,7 +242,7 @@ def _power(known: Known, found: Mapping[End, Finding], limit: float) -> Power:
     unseen = [one.seen for one in found.values() if one.loss is None and one.seen is not None]
     usual = math.sqrt(median(fitted.variance))
     path = None
-    if known.can_compare:
+    if any(known.can_compare):
         path = share(max(known.fleet.kind.MARGIN, fitted.path_error * usual) + 1.645 * usual)
     rounds = len({one.round for one in known.samples if not one.again})
     # An error falls with the root of the rounds.

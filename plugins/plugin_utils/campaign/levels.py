@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Level of the pairs of each class: the rate of those between two good ends.
 
-An average is no level: with half of the ends slow, three of four pairs are. An end is as good as its best
-pairs, as a slow end has none. So ends are sorted by the upper quarter of their pairs, the best group that is
-large enough is taken for good, and the level of a class is the median of the pairs inside this group.
-"""
+An average is no level: with half of the ends slow, three of four pairs are. An end can send as much as it
+sends to partners that can receive as much, so that what all can send and receive is found in turns. The best
+group that is large enough is taken for good, and the level of a class is the median of the pairs inside this
+group."""
 
 from __future__ import annotations
 
@@ -16,20 +16,30 @@ from typing import NamedTuple
 
 from .numbers import Measured, median, quantile
 
-#: Part of an end's readings that are above its capacity, by which ends are compared: with half of the ends
-#: slow, half of the readings of a good end are low, and the median of the others is at this quantile.
-_UPPER = 0.85
+#: The first guess of what an end can do: with half of its partners slow, the median of the others is here.
+_UPPER = 0.75
+
+#: Turns after which guesses no longer change by more than their noise
+_TURNS = 4
+
+#: A partner that can do less by this is what limits a pair: differences between good ends are smaller.
+_STEP = 0.03
 
 #: A group is apart from the rest if the means differ by so many standard deviations inside the two parts. The
 #: best cut of one normal distribution, at its mean, has 2 sqrt(2/pi) / sqrt(1 - 2/pi) = 2.65.
 _APART = 3.5
-#: ... and by so much: differences between good ends are smaller.
-_LEAST_STEP = 0.03
 
-#: Part of the ends that a group takes to be the standard for the others, and the least number of them: two
-#: ends have one pair, and that may be a shorter way. Up to four, half of them are two.
+#: Part of the sides that a group takes to be the standard for the others, and the least number of them: those
+#: of three ends, as two ends have one pair, and that may be a shorter way. Of up to four ends, two are half.
 _STANDARD = 0.1
-_LEAST_ENDS, _LEAST_OF_FEW, _FEW = 3, 2, 4
+_LEAST_SIDES, _LEAST_OF_FEW, _FEW = 6, 4, 8
+
+#: A class with fewer readings between good ends has the level of its kin: the error of their median is a
+#: third of that of one reading.
+_ENOUGH = 12
+
+#: Reading of a side: number of the partner, rate
+_Mine = list[tuple[int, float]]
 
 
 class Start(NamedTuple):
@@ -42,33 +52,67 @@ class Start(NamedTuple):
 
 def start(found: Measured) -> Start:
     """Levels before any suspect is named."""
-    by_class: list[list[float]] = [[] for _ in range(found.classes)]
-    for like, looks in zip(found.like, found.looks):
-        by_class[like].append(looks[0])
-    upper = [quantile(sorted(rates), _UPPER) if rates else 0.0 for rates in by_class]
-    good = _good(_capacities(found, upper))
-    inside: list[list[float]] = [[] for _ in range(found.classes)]
-    for sender, receiver, looks, like in zip(found.sender, found.receiver, found.looks, found.like):
-        if good[sender] and good[receiver]:
-            inside[like].append(looks[0])
-    level = [median(mine or rates) if rates else 0.0 for mine, rates in zip(inside, by_class)]
-    return Start(level, [one - rate for one, mine in zip(level, inside) for rate in mine])
+    rates = [looks[0] for looks in found.looks]
+    upper = _by(found.kin, found.like, rates)
+    base = [quantile(sorted(mine), _UPPER) if mine else 0.0 for mine in upper]
+    sends: list[_Mine] = [[] for _ in range(found.ends)]
+    takes: list[_Mine] = [[] for _ in range(found.ends)]
+    for sender, receiver, rate, like in zip(found.sender, found.receiver, rates, found.like):
+        above = rate - base[found.kin[like]]
+        sends[sender].append((receiver, above))
+        takes[receiver].append((sender, above))
+    can_send, can_take = _capacities(sends, takes)
+    low, high = bounds(sorted(one for one in (*can_send, *can_take) if one is not None))
+    good_send, good_take = (
+        [one is not None and low <= one <= high for one in side] for side in (can_send, can_take)
+    )
+    columns = zip(found.sender, found.receiver, rates, found.like)
+    inside = [
+        (like, rate) for sender, receiver, rate, like in columns if good_send[sender] and good_take[receiver]
+    ]
+    level = level_of(found, inside, [median(mine) if mine else 0.0 for mine in upper])
+    return Start(level, [level[like] - rate for like, rate in inside])
 
 
-def _capacities(found: Measured, upper: Sequence[float]) -> list[float | None]:
-    """Upper quarter of each end's readings, in terms of its classes; None without any."""
-    mine: list[list[float]] = [[] for _ in range(found.ends)]
-    for sender, receiver, looks, like in zip(found.sender, found.receiver, found.looks, found.like):
-        rate = looks[0] - upper[like]
-        mine[sender].append(rate)
-        mine[receiver].append(rate)
-    return [quantile(sorted(rates), _UPPER) if rates else None for rates in mine]
+def level_of(found: Measured, readings: Sequence[tuple[int, float]], before: Sequence[float]) -> list[float]:
+    """Median of the readings of each class, or of its kin if it has few of them. readings: class, rate.
+    before: of each kin, where there are none."""
+    own: list[list[float]] = [[] for _ in range(found.classes)]
+    of_kin: list[list[float]] = [[] for _ in range(found.classes)]
+    for like, rate in readings:
+        own[like].append(rate)
+        of_kin[found.kin[like]].append(rate)
+    shared = [median(mine) if mine else old for mine, old in zip(of_kin, before)]
+    return [median(mine) if len(mine) >= _ENOUGH else shared[kin] for mine, kin in zip(own, found.kin)]
 
 
-def _good(capacities: Sequence[float | None]) -> list[bool]:
-    known = sorted(one for one in capacities if one is not None)
-    low, high = bounds(known)
-    return [one is not None and low <= one <= high for one in capacities]
+def _by(kin: Sequence[int], like: Sequence[int], rates: Sequence[float]) -> list[list[float]]:
+    found: list[list[float]] = [[] for _ in kin]
+    for number, rate in zip(like, rates):
+        found[kin[number]].append(rate)
+    return found
+
+
+def _capacities(
+    sends: Sequence[_Mine], takes: Sequence[_Mine]
+) -> tuple[list[float | None], list[float | None]]:
+    can_send, can_take = (
+        [quantile(sorted(rate for _end, rate in mine), _UPPER) if mine else None for mine in side]
+        for side in (sends, takes)
+    )
+    for _turn in range(_TURNS):
+        can_send = [_capacity(mine, can_take, own) for mine, own in zip(sends, can_send)]
+        can_take = [_capacity(mine, can_send, own) for mine, own in zip(takes, can_take)]
+    return can_send, can_take
+
+
+def _capacity(mine: _Mine, partners: Sequence[float | None], own: float | None) -> float | None:
+    """Median of the readings with partners that can do as much."""
+    if own is None:
+        return None
+    least = own - _STEP
+    chosen = [rate for end, rate in mine if (partners[end] or 0.0) >= least]
+    return median(chosen) if chosen else own
 
 
 def bounds(values: Sequence[float]) -> tuple[float, float]:
@@ -77,7 +121,7 @@ def bounds(values: Sequence[float]) -> tuple[float, float]:
     A group of fewer than a tenth is not the standard: there may be ends that are better than the rest.
     """
     values = [*values]
-    fewest = _LEAST_OF_FEW if len(values) <= _FEW else _LEAST_ENDS
+    fewest = _LEAST_OF_FEW if len(values) <= _FEW else _LEAST_SIDES
     least = max(fewest, math.ceil(_STANDARD * len(values)))
     while len(values) > least:
         cut = _cut(values)
@@ -102,4 +146,4 @@ def _cut(values: Sequence[float]) -> int | None:
     lower, higher = sums[cut] / cut, (sums[-1] - sums[cut]) / (count - cut)
     inside = squares[-1] - cut * lower**2 - (count - cut) * higher**2
     spread = math.sqrt(max(0.0, inside) / count)
-    return cut if higher - lower > max(_APART * spread, _LEAST_STEP) else None
+    return cut if higher - lower > max(_APART * spread, _STEP) else None

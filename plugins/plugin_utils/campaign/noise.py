@@ -17,6 +17,9 @@ from .numbers import Measured, deviation, quantile
 #: readings this counts for: iperf3 and ib_write_bw on idle links repeat within one or two percent.
 _USUAL, _USUAL_COUNTS = 0.015, 4
 
+#: Most that the noise of all may be above that of the better half: noise that only takes has 1.2.
+_HALVES = 1.5
+
 #: As many readings the noise of the fleet counts for in that of an end
 PRIOR = 6.0
 
@@ -33,10 +36,14 @@ _PASSES = 6
 
 
 def of_fleet(rest: Sequence[float]) -> float:
-    """Variance of a reading, of what is left of the predictions."""
+    """Variance of a reading, of what is left of the predictions. If much is low that no suspect explains yet,
+    the better half tells."""
     if not rest:
         return _USUAL**2
+    better = [one for one in rest if one <= 0]
     size = deviation(rest, 0.0)
+    if better:
+        size = min(size, _HALVES * deviation(better, 0.0))
     count = len(rest)
     return max((size**2 * count + _USUAL**2 * _USUAL_COUNTS) / (count + _USUAL_COUNTS), _LEAST**2)
 

@@ -28,7 +28,8 @@ class Measured(NamedTuple):
     sender, receiver: number of an end; for a value without a direction, both ends count alike. rate:
     logarithm of the value, the mean of all looks. like: number of the class. pair: number of the pair. looks:
     the values in their order. spare: how far the port of the sender and of the receiver is above the rate of
-    the pair: such an end is seen only if it loses more. The later looks were measured since the first one was
+    the pair: such an end is seen only if it loses more. kin: of each class the number of the one that it
+    shares its level with while it has few readings. The later looks were measured since the first one was
     low, so that levels and noise are taken from the first.
     """
 
@@ -41,6 +42,7 @@ class Measured(NamedTuple):
     pair: list[int]
     looks: list[list[float]]
     spare: list[tuple[float, float]]
+    kin: list[int]
 
 
 def quantile(values: Sequence[float], part: float) -> float:

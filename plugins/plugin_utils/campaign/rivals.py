@@ -92,7 +92,7 @@ class _Others:
 
     def odds(self, rest: State, one: Named) -> list[Rival]:
         own = one.suspect
-        best = rest.gain(own.readings, one.loss) - self.before[own.sort]
+        best = rest.gain(own.sort, own.readings, one.loss) - self.before[own.sort]
         scores = [(best, own.sort, own.where, own.way)]
         shared = {*own.readings}
         near = [other for other in self.groups if not shared.isdisjoint(other.readings)]
@@ -109,7 +109,11 @@ class _Others:
 
     def score(self, rest: State, other: Suspect) -> float:
         loss = rest.estimate(other.readings)
-        return rest.gain(other.readings, loss) - self.before[other.sort] if loss >= rest.least else 0.0
+        return (
+            rest.gain(other.sort, other.readings, loss) - self.before[other.sort]
+            if loss >= rest.least
+            else 0.0
+        )
 
     def each_pair(self, rest: State, own: Suspect) -> float:
         """Score of all low pairs if each has a reason of its own: its path, or the other end."""
@@ -118,7 +122,7 @@ class _Others:
             pairs.setdefault(self.found.pair[number], []).append(number)
         total = 0.0
         for mine in pairs.values():
-            gain = rest.gain(mine, sum(rest.low[n] for n in mine) / len(mine))
+            gain = rest.gain(PATH, mine, sum(rest.low[n] for n in mine) / len(mine))
             ends = {self.found.sender[mine[0]], self.found.receiver[mine[0]]} if own.sort == NODE else ()
             partners = (one for end in ends for one in self.by_end.get(end, ()))
             costs = [

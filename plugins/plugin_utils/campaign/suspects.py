@@ -29,6 +29,10 @@ BEFORE = {NODE: math.log(50), LEAF: math.log(200), LINK: math.log(500), PATH: ma
 #: A port that is faster than the other one by more than this is not what limits a pair.
 _SPARE = 0.05
 
+#: Squared standard deviations up to which a reading above its prediction counts: four for an end, whose noise
+#: is known to a third only, and six for leaves, of whose many readings a loud end has few.
+_ABOVE = {NODE: 16.0, LEAF: 36.0, LINK: 36.0, PATH: 36.0}
+
 #: Gains that differ by less are the same.
 _EQUAL = 1e-9
 
@@ -94,17 +98,19 @@ class State:
                 weights += weight
         return total / weights if weights else centre
 
-    def gain(self, readings: Sequence[int], taken: float) -> float:
-        """How much more likely the readings are if a suspect takes so much."""
-        low, loss, precision = self.low, self.loss, self.precision
+    def gain(self, sort: str, readings: Sequence[int], taken: float) -> float:
+        """How much more likely the readings are if a suspect takes so much. Nothing runs faster than its
+        slowest part, so that readings above the prediction count for more than those below."""
+        low, loss, precision, above = self.low, self.loss, self.precision, _ABOVE[sort]
         gain = 0.0
         for number in readings:
             before = loss[number]
             if taken > before:
                 value, weight = low[number], precision[number]
                 old, new = value - before, value - taken
+                limit = above if new < 0 else BOUND
                 old, new = old * old * weight, new * new * weight
-                gain += (old if old < BOUND else BOUND) - (new if new < BOUND else BOUND)
+                gain += (old if old < BOUND else BOUND) - (new if new < limit else limit)
         return gain / 2
 
     def explain(self, readings: Iterable[int], taken: float) -> None:
@@ -221,9 +227,10 @@ class _Search:
 
     def look(self, number: int) -> tuple[float, float]:
         """Gain and loss of a suspect as things stand."""
-        readings = self.suspects[number].readings
+        one = self.suspects[number]
+        readings = one.readings
         loss = self.state.estimate(readings)
-        return (self.state.gain(readings, loss) if loss >= self.state.least else 0.0), loss
+        return (self.state.gain(one.sort, readings, loss) if loss >= self.state.least else 0.0), loss
 
     def cost(self, number: int) -> float:
         return BEFORE[self.suspects[number].sort]
@@ -287,7 +294,7 @@ def _needed(named: list[Named], state: State, least: Mapping[tuple[str, str], fl
     kept = []
     for one in named:
         with without.leave_out(one) as rest:
-            gain = rest.gain(one.suspect.readings, one.loss)
+            gain = rest.gain(one.suspect.sort, one.suspect.readings, one.loss)
         if gain >= least[one.suspect.kind]:
             kept.append(one._replace(gain=gain))
         else:

@@ -27,7 +27,7 @@ def _each(figure: Callable[[Look], int]) -> Callable[[Outcome], str]:
 
 
 def _mean(figure: Callable[[Look], int]) -> Callable[[Outcome], str]:
-    return lambda one: ", ".join(f"{figure(look) / one.campaigns:.2g}" for look in (one.first, one.both))
+    return lambda one: ", ".join(f"{figure(look) / one.campaigns:.3g}" for look in (one.first, one.both))
 
 
 def _always(_look: Look) -> bool:

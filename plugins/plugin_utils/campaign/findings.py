@@ -291,7 +291,9 @@ def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
         rated = all(known.fleet.facts(member).speed_mbit for member in members)
         verdict = Verdict.FAIL if rated or loss < _GENERATION else Verdict.UNKNOWN
         reason = "" if verdict is Verdict.FAIL else "another generation, or slow: no port tells its rate"
-        groups_found.append(Alike(members, len(ends), loss, verdict, _common(known.fleet, members), reason))
+        good = [end for end in ends if found[end].verdict is Verdict.PASS]
+        common = _common(known.fleet, members, good)
+        groups_found.append(Alike(members, len(ends), loss, verdict, common, reason))
     return groups_found
 
 
@@ -306,12 +308,12 @@ def _densest(losses: Sequence[tuple[float, End]]) -> tuple[int, int]:
     return best
 
 
-def _common(fleet: Fleet, members: Sequence[End]) -> str:
-    """What all members share and no other end has."""
-    inside = {*members}
+def _common(fleet: Fleet, members: Sequence[End], good: Sequence[End]) -> str:
+    """What all members share and no good end has. Of ends of their sort that have met only them, nothing is
+    known."""
     for what in ("rail", "leaf", "driver", "firmware", "kernel"):
         values = {_trait(fleet, what, end) for end in members}
-        others = {_trait(fleet, what, end) for end in fleet.ends if end not in inside}
+        others = {_trait(fleet, what, end) for end in good}
         if len(values) <= _TRAITS and "" not in values and values.isdisjoint(others):
             return f"{what} {' and '.join(sorted(values))}"
     return ""

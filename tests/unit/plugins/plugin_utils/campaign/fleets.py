@@ -8,7 +8,7 @@ import copy
 import json
 import pathlib
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jsonschema
@@ -89,6 +89,18 @@ class Fleet:
         slots = [slot for slot in self.slots[one] if slot["peer"] == other]
         return (one if slots[0]["serves"] else other), slots[0]["round"]
 
+    def each(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Of all pairs."""
+        for answer in self.answers.values():
+            for slot in answer["slots"]:
+                change(slot)
+
+    def set_rate(self, names: Iterable[str], mbit: int | None) -> None:
+        """Rate of the ports of these nodes."""
+        for name in names:
+            for rail in self.answers[name]["rails"]:
+                rail["speed_mbit"] = mbit
+
     def all_of(self, name: str, change: Callable[[dict[str, Any]], None], rail: int = 0) -> None:
         for other in self.plan["nodes"]:
             if other != name:
@@ -155,13 +167,20 @@ def missing(slot: dict[str, Any]) -> None:
     slot.update(forward_gbits=None, backward_gbits=None, hole=None, reason="no server listened")
 
 
-def second(fleet: Fleet, again: dict[str, Any], gbits: float) -> dict[str, Any]:
+def second(fleet: Fleet, again: dict[str, Any], gbits: float, **more: Any) -> dict[str, Any]:
     slots = {name: json.loads(own) for name, own in again["slots"].items()}
     answers = {}
     for name, mine in slots.items():
         answers[name] = copy.deepcopy(fleet.answers[name])
         answers[name]["slots"] = [
-            {"round": slot["round"], "rail": 0, "forward_gbits": gbits, "backward_gbits": gbits, "hole": 0.9}
+            {
+                "round": slot["round"],
+                "rail": 0,
+                "forward_gbits": gbits,
+                "backward_gbits": gbits,
+                "hole": 0.9,
+                **more,
+            }
             for slot in mine
             if not slot["serves"]
         ]

@@ -66,7 +66,7 @@ class Fit(NamedTuple):
 
     def bound(self, end: int) -> float:
         """Loss that an end has at most, and that would have been seen with 95 %; infinite if nothing
-        tells."""
+        says."""
         return max(self._bound(side) for side in self.sides[end])
 
     def _bound(self, side: Side) -> float:

@@ -75,7 +75,7 @@ class Named(NamedTuple):
 
 
 class State:
-    """What is explained so far. low: of each reading, how far it is under its level. precision: one by its
+    """Explanation so far. low: of each reading, how far it is under its level. precision: one by its
     variance. loss: what the named suspects take from it. least: smaller losses are differences between good
     ends."""
 

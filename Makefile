@@ -151,6 +151,11 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 	@PATH="$(BENCH):$$PATH" PYTHONPATH="$(COLLECTIONS)" "$(BENCH)/python" tools/one_run.py --name "make $@" \
 	    tools/container-lab.sh $(BENCH)/python -m ansible_collections.mlnode.tuning.benchmarks.bench $(ARGS)
 
+.PHONY: evidence
+evidence: env-test ## run the grid of simulated campaigns, and write docs/guide/evidence.md (ARGS="--seeds 20")
+	$(call step,evidence)
+	$(in_test) python -m ansible_collections.mlnode.tuning.tests.simulation.evidence $(ARGS)
+
 .PHONY: clean
 clean: ## remove environments, caches and results
 	rm -rf .venv .venv-bench .venv-docs .venv-newest .venv-node .venv-oldest .venv-test .ansible .cache .coverage .coverage.* \

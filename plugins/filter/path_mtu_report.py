@@ -11,9 +11,9 @@ short_description: Find the nodes and paths to blame in the results of path_mtu 
 version_added: 0.1.0
 description:
   - Makes one table of the results of all nodes. Two groups of nodes between which nothing arrives are one
-    line, as they have one switch or uplink in common. A node that is low towards most of its peers is one line
-    as well, with how many it does not reach, and how many do not reach it. All other paths are a line each,
-    with their direction.
+    line, as they have one switch or uplink in common. A node that is low towards most of its peers is one
+    line as well, with how many it does not reach, and how many do not reach it. All other paths are a line
+    each, with their direction.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input

@@ -43,7 +43,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     two_nodes,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import MODULES
-from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign import test_judge as campaigns
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign import fleets as campaigns
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.effect import test_report as effects
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests import test_judge as nccl

@@ -16,7 +16,7 @@ from . import model
 from .blame import Tally
 from .findings import Alike, Between, Finding, Suspicion
 from .judge import Judged, LowPath, Power, counting, path_verdict
-from .limits import Class, Spread
+from .limits import LEAST_PAIRS, Class, Spread
 from .loss import Lossy
 from .model import End, Facts, Limit, Node, Sample
 
@@ -95,7 +95,8 @@ def _class(one: Class, spread: Spread) -> dict[str, Any]:
         "same_leaf": one.near,
         "pairs": spread.pairs,
         **_amount(spread.kind, "median_{}", spread.median),
-        **_amount(spread.kind, "mad_{}", spread.mad),
+        # Of few pairs it is as usual elsewhere, and not measured.
+        **_amount(spread.kind, "mad_{}", spread.mad if spread.pairs >= LEAST_PAIRS else None),
         "limit": _limit(spread.kind, spread.limit),
     }
 

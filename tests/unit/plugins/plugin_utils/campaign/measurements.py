@@ -31,6 +31,7 @@ def measured(ends: int, part: Part, noise: float = 0.01, spare: float = 0.0, see
         pair=[pairs[frozenset(way)] for way in ways],
         looks=[[rate] for rate in rates],
         spare=[(spare, spare)] * len(ways),
+        kin=[0],
     )
 
 

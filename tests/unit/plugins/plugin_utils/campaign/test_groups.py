@@ -100,8 +100,10 @@ def test_one_rail_of_all_nodes_is_a_group_of_that_rail() -> None:
     # The eighth one has met these only.
     assert len(group["ends"]) == 7
     assert any(" 7 of 24 rails: " in line and line.endswith(", all of rail 1") for line in report["table"])
-    rails = [[one["verdict"] for one in node["rails"]] for node in report["document"]["nodes"]]
-    assert sorted(rails) == [*[["pass", "fail", "pass"]] * 7, ["pass", "unknown", "pass"]]
+    assert group["verdict"] == "fail"
+    for node in report["document"]["nodes"]:
+        # Any seven of the eight explain the same.
+        assert [one["verdict"] for one in node["rails"]] == ["pass", "unknown", "pass"]
 
 
 @pytest.mark.parametrize(("part", "expected"), [(0.5, "unknown"), (0.85, "fail")])

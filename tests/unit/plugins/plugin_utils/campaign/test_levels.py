@@ -51,7 +51,7 @@ def test_each_class_has_its_level() -> None:
     found = measured(10, lambda _one, _other: 1.0)
     places = [one % 2 == other % 2 for one, other in zip(found.sender, found.receiver)]
     looks = [[rate[0] - (0 if near else 0.7)] for rate, near in zip(found.looks, places)]
-    two = found._replace(classes=3, like=[int(near) for near in places], looks=looks)
+    two = found._replace(classes=3, like=[int(near) for near in places], looks=looks, kin=[0, 1, 2])
 
     level = levels.start(two).level
 
@@ -60,8 +60,18 @@ def test_each_class_has_its_level() -> None:
     assert level[2] == 0.0
 
 
+def test_a_class_with_few_pairs_has_the_level_of_its_kin() -> None:
+    """One slow pair inside of a leaf is no level of its own."""
+    found = measured(10, lambda *ends: 0.7 if {*ends} == {0, 1} else 1.0)
+    like = [int({*ends} == {0, 1}) for ends in zip(found.sender, found.receiver)]
+
+    level = levels.start(found._replace(classes=2, like=like, kin=[0, 0])).level
+
+    assert level == pytest.approx([0, 0], abs=0.02)
+
+
 def test_nothing_measured_has_no_level() -> None:
-    assert levels.start(Measured(3, 1, [], [], [], [], [], [], [])) == levels.Start([0.0], [])
+    assert levels.start(Measured(3, 1, [], [], [], [], [], [], [], [0])) == levels.Start([0.0], [])
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.005, 0.02, 0.1])
@@ -73,8 +83,9 @@ def test_noise_is_not_two_groups(spread: float) -> None:
 
 
 def test_bounds_hold_the_best_group() -> None:
-    values = [-0.7, -0.69, -0.3, -0.29, -0.28, 0.0, 0.005, 0.01, 0.012]
+    few = [-0.7, -0.69, -0.3, 0.0, 0.005, 0.01, 0.012]
+    many = sorted([*few, -0.31, -0.32, *few])
 
-    assert levels.bounds(values) == (0.0, 0.012)
+    assert levels.bounds(few) == levels.bounds(many) == (0.0, 0.012)
     assert levels.bounds([]) == (0.0, 0.0)
     assert levels.bounds([math.log(0.5)]) == (math.log(0.5),) * 2

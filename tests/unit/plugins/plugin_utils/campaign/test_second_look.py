@@ -18,8 +18,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign.
 
 @pytest.mark.parametrize(
     ("gbits", "word", "low_again"),
-    # It was low with all of its partners, and three good ones do not undo this.
-    [(70.0, "fail, certain", 3), (98.0, "fail, probable", 0)],
+    # It was low with all of its partners, and three good ones do not undo this: it is not known what it was.
+    [(70.0, "fail, certain", 3), (98.0, "unknown ", 0)],
 )
 def test_a_second_look_at_a_node(gbits: float, word: str, low_again: int) -> None:
     fleet = Fleet()
@@ -30,12 +30,12 @@ def test_a_second_look_at_a_node(gbits: float, word: str, low_again: int) -> Non
 
     row = next(line for line in report["table"] if " node c " in line)
     assert row.startswith(word)
-    assert row.endswith(f"low with 7 of 7 partners, {low_again} of 3 when tried again")
+    assert f"low with 7 of 7 partners, {low_again} of 3 when tried again" in row
     assert rail(report, "c")["second_look"] == {
         "planned": 3, "measured": 3, "low": low_again, "slow_themselves": 0
     }  # fmt: skip
     assert report["document"]["paths"] == []
-    assert report["document"]["verdict"] == "fail"
+    assert not report["success"]
     assert report["document"]["campaign"]["second_look_rounds"] == 3
 
 

@@ -137,7 +137,8 @@ def test_of_campaigns_alone_a_node_that_was_measured_has_answered(
 
     found = json.loads(out)
     jsonschema.validate(found, schema("fleet"))
-    assert (status, found["states"]) == (3, {"never answered": 1, "ok": 8})
+    # gpu007 is slower by 4 %.
+    assert (status, found["states"]) == (3, {"never answered": 1, "differs": 1, "ok": 7})
 
 
 @pytest.mark.parametrize(

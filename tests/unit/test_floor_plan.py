@@ -38,6 +38,7 @@ _WORDS = re.compile(r"devnull|environ|fsdecode|fsencode|path|strerror|urandom|ge
 MAY_TOUCH = {
     "agent/cli.py": "signals that end a run",
     "agent/output.py": "the terminal's width, and an output that is closed or full",
+    "checks/campaign/clock.py": "the age of its own process, and the ticks in which the kernel has it",
     "checks/campaign/run.py": "the alarm and the CPUs of the process that measures",
     "checks/path_mtu.py": "forms of addresses, no packet",
     "checks/preflight/connect.py": "the listener, and connections to peers",

@@ -17,7 +17,7 @@ from .numbers import LEAST, Measured
 
 
 class Fleet(NamedTuple):
-    """What is known of a fleet before anything is judged. ends: in their order, and each one's number."""
+    """A fleet before anything is judged. ends: in their order, and each one's number."""
 
     kind: Kind
     nodes: Mapping[str, Node]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the model says of ends, leaves and paths, as verdicts."""
+"""Verdicts on ends, leaves and paths, from the model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _GENERATION = 0.2
 
 
 class Suspicion(NamedTuple):
-    """what: for people."""
+    """One explanation, as words for people."""
 
     what: str
     chance: float
@@ -44,7 +44,7 @@ class Suspicion(NamedTuple):
 
 class Finding(NamedTuple):
     """Verdict on an end. loss: part that it is under its level, if it is slow. seen: least part that would
-    have been found with 95 %, and that it has at most; None if nothing tells. way: both directions, sending
+    have been found with 95 %, and that it has at most; None if it is not known. way: both directions, sending
     or receiving. again: of the second look. nearness: standard errors under its level."""
 
     verdict: Verdict
@@ -86,7 +86,7 @@ class Alike(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What the findings are made of. can_compare: of each end; of three nodes, two may be slow, and the third
+    """Input of all findings. can_compare: of each end; of three nodes, two may be slow, and the third
     one is low in all of its pairs as well."""
 
     fleet: Fleet
@@ -290,7 +290,7 @@ def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
         loss = share(sum(one for one, _member in inside) / len(inside))
         rated = all(known.fleet.facts(member).speed_mbit for member in members)
         verdict = Verdict.FAIL if rated or loss < _GENERATION else Verdict.UNKNOWN
-        reason = "" if verdict is Verdict.FAIL else "another generation, or slow: no port tells its rate"
+        reason = "" if verdict is Verdict.FAIL else "another generation, or slow: no port reports its rate"
         good = [end for end in ends if found[end].verdict is Verdict.PASS]
         common = _common(known.fleet, members, good)
         groups_found.append(Alike(members, len(ends), loss, verdict, common, reason))
@@ -309,8 +309,8 @@ def _densest(losses: Sequence[tuple[float, End]]) -> tuple[int, int]:
 
 
 def _common(fleet: Fleet, members: Sequence[End], good: Sequence[End]) -> str:
-    """What all members share and no good end has. Of ends of their sort that have met only them, nothing is
-    known."""
+    """Trait that all members share and no good end has. Of ends of their sort that have met only them,
+    nothing is known."""
     for what in ("rail", "leaf", "driver", "firmware", "kernel"):
         values = {_trait(fleet, what, end) for end in members}
         others = {_trait(fleet, what, end) for end in good}
@@ -319,7 +319,7 @@ def _common(fleet: Fleet, members: Sequence[End], good: Sequence[End]) -> str:
     return ""
 
 
-#: More values than these are no trait.
+#: Most values that a trait may have
 _TRAITS = 2
 
 

@@ -4,7 +4,7 @@
 
 The noise of a fleet is estimated first, then each end's own, drawn towards that of the fleet, as a dozen
 readings tell a variance to a third only. A reading counts up to three standard deviations from its
-prediction, less beyond, and not at all from six on: a disturbed measurement and a bad path are no noise.
+prediction, less beyond, and not at all from six on: a disturbed measurement and a bad path are not noise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PASSES = 6
 
 def of_fleet(rest: Sequence[float]) -> float:
     """Variance of a reading, of what is left of the predictions. If much is low that no suspect explains yet,
-    the better half tells."""
+    the better half is taken."""
     if not rest:
         return _USUAL**2
     better = [one for one in rest if one <= 0]

@@ -190,7 +190,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _power(power: Mapping[str, Any]) -> Iterator[str]:
-    """What could have been seen, and what it takes to see more."""
+    """Least losses that would have been seen, and the rounds to see more."""
     node, path, asked = power["node_percent"], power["path_percent"], power["asked_percent"]
     parts = [f"a node that loses {node:g}% or more"] if node is not None else []
     parts += [f"a path that loses {path:g}% or more"] if path is not None else []

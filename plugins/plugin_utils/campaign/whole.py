@@ -38,7 +38,7 @@ def _refused(sample: Sample, why: str) -> Sample:
 def whole(
     fleet: Fleet, taken: list[Sample], table: Columns
 ) -> tuple[list[Sample], Columns, list[tuple[Verdict, str]], set[int]]:
-    """What is wrong with all pairs of a class at once, which no comparison inside it shows. A class under the
+    """Faults of all pairs of a class at once, which no comparison inside it shows. A class under the
     limit of its hardware is compared by itself; one above the rate of its ports has no result."""
     by_class: list[list[int]] = [[] for _ in table.classes]
     level = levels.start(table.measured).level
@@ -90,7 +90,7 @@ def _low_class(
 
 def across(known: Known) -> list[tuple[Verdict, str]]:
     """Pairs across leaves against those inside one, where all of the former are low: with two leaves no third
-    one tells which uplinks are slow. A latency is higher by a hop, so it is left out."""
+    one shows which uplinks are slow. A latency is higher by a hop, so it is left out."""
     table, fitted, fleet = known.columns, known.fit, known.fleet
     if fleet.kind.UNIT.lower:
         return []

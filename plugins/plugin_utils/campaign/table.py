@@ -171,9 +171,11 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     for one in document["classes"]:
         rate = "rate unknown" if one["rate_gbits"] is None else f"{one['rate_gbits']:g} Gb/s"
         leaf = {True: ", same leaf", False: ", other leaf", None: ""}[one["same_leaf"]]
+        pairs = "1 pair" if one["pairs"] == 1 else f"{one['pairs']} pairs"
+        limit = f", limit {one['limit'][key]:.4g} {words}" if one["limit"] else ""
         yield (
-            f"{one['pairs']} pairs of {rate}, MTU {one['mtu_bytes'] or 'unknown'}{leaf}: median "
-            f"{one[f'median_{key}']:.4g} {words}, limit {one['limit'][key]:.4g} {words}"
+            f"{pairs} of {rate}, MTU {one['mtu_bytes'] or 'unknown'}{leaf}: median "
+            f"{one[f'median_{key}']:.4g} {words}{limit}"
         )
     yield (
         f"coverage: {seen['pairs_measured']} of {seen['pairs_planned']} planned pairs measured, of "

@@ -28,8 +28,8 @@ TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
     *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles", "scripts"),
 }
-#: 1,105,000 bytes are packed now, and pages grow. Tests or pictures that slip in are more than this leaves.
-MOST_BYTES = 1_200_000
+#: 1,218,000 bytes are packed now, and pages grow. Tests or pictures that slip in are more than this leaves.
+MOST_BYTES = 1_300_000
 
 CONFIG = """\
 [defaults]

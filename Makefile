@@ -154,7 +154,7 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 .PHONY: evidence
 evidence: env-test ## run the grid of simulated campaigns, and write docs/guide/evidence.md (ARGS="--seeds 20")
 	$(call step,evidence)
-	$(in_test) python -m ansible_collections.mlnode.tuning.tests.simulation.evidence $(ARGS)
+	$(in_test) PYTHONPATH="$(COLLECTIONS)" python -m ansible_collections.mlnode.tuning.tests.simulation.evidence $(ARGS)
 
 .PHONY: clean
 clean: ## remove environments, caches and results

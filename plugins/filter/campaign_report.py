@@ -11,12 +11,12 @@ short_description: Judge the results of a campaign
 version_added: 0.1.0
 description:
   - Fits one model to all measurements. A pair runs at the rate of its slowest part, the sender, the receiver,
-    the uplinks of their leaves, or the path, and each node has its own noise. The filter names the parts
-    that explain the low pairs best, with their probabilities.
+    the uplinks of their leaves, or the path, and each node has its own noise. The filter names the parts that
+    explain the low pairs best, with their probabilities.
   - Also compares each pair with the rates of its ports and PCIe links, and with the memories of the hosts for
     GPUDirect. A result above the rate of a port is V(unknown).
   - A node passes only if a loss of O(limit) would have been seen. Otherwise it is V(unknown), and the table
-    says how many rounds more it takes.
+    says how many more rounds it takes.
   - Paths that lose packets or let no connection through are findings also if the bandwidth passes.
 author:
   - mlnode.tuning contributors (!UNKNOWN)

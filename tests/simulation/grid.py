@@ -93,8 +93,8 @@ KINDS: Mapping[str, Mapping[str, World]] = {
         "5% disturbed": World(disturbed=0.05, slow=0.05),
     },
     "generations": {
-        "half at half of the rate, no port has a rate": World(old=0.5, rated=False, slow=0.05),
-        "half at half of the rate, ports tell": World(old=0.5, slow=0.05),
+        "half at half of the rate, rates unknown": World(old=0.5, rated=False, slow=0.05),
+        "half at half of the rate, rates known": World(old=0.5, slow=0.05),
         "half negotiated 10 of 400 Gb/s": World(negotiated=0.5),
     },
 }  # fmt: skip

@@ -17,7 +17,7 @@ from .numbers import LEAST, Measured
 
 
 class Fleet(NamedTuple):
-    """Facts about a fleet, before anything is judged. ends: in their order, and each one's number."""
+    """A fleet before anything is judged. ends: in their order, and each one's number."""
 
     kind: Kind
     nodes: Mapping[str, Node]

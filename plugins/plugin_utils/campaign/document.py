@@ -89,15 +89,16 @@ def _coverage(judged: Judged) -> dict[str, Any]:
 
 
 def _class(one: Class, spread: Spread) -> dict[str, Any]:
+    """The noise of few pairs is taken from elsewhere, so that they have none, and no limit."""
+    is_known = spread.pairs >= LEAST_PAIRS
     return {
         "rate_gbits": None if one.rate is None else one.rate / 1000,
         "mtu_bytes": one.mtu,
         "same_leaf": one.near,
         "pairs": spread.pairs,
         **_amount(spread.kind, "median_{}", spread.median),
-        # Of few pairs it is as usual elsewhere, and not measured.
-        **_amount(spread.kind, "mad_{}", spread.mad if spread.pairs >= LEAST_PAIRS else None),
-        "limit": _limit(spread.kind, spread.limit),
+        **_amount(spread.kind, "mad_{}", spread.mad if is_known else None),
+        "limit": _limit(spread.kind, spread.limit) if is_known else None,
     }
 
 

@@ -36,7 +36,7 @@ _GENERATION = 0.2
 
 
 class Suspicion(NamedTuple):
-    """Name of a suspect for people, and its probability."""
+    """One explanation, as words for people."""
 
     what: str
     chance: float
@@ -86,7 +86,7 @@ class Alike(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Sources of the findings. can_compare: of each end; of three nodes, two may be slow, and the third
+    """Input of all findings. can_compare: of each end; of three nodes, two may be slow, and the third
     one is low in all of its pairs as well."""
 
     fleet: Fleet
@@ -290,7 +290,7 @@ def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
         loss = share(sum(one for one, _member in inside) / len(inside))
         rated = all(known.fleet.facts(member).speed_mbit for member in members)
         verdict = Verdict.FAIL if rated or loss < _GENERATION else Verdict.UNKNOWN
-        reason = "" if verdict is Verdict.FAIL else "another generation, or slow: no port has a rate"
+        reason = "" if verdict is Verdict.FAIL else "another generation, or slow: no port reports its rate"
         good = [end for end in ends if found[end].verdict is Verdict.PASS]
         common = _common(known.fleet, members, good)
         groups_found.append(Alike(members, len(ends), loss, verdict, common, reason))
@@ -319,7 +319,7 @@ def _common(fleet: Fleet, members: Sequence[End], good: Sequence[End]) -> str:
     return ""
 
 
-#: Most values of a trait
+#: Most values that a trait may have
 _TRAITS = 2
 
 

@@ -65,8 +65,8 @@ class Fit(NamedTuple):
     smallest: float
 
     def bound(self, end: int) -> float:
-        """Loss that an end has at most, and that would have been seen with 95 %; infinite if nothing
-        says."""
+        """Loss that an end has at most, and that would have been seen with 95 %; infinite if it is
+        not known."""
         return max(self._bound(side) for side in self.sides[end])
 
     def _bound(self, side: Side) -> float:

@@ -48,10 +48,9 @@ class Coverage(NamedTuple):
 
 
 class Power(NamedTuple):
-    """Losses that the campaign would have seen with 95 %, as parts of a rate.
-
-    asked: the loss that has to be found. node: at the worst of the nodes that pass. path: at a single path.
-    Both are None if they are not known. rounds: how many more it takes for the asked one at all nodes."""
+    """Losses that the campaign would have seen with 95 %, as parts of a rate. asked: the loss that has to be
+    found. node: at the worst of the nodes that pass; path: at a single path. None if not known. rounds: how
+    many more it takes for the asked one at all nodes."""
 
     asked: float
     node: float | None

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Level of the pairs of each class: the rate of those between two good ends.
 
-An average is not a level: with half of the ends slow, three of four pairs are. An end can send as much as it
+An average is too low: with half of the ends slow, three of four pairs are. An end can send as much as it
 sends to partners that can receive as much, so that what all can send and receive is found in turns. The best
 group that is large enough is taken for good, and the level of a class is the median of the pairs inside this
 group."""

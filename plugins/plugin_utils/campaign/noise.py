@@ -37,7 +37,7 @@ _PASSES = 6
 
 def of_fleet(rest: Sequence[float]) -> float:
     """Variance of a reading, of what is left of the predictions. If much is low that no suspect explains yet,
-    the better half counts."""
+    the better half is taken."""
     if not rest:
         return _USUAL**2
     better = [one for one in rest if one <= 0]

@@ -65,7 +65,7 @@ def _sample(fleet: Fleet, sample: Sample, by_fleet: Sequence[Limit], like: int) 
         by_fleet = []
     asked: tuple[Limit, ...] = (*by_hardware, *by_fleet)
     of_host = limits.of_host(reading.amounts)
-    # The cores could not feed the port, so its rate is not a limit.
+    # The cores could not feed the port, so its rate does not count.
     compared = by_fleet if reading.cpu_bound else asked
     broke = [one.name for one in compared if limits.is_broken(kind, value, one)]
     if of_host:

@@ -141,7 +141,7 @@ Pair = tuple[str, str]
 
 
 class Again(NamedTuple):
-    """Measurements to repeat. suspects: nodes, the most suspicious first. pairs: of which each is tried
+    """Candidates for a second look. suspects: nodes, the most suspicious first. pairs: of which each is tried
     again. good: nodes to try with, the best known first. met: pairs that were measured. leaf: of each
     node."""
 

@@ -16,7 +16,7 @@ from .suspects import BEFORE, NODE, PATH, Named, State, Suspect, Without
 #: each of which counts for 4.5 at most, and a hundredth of the odds is 4.6.
 _DECIDED = 25.0
 
-#: A suspect with less than this part of the odds of another one is not a rival of it.
+#: A suspect with less than this part of the odds of another one is not its rival.
 _RIVAL = 0.01
 
 

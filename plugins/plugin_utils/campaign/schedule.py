@@ -99,7 +99,7 @@ def as_texts(plan: Mapping[str, Any]) -> dict[str, Any]:
 #: nodes one in 40 is.
 _NEARLY = 2.0
 
-#: Part of the nodes that are measured again although they are not suspects: those that the first look came
+#: Part of the nodes that are measured again although nothing suspects them: those that the first look came
 #: nearest to naming
 _NEAR = 0.1
 

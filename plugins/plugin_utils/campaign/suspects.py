@@ -75,9 +75,9 @@ class Named(NamedTuple):
 
 
 class State:
-    """Explanation so far. low: of each reading, how far it is under its level. precision: one by its
-    variance. loss: what the named suspects take from it. least: smaller losses are differences between good
-    ends."""
+    """Readings and the part of them that is explained so far. low: of each reading, how far it is under its
+    level. precision: one by its variance. loss: what the named suspects take from it. least: smaller losses
+    are differences between good ends."""
 
     def __init__(self, low: Sequence[float], precision: Sequence[float], least: float) -> None:
         self.low, self.precision, self.least = low, precision, least

@@ -171,9 +171,11 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     for one in document["classes"]:
         rate = "rate unknown" if one["rate_gbits"] is None else f"{one['rate_gbits']:g} Gb/s"
         leaf = {True: ", same leaf", False: ", other leaf", None: ""}[one["same_leaf"]]
+        pairs = "1 pair" if one["pairs"] == 1 else f"{one['pairs']} pairs"
+        limit = f", limit {one['limit'][key]:.4g} {words}" if one["limit"] else ""
         yield (
-            f"{one['pairs']} pairs of {rate}, MTU {one['mtu_bytes'] or 'unknown'}{leaf}: median "
-            f"{one[f'median_{key}']:.4g} {words}, limit {one['limit'][key]:.4g} {words}"
+            f"{pairs} of {rate}, MTU {one['mtu_bytes'] or 'unknown'}{leaf}: median "
+            f"{one[f'median_{key}']:.4g} {words}{limit}"
         )
     yield (
         f"coverage: {seen['pairs_measured']} of {seen['pairs_planned']} planned pairs measured, of "
@@ -190,7 +192,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _power(power: Mapping[str, Any]) -> Iterator[str]:
-    """Losses that would have been seen, and rounds that would show smaller ones."""
+    """Least losses that would have been seen, and the rounds to see more."""
     node, path, asked = power["node_percent"], power["path_percent"], power["asked_percent"]
     parts = [f"a node that loses {node:g}% or more"] if node is not None else []
     parts += [f"a path that loses {path:g}% or more"] if path is not None else []

@@ -17,16 +17,20 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign.
 NAMES = "abcdefghijklmnopqrst"
 
 
-def fleet(slow: str, part: float, **facts: Any) -> Fleet:
-    made = Fleet(NAMES, **facts)
+def slowed(fleet: Fleet, slow: str, part: float) -> None:
     for name in slow:
-        made.all_of(name, lambda slot: slot.update(forward_gbits=part * GBITS, backward_gbits=part * GBITS))
+        fleet.all_of(name, lambda slot: slot.update(forward_gbits=part * GBITS, backward_gbits=part * GBITS))
+
+
+def made_of(slow: str, part: float, **facts: Any) -> Fleet:
+    made = Fleet(NAMES, **facts)
+    slowed(made, slow, part)
     return made
 
 
 @pytest.mark.parametrize("slow", ["abcdef", "abcdefghij"])
 def test_slow_ends_that_are_alike_are_one_line_and_a_finding_of_each(slow: str) -> None:
-    report = fleet(slow, 0.84).report()
+    report = made_of(slow, 0.84).report()
 
     [group] = report["document"]["groups"]
     assert {end["node"] for end in group["ends"]} == {*slow}
@@ -40,18 +44,16 @@ def test_slow_ends_that_are_alike_are_one_line_and_a_finding_of_each(slow: str) 
 
 
 def test_a_few_slow_ends_are_no_group() -> None:
-    report = fleet("abcd", 0.84).report()
+    report = made_of("abcd", 0.84).report()
 
     assert report["document"]["groups"] == []
     assert any(" nodes a, b, c, d " in line for line in report["table"])
 
 
 def test_two_groups_are_two_and_a_fault_beside_them_is_said() -> None:
-    made = fleet("abcde", 0.84)
-    for slow, part in (("fghij", 0.5), ("k", 0.3)):
-        for name in slow:
-            made.all_of(name, lambda slot, part=part: slot.update(
-                forward_gbits=part * GBITS, backward_gbits=part * GBITS))  # fmt: skip
+    made = made_of("abcde", 0.84)
+    slowed(made, "fghij", 0.5)
+    slowed(made, "k", 0.3)
 
     report = made.report()
 
@@ -65,7 +67,7 @@ def test_two_groups_are_two_and_a_fault_beside_them_is_said() -> None:
 
 @pytest.mark.parametrize("trait", ["driver", "firmware"])
 def test_what_a_group_has_in_common_is_said(trait: str) -> None:
-    made = fleet("abcdef", 0.84)
+    made = made_of("abcdef", 0.84)
     for name in "abcdef":
         made.answers[name]["rails"][0][trait] = "old"
 
@@ -78,7 +80,7 @@ def test_what_a_group_has_in_common_is_said(trait: str) -> None:
 
 def test_a_kernel_in_common_is_said_and_one_that_others_have_too_is_not() -> None:
     for others, common in (("", "kernel 6.1.0"), ("t", "")):
-        made = fleet("abcdef", 0.84)
+        made = made_of("abcdef", 0.84)
         for name in f"abcdef{others}":
             made.answers[name]["kernel"] = "6.1.0"
 
@@ -110,12 +112,12 @@ def test_one_rail_of_all_nodes_is_a_group_of_that_rail() -> None:
 def test_without_a_rate_a_group_at_half_of_the_rate_may_be_another_generation(
     part: float, expected: str
 ) -> None:
-    report = fleet("abcdefg", part, speed_mbit=None).report()
+    report = made_of("abcdefg", part, speed_mbit=None).report()
 
     [group] = report["document"]["groups"]
     assert group["verdict"] == expected
     assert group["reason"] == (
-        "another generation, or slow: no port tells its rate" if expected == "unknown" else ""
+        "another generation, or slow: no port reports its rate" if expected == "unknown" else ""
     )
     assert {verdict(report, name) for name in "abcdefg"} == {expected}
     assert rail(report, "a")["loss_percent"] == pytest.approx(100 * (1 - part), abs=0.1)

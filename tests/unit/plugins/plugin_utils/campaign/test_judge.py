@@ -218,6 +218,9 @@ def test_without_a_rate_and_without_like_pairs_there_is_nothing_to_compare_with(
 
     assert report["document"]["verdict"] == "unknown"
     assert "no port has a rate, and fewer than 5 pairs are like this one" in pair(report, "a", "b")["reason"]
+    [like] = report["document"]["classes"]
+    assert (like["pairs"], like["mad_gbits"], like["limit"]) == (3, None, None)
+    assert "3 pairs of rate unknown, MTU 9000: median 98 Gb/s" in report["table"]
 
 
 def test_what_the_cores_could_not_feed_is_judged_by_the_fleet_alone() -> None:

@@ -144,10 +144,19 @@ def _explain_spare(state: State, by_end: Sides, named: Sequence[Named]) -> None:
 
 
 def _levels(found: Measured, before: Sequence[float], state: State) -> list[float]:
-    """Median of the readings that no suspect explains, for each class."""
-    columns = zip(found.like, found.looks, state.loss)
-    free = [(like, looks[0]) for like, looks, loss in columns if not loss]
+    """Median of the readings that no suspect explains, for each class. Of few readings, some that are far
+    below may be half, so that they are left out."""
+    free = [
+        (found.like[number], looks[0])
+        for number, looks in enumerate(found.looks)
+        if not state.loss[number] and not _is_far_below(state, number)
+    ]
     return levels.level_of(found, free, before)
+
+
+def _is_far_below(state: State, number: int) -> bool:
+    low = state.low[number]
+    return low > 0 and low * low * state.precision[number] > BOUND
 
 
 def _level_error(found: Measured, state: State) -> list[float]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
-from . import columns, findings, loss, model, pairs, samples, whole
+from . import columns, findings, limits, loss, model, pairs, samples, whole
 from .blame import LEAST_PARTNERS, PART, Certainty
 from .columns import Fleet
 from .findings import Alike, Between, Finding, Known
@@ -221,17 +221,23 @@ def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], Lo
 
 
 def _paths(known: Known) -> dict[tuple[End, End], LowPath]:
+    """Paths of the model, and pairs under their limit that it was a hair from naming."""
     by_pair: dict[int, tuple[End, End]] = {}
-    for numbers, pair in zip(known.columns.sample, known.columns.measured.pair):
-        by_pair.setdefault(pair, known.samples[numbers[0]].ends)
-    found = {}
-    for one in known.fit.paths:
-        if one.lows < one.looks:
-            how = Certainty.CLEARED
-        else:
-            how = Certainty.CERTAIN if one.looks > 1 else Certainty.PROBABLE
-        found[by_pair[one.pair]] = LowPath(how, share(one.loss))
-    return found
+    found = {one.pair: _path(one.looks, one.lows, one.loss) for one in known.fit.paths}
+    columns = zip(known.columns.sample, known.columns.measured.pair, known.fit.low, known.fit.loss)
+    for numbers, pair, low, explained in columns:
+        looks = [known.samples[number] for number in numbers]
+        by_pair.setdefault(pair, looks[0].ends)
+        lows = sum(limits.FLEET in look.broke for look in looks)
+        if lows and not explained and low > 0:
+            found.setdefault(pair, _path(len(looks), lows, low))
+    return {by_pair[pair]: path for pair, path in found.items()}
+
+
+def _path(looks: int, lows: int, loss: float) -> LowPath:
+    if lows < looks:
+        return LowPath(Certainty.CLEARED, share(loss))
+    return LowPath(Certainty.CERTAIN if looks > 1 else Certainty.PROBABLE, share(loss))
 
 
 def _power(known: Known, found: Mapping[End, Finding], limit: float) -> Power:

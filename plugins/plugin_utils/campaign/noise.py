@@ -56,7 +56,7 @@ def of_ends(found: Measured, rest: Sequence[float]) -> list[float]:
     own = [fleet] * found.ends
     least = _LEAST**2 / 2
     for _ in range(_PASSES):
-        seen = [PRIOR] * found.ends
+        seen = [PRIOR * fleet / size for size in own]
         counts = [PRIOR] * found.ends
         for sender, receiver, square in zip(found.sender, found.receiver, squares):
             part = square / (own[sender] + own[receiver])

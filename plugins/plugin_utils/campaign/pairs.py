@@ -19,7 +19,7 @@ from .numbers import PER_MAD
 
 
 def classes(fleet: Fleet, table: Columns, fitted: Fit) -> dict[Class, Spread]:
-    counts = Counter(table.like[number] for number in {n for mine in table.sample for n in mine})
+    counts = Counter(dict(zip(table.measured.pair, table.measured.like)).values())
     sizes: list[list[float]] = [[] for _ in table.classes]
     for like, variance in zip(table.measured.like, fitted.variance):
         sizes[like].append(variance)

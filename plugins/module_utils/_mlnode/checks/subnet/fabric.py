@@ -64,18 +64,20 @@ def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
         if link.other is not None and other is not None and link.is_up:
             if not link.gbits:
                 raise SubnetError(f"iblinkinfo reports no rate of {link.label}, which is up: {link.text}")
-            _add(switches, switch, port, link, other)
+            _add(switches, switch, port, link.gbits, link.other, other)
     return switches
 
 
-def _add(switches: dict[str, Switch], switch: Switch, port: Port, link: Link, other: Link) -> None:
-    assert link.other is not None
-    peer = switches.get(link.other.guid)
+def _add(
+    switches: dict[str, Switch], switch: Switch, port: Port, gbits: float, far: Port, other: Link
+) -> None:
+    """A link that is up, from a port of a switch to the far port of the other side."""
+    peer = switches.get(far.guid)
     if peer:
-        labels = f"{switch.name}/{port.number}", f"{peer.name}/{link.other.number}"
-        switch.cables.append(Cable(port, link.other, *labels, link.gbits))
+        labels = f"{switch.name}/{port.number}", f"{peer.name}/{far.number}"
+        switch.cables.append(Cable(port, far, *labels, gbits))
     elif other.name != AGGREGATION_NODE:
-        switch.down += link.gbits
+        switch.down += gbits
         node, _blank, device = other.name.rpartition(" ")
         switch.ends.append(shape.End(switch.name, node, device))
 

@@ -26,7 +26,7 @@ def test_a_fleet_that_is_well() -> None:
     assert report["document"]["verdict"] == "pass"
     assert report["document"]["coverage"]["pairs_measured"] == 8 * 7 / 2
     assert report["table"][-2:] == [
-        "would have been seen with 95%: a node that loses 2.5% or more, a path that loses 5% or more",
+        "would have been seen with 95%: a node that loses 2.6% or more, a path that loses 5.2% or more",
         "pass: 8 nodes: 8 pass",
     ]
     assert report["document"]["power"] == {

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 from mlnode.agent import cli, enrol, pull
 from mlnode.agent.arguments import DRIFT, ERROR, OK, USAGE, parser
 from mlnode.engine import engine
@@ -22,6 +21,7 @@ from mlnode.knobs.sysctl import kind as sysctl
 
 URL = "https://config.example/mlnode"
 KEY, OTHER = nodes.PULL["signers"][0], "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGotherotherother"
+ROOT = pathlib.Path(__file__).parents[6]
 USER_DATA = ROOT / "scripts/cloud-init/user-data"
 FILE = "/etc/mlnode/declared.d/node.json"
 

@@ -113,9 +113,9 @@ def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
     assert built.startswith(f"#!/usr/bin/env -S {agent_zip._PATH} python3 -IS\n".encode())
-    # It is written to the disk of each node, and read at each start: 5.8 MB, of which 2.5 are sources. The
+    # It is written to the disk of each node, and read at each start: 6.2 MB, of which 2.7 are sources. The
     # rest is compiled, and takes 0.5 MB more with Python 3.11 than with 3.13.
-    assert len(built) < (6_000_000 if sys.version_info >= (3, 12) else 6_500_000)
+    assert len(built) < (6_400_000 if sys.version_info >= (3, 12) else 6_900_000)
 
 
 def collections(tmp_path: pathlib.Path) -> str:

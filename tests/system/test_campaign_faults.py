@@ -116,6 +116,27 @@ def test_each_fault_of_ten_nodes_is_seen_and_none_passes(net: Net, tmp_path: pat
     # 15 % less, with what a busy machine adds and takes
     assert statistics.median(slow) < 0.93 * usual, done.stdout
     assert all(not value for names, value in measured.items() if "node04" in names), done.stdout
+    # Each fault is a finding, and no healthy node is.
+    losing = {end["node"] for one in content["losing"] if len(one["ends"]) == 1 for end in one["ends"]}
+    paths = {frozenset(end["node"] for end in one["ends"]) for one in content["losing"] + content["paths"]}
+    assert verdicts["node02"] == "fail", done.stdout
+    assert {"node04", "node08"} <= losing, done.stdout
+    assert "node06" in losing or any("node06" in names for names in paths), done.stdout
+    assert not {name for name, verdict in verdicts.items() if verdict == "fail"} - bad, done.stdout
+    assert not left(net)
+
+
+@pytest.mark.parametrize("net", [4], indirect=True)
+def test_one_of_four_nodes_at_six_tenths_is_named(net: Net, tmp_path: pathlib.Path) -> None:
+    """Half of all pairs are low."""
+    net.shape("node02", 10, RATE * 60 // 100)
+
+    done = net.campaign(tmp_path, "-e", json.dumps({**GIVEN, "campaign_rounds": 0}))
+
+    assert done.returncode == 2, done.stdout + done.stderr
+    content = document(tmp_path)
+    failed = {node["name"] for node in content["nodes"] if node["verdict"] == "fail"}
+    assert failed == {"node02"}, done.stdout
     assert not left(net)
 
 

@@ -30,7 +30,7 @@ def test_a_fleet_that_is_well() -> None:
         "pass: 8 nodes: 8 pass",
     ]
     assert report["document"]["power"] == {
-        "asked_percent": 10.0, "node_percent": 2.5, "path_percent": 5.0, "rounds_more": 0
+        "asked_percent": 10.0, "node_percent": 2.6, "path_percent": 5.2, "rounds_more": 0
     }  # fmt: skip
     assert report["again"]["rounds"] == 0
     assert {one["name"] for one in pair(report, "a", "b")["limits"]} == {"port", "fleet"}

@@ -16,10 +16,14 @@ from . import levels, noise, rivals, suspects
 from .noise import BOUND
 from .numbers import NORMAL, Measured, median, quantile, student
 from .rivals import Rival
-from .suspects import FALSE, LEAF, LINK, NODE, SENDS, Named, Sides, State
+from .suspects import FALSE, LEAF, LINK, NODE, SENDS, VARIES, Named, Sides, State
 
 #: Levels and noise are settled after so many turns.
 _TURNS = 2
+
+#: Part of the margin of a kind from which a loss is named: measurements scatter around the margin, and
+#: smaller losses are differences between good nodes.
+_LEAST = 0.8
 
 #: A loss is at most so many standard errors above its estimate: of 30,000 healthy ends one is beyond.
 SURELY = 4.0
@@ -108,7 +112,17 @@ def fit(found: Measured, leaf: Sequence[int], floor: Sequence[float], margin: fl
     sides = _sides(found, by_end, state, named)
     standard = math.sqrt(2 * least[NODE, SENDS])
     return Fit(
-        level, [*state.low], state.loss, variance, named, others, paths, sides, standard, error, margin / 2
+        level,
+        [*state.low],
+        state.loss,
+        variance,
+        named,
+        others,
+        paths,
+        sides,
+        standard,
+        error,
+        _LEAST * margin,
     )
 
 
@@ -127,7 +141,7 @@ def _state(
     if fall:
         usual = math.sqrt(median(variance))
         low = [one - fall * max(0.0, math.sqrt(size) - usual) for one, size in zip(low, variance)]
-    return State(low, [1 / size for size in variance], margin / 2), variance
+    return State(low, [1 / size for size in variance], _LEAST * margin), variance
 
 
 def _rest(found: Measured, level: Sequence[float], floor: Sequence[float], state: State) -> list[float]:
@@ -220,7 +234,8 @@ def _paths(found: Measured, state: State, margin: float) -> tuple[list[Path], fl
         if max(away) < margin:
             continue
         # Precision is of the mean of all looks.
-        per_look = math.sqrt(state.precision[number] / len(looks))
+        noise_of_look = len(looks) / state.precision[number]
+        per_look = 1 / math.sqrt(noise_of_look + (VARIES * state.loss[number]) ** 2)
         if max(away) * per_look < least:
             continue
         lows = sum(one >= margin / 2 and one * per_look >= _POWER for one in away)

@@ -229,7 +229,7 @@ def _paths(known: Known) -> dict[tuple[End, End], LowPath]:
         looks = [known.samples[number] for number in numbers]
         by_pair.setdefault(pair, looks[0].ends)
         lows = sum(limits.FLEET in look.broke for look in looks)
-        if lows and not explained and low > 0:
+        if lows and not explained and low >= known.fleet.kind.MARGIN:
             found.setdefault(pair, _path(len(looks), lows, low))
     return {by_pair[pair]: path for pair, path in found.items()}
 

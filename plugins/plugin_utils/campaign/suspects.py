@@ -34,7 +34,7 @@ _SPARE = 0.05
 _ABOVE = {NODE: 16.0, LEAF: 36.0, LINK: 36.0, PATH: 36.0}
 
 #: Part by which a loss varies from pair to pair: a faulty link does not lose the same at each time.
-_VARIES = 0.1
+VARIES = 0.1
 
 #: Gains that differ by less are the same.
 _EQUAL = 1e-9
@@ -105,7 +105,7 @@ class State:
         """How much more likely the readings are if a suspect takes so much. Nothing runs faster than its
         slowest part, so that readings above the prediction count for more than those below."""
         low, loss, precision, above = self.low, self.loss, self.precision, _ABOVE[sort]
-        varies = (_VARIES * taken) ** 2
+        varies = (VARIES * taken) ** 2
         gain = 0.0
         for number in readings:
             before = loss[number]
@@ -114,7 +114,7 @@ class State:
                 old, new = value - before, value - taken
                 limit = above if new < 0 else BOUND
                 if before:
-                    old *= old * weight / (1.0 + weight * (_VARIES * before) ** 2)
+                    old *= old * weight / (1.0 + weight * (VARIES * before) ** 2)
                 else:
                     old *= old * weight
                 new *= new * weight / (1.0 + weight * varies)

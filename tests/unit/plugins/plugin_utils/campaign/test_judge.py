@@ -26,11 +26,11 @@ def test_a_fleet_that_is_well() -> None:
     assert report["document"]["verdict"] == "pass"
     assert report["document"]["coverage"]["pairs_measured"] == 8 * 7 / 2
     assert report["table"][-2:] == [
-        "would have been seen with 95%: a node that loses 2.6% or more, a path that loses 5.2% or more",
+        "would have been seen with 95%: a node that loses 4.1% or more, a path that loses 5.2% or more",
         "pass: 8 nodes: 8 pass",
     ]
     assert report["document"]["power"] == {
-        "asked_percent": 10.0, "node_percent": 2.6, "path_percent": 5.2, "rounds_more": 0
+        "asked_percent": 10.0, "node_percent": 4.1, "path_percent": 5.2, "rounds_more": 0
     }  # fmt: skip
     assert report["again"]["rounds"] == 0
     assert {one["name"] for one in pair(report, "a", "b")["limits"]} == {"port", "fleet"}

@@ -160,7 +160,7 @@ def judge(
     found = findings.of_ends(known, limit)
     alike = findings.groups(known, found)
     paths = _paths(known)
-    found = _mostly_low(_more(known, found, alike, low), paths)
+    found = _answered(_mostly_low(_more(known, found, alike, low), paths), problems)
     counted = counting(taken)
     return Judged(
         kind=what,
@@ -218,6 +218,16 @@ def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], Lo
             why = f"low with {count} of {measured} partners, but in no direction of its own with all"
             changed[end] = before._replace(verdict=Verdict.UNKNOWN, reason=why)
     return changed
+
+
+def _answered(found: Mapping[End, Finding], problems: Mapping[str, str]) -> dict[End, Finding]:
+    """A node without an answer of its own does not pass: its partners know of it until it died at most."""
+    return {
+        end: one._replace(verdict=Verdict.UNKNOWN, reason=problems[end[0]])
+        if one.verdict is Verdict.PASS and end[0] in problems
+        else one
+        for end, one in found.items()
+    }
 
 
 def _paths(known: Known) -> dict[tuple[End, End], LowPath]:

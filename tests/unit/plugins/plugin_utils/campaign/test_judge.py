@@ -155,6 +155,20 @@ def test_two_of_eight_nodes_tested_is_no_pass() -> None:
     assert "unknown  nodes c, d, e, f, g, h  campaign: jobs run here" in report["table"]
 
 
+def test_a_node_that_died_before_it_answered_does_not_pass() -> None:
+    fleet = Fleet()
+    del fleet.answers["h"]
+    fleet.problems["h"] = "no route to host"
+
+    report = fleet.report()
+
+    # Its partners have measured some of its pairs, all of which are well.
+    [node] = [one for one in report["document"]["nodes"] if one["name"] == "h"]
+    assert node["rails"][0]["partners"]["measured"] > 0
+    assert (node["verdict"], node["reason"]) == ("unknown", "no route to host")
+    assert not report["success"]
+
+
 def test_nothing_at_all_is_unknown() -> None:
     fleet = Fleet()
     fleet.answers.clear()

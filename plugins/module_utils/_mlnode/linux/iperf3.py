@@ -29,6 +29,13 @@ UNREACHABLE, NOTHING, ENDED = "unreachable", "nothing", "program"
 #: How its error begins where it could not connect (iperf_error.c: IECONNECT, IESTREAMCONNECT)
 _NO_CONNECTION = "unable to connect"
 
+#: ... and how its errors begin once a connection broke (iperf_error.c of 3.12 to 3.18): a path that loses
+#: packets ends in any of them
+_BROKEN = (
+    *(f"unable to {what}" for what in ("send", "receive", "read", "write")),
+    *("control socket has closed", "the server has terminated"),
+)
+
 #: Parts by which a number may differ from what others in the same result give: rates are computed from times
 #: in microseconds, so that only another unit or another formula is further away.
 _ROUNDING = 0.01
@@ -129,7 +136,7 @@ def _document(done: Finished) -> Mapping[str, Any]:
     document = _loaded(done)
     if "error" in document:
         error = _line(document["error"])
-        raise UnfitError(f"iperf3: {error}", UNREACHABLE if _NO_CONNECTION in error else ENDED)
+        raise UnfitError(f"iperf3: {error}", _cause(error))
     if done.rc != 0:
         raise UnfitError(f"iperf3 ended with {done.rc}: {_line(done.err or 'without a message')}", ENDED)
     return document
@@ -220,3 +227,9 @@ def _text(fields: Any, name: str) -> str:
 
 def _line(text: Any) -> str:
     return printable(" ".join(str(text).split())[:200])
+
+
+def _cause(error: str) -> str:
+    if _NO_CONNECTION in error:
+        return UNREACHABLE
+    return NOTHING if any(words in error for words in _BROKEN) else ENDED

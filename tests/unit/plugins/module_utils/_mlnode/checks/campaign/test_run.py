@@ -182,7 +182,7 @@ def test_one_that_was_collected_early_stops_at_its_next_round(node: CampaignMach
         (lambda words: unconnected("Connection timed out"), "unreachable", "Connection timed out"),
         (
             lambda words: Finished(1, '{"error": "control socket has closed unexpectedly"}', ""),
-            "program",
+            "nothing",
             "closed",
         ),
         (lambda words: measured(words, nothing), "nothing", "nothing was received"),

@@ -16,7 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.test_packer import (
     HCL,
     copied,
     loaded,
-    packer,  # noqa: F401  # a fixture
+    program,
     provisioners,
     validated,
     variables,
@@ -30,6 +30,11 @@ CLOUDS = {
 #: Of all templates
 SHARED = ("roles", "variables_file")
 GUIDE = (ROOT / "docs/guide/image.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def packer(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return program(tmp_path_factory.mktemp("packer"))
 
 
 @pytest.fixture(params=[*CLOUDS])
@@ -71,11 +76,11 @@ def words(cloud: str, **chosen: Any) -> list[str]:
     ],
     ids=str,
 )
-def test_packer_takes_it(packer: str, tmp_path: pathlib.Path, cloud: str, chosen: dict[str, Any]) -> None:  # noqa: F811
+def test_packer_takes_it(packer: str, tmp_path: pathlib.Path, cloud: str, chosen: dict[str, Any]) -> None:
     assert validated(packer, copied(tmp_path) / cloud, *words(cloud, **chosen)) == (0, "")
 
 
-def test_packer_names_what_is_missing(packer: str, tmp_path: pathlib.Path, cloud: str) -> None:  # noqa: F811
+def test_packer_names_what_is_missing(packer: str, tmp_path: pathlib.Path, cloud: str) -> None:
     status, said = validated(packer, copied(tmp_path) / cloud)
     assert status != 0
     assert next(iter(CLOUDS[cloud][1])) in said

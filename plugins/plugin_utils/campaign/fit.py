@@ -28,7 +28,7 @@ _LEAST = 0.8
 #: A loss is at most so many standard errors above its estimate: of 30,000 healthy ends one is beyond.
 SURELY = 4.0
 #: A loss of this many standard errors more than the least that is named is seen with 95 %.
-_POWER = 1.645
+POWER = 1.645
 
 
 class Side(NamedTuple):
@@ -77,8 +77,8 @@ class Fit(NamedTuple):
         if not side.counts:
             return math.inf
         return max(
-            self.smallest + _POWER * side.error,
-            (self.least + _POWER) * side.error,
+            self.smallest + POWER * side.error,
+            (self.least + POWER) * side.error,
             max(0.0, side.loss) + SURELY * side.error,
         )
 
@@ -238,7 +238,7 @@ def _paths(found: Measured, state: State, margin: float) -> tuple[list[Path], fl
         per_look = 1 / math.sqrt(noise_of_look + (VARIES * state.loss[number]) ** 2)
         if max(away) * per_look < least:
             continue
-        lows = sum(one >= margin / 2 and one * per_look >= _POWER for one in away)
+        lows = sum(one >= margin / 2 and one * per_look >= POWER for one in away)
         one = Path(found.pair[number], rest, len(looks), lows)
         before = worst.get(one.pair)
         if before is None or (one.lows, one.loss) > (before.lows, before.loss):

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import Verdict
-from . import columns, findings, limits, loss, model, pairs, samples, whole
+from . import columns, findings, loss, model, pairs, samples, whole
 from .blame import LEAST_PARTNERS, PART, Certainty
 from .columns import Fleet
 from .findings import Alike, Between, Finding, Known
-from .fit import fit
+from .fit import POWER, fit
 from .limits import Class, Spread
 from .loss import Lossy
 from .model import End, Node, Sample
@@ -173,7 +173,7 @@ def judge(
         between=tuple(findings.between(known)),
         groups=tuple(alike),
         lossy=tuple(loss.of(fleet, taken, problems)),
-        fleet=(*of_all, *whole.across(known)),
+        fleet=(*of_all, *whole.across(known, limit)),
         power=_power(known, found, limit),
         coverage=_coverage(ends, counted),
     )
@@ -231,15 +231,19 @@ def _answered(found: Mapping[End, Finding], problems: Mapping[str, str]) -> dict
 
 
 def _paths(known: Known) -> dict[tuple[End, End], LowPath]:
-    """Paths of the model, and pairs under their limit that it was a hair from naming."""
+    """Paths of the model, and pairs under a limit in a direction that nothing else explains."""
     by_pair: dict[int, tuple[End, End]] = {}
-    found = {one.pair: _path(one.looks, one.lows, one.loss) for one in known.fit.paths}
+    worst: dict[int, tuple[float, float, list[Sample]]] = {}
     columns = zip(known.columns.sample, known.columns.measured.pair, known.fit.low, known.fit.loss)
     for numbers, pair, low, explained in columns:
         looks = [known.samples[number] for number in numbers]
         by_pair.setdefault(pair, looks[0].ends)
-        lows = sum(limits.FLEET in look.broke for look in looks)
-        if lows and not explained and low >= known.fleet.kind.MARGIN:
+        if pair not in worst or low > worst[pair][0]:
+            worst[pair] = low, explained, looks
+    found = {one.pair: _path(one.looks, one.lows, one.loss) for one in known.fit.paths}
+    for pair, (low, explained, looks) in worst.items():
+        lows = sum(look.verdict is Verdict.FAIL for look in looks)
+        if lows and not explained and low > 0:
             found.setdefault(pair, _path(len(looks), lows, low))
     return {by_pair[pair]: path for pair, path in found.items()}
 
@@ -259,7 +263,7 @@ def _power(known: Known, found: Mapping[End, Finding], limit: float) -> Power:
     usual = math.sqrt(median(fitted.variance))
     path = None
     if any(known.can_compare):
-        path = share(max(known.fleet.kind.MARGIN, fitted.path_error * usual) + 1.645 * usual)
+        path = share(max(known.fleet.kind.MARGIN, fitted.path_error * usual) + POWER * usual)
     rounds = len({one.round for one in known.samples if not one.again})
     # An error falls with the root of the rounds.
     worst = max(unseen, default=0.0)

@@ -15,9 +15,6 @@ from .findings import Known
 from .model import Limit, Reading, Sample
 from .numbers import median, share
 
-#: Part of the rate of pairs inside a leaf below which pairs across leaves fail
-_ACROSS = 0.1
-
 
 def possible(fleet: Fleet, sample: Sample) -> Sample:
     """The same, or without its result if no port carries so much."""
@@ -88,9 +85,10 @@ def _low_class(
     return Verdict.FAIL, text
 
 
-def across(known: Known) -> list[tuple[Verdict, str]]:
+def across(known: Known, limit: float) -> list[tuple[Verdict, str]]:
     """Pairs across leaves against those inside one, where all of the former are low: with two leaves no third
-    one shows which uplinks are slow. A latency is higher by a hop, so it is left out."""
+    one shows which uplinks are slow. A latency is higher by a hop, so it is left out. limit: loss that has to
+    be found, as a part."""
     table, fitted, fleet = known.columns, known.fit, known.fleet
     if fleet.kind.UNIT.lower:
         return []
@@ -102,7 +100,7 @@ def across(known: Known) -> list[tuple[Verdict, str]]:
             continue
         lost = share(fitted.level[inside] - fitted.level[number])
         if lost > fleet.kind.MARGIN:
-            verdict = Verdict.FAIL if lost > _ACROSS else Verdict.WARN
+            verdict = Verdict.FAIL if lost > limit else Verdict.WARN
             why = f"pairs across leaves have {1 - lost:.0%} of the rate of pairs inside one"
             found.append((verdict, f"{why}: slow uplinks, or more traffic than they carry"))
     return found

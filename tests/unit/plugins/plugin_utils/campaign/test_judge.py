@@ -155,6 +155,20 @@ def test_two_of_eight_nodes_tested_is_no_pass() -> None:
     assert "unknown  nodes c, d, e, f, g, h  campaign: jobs run here" in report["table"]
 
 
+def test_a_pair_just_under_the_limit_of_its_ports_is_a_path_though_the_fleet_is_near_it() -> None:
+    fleet = Fleet()
+    for one in fleet.answers.values():
+        for slot in one["slots"]:
+            slot.update(forward_gbits=80.5, backward_gbits=80.5)
+    fleet.slot("a", "b")["forward_gbits"] = 78.9
+
+    report = fleet.report()
+
+    assert pair(report, "a", "b")["broke"] == ["port"]
+    assert [{end["node"] for end in path["ends"]} for path in report["document"]["paths"]] == [{"a", "b"}]
+    assert report["document"]["verdict"] == "fail"
+
+
 def test_a_node_that_died_before_it_answered_does_not_pass() -> None:
     fleet = Fleet()
     del fleet.answers["h"]

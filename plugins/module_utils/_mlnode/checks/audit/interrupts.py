@@ -42,7 +42,7 @@ NAMES = (IRQS.name,)
 
 _SOURCE = "/proc/irq/*/effective_affinity_list"
 #: Packets a second, now or on average since the boot: under a hundredth of the 1.8 to 4.8 million that one
-#: core of Linux can receive and drop (Hoiland-Jorgensen et al., The eXpress Data Path, CoNEXT 2018)
+#: core of Linux can receive and drop (Hoiland-Jorgensen et al., The eXpress Data Path, 2018, 4.1)
 _BUSY = 10_000
 #: Between two looks at the counters: at _BUSY a thousand packets, far more than a NIC's driver gathers
 _LOOK_SECONDS = 0.1
@@ -79,7 +79,10 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     for port in every:
         if not port.address:
             yield model.told(IRQS, "it is not on PCI, and its interrupts are not known", _SOURCE, port.label)
-    here = [port for port in every if port.address]
+    yield from _of_nics(host, topology, [port for port in every if port.address])
+
+
+def _of_nics(host: Host, topology: Topology, here: Sequence[Port]) -> Iterator[AuditCheck]:
     begin, before = time.monotonic(), {port.label: _packets(host, port) for port in here}
     try:
         planned = [_planned(host, port) for port in here]

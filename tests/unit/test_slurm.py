@@ -157,14 +157,16 @@ def test_an_older_slurmd_names_no_node_and_gives_no_environment(node: Node) -> N
 
 
 @pytest.mark.parametrize("script", ["prolog", "health-check"])
-def test_a_preflight_that_hangs_is_unknown(node: Node, script: str) -> None:
-    """With the limit shortened, as 4.6 s twice would be most of this file's time."""
+@pytest.mark.parametrize("hangs", ["exec sleep 20", "setsid sleep 20 & wait"])
+def test_a_preflight_that_hangs_is_unknown(node: Node, script: str, hangs: str) -> None:
+    """Also one that no signal ends, as in a driver that hangs. With the limit shortened, as 4.6 s each would
+    be most of this file's time."""
     text = (FOLDER / script).read_text(encoding="utf-8")
     assert text.count("timeout --kill-after=0.4 4.6 mlnode") == 1
     short = node.folder / "short"
     short.write_text(text.replace("--kill-after=0.4 4.6", "--kill-after=0.1 0.2"))
     short.chmod(0o755)
-    node.program("mlnode", "trap '' TERM; exec sleep 20")
+    node.program("mlnode", f"trap '' TERM; {hangs}")
     done = subprocess.run(
         [short], env=node.environment, capture_output=True, text=True, check=False, timeout=15
     )

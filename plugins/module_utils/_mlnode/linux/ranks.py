@@ -138,20 +138,27 @@ def pages(host: Host, pid: int, seconds: float) -> Pages:
     """Memory of the process itself, as `numastat -p` counts it, without what only maps a file: programs and
     libraries are on the node of their first reader. Memory that a driver pins for itself is not in it.
     Raises HostError."""
-    content, whole = host.beginning(f"/proc/{pid}/numa_maps", MOST_BYTES, seconds)
+    path = f"/proc/{pid}/numa_maps"
+    content, whole = host.beginning(path, MOST_BYTES, seconds)
     on: dict[int, int] = {}
     for line in content.decode("utf-8", "replace").split("\n")[: None if whole else -1]:
-        for node, size in _line(line):
-            on[node] = on.get(node, 0) + size
+        try:
+            for node, size in _line(line):
+                on[node] = on.get(node, 0) + size
+        except ValueError as error:
+            raise HostError("understand", path, None, str(error)) from error
     return Pages(on, whole)
 
 
 def _line(line: str) -> Iterator[tuple[int, int]]:
-    """Node and bytes, of a mapping such as `7f00 default anon=512 dirty=512 N1=512 kernelpagesize_kB=4`."""
+    """Node and bytes, of a mapping such as `7f00 default anon=512 dirty=512 N1=512 kernelpagesize_kB=4`.
+    Raises ValueError for pages without a size, as old kernels print them."""
     words = line.split()
     file = next((word[len("file=") :] for word in words if word.startswith("file=")), "")
     own = not file or file.startswith(_SHARED) or any(word.startswith("anon=") for word in words)
     sizes = [int(match.group(1)) << 10 for match in map(_SIZE.match, words) if match]
-    if sizes and (own or "huge" in words):
-        counts = (match for match in map(_COUNT.match, words) if match)
+    counts = [match for match in map(_COUNT.match, words) if match]
+    if counts and not sizes:
+        raise ValueError("it has no kernelpagesize_kB")
+    if own or "huge" in words:
         yield from ((int(match.group(1)), int(match.group(2)) * sizes[0]) for match in counts)

@@ -127,10 +127,14 @@ def _bias(host: Host) -> AuditCheck:
     try:
         found = cpu_files.bias(node, node.scope(None), {"energy_perf_bias": _BEST_BIAS})
     except cpu_node.NoReadingError as error:
-        return model.missing(BIAS, error.value, source)
+        if error.optional:
+            return model.told(BIAS, error.value.problem, source)
+        return model.unknown(BIAS, error.value.problem, source)
     good = all(part.runtime == part.want for part in found.parts)
     now = values.grouped({part.number: part.runtime for part in found.parts})
     words = "; ".join([now, *found.notes])
+    if good and found.notes:
+        return model.unknown(BIAS, words, source)
     return model.judged(BIAS, good, words, source, f"{_BEST_BIAS} (performance)")
 
 

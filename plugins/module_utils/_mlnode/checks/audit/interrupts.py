@@ -8,7 +8,8 @@ The rule that is declared for a NIC, or strategy spread without one, is planned 
 from __future__ import annotations
 
 import time
-from typing import Iterator, Mapping, Sequence
+from collections import Counter
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...engine import declared
 from ...host.host import Host
@@ -40,8 +41,8 @@ IRQS = Topic(
 NAMES = (IRQS.name,)
 
 _SOURCE = "/proc/irq/*/effective_affinity_list"
-#: Packets a second, now or on average since the boot. A core takes about a million of them through the
-#: network stack, so that these are a hundredth of it.
+#: Packets a second, now or on average since the boot: under a hundredth of the 1.8 to 4.8 million that one
+#: core of Linux can receive and drop (Hoiland-Jorgensen et al., The eXpress Data Path, 2018, 4.1)
 _BUSY = 10_000
 #: Between two looks at the counters: at _BUSY a thousand packets, far more than a NIC's driver gathers
 _LOOK_SECONDS = 0.1
@@ -70,18 +71,30 @@ _SPREAD = _Planned(Rule(strategy="spread"))
 
 
 def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
-    here = [port for port in ports.ports(topology) if port.address and not port.virtual]
-    blind = ports.unknown(topology, here)
-    if blind or not here:
+    every = [port for port in ports.ports(topology) if not port.virtual]
+    blind = ports.unknown(topology, every)
+    if blind or not every:
         yield model.unknown(IRQS, blind, _SOURCE) if blind else model.told(IRQS, "no NIC is here", _SOURCE)
         return
+    for port in every:
+        if not port.address:
+            yield model.told(IRQS, "it is not on PCI, and its interrupts are not known", _SOURCE, port.label)
+    yield from _of_nics(host, topology, [port for port in every if port.address])
+
+
+def _of_nics(host: Host, topology: Topology, here: Sequence[Port]) -> Iterator[AuditCheck]:
     begin, before = time.monotonic(), {port.label: _packets(host, port) for port in here}
     try:
         planned = [_planned(host, port) for port in here]
-        ranks = _bound(host, topology)
+        seen_ranks = rank_files.look(host)
     except MlnodeError as error:
         yield model.unknown(IRQS, str(error), _SOURCE)
         return
+    if here and topology.gpus and seen_ranks.unseen:
+        words = f"CPUs of ranks are not known: {'; '.join(seen_ranks.unseen)}"
+        yield model.unknown(IRQS, words, "/proc/*/status")
+    bound = [rank for rank in seen_ranks.found if rank_checks.is_bound(topology, rank)]
+    ranks = frozenset(cpu for rank in bound for cpu in rank.cpus)
     found = [_seen(host, topology, port, how, ranks) for port, how in zip(here, planned)]
     passed = time.monotonic() - begin
     if host.live and passed < _LOOK_SECONDS:
@@ -114,7 +127,7 @@ def _judged(port: Port, seen: _Seen, rate: float | None) -> AuditCheck:
 
 
 def _packets(host: Host, port: Port) -> int | None:
-    """Packets of its interfaces and RDMA ports; None if none can be read."""
+    """Packets of its interfaces and RDMA ports; None if one cannot be read, or there is none."""
     paths = [
         f"/sys/class/net/{nic.name}/statistics/{way}_packets" for nic in port.nics for way in ("rx", "tx")
     ]
@@ -124,9 +137,9 @@ def _packets(host: Host, port: Port) -> int | None:
         for one in device.ports
         for file in _RDMA
     ]
-    counts = [values.number(host.value(path).text) for path in paths]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    files = [host.value(path) for path in paths]
+    counts = [values.number(file.text) for file in files if file.absent is None]
+    return None if not counts or None in counts else sum(count or 0 for count in counts)
 
 
 def _uptime(host: Host) -> int | None:
@@ -143,12 +156,6 @@ def _planned(host: Host, port: Port) -> _Planned:
             allowed = declaration.kinds[irq_parse.KIND].get("allow", ())
             return _Planned(setting.rule, "isolated_cpus" in allowed, declaration.name)
     return _SPREAD
-
-
-def _bound(host: Host, topology: Topology) -> frozenset[int]:
-    """CPUs that ranks are bound to. Raises HostError."""
-    bound = [rank for rank in rank_files.look(host).found if rank_checks.is_bound(topology, rank)]
-    return frozenset(cpu for rank in bound for cpu in rank.cpus)
 
 
 # -- one NIC -------------------------------------------------------------------------------
@@ -172,7 +179,7 @@ def _seen(
     if not arrives:
         return model.told(IRQS, _nothing(found), _SOURCE, port.label)
     parts = [part for part in found.parts if part.number in arrives]
-    bad = [*_one_cpu(parts, arrives), *_far(topology, port, arrives)]
+    bad = [*_crowded(topology, parts, arrives), *_far(topology, port, arrives)]
     taken, free = _taken(topology, port, arrives, ranks)
     words = _where(arrives)
     words += f"; {found.managed} more that the kernel keeps, and does not let move" if found.managed else ""
@@ -212,11 +219,23 @@ def _arrives(host: Host, part: KnobFile) -> tuple[int, ...]:
     return cpus
 
 
-def _one_cpu(parts: Sequence[KnobFile], arrives: Mapping[int, tuple[int, ...]]) -> Iterator[str]:
-    """A plan with one CPU, as on a node with one core, makes this right."""
-    union = {cpu for cpus in arrives.values() for cpu in cpus}
-    if len(parts) > 1 and len(union) == 1 and len({part.want for part in parts}) > 1:
-        yield "all on one"
+def _crowded(
+    topology: Topology, parts: Sequence[KnobFile], arrives: Mapping[int, tuple[int, ...]]
+) -> Iterator[str]:
+    """More than half of the queues on one core. Not if the plan has as many there, as on a node with one."""
+    planned = _by_core(topology, [(int(part.want),) for part in parts if part.want])
+    for core, queues in _by_core(topology, arrives.values()).most_common(1):
+        if queues * 2 > len(parts) and planned and queues > max(planned.values()):
+            cpus = cpulist.readable(core)
+            most = "all" if queues == len(parts) else f"{queues} of them"
+            yield f"{most} on one core, CPU{'s' if len(core) > 1 else ''} {cpus}"
+
+
+def _by_core(topology: Topology, places: Iterable[tuple[int, ...]]) -> Counter[tuple[int, ...]]:
+    """CPUs of a core → interrupts that arrive there and nowhere else."""
+    siblings = {cpu.number: cpu.siblings or (cpu.number,) for cpu in topology.cpus.all}
+    cores = [{siblings.get(cpu, (cpu,)) for cpu in cpus} for cpus in places]
+    return Counter(core for found in cores if len(found) == 1 for core in found)
 
 
 def _far(topology: Topology, port: Port, arrives: Mapping[int, tuple[int, ...]]) -> Iterator[str]:

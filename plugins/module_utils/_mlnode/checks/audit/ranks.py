@@ -189,6 +189,8 @@ def _cpus(topology: Topology, home: Node, rank: Rank) -> _Finding:
     outside = mine - {*home.cpus}
     if not is_bound(topology, rank):
         return _Finding(Verdict.SKIP, f"{rank.label}: may run on every CPU{_last(topology, rank)}")
+    if not mine:
+        return _Finding(Verdict.UNKNOWN, f"{rank.label}: none of its CPUs is online")
     words = f"{rank.label}: {_named(mine)}"
     if not outside:
         return _Finding(Verdict.PASS, words)

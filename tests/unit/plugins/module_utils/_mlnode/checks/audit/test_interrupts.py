@@ -9,10 +9,14 @@ import errno
 import os
 import pathlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Root
+from ansible_collections.mlnode.tuning.tests.fixtures.parts import gpu
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import (
+    HARDWARE,
     IRQS,
     IrqNode,
     apply,
@@ -72,13 +76,32 @@ def test_all_queues_of_a_busy_nic_on_one_cpu(node: IrqNode) -> None:
     check = look(node)["eth2"]
     assert (check.verdict, check.found) == (
         Verdict.WARN,
-        "4 queues on CPU 0; all on one; 10000 packets/s",
+        "4 queues on CPU 0; all on one core, CPUs 0,8; 10000 packets/s",
     )
     assert check.advice == "set irq_affinity with strategy spread: queues on CPUs 0..3"
     # That is what the knob would do.
     apply(node, {"name": "nics", "nics": {"names": ["eth2"]}, "strategy": "spread"})
     assert node.affinity("eth2") == ["0", "1", "2", "3"]
     assert look(node)["eth2"].verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("cpus", "bad"),
+    [
+        ("0 8", "all on one core, CPUs 0,8"),  # two threads of a core
+        ("0 0 0 1", "3 of them on one core, CPUs 0,8"),
+        ("3 0 0 8", "3 of them on one core, CPUs 0,8"),
+        ("0 0 1 1", ""),  # two cores, with a half each
+        ("0 1 2 8", ""),
+    ],
+)
+def test_most_queues_on_one_core(node: IrqNode, cpus: str, bad: str) -> None:
+    placed(node, "eth2", *cpus.split())
+    counted(node, "eth2", BUSY)
+    check = look(node)["eth2"]
+    assert check.verdict is (Verdict.WARN if bad else Verdict.PASS)
+    assert bad in check.found
+    assert (check.advice == "set irq_affinity with strategy spread: queues on CPUs 0..3") == bool(bad)
 
 
 def test_an_idle_nic_is_reported_with_the_plan(node: IrqNode) -> None:
@@ -94,12 +117,9 @@ def test_an_idle_nic_is_reported_with_the_plan(node: IrqNode) -> None:
 def test_whether_it_is_busy_may_be_unknown(node: IrqNode) -> None:
     placed(node, "eth2", "0")
     counted(node, "eth2", BUSY)
-    for way in ("rx", "tx"):
-        node.unreadable[f"/sys/class/net/eth2/statistics/{way}_packets"] = errno.EIO
-    for file in interrupts._RDMA:
-        node.unreadable[f"/sys/class/infiniband/mlx5_0/ports/1/{file}"] = errno.EIO
+    node.unreadable["/sys/class/net/eth2/statistics/rx_packets"] = errno.EIO
     check = look(node)["eth2"]
-    assert check.verdict is Verdict.UNKNOWN
+    assert check.verdict is Verdict.UNKNOWN, "the others may be idle, and this one not"
     assert check.found.endswith("no counter shows whether it is busy")
 
 
@@ -126,7 +146,7 @@ def test_where_it_arrives_counts_and_not_where_it_may(node: IrqNode) -> None:
     counted(node, "eth2", BUSY)
     for number in IRQS["eth2"]:
         node.put(f"/proc/irq/{number}/effective_affinity_list", "5\n")
-    assert "all on one; 4 off its NUMA node 0" in look(node)["eth2"].found
+    assert "all on one core, CPUs 5,13; 4 off its NUMA node 0" in look(node)["eth2"].found
     for number in IRQS["eth2"]:
         node.remove(f"/proc/irq/{number}/effective_affinity_list")
     check = look(node)["eth2"]
@@ -172,6 +192,31 @@ def test_interrupts_on_cpus_of_ranks(node: IrqNode) -> None:
     assert check.advice == "set irq_affinity with strategy list and cpus 2-3: queues on CPUs 2..3 x2"
     placed(node, "eth2", "2", "3")
     assert look(node)["eth2"].verdict is Verdict.PASS
+
+
+def test_ranks_that_cannot_be_seen_are_unknown(folder: pathlib.Path) -> None:
+    gpu_root = Root("pci0000:c0", 1, (gpu("0000:c1:00.0", "10de:2330", "nvidia"),))
+    made = IrqNode.made(str(folder / "gpu"), replace(HARDWARE, roots=(*HARDWARE.roots, gpu_root)))
+    rank(made, 70, "0-1,8-9")
+    assert "node" not in look(made)
+    made.unreadable["/proc/70/fd"] = errno.EACCES
+    found = look(made)
+    assert found["node"].verdict is Verdict.UNKNOWN
+    assert found["node"].found.startswith("CPUs of ranks are not known: 1 process that cannot be looked into")
+    assert found["eth2"].verdict is Verdict.PASS, "its place is known"
+
+
+def test_a_nic_on_another_bus(node: IrqNode) -> None:
+    """As hv_netvsc on VMBus."""
+    node.put("/sys/devices/LNXSYSTM:00/vmbus/net/eth9/type", "1\n")
+    node.put("/sys/devices/LNXSYSTM:00/vmbus/net/eth9/address", "02:00:00:00:00:19\n")
+    node.link("/sys/devices/LNXSYSTM:00/vmbus/net/eth9/device", "../..")
+    node.link("/sys/class/net/eth9", "../../devices/LNXSYSTM:00/vmbus/net/eth9")
+    check = look(node)["eth9"]
+    assert (check.verdict, check.found) == (
+        Verdict.SKIP,
+        "it is not on PCI, and its interrupts are not known",
+    )
 
 
 @pytest.mark.parametrize("cpus", ["0-3,8-11", "0-15"])

@@ -65,6 +65,7 @@ def look(node: Host) -> dict[tuple[str, str], AuditCheck]:
         ("0-1", Verdict.PASS, "pid 70 (python3): CPUs 0-1"),
         ("1", Verdict.PASS, "pid 70 (python3): CPU 1"),
         ("2-3", Verdict.WARN, "pid 70 (python3): CPUs 2-3 of node 1"),
+        ("4-9", Verdict.UNKNOWN, "pid 70 (python3): none of its CPUs is online"),
         ("1-2", Verdict.WARN, "pid 70 (python3): CPUs 1-2, among them CPU 2 of node 1"),
         ("0-3", Verdict.SKIP, "pid 70 (python3): may run on every CPU; the last was CPU 3 of node 1"),
         ("0-255", Verdict.SKIP, "pid 70 (python3): may run on every CPU; the last was CPU 3 of node 1"),
@@ -74,7 +75,8 @@ def test_cpus_of_a_rank(node: GpuMachine, cpus: str, verdict: Verdict, found: st
     rank(node, 70, cpus, "/dev/null", "/dev/nvidiactl", "/dev/nvidia0", last=3)
     check = look(node)["rank_cpus", f"GPU {FIRST}"]
     assert (check.verdict, check.found) == (verdict, found)
-    assert check.expected == ("on node 0, CPUs 0-1" if verdict is not Verdict.SKIP else "")
+    assert bool(check.expected) == (verdict in (Verdict.PASS, Verdict.WARN))
+    assert check.expected in ("", "on node 0, CPUs 0-1")
     assert bool(check.advice) is (verdict is Verdict.WARN)
 
 
@@ -159,6 +161,14 @@ def test_memory_of_a_rank(node: GpuMachine, maps: str, verdict: Verdict, found: 
     rank(node, 70, "0-1", "/dev/nvidia0", maps=maps)
     check = look(node)["rank_memory", f"GPU {FIRST}"]
     assert (check.verdict, check.found) == (verdict, f"pid 70 (python3): {found}")
+
+
+def test_pages_without_their_size_are_unknown(node: GpuMachine) -> None:
+    """As old kernels print them: pages of 4 KiB, of 2 MiB or of 64 KiB."""
+    rank(node, 70, "0-1", "/dev/nvidia0", maps="7f0000000000 default anon=512 dirty=512 N1=512\n")
+    check = look(node)["rank_memory", f"GPU {FIRST}"]
+    assert check.verdict is Verdict.UNKNOWN
+    assert "it has no kernelpagesize_kB" in check.found
 
 
 def test_memory_that_may_only_be_elsewhere(node: GpuMachine) -> None:

@@ -181,13 +181,21 @@ def test_the_bias_of_intel_processors(node: GpuMachine) -> None:
     del node.unreadable[path]
     node.remove(path)
     check = one(node, "energy_perf_bias")
-    assert check.verdict is Verdict.PASS
+    assert check.verdict is Verdict.UNKNOWN, "of one CPU"
     assert check.found.startswith("0; CPU 2 has no energy_perf_bias: ")
+    node.put(f"{CPU}/cpu3/power/energy_perf_bias", "15\n")
+    assert one(node, "energy_perf_bias").verdict is Verdict.WARN
     for number in (0, 1, 3):
         node.remove(f"{CPU}/cpu{number}/power/energy_perf_bias")
     check = one(node, "energy_perf_bias")
     assert check.verdict is Verdict.SKIP
     assert check.found.startswith("CPUs 0-3 have no energy_perf_bias: ")
+    node.put("/proc/cpuinfo", "flags\t\t: fpu tsc epb\n")
+    check = one(node, "energy_perf_bias")
+    assert check.verdict is Verdict.UNKNOWN, "it is there, and this kernel does not show it"
+    assert "Linux shows it since 5.2" in check.found
+    node.remove("/proc/cpuinfo")
+    assert one(node, "energy_perf_bias").verdict is Verdict.UNKNOWN
 
 
 def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:

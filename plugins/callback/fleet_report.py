@@ -91,7 +91,7 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, fleet_report, unsupported
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import files
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import OF_SUBNET, Fleet
 
 #: Tasks of a playbook that fail because of earlier reports. Those of a role have their own reasons.
 _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
@@ -210,7 +210,7 @@ class CallbackModule(CallbackBase):
             # Without an entry a report of an earlier run would stay, and be taken for that of this one.
             host.errors.append(f"{result.task.get_name()}: no_log hides what {module} has reported")
         if findings or host.errors:
-            self._reported = True
+            self._reported = self._reported or module != OF_SUBNET
         elif fresh and not troubled:
             del self._fleet.hosts[known.get_name()]
         return host

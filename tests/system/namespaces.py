@@ -53,6 +53,8 @@ class Net:
     def __init__(self, name: str) -> None:
         self.prefix = f"mlnode-{name}-{os.getpid()}-"
         self.names: list[str] = []
+        #: Of the nodes
+        self.shell = "/bin/sh"
 
     def add(self, name: str) -> None:
         run("ip", "netns", "add", self.prefix + name)
@@ -131,11 +133,24 @@ class Net:
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
+    def tools(self, folder: pathlib.Path, scripts: Mapping[str, str]) -> None:
+        """Programs in /usr/sbin of the nodes, beside those of this machine. scripts: name → of sh."""
+        real, shown = folder / "real", folder / "shown"
+        for path in (real, shown):
+            path.mkdir()
+        for name in {*os.listdir("/usr/sbin")} - {*scripts}:
+            (shown / name).symlink_to(real / name)
+        shell = f'mount --bind /usr/sbin {real} && mount --bind {shown} /usr/sbin && exec /bin/sh "$@"'
+        for path, text in [(folder / "shell", shell), *((shown / name, scripts[name]) for name in scripts)]:
+            path.write_text(f"#!/bin/sh\n{text}\n", encoding="ascii")
+            path.chmod(0o755)
+        self.shell = str(folder / "shell")
+
     def _host(self, name: str) -> dict[str, Any]:
         return {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
             # Of all that is run there, the installed agent as well
-            "ansible_shell_executable": f"ip netns exec {self.prefix}{name} /bin/sh",
+            "ansible_shell_executable": f"ip netns exec {self.prefix}{name} {self.shell}",
             "ansible_become": False,
         }

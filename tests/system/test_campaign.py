@@ -58,10 +58,32 @@ def in_calm(
     return done, content
 
 
+UPLINKS = pathlib.Path(__file__).parents[1] / "fixtures/ibdiags"
+#: At the second of two readings, two of four uplinks have sent 8 GB more
+PERFQUERY = """
+case "$*" in -x*) ;; *) exec cat {fixtures}/uplinks/first-leaf1.narrow;; esac
+for lid in "$@"; do case $lid in [0-9]) break;; esac; done
+if mkdir {folder}/$lid 2>/dev/null; then
+    exec cat {fixtures}/uplinks/first-leaf1.wide
+fi
+rmdir {folder}/$lid
+exec sed '/ port [34] /,/Rcv/ s/\\(XmitData:.*\\)50/\\152/' {fixtures}/uplinks/first-leaf1.wide
+"""
+
+
+def with_uplinks(net: Net, folder: pathlib.Path) -> None:
+    """Tools of infiniband-diags, which report a subnet where nodes 1 to 4 are at two leaves."""
+    folder.mkdir()
+    shown = {"ibnetdiscover": "uplinks.nodes", "iblinkinfo": "uplinks.links"}
+    scripts = {tool: f"exec sed s/gpu00/node0/g {UPLINKS}/{name}" for tool, name in shown.items()}
+    net.tools(folder, {**scripts, "perfquery": PERFQUERY.format(folder=folder, fixtures=UPLINKS)})
+
+
 @pytest.mark.parametrize("net", [8], indirect=True)
 def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pathlib.Path) -> None:
     net.slow("node03")
     net.bad("node01", "node05")
+    with_uplinks(net, tmp_path / "tools")
 
     given = {
         # What a test machine runs besides is none of these nodes' business.
@@ -71,6 +93,8 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
         "campaign_streams": 2,
         # Of seven. The nodes of the bad path meet in them, and most pairs are good.
         "campaign_rounds": 5,
+        "campaign_balance": True,
+        "campaign_balance_names": ["node01", "node03"],
     }
     done, content = in_calm(net, tmp_path, given)
 
@@ -82,7 +106,11 @@ def test_exactly_the_slow_node_and_the_bad_path_are_named(net: Net, tmp_path: pa
     assert found.get(bad) in ("certain", "probable"), done.stdout
     assert {path for path, certainty in found.items() if certainty == "certain"} <= {bad}, done.stdout
     assert content["coverage"]["nodes_never_measured"] == []
-    assert "fail, certain node node03" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "fail, certain node node03" in said
+    for leaf in ("leaf1", "leaf2"):
+        assert f"{leaf}: balance fail: up: the busiest is" in said
+    assert "not checked" not in said
     assert not left(net)
 
 

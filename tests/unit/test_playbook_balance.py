@@ -47,7 +47,14 @@ def play(folder: pathlib.Path, told: list[dict[str, Any]], **variables: Any) -> 
     """Exit status, and all that was said in one line."""
     collection = folder / "collections/ansible_collections/mlnode/tuning"
     (collection / "plugins/action").mkdir(parents=True)
-    for name in ("galaxy.yml", "meta", "plugins/filter", "plugins/module_utils", "plugins/plugin_utils"):
+    for name in (
+        "galaxy.yml",
+        "meta",
+        "plugins/callback",
+        "plugins/filter",
+        "plugins/module_utils",
+        "plugins/plugin_utils",
+    ):
         (collection / name).symlink_to(ROOT / name)
     (collection / "plugins/action/ib_subnet.py").write_text(_STUB, encoding="utf-8")
     (folder / "told.json").write_text(json.dumps(told), encoding="utf-8")
@@ -76,7 +83,11 @@ def play(folder: pathlib.Path, told: list[dict[str, Any]], **variables: Any) -> 
             str(site),
         ],
         cwd=ROOT,
-        env={**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections")},
+        env={
+            **os.environ,
+            "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
+            "ANSIBLE_CALLBACKS_ENABLED": "mlnode.tuning.fleet_report",
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -95,6 +106,8 @@ def test_both_readings_are_taken_around_the_traffic(tmp_path: pathlib.Path) -> N
     assert said.index("for a second reading") > said.index("traffic is made")
     assert "at most 3% below the busiest" in said
     assert "nothing to compare" not in said
+    # The other node was asked nothing.
+    assert "1 host: 1 ok" in said
     before, after = asked(tmp_path)
     assert before == {"scope": "uplinks", "nodes": ["gpu1"], "fail_on": "never"}
     assert after == {"scope": "uplinks", "since": TRAFFIC, "fail_on": "never"}

@@ -17,6 +17,9 @@ from ...module_utils._mlnode.model.setting import Severity, Status
 from .. import agent_answer
 from .names import natural
 
+#: A look at the subnet, which one node takes for all: it says nothing about this node or another
+OF_SUBNET = "ib_subnet"
+
 #: From the worst on
 SEVERITIES = tuple(str(severity) for severity in Severity)
 

@@ -40,7 +40,7 @@ def add_all(fleet: Fleet, runs: Sequence[Result]) -> None:
 def add(fleet: Fleet, run: Result) -> None:
     """The campaign in the report of a fleet. Nodes that the fleet does not have are left out. Of a node about
     which other reports have nothing, that stays its state: it was measured, and not looked at."""
-    alone = not any(host.counts for host in fleet.hosts.values())
+    alone = not any(map(_was_looked_at, fleet.hosts.values()))
     for name, node in run.nodes.items():
         host = fleet.hosts.get(name)
         if host:
@@ -51,6 +51,10 @@ def add(fleet: Fleet, run: Result) -> None:
         _pair(pair, run) for pair in run.pairs.values() if all(name in leaves for name, _rail in pair.ends)
     )
     fleet.campaigns.append(model.Pairs(run.kind, run.name, leaves, pairs))
+
+
+def _was_looked_at(host: model.Host) -> bool:
+    return bool(host.unnamed) or any(kind != model.OF_SUBNET for kind, _key in host.findings)
 
 
 def _check(run: Result, name: str, rail: Rail) -> dict[str, Any]:

@@ -27,7 +27,7 @@ NOT_APPLIED = (
     "Not applied, and not tested on a switch: compare each line with the switch and its vendor's manual."
 )
 _NONE = f"{declared.FOLDER}: no scheme of priorities is declared; use roce_qos, or fabric_qos_preset"
-_BY_TAG = "the texts are for trust: dscp, and this scheme trusts tags of VLANs (pcp)"
+_NO_DSCP = "the texts are for `trust: dscp`, and this scheme declares "
 
 
 def command(host: Host, options: argparse.Namespace) -> int:
@@ -101,7 +101,11 @@ def _text(settings: Sequence[QosSetting], mtu: int, nos: str) -> list[str]:
     lines = ["", "Every port between two nodes, towards nodes and between switches:"]
     lines += [f"  [ ] {line}" for line in switches.checklist(settings, mtu)]
     if made.trust != "dscp":
-        return [*lines, "", _BY_TAG]
+        return [
+            *lines,
+            "",
+            f"{_NO_DSCP}{f'`trust: {made.trust}`' if made.trust else 'no trust and no DSCPs'}",
+        ]
     for key, system in switches.SYSTEMS.items():
         if nos in ("", key):
             lines += ["", f"-- {system.title} --"]

@@ -63,7 +63,8 @@ class Run:
 
     def prepare(self) -> None:
         (self.folder / "action_plugins").mkdir()
-        (self.folder / "action_plugins/told.py").write_text(ACTION, encoding="utf-8")
+        for name in ("told", "ib_subnet"):
+            (self.folder / f"action_plugins/{name}.py").write_text(ACTION, encoding="utf-8")
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         groups = {"training": {"hosts": {name: {**local, **more} for name, more in self.hosts.items()}}}
         (self.folder / "hosts.yml").write_text(yaml.safe_dump(groups), encoding="utf-8")
@@ -285,10 +286,13 @@ def test_the_result_of_a_campaign_is_a_column_and_a_map_of_pairs(tmp_path: pathl
     names = [f"gpu{number:03}" for number in range(1, 9)]
     content = campaigns.campaign(8, 1, slow={"gpu007": 0.8})
     verdict = {"that": False, "fail_msg": "1 fail"}
+    # Of one node, and about none: the others are no less measured.
+    subnet = {"checks": [{"name": "balance", "target": "subnet", "verdict": "pass"}]}
     run = Run(
         tmp_path,
         {name: {} for name in [*names, "other"]},
         [
+            {"name": "Look", "ib_subnet": {"told": subnet}, "when": "inventory_hostname == 'gpu001'"},
             write(content, tmp_path / "results", "1"),
             write({"effect": {}}, tmp_path / "results", "effect-1"),
             write({"campaign": {}}, tmp_path / "results", "broken"),

@@ -40,6 +40,7 @@ _UNREAD_ADVICE = "run perfquery -x LID PORT by hand as root; a switch may ask fo
 _COUNTER_ADVICE = (
     "let nothing clear counters meanwhile (ibclearcounters, perfquery -r, a monitor), and repeat"
 )
+_ALONE_ADVICE = "look at ports of this leaf that are down, and at cables that were pulled (baseline, uplinks)"
 _FLAP_ADVICE = "clean, reseat or replace the cable or transceiver, and look at the log of the subnet manager"
 
 
@@ -60,8 +61,24 @@ def checks(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[
             found += bad
             judged, apart = judged + 1, max(apart, part)
             spans.append(last.begun - first.begun)
-    good = f"leaves: {judged}; uplinks at most {apart:.0%} below the busiest in {max(spans, default=0):.1f} s"
+    cables = sum(len(one.cables) for one in before.values())
+    good = f"leaves: {judged}; uplinks: {cables}, at most {apart:.0%} below the busiest of their leaf"
+    good += f" in {max(spans, default=0):.1f} s"
     return found or [Check(NAME, SUBNET, Verdict.PASS, "", good, _SOURCE)]
+
+
+def alone(uplinks: Mapping[str, int], most: int) -> list[Check]:
+    """Leaves with no two uplinks to compare, of a fabric where a leaf has that many. A link that is down has
+    no other end: whether this leaf was built so is not known. uplinks: number by name of the leaf; most: of
+    any leaf."""
+    return [
+        Check(
+            NAME, name, Verdict.UNKNOWN, "", f"uplinks that are up: {number}, where a leaf has up to {most}",
+            "iblinkinfo", _ALONE_ADVICE,
+        )
+        for name, number in uplinks.items()
+        if number < 2 <= most
+    ]  # fmt: skip
 
 
 def _unknown(name: str, why: str, advice: str) -> Check:

@@ -153,33 +153,29 @@ class _Looker:
         self._kept = f"/var/lib/mlnode/{'-'.join(filter(None, ('ib-subnet', device, number)))}.cache"
 
     def run(self) -> None:
-        request = self._request
+        request, result = self._request, self._result
         if not request.only_uplinks:
             self._judge("manager", ["sminfo"], reports.manager)
         nodes = self._ask("topology", ["ibnetdiscover", "--list", "--cache", self._cache], reports.nodes)
         if nodes is None:
             return
-        self._result.counts = reports.counts(nodes)
+        result.counts = reports.counts(nodes)
         report = ["iblinkinfo", "--line", "--load-cache", self._cache]
-        if request.only_uplinks:
-            switches = self._ask("links", report, lambda text: fabric.read(text, nodes))
-        else:
-            switches = self._subnet(report, nodes)
-        if switches is not None and (request.only_uplinks or request.balance or request.since is not None):
-            self._balance(switches)
-
-    def _subnet(self, report: Sequence[str], nodes: Sequence[Node]) -> dict[str, Switch] | None:
-        """All checks but those of traffic. None where the links are not known."""
         both = self._ask("links", report, lambda text: (reports.links(text), fabric.read(text, nodes)))
-        if both:
-            links, switches = both
-            self._result.checks += [*links, *fabric.checks(switches, self._request.oversubscription)]
+        if not request.only_uplinks:
+            if both:
+                result.checks += [*both[0], *fabric.checks(both[1], request.oversubscription)]
+            self._subnet(report, nodes)
+        if both and (request.only_uplinks or request.balance or request.since is not None):
+            self._balance(both[1])
+
+    def _subnet(self, report: Sequence[str], nodes: Sequence[Node]) -> None:
+        """All checks but those of links and traffic."""
         self._topology(report)
         command = ["ibqueryerrors", "--suppress", _NO_ERRORS, "--load-cache", self._cache]
         self._judge("errors", command, lambda text: reports.errors(text, len(nodes)))
         if any(node.name == fabric.AGGREGATION_NODE for node in nodes):
             self._judge("sharp", ["saquery", "SR"], lambda text: fabric.sharp(text, nodes))
-        return both[1] if both else None
 
     def _balance(self, switches: dict[str, Switch]) -> None:
         request, result = self._request, self._result
@@ -194,6 +190,7 @@ class _Looker:
             self._unknown(
                 balance.NAME, found, "iblinkinfo", "name the ports after their nodes, as rdma-ndd does"
             )
+        most = max((len(leaf.cables) for leaf in leaves), default=0)
         if request.nodes:
             leaves = [leaf for leaf in leaves if {end.node for end in leaf.ends} & {*request.nodes}]
         if request.since is not None and not request.since:
@@ -203,6 +200,7 @@ class _Looker:
             every = [*switches.values()]
             result.checks += balance.checks(request.since, reader.read(every, request.since))
             return
+        result.checks += balance.alone({leaf.name: len(leaf.cables) for leaf in leaves}, most)
         first = reader.read(leaves)
         if request.balance:
             self._clock.sleep(request.balance)

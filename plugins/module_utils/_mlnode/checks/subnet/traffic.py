@@ -9,6 +9,7 @@ standard has it, or wraps, as some devices do.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Mapping
 
@@ -98,6 +99,8 @@ def _reading(raw: Mapping[str, Any]) -> Reading:
         cable = Cable(
             Port(str(guid), int(number)), Port(str(far), int(at)), str(label), str(other_label), float(gbits)
         )
+        if not 0 < cable.gbits < math.inf:
+            raise ValueError("a rate")
         cables[cable] = Counters(int(sent), int(received), int(bits), None if downed is None else int(downed))
     begun, ended = float(raw["begun"]), float(raw["ended"])
     return Reading(str(raw["name"]), begun, ended, cables, str(raw["why"]))

@@ -20,9 +20,9 @@ from .switch import requirements
 class Scheme(NamedTuple):
     """dscp: DSCP → priority. pfc, ecn: priorities. cnp: the DSCP and priority of congestion notifications,
     None where they are not declared. mtu: bytes of an IP packet that NICs are declared to send, at most;
-    0 if that is not declared."""
+    0 if that is not declared. trust: "" if it is not declared."""
 
-    trust: str = "dscp"
+    trust: str = ""
     dscp: Mapping[int, int] = {}
     pfc: Sequence[int] = ()
     ecn: Sequence[int] = ()
@@ -49,7 +49,10 @@ def scheme(settings: Sequence[QosSetting], mtu: int) -> Scheme:
     values = {item.group: item.value for item in settings}
     cnp = values.get("cnp_dscp"), values.get("cnp_priority")
     lists = {name: tuple(values.get(name, ())) for name in ("pfc", "ecn")}
-    return Scheme(values.get("trust", "dscp"), values.get("dscp", {}), lists["pfc"], lists["ecn"], cnp, mtu)
+    # A NIC gives notifications their DSCP and priority itself; a switch finds the priority by the DSCP.
+    dscp = {**({cnp[0]: cnp[1]} if None not in cnp else {}), **values.get("dscp", {})}
+    trust = values.get("trust", "dscp" if values.get("dscp") else "")
+    return Scheme(trust, dscp, lists["pfc"], lists["ecn"], cnp, mtu)
 
 
 def checklist(settings: Sequence[QosSetting], mtu: int) -> list[str]:
@@ -100,6 +103,7 @@ def _sonic(made: Scheme) -> list[str]:
     name, port = "ROCE", "Ethernet0"
     same = {str(number): str(number) for number in range(8)}
     lossless = answers.numbers(made.pfc)
+    lossy = next((one for one in same if int(one) not in made.pfc), "0")
     maps = {
         "dscp_to_tc_map": name,
         "tc_to_queue_map": name,
@@ -120,8 +124,8 @@ def _sonic(made: Scheme) -> list[str]:
     tables: dict[str, object] = {
         "DSCP_TO_TC_MAP": {name: {str(dscp): str(number) for dscp, number in sorted(made.dscp.items())}},
         "TC_TO_QUEUE_MAP": {name: same},
-        # A priority that may be lost shares the first group.
-        "TC_TO_PRIORITY_GROUP_MAP": {name: {one: one if int(one) in made.pfc else "0" for one in same}},
+        # All priorities that may be lost share a group.
+        "TC_TO_PRIORITY_GROUP_MAP": {name: {one: one if int(one) in made.pfc else lossy for one in same}},
         "MAP_PFC_PRIORITY_TO_QUEUE": {name: same},
         "PORT_QOS_MAP": {port: {**maps, **watched}},
         "QUEUE": queues,
@@ -262,6 +266,7 @@ SYSTEMS: Mapping[str, System] = {
             "MIN, MAX and PERCENT: the thresholds that Cisco documents for this ASIC",
             "bandwidth of the other queues is the site's; cables above 100 m need a pause buffer size",
             "Ethernet1/1 stands for every port; notifications go to group 7, as in Cisco's examples",
+            "`priority-flow-control watch-dog-interval on` is a global command, too: compare both",
         ),
         9216,
         (

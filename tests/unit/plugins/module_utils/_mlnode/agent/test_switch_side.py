@@ -118,12 +118,47 @@ def test_what_is_not_declared_is_not_asked_of_a_switch(machine: Machine, capsys:
         assert words not in text, words
 
 
-def test_tags_of_vlans_have_a_checklist_alone(machine: Machine, capsys: Capture) -> None:
-    declare(machine, {"name": "tags", "trust": "pcp", "pfc": [3]})
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"trust": "pcp"}, "this scheme declares `trust: pcp`"),
+        ({}, "this scheme declares no trust and no DSCPs"),
+    ],
+)
+def test_a_scheme_without_dscps_has_a_checklist_alone(
+    machine: Machine, capsys: Capture, given: dict[str, Any], words: str
+) -> None:
+    declare(machine, {"name": "tags", "pfc": [3], **given})
     text = shown(machine, capsys)
-    assert "  [ ] trust PCP on the ports" in text
+    assert ("  [ ] trust PCP on the ports" in text) == bool(given)
+    assert "  [ ] PFC on priority 3" in text
     assert "-- " not in text
-    assert "this scheme trusts tags of VLANs" in text
+    assert "trust dscp" not in text.replace("`", "")
+    assert words in text
+
+
+def test_notifications_have_their_dscp_in_each_text(machine: Machine, capsys: Capture) -> None:
+    """The NIC sends them with DSCP 48 whether or not the map for received packets has it."""
+    declare(machine, {**RULE, "dscp": {"26": 3}})
+    text = shown(machine, capsys)
+    for line in (
+        "nv set qos mapping default-global dscp 48 switch-priority 6",
+        '      "48": "6"',
+        "qos map dscp 48 to traffic-class 6",
+        "  match dscp 48\npolicy-map",
+        "  class PRIORITY6\n    set qos-group 7",
+    ):
+        assert f"\n{line}" in text, line
+
+
+def test_what_may_be_lost_shares_no_group_of_sonic_with_what_may_not(
+    machine: Machine, capsys: Capture
+) -> None:
+    declare(machine, {"name": "x", "trust": "dscp", "dscp": {"0": 0, "26": 3}, "pfc": [0, 3]})
+    text = shown(machine, capsys, "--nos", "sonic")
+    groups = json.loads(text[text.index("{\n") :])["TC_TO_PRIORITY_GROUP_MAP"]["ROCE"]
+    assert (groups["0"], groups["3"]) == ("0", "3")
+    assert {groups[one] for one in "124567"} == {"1"}
 
 
 def test_a_scheme_of_several_rules_is_shown_once(machine: Machine, capsys: Capture) -> None:

@@ -66,7 +66,7 @@ def words(checks: list[Check]) -> list[str]:
 def test_balanced(machine: SubnetMachine) -> None:
     [check] = look(machine, "balanced")
     assert (check.name, check.target, check.verdict) == ("balance", "subnet", Verdict.PASS)
-    assert check.found == "leaves: 2; uplinks at most 1% below the busiest in 100.0 s"
+    assert check.found == "leaves: 2; uplinks: 8, at most 1% below the busiest of their leaf in 100.0 s"
     asked = [command for command in machine.commands if command[0] == "perfquery"]
     assert asked[:2] == [["perfquery", "-x", "-l", "3", "3,4,5,6"], ["perfquery", "-l", "3", "3,4,5,6"]]
     assert len(asked) == 8
@@ -245,6 +245,35 @@ def test_leaves_of_some_nodes(machine: SubnetMachine) -> None:
     assert "has the name of gpu099; there are gpu001, gpu002, gpu003, gpu004" in found[0].found
 
 
+@pytest.mark.parametrize("nodes", [[], ["gpu003"]])
+def test_a_leaf_with_one_uplink_left_does_not_hide_behind_the_others(
+    machine: SubnetMachine, nodes: list[str]
+) -> None:
+    """Half of the uplinks carry all traffic if the other half is down, and a port without a link has no
+    other end that would show what it was for."""
+    down = re.compile(r'"\s*leaf2" +3 +[456]\[|==> .* 3 +[456]\[  \] "leaf2"')
+    lines = captured("uplinks.links").splitlines(keepends=True)
+    text = "".join(
+        re.sub(r"==\(.*", '==(                Down/ Polling)==>             [  ] "" ( )', line)
+        if down.search(line)
+        else line
+        for line in lines
+    )
+    machine.says["iblinkinfo"] = Finished(0, text, "")
+    leaf2, *others = look(machine, "balanced", nodes=nodes)
+    assert words([leaf2]) == ["unknown leaf2: uplinks that are up: 1, where a leaf has up to 4"]
+    assert [check.verdict for check in others] == [Verdict.SKIP if nodes else Verdict.PASS]
+
+
+@pytest.mark.parametrize(("kept", "found"), [(0, "reports no link"), (12, "at one end only")])
+def test_a_report_of_links_that_breaks_off(machine: SubnetMachine, kept: int, found: str) -> None:
+    lines = captured("uplinks.links").splitlines(keepends=True)
+    machine.says["iblinkinfo"] = Finished(0, "".join(lines[:kept]), "")
+    [check] = look(machine, "balanced")
+    assert (check.name, check.verdict) == ("links", Verdict.UNKNOWN)
+    assert found in check.found
+
+
 def test_a_subnet_without_two_ways_up(machine: SubnetMachine) -> None:
     lines = captured("uplinks.links").splitlines(keepends=True)
     machine.says["iblinkinfo"] = Finished(0, "".join(line for line in lines if "spine" not in line), "")
@@ -253,8 +282,18 @@ def test_a_subnet_without_two_ways_up(machine: SubnetMachine) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", [{"x": 1}, {"x": {}}, {"x": {"ports": [[1]], "name": "a", "begun": 1, "ended": 1, "why": ""}}]
-)
+    "raw",
+    [
+        {"x": 1},
+        {"x": {}},
+        {"x": {"ports": [[1]], "name": "a", "begun": 1, "ended": 1, "why": ""}},
+        *(
+            {"x": {"ports": [["x", 3, "y", 1, "a/3", "b/1", gbits, 1, 1, 64, 0]], "name": "a",
+                   "begun": 1, "ended": 1, "why": ""}}
+            for gbits in (0, -1, "nan", 1e400)
+        ),
+    ],
+)  # fmt: skip
 def test_a_first_reading_that_is_none(raw: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError, match="since: expected `traffic`"):
         traffic.parse("since", raw)

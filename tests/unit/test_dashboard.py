@@ -60,3 +60,21 @@ def test_what_it_asks_for_is_recorded() -> None:
     asked = {name for one in EXPRESSIONS for name in re.findall(r"(?<!\$)\b\w+:\w+(?::\w+)?", one)}
     assert asked
     assert asked <= recorded
+
+
+def test_the_metrics_of_mlnode_have_these_names() -> None:
+    """In rules, in the dashboard and in the tables of the guide: a name that no node exports is silent."""
+    agent = ROOT / "plugins/module_utils/_mlnode/agent"
+    exported = {
+        found
+        for path in agent.glob("*.py")
+        for found in re.findall(r'"(mlnode_[a-z_]+)"', path.read_text(encoding="utf-8"))
+    }
+    texts = [path.read_text(encoding="utf-8") for path in RULES.glob("*.yml")]
+    name = re.compile(r"(?<![:\w])mlnode_\w+\b(?!:)")
+    asked = {found for one in (*texts, *EXPRESSIONS) for found in name.findall(one)}
+    guide = (ROOT / "docs/guide/watching.md").read_text(encoding="utf-8")
+    told = {*re.findall(r"^\| `(mlnode_\w+)` \|", guide, re.M)}
+    assert len(asked) > 10
+    assert len(told) > 10
+    assert asked | told <= exported

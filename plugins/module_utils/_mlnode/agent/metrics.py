@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`mlnode metrics`: the check of this node as a file for node_exporter, or on the standard output.
 
-At most SERIES on a node as declared, one more for each rail, and LISTED more while it is not: 10,000 nodes
-with 8 rails are 0.9 million series in the worst case. What node_exporter itself exports, such as sockets in
-TIME_WAIT and the bytes of RDMA ports, is not here once more. `watch` has what changes by the minute.
+At most SERIES on a node as declared, one more for each rail and each NIC, and LISTED more while it is not:
+10,000 nodes with 8 rails and 10 NICs are a million series in the worst case. What node_exporter itself
+exports, such as sockets in TIME_WAIT and the bytes of RDMA ports, is not here once more. `watch` has what
+changes by the minute.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ def look(host: Host) -> Result:
         *_pulled(host, rows),
         *([rate] if rate else []),
         ports.rails(host),
+        ports.nics(host),
         # The time comes last: half a file has none, whichever half it is, and looks like no check.
         *_check(begun, time.monotonic() - start, node),
     )

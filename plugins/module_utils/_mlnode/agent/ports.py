@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""RDMA ports as metrics, with the labels of node_exporter's collector infiniband: rules join both."""
+"""RDMA ports and NICs as metrics, with the labels of node_exporter's collectors: rules join both."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Sequence
 from ..host.host import Host
 from ..model import values
 from ..report.metrics import COUNTER, GAUGE, Family, Sample
+from ..topology import nics as topology_nics
 from ..topology import read
 from ..topology.model import Topology
 
@@ -85,6 +86,17 @@ def rails(host: Host) -> Family:
     )
     text = "RDMA ports that are rails; class: PCI vendor and device, and link layer."
     return Family("mlnode_rdma_rail_info", GAUGE, text, samples)
+
+
+def nics(host: Host) -> Family:
+    """The NICs in hardware, each with its first RDMA device, if any. Names of bridges, tunnels and interfaces
+    of containers follow no rule, and their links come and go. Never raises."""
+    samples = tuple(
+        Sample(1, {"device": nic.name, "rdma": next(iter(nic.rdma), "")})
+        for nic in read.of(host).nics
+        if nic.kind in topology_nics.HARDWARE
+    )
+    return Family("mlnode_nic_info", GAUGE, "NICs in hardware; rdma: the RDMA device on it.", samples)
 
 
 def _model(topology: Topology, address: str | None) -> str:

@@ -221,15 +221,14 @@ Unit={service}
 """
 CHECK_TIMER_UNIT = _TIMER.format(about="Check this node", service=CHECK_SERVICE)
 
-# Each node has a second of its own in the minute.
+# Without a random delay, which differs at each turn before systemd 247: two looks would be two minutes apart.
+# They ask no server, which a fleet could overload.
 WATCH_TIMER_UNIT = f"""\
 [Unit]
 Description=Watch this node every minute (mlnode.tuning)
 
 [Timer]
 OnCalendar=minutely
-RandomizedDelaySec=60
-FixedRandomDelay=yes
 AccuracySec=1s
 Unit={WATCH_SERVICE}
 """

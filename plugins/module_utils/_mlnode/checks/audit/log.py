@@ -130,9 +130,9 @@ def _line(text: str, uptime: int | None) -> Line:
     return Line(text[stamp.end() :], age)
 
 
-def nothing(topic: Topic, log: Log, more: str = "") -> AuditCheck:
+def nothing(topic: Topic, log: Log) -> AuditCheck:
     """No message of this kind: unknown, unless the log has the whole time."""
-    found = f"none in the kernel's log{log.reach}{more}"
+    found = f"none in the kernel's log{log.reach}"
     if not log.covers:
         return model.unknown(topic, found, DMESG)
     return model.judged(topic, True, found, DMESG, _EXPECTED)

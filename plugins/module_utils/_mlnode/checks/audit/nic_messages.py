@@ -3,8 +3,8 @@
 """Errors that drivers of NICs write to the kernel's log: of firmware, queues, cables, heat and links.
 
 Texts are those of mlx5 (core/health.c, events.c, cmd.c, en_main.c, en/txrx.h; infiniband/hw/mlx5/cq.c),
-bnxt_en (bnxt.c), ice (ice_main.c), i40e (i40e_main.c), ena (ena_netdev.c) and irdma (hw.c), of old and new
-kernels.
+bnxt_en (bnxt.c), ice (ice_main.c), i40e (i40e_main.c), igb (igb_main.c), ixgbe (ixgbe_main.c), ena
+(ena_netdev.c) and irdma (hw.c), of old and new kernels.
 """
 
 from __future__ import annotations
@@ -80,6 +80,11 @@ _INTEL = _rules(
     (r"tx_timeout: VSI_", "transmit timeout", _QUEUE),
     (r"Malicious Driver Detection event", "Malicious Driver Detection", _QUEUE),
 )
+#: NICs for management on most servers
+_INTEL_SMALL = _rules(
+    (_DOWN, _LINK_DOWN, _LINK),
+    (r"adapter (?:was|has been) stopped because it (?:has )?over ?heated", "stopped for its heat", _HEAT),
+)
 #: Driver → its messages. Others are not known here.
 TABLE: Mapping[str, tuple[_Rule, ...]] = {
     "mlx5_core": _rules(
@@ -104,6 +109,8 @@ TABLE: Mapping[str, tuple[_Rule, ...]] = {
     ),
     "ice": _INTEL,
     "i40e": _INTEL,
+    "igb": _INTEL_SMALL,
+    "ixgbe": _INTEL_SMALL,
     "ena": _rules(
         (r"Keep alive watchdog timeout", "keep alive timeout", _RESET),
         (r"[Ll]ost (?:tx|TX) completions (?:is|are) above the threshold", "lost completions", _QUEUE),
@@ -123,7 +130,7 @@ _WATCHDOG_TEXT = regex(r"NETDEV WATCHDOG: CPU: [0-9]{1,5}: transmit queue [0-9]{
 def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
     here = [port for port in ports.ports(topology) if port.address]
     drivers = sorted({driver for port in here for driver in port.drivers})
-    known = [driver for driver in drivers if driver in TABLE]
+    strange = [driver for driver in drivers if driver not in TABLE]
     if not here:
         yield model.told(MESSAGES, "no NIC with a PCI device is here", log.DMESG)
         return
@@ -133,12 +140,11 @@ def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
         yield model.unasked(MESSAGES, error)
         return
     events = _events(kernel, topology)
-    strange = ", ".join(driver for driver in drivers if driver not in TABLE) or "a NIC without a driver"
-    if not events and not known:
-        yield model.told(MESSAGES, f"messages of {strange} are not known here", log.DMESG)
-    elif not events:
-        more = "" if drivers == known else f"; messages of {strange} are not known here"
-        yield log.nothing(MESSAGES, kernel, more)
+    if not events and drivers != strange:
+        yield log.nothing(MESSAGES, kernel)
+    if strange or not drivers:
+        names = ", ".join(strange) or "a NIC without a driver"
+        yield model.told(MESSAGES, f"messages of {names} are not known here", log.DMESG, "other drivers")
     for target, of_nic in events.items():
         yield log.judged(MESSAGES, target, _with_flaps(_once(of_nic)))
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""RDMA ports as metrics: which of them are rails of one class."""
+"""RDMA ports and NICs as metrics: which ports are rails of one class, and which interfaces are hardware."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures.build import tree as captu
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import ports
 from mlnode.host.host import Host
+from mlnode.topology import read
 
 
 def rails(name: str) -> dict[str, tuple[str, str, str]]:
@@ -40,3 +41,22 @@ def test_a_node_without_rdma_has_none(name: str) -> None:
 
 def test_nothing_to_read_is_no_rail(tmp_path: pathlib.Path) -> None:
     assert ports.rails(Machine(str(tmp_path))).samples == ()
+
+
+def test_the_nics_in_hardware_and_their_rdma_devices() -> None:
+    samples = ports.nics(Host(captured("hgx"))).samples
+    found = {one.labels["device"]: one.labels["rdma"] for one in samples}
+    assert len(found) == len(samples) == 10
+    assert found["enp24s0np0"] == "mlx5_0"
+    assert found["enp41s0f1np1"] == "mlx5_2", "also one without a cable"
+    assert [one.labels for one in ports.nics(Host(captured("small-vm"))).samples] == [
+        {"device": "eth0", "rdma": ""}
+    ]
+
+
+def test_interfaces_of_software_and_virtual_functions_are_no_hardware() -> None:
+    host = Host(captured("roce8"))
+    kinds = {nic.name: nic.kind for nic in read.of(host).nics}
+    found = {one.labels["device"] for one in ports.nics(host).samples}
+    assert {*kinds} - found
+    assert {kinds[name] for name in found} == {"physical"}

@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.a
     series,
 )
 from mlnode.agent import cli, metrics, ports, watch
-from mlnode.engine import revert
+from mlnode.engine import revert, units
 from mlnode.host import places
 from mlnode.host.host import Host
 from mlnode.linux import node_exporter
@@ -155,6 +155,13 @@ def test_a_damaged_state_begins_afresh(node: nodes.Node, text: str | bytes) -> N
     put(node, 0, "powersave")
     at(node, 1060)
     assert f'{CHANGED}{{governor="powersave"}}' in watched(node)
+
+
+def test_two_looks_are_a_minute_apart_under_any_systemd() -> None:
+    """FixedRandomDelay= is of systemd 247: before it, a delay by chance doubles the longest time."""
+    timer = units.WATCH_TIMER_UNIT
+    assert "\nOnCalendar=minutely\nAccuracySec=1s\n" in timer
+    assert "RandomizedDelaySec" not in timer
 
 
 # -- counters ------------------------------------------------------------------------------

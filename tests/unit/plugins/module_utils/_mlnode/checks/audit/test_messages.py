@@ -51,8 +51,13 @@ def said(node: GpuMachine, *texts: str, hours: float = 1) -> None:
 
 
 def nics(node: GpuMachine) -> dict[str, AuditCheck]:
+    """By target, without the driver that is not known."""
     node.forget()
-    return {check.target: check for check in nic_messages.checks(node, read.of(node))}
+    found = {check.target: check for check in nic_messages.checks(node, read.of(node))}
+    other = found.pop("other drivers", None)
+    if other:
+        assert (other.verdict, other.found) == (Verdict.SKIP, "messages of virtio_net are not known here")
+    return found
 
 
 def pcie(node: GpuMachine) -> dict[str, AuditCheck]:
@@ -112,6 +117,12 @@ def pcie(node: GpuMachine) -> dict[str, AuditCheck]:
          "ae_id = 0x503 (queue)"),
         (f"i40e {ETH2} eth2: tx_timeout: VSI_seid: 390, Q 3, NTC: 0x0, HWB: 0x1, NTU: 0x2",
          "medium", "transmit timeout (queue)"),
+        (f"igb {ETH2} eth2: igb: eth2 NIC Link is Down", "low", "Link down (link)"),
+        (f"igb {ETH2} eth2: The network adapter was stopped because it overheated", "medium",
+         "stopped for its heat (heat)"),
+        (f"ixgbe {ETH2} eth2: NIC Link is Down", "low", "Link down (link)"),
+        (f"ixgbe {ETH2} eth2: Network adapter has been stopped because it has over heated. Restart the",
+         "medium", "stopped for its heat (heat)"),
         (f"ena {ETH2} eth2: Keep alive watchdog timeout.", "medium", "keep alive timeout (reset)"),
         (f"ena {ETH2} eth2: The number of lost tx completions is above the threshold (129 > 128)",
          "medium", "lost completions (queue)"),
@@ -152,7 +163,15 @@ def test_other_messages_are_none(node: GpuMachine, line: str) -> None:
     said(node, line)
     [check] = nics(node).values()
     assert (check.target, check.verdict) == ("node", Verdict.PASS)
-    assert check.found.endswith("; messages of virtio_net are not known here")
+
+
+def test_a_driver_that_is_not_known_is_no_part_of_a_pass(node: GpuMachine) -> None:
+    """Also beside events of others."""
+    for texts in ((), (f"{NET}: Link down",)):
+        said(node, *texts)
+        verdicts = {check.target: check.verdict for check in nic_messages.checks(node, read.of(node))}
+        assert verdicts.pop("other drivers") is Verdict.SKIP
+        assert verdicts == ({"eth2": Verdict.WARN} if texts else {"node": Verdict.PASS})
 
 
 def test_a_link_that_goes_down_again_and_again(node: GpuMachine) -> None:

@@ -89,7 +89,8 @@ def _of_line(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
     why = reading.misread(line.name, text)
     if why:
         better = reading.instead(line.name, text)
-        yield Finding(VALUES, line, why, f"write {better}" if better else "")
+        advice = f"write {better}" if better else f"write {reading.expected(line.name)}"
+        yield Finding(VALUES, line, why, advice)
     yield from _disabled(line, text, here)
     if line.name == HCA:
         yield from _hcas(line, text, here)
@@ -191,8 +192,7 @@ _SWITCHES: Mapping[str, _Switch] = {
 
 #: Kinds of the topology, by NCCL's order of distances (src/graph/topo.h: PATH_PIX and so on)
 _DISTANCES = {"PIX": 4, "PXB": 5, "PHB": 8, "NODE": 8, "SYS": 9}
-#: Words that NCCL takes for a level, of those that a NIC may have
-_LEVELS = {"LOC": 0, "NVL": 1, "NVB": 2, "C2C": 3, "PIX": 4, "PXB": 5, "P2C": 6, "PXN": 7, "PHB": 8, "SYS": 9}
+_LEVELS = {word: distance for distance, word in enumerate(reading.DISTANCES)}
 #: Without the variable (src/graph/paths.cc: ncclTopoCheckGdr)
 _DEFAULT_LEVEL = _LEVELS["PXB"]
 

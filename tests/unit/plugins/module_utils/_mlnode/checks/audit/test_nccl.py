@@ -187,6 +187,7 @@ def test_interfaces_that_are_not_there_end_jobs(hgx: Machine, value: str) -> Non
     [
         ("NCCL_BUFFSIZE=4M", "NCCL reads 4", "write 4194304"),
         ("NCCL_IB_TC=0106", "NCCL reads 70", "write 106"),
+        ("NCCL_IB_TC=300", "NCCL reads 300", "write a whole number from 0 to 255"),
         ("NCCL_P2P_LEVEL=2", "old number of PXB", "write PXB"),
         ("SHARP_COLL_LOG_LEVEL=WARN", "takes a number", "write 2"),
         ("NCCL_IB_HCAS=mlx5", "no known version", "did you mean NCCL_IB_HCA?"),

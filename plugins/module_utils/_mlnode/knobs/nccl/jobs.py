@@ -27,8 +27,13 @@ _CONF = f"for jobs with this file as their {CONF_FILE}"
 _ROOT = "for jobs of root"
 _BEHIND = "not in force: another line counts"
 
-#: Behind NAME= or setenv NAME: quoted, or up to the end of a word. One with a $ is only known to the shell.
-_WORD = regex(r"""\s*(?:"([^"$`]*)"|'([^']*)'|([^\s;"'&|$`()<>]*)(?=[\s;"'&|)]|\Z))""")
+#: Behind NAME= or setenv NAME: quoted, or up to the end of a word. A word with a $ or of several parts is
+#: only known to the shell.
+_END = r"(?:[\s;&|)]|\Z)"
+_WORD = regex(
+    rf"""\s*(?:(?:"([^"$`\\]*)"|'([^']*)')(?={_END})"""
+    rf"""|([^\s;"'&|$`()<>\\]*)(?=["'][\],]|["']?{_END}))"""
+)
 _PATH = regex(r"/[!-~]+\Z")
 
 

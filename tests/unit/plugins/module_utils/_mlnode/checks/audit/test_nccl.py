@@ -213,7 +213,13 @@ def test_what_nccl_misreads_is_a_warning(hgx: Machine, line: str, words: str, ad
         ("/etc/security/pam_env.conf", "NCCL_IB_DISABLE DEFAULT=1\n"),
         ("/etc/systemd/system.conf.d/site.conf", '[Manager]\nDefaultEnvironment="NCCL_IB_DISABLE=1" A=2\n'),
         ("/etc/systemd/system/slurmd.service.d/site.conf", "[Service]\nEnvironment=NCCL_IB_DISABLE=1\n"),
+        (
+            "/etc/systemd/system/slurmd.service.d/site.conf",
+            '[Service]\nEnvironment="A=b" "NCCL_IB_DISABLE=1"\n',
+        ),
         ("/etc/enroot/environ.d/50-site.env", "NCCL_IB_DISABLE=1\n"),
+        ("/etc/containers/containers.conf", '[containers]\nenv = ["A=b", "NCCL_IB_DISABLE=1", "C=d"]\n'),
+        ("/etc/openmpi/openmpi-mca-params.conf", "mca_base_env_list = NCCL_IB_DISABLE=1;A=b\n"),
         ("/root/.nccl.conf", "NCCL_IB_DISABLE=1\n"),
     ],
 )
@@ -223,8 +229,9 @@ def test_a_file_that_only_some_jobs_read_is_a_warning(hgx: Machine, path: str, t
     assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
 
 
-def test_the_prolog_of_tasks_is_read(hgx: Machine) -> None:
-    hgx.put("/etc/slurm/slurm.conf", "TaskProlog=/etc/slurm/task.sh\n")
+@pytest.mark.parametrize("folder", ["/etc/slurm", "/run/slurm/conf"])
+def test_the_prolog_of_tasks_is_read(hgx: Machine, folder: str) -> None:
+    hgx.put(f"{folder}/slurm.conf", "TaskProlog=/etc/slurm/task.sh\n")
     hgx.put("/etc/slurm/task.sh", "#!/bin/sh\necho export NCCL_IB_DISABLE=1\n")
 
     assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
@@ -250,10 +257,21 @@ def test_a_line_that_another_one_overrules_is_no_finding(hgx: Machine) -> None:
     assert bad(hgx) == {}
 
 
-def test_a_value_that_only_a_shell_knows_is_no_finding(hgx: Machine) -> None:
-    hgx.put(
-        PROFILE, "export NCCL_IB_HCA=$(rails)\nexport NCCL_BUFFSIZE=${SIZE}M\n#export NCCL_IB_DISABLE=1\n"
-    )
+@pytest.mark.parametrize(
+    "line",
+    [
+        "export NCCL_IB_HCA=$(rails)",
+        'export NCCL_IB_HCA="mlx5_0,"$MORE',
+        'export NCCL_IB_HCA=mlx5_0,"$MORE"',
+        "export NCCL_IB_HCA='mlx5_0',mlx5_3",
+        "export NCCL_IB_HCA=\\\nmlx5",
+        "export NCCL_BUFFSIZE=${SIZE}M",
+        "#export NCCL_IB_DISABLE=1",
+        "; Environment=NCCL_IB_DISABLE=1",
+    ],
+)
+def test_a_value_that_only_a_shell_knows_is_no_finding(hgx: Machine, line: str) -> None:
+    hgx.put(PROFILE, f"{line}\n")
 
     assert bad(hgx) == {}
 

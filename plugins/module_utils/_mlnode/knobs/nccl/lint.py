@@ -11,7 +11,7 @@ from ...model import schema
 from ...model.record import NamedTuple
 from ...topology.model import Topology
 from . import matching, names, reading
-from .jobs import Assigned
+from .jobs import LOST, Assigned
 
 #: Kinds of a finding
 DISABLED, DEVICES, VALUES = "disabled", "devices", "values"
@@ -75,10 +75,17 @@ def _near(topology: Topology, gpus: Sequence[str]) -> tuple[str, ...]:
 
 def findings(lines: Sequence[Assigned], here: Node) -> list[Finding]:
     """Of lines that some job finds, in their order; a line whose value is only known to a shell has none."""
-    return [found for line in lines if line.value is not None for found in _of_line(line, line.value, here)]
+    return [found for line in lines for found in (_lost(line) or _of_line(line, line.value, here))]
 
 
-def _of_line(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+def _lost(line: Assigned) -> list[Finding]:
+    problem = "a name begins in the first column, is in capitals, and ends at ="
+    return [Finding(VALUES, line, problem, f"write {line.name}=")] if line.why == LOST else []
+
+
+def _of_line(line: Assigned, text: str | None, here: Node) -> Iterator[Finding]:
+    if text is None:
+        return
     if line.name in names.UNFIT:
         if line.name not in _FOR_JOBS:
             yield Finding(VALUES, line, names.UNFIT[line.name], "remove it")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -37,6 +38,12 @@ def hgx(built: str) -> Iterator[Machine]:
     yield Machine(built)
     for path in {*pathlib.Path(built).iterdir()} - before:
         shutil.rmtree(path)
+
+
+@pytest.fixture
+def node(tmp_path: pathlib.Path) -> Machine:
+    """As hgx, for tests that write below its /proc."""
+    return Machine(build.build(machines.hgx(), str(tmp_path / "hgx")))
 
 
 def look(host: Host) -> list[AuditCheck]:
@@ -235,6 +242,67 @@ def test_the_prolog_of_tasks_is_read(hgx: Machine, folder: str) -> None:
     hgx.put("/etc/slurm/task.sh", "#!/bin/sh\necho export NCCL_IB_DISABLE=1\n")
 
     assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " NCCL_IB_DISABLE=1",
+        "NCCL_IB_DISABLE =1",
+        "export NCCL_IB_DISABLE=1",
+        "nccl_ib_disable=1",
+        "\ufeffNCCL_IB_DISABLE=1",
+        "NCCL_IB_DISABLE: 1",
+        "NCCL_IB_DISABLE 1",
+    ],
+)
+def test_a_line_that_nccl_does_not_read_is_no_value(hgx: Machine, line: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_values", Verdict.WARN)}
+
+
+@pytest.mark.parametrize("line", ["# NCCL_IB_DISABLE=1", " # NCCL_IB_DISABLE=1", "NOT_NCCL_IB_DISABLE=1", ""])
+def test_a_line_that_means_no_variable_is_no_finding(hgx: Machine, line: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    assert bad(hgx) == {}
+
+
+def run(host: Machine, pid: int, environment: str, device: str = "/dev/nvidia0") -> None:
+    """A process that holds a device."""
+    host.put(f"/proc/{pid}/comm", "python\n")
+    host.put(f"/proc/{pid}/status", "Cpus_allowed_list:\t0\nMems_allowed_list:\t0\n")
+    host.put(f"/proc/{pid}/stat", f"{pid} (python) R 1\n")
+    host.put(f"/proc/{pid}/environ", environment)
+    host.link(f"/proc/{pid}/fd/3", device)
+
+
+def test_the_environment_of_a_job_that_runs_is_read(node: Machine) -> None:
+    run(node, 71, "PATH=/bin\0NCCL_IB_DISABLE=1\0NCCL_DEBUG=INFO\0NCCL_PSK=secret\0")
+    run(node, 72, "NCCL_IB_DISABLE=1\0")
+    run(node, 73, "NCCL_P2P_DISABLE=1\0", "/dev/null")
+    node.put(LOGIN, "NCCL_DEBUG=INFO\n")
+
+    found = {check.target: check for check in look(node) if check.verdict is Verdict.WARN}
+    assert [*found] == ["NCCL_IB_DISABLE"]
+    assert found["NCCL_IB_DISABLE"].source == "/proc/71/environ"
+    assert "in the environment of pid 71 (python) and 1 more" in found["NCCL_IB_DISABLE"].found
+    assert [line.where for line in jobs.look(node).of("NCCL_DEBUG")] == [f"{LOGIN}:1"]
+    assert jobs.look(node).of("NCCL_PSK") == []
+
+
+def test_the_environment_of_the_command_itself_is_read(node: Machine) -> None:
+    node.put("/proc/self/environ", "NCCL_IB_DISABLE=1\0")
+
+    assert bad(node) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
+
+
+def test_an_environment_that_cannot_be_read_is_unknown(node: Machine) -> None:
+    run(node, 71, "")
+    node.unreadable["/proc/71/environ"] = errno.EACCES
+
+    assert {check.verdict for check in look(node)} == {Verdict.UNKNOWN}
 
 
 def test_a_file_of_its_own_is_read(hgx: Machine) -> None:

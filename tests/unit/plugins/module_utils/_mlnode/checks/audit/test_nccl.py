@@ -34,16 +34,11 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def hgx(built: str) -> Iterator[Machine]:
     """Without the files that a test has put there."""
-    before = {*pathlib.Path(built).iterdir()}
+    folders = (pathlib.Path(built), pathlib.Path(built, "proc"))
+    before = {path for folder in folders for path in folder.iterdir()}
     yield Machine(built)
-    for path in {*pathlib.Path(built).iterdir()} - before:
+    for path in {path for folder in folders for path in folder.iterdir()} - before:
         shutil.rmtree(path)
-
-
-@pytest.fixture
-def node(tmp_path: pathlib.Path) -> Machine:
-    """As hgx, for tests that write below its /proc."""
-    return Machine(build.build(machines.hgx(), str(tmp_path / "hgx")))
 
 
 def look(host: Host) -> list[AuditCheck]:
@@ -189,6 +184,44 @@ def test_interfaces_that_are_not_there_end_jobs(hgx: Machine, value: str) -> Non
     assert bad(hgx)["NCCL_SOCKET_IFNAME"] == ("nccl_devices", Verdict.FAIL)
 
 
+@pytest.mark.parametrize("value", ["lo", "=docker0", "docker,lo", "^enp,bond,eth,usb,ib"])
+def test_interfaces_that_stay_inside_of_the_node_do_not_meet_others(hgx: Machine, value: str) -> None:
+    hgx.put(CONF, f"NCCL_SOCKET_IFNAME={value}\n")
+
+    (check,) = [check for check in look(hgx) if check.name == "nccl_devices"]
+    assert (check.verdict, "other nodes cannot reach" in check.found) == (Verdict.FAIL, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        (CONF, "declare NCCL_IB_HCA: auto, which names all rails"),
+        (LOGIN, "remove it, and declare NCCL_IB_HCA: auto, which names all rails"),
+    ],
+)
+def test_an_environment_beats_a_declaration(hgx: Machine, path: str, advice: str) -> None:
+    hgx.put(path, "NCCL_IB_HCA=mlx4\n")
+
+    assert [check.advice for check in look(hgx) if check.target == "NCCL_IB_HCA"] == [advice]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "machine"),
+    [
+        ("NCCL_NET", "Socket", "cloud-gpu"),
+        ("NCCL_NET_PLUGIN", "none", "cloud-gpu"),
+        ("NCCL_P2P_DISABLE", "1", "epyc256"),
+        ("NCCL_NET_GDR_LEVEL", "LOC", "epyc256"),
+    ],
+)
+def test_rails_of_plugins_and_gpus_of_others_count(name: str, value: str, machine: str) -> None:
+    """EFA of Amazon, and GPUs of AMD with RCCL."""
+    here = lint.node(read.of(Host(build.tree(machine))), ["eth0"])
+
+    (found,) = lint.findings([jobs.Assigned(name, value, "x", value, True)], here)
+    assert (found.kind, found.sure) == (lint.DISABLED, True)
+
+
 @pytest.mark.parametrize(
     ("line", "words", "advice"),
     [
@@ -278,31 +311,31 @@ def run(host: Machine, pid: int, environment: str, device: str = "/dev/nvidia0")
     host.link(f"/proc/{pid}/fd/3", device)
 
 
-def test_the_environment_of_a_job_that_runs_is_read(node: Machine) -> None:
-    run(node, 71, "PATH=/bin\0NCCL_IB_DISABLE=1\0NCCL_DEBUG=INFO\0NCCL_PSK=secret\0")
-    run(node, 72, "NCCL_IB_DISABLE=1\0")
-    run(node, 73, "NCCL_P2P_DISABLE=1\0", "/dev/null")
-    node.put(LOGIN, "NCCL_DEBUG=INFO\n")
+def test_the_environment_of_a_job_that_runs_is_read(hgx: Machine) -> None:
+    run(hgx, 71, "PATH=/bin\0NCCL_IB_DISABLE=1\0NCCL_DEBUG=INFO\0NCCL_PSK=secret\0")
+    run(hgx, 72, "NCCL_IB_DISABLE=1\0")
+    run(hgx, 73, "NCCL_P2P_DISABLE=1\0", "/dev/null")
+    hgx.put(LOGIN, "NCCL_DEBUG=INFO\n")
 
-    found = {check.target: check for check in look(node) if check.verdict is Verdict.WARN}
+    found = {check.target: check for check in look(hgx) if check.verdict is Verdict.WARN}
     assert [*found] == ["NCCL_IB_DISABLE"]
     assert found["NCCL_IB_DISABLE"].source == "/proc/71/environ"
     assert "in the environment of pid 71 (python) and 1 more" in found["NCCL_IB_DISABLE"].found
-    assert [line.where for line in jobs.look(node).of("NCCL_DEBUG")] == [f"{LOGIN}:1"]
-    assert jobs.look(node).of("NCCL_PSK") == []
+    assert [line.where for line in jobs.look(hgx).of("NCCL_DEBUG")] == [f"{LOGIN}:1"]
+    assert jobs.look(hgx).of("NCCL_PSK") == []
 
 
-def test_the_environment_of_the_command_itself_is_read(node: Machine) -> None:
-    node.put("/proc/self/environ", "NCCL_IB_DISABLE=1\0")
+def test_the_environment_of_the_command_itself_is_read(hgx: Machine) -> None:
+    hgx.put("/proc/self/environ", "NCCL_IB_DISABLE=1\0")
 
-    assert bad(node) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
+    assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
 
 
-def test_an_environment_that_cannot_be_read_is_unknown(node: Machine) -> None:
-    run(node, 71, "")
-    node.unreadable["/proc/71/environ"] = errno.EACCES
+def test_an_environment_that_cannot_be_read_is_unknown(hgx: Machine) -> None:
+    run(hgx, 71, "")
+    hgx.unreadable["/proc/71/environ"] = errno.EACCES
 
-    assert {check.verdict for check in look(node)} == {Verdict.UNKNOWN}
+    assert {check.verdict for check in look(hgx)} == {Verdict.UNKNOWN}
 
 
 def test_a_file_of_its_own_is_read(hgx: Machine) -> None:

@@ -93,7 +93,7 @@ def bounds(asked: Declared, shape: Shape) -> list[Bound]:
     """Those that apply to a run. See missing() for those that do not."""
     found: list[Bound] = []
     for name, number in asked.items():
-        if name == NVLINK and shape.nodes == 1 and shape.nvlink:
+        if name == NVLINK and shape.nodes == 1 and shape.ranks > 1 and shape.nvlink:
             found += _nvlink(number, shape.nvlink, shape.ranks)
         elif name == INFINIBAND and shape.nodes > 1 and shape.rails:
             found += _infiniband(number, shape.rails, shape.ranks)
@@ -124,7 +124,8 @@ def _infiniband(number: float | None, rate: float, ranks: int) -> list[Bound]:
 def missing(name: str) -> str:
     """Conditions of a declared preset, for one that was applied to nothing."""
     return {
-        NVLINK: "it takes runs of one node (nccl_launcher: ssh) with sizes of 1 GiB, and nccl_nvlink_gbits",
+        NVLINK: "it takes runs of several GPUs of one node (nccl_launcher: ssh) with sizes of 1 GiB, and "
+        "nccl_nvlink_gbits",
         INFINIBAND: "it takes runs of several nodes with sizes of 1 GiB, and the rates of all rails",
         LATENCY: f"it takes runs of two ranks (nccl_gpus: 1 on two nodes) with sizes up to {_SMALL} bytes",
         CONNECT: "it takes NCCL 2.22, which logs how long a communicator took",

@@ -22,8 +22,9 @@ NVLINK, INFINIBAND, LATENCY, CONNECT = "nvlink", "infiniband", "latency", "conne
 NAMES = (NVLINK, INFINIBAND, LATENCY, CONNECT)
 
 #: Part of NVLink's rate in one direction that an all-reduce inside of a node has to reach from 1 GiB on. 85
-#: to 90 % is the usual rule. With NVLink SHARP it is more than the rate (H100: published results of 460 to
-#: 480 of 450 GB/s); A100 is published at 230 to 250 of 300 GB/s, and needs a number of its own.
+#: to 90 % is the usual rule. With NVLink SHARP it is more than the rate (H100: 480 of 450 GB/s); rings reach
+#: 370 (NCCL's author in nccl-tests, issue 212), and A100 230 to 250 of 300 GB/s (docs.alayanew.com,
+#: "NCCL-tests in practice"): both need a number of their own.
 _NVLINK_FAIL, _NVLINK_WARN = 0.85, 0.9
 
 #: From a size on, the part of the line rate of all rails: 70 to 85 % is the usual rule. Headers of RDMA take

@@ -170,7 +170,7 @@ def _file(host: Host, path: str, problems: list[str]) -> Iterator[str]:
     try:
         content = host.content(path)
     except HostError as error:
-        if error.errno != errno.EISDIR:  # a folder, which nobody reads as a file
+        if error.errno != errno.EISDIR:  # a folder sets no variable
             problems.append(str(error))
         return
     if content is not None and b"\0" not in content:  # a program

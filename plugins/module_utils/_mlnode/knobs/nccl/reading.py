@@ -17,7 +17,7 @@ OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 LEVELS = ("NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL")
 #: Distances that NCCL takes, the nearest first (src/graph/topo.cc: topoPathTypeStr); the guide has not all
 DISTANCES = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
-#: Compared by strcmp(): pix is no word for NCCL (src/misc/socket.cc, src/transport/net_ib/connect.cc)
+#: Compared by strcmp(): NCCL does not know pix (src/misc/socket.cc, src/transport/net_ib/connect.cc)
 _EXACT = ("NCCL_SOCKET_FAMILY", "NCCL_IB_ADDR_FAMILY")
 
 SHARP_LEVEL = "SHARP_COLL_LOG_LEVEL"

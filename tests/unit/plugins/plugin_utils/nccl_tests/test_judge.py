@@ -689,6 +689,21 @@ def test_nvlink_has_two_limits(rate: float, verdict: str) -> None:
     assert bands(report)["bandwidth"] == verdict
 
 
+def test_the_rails_have_a_limit_for_each_class_of_sizes() -> None:
+    found = presets.bounds({"infiniband": None}, presets.Shape(2, 16, 1000, None))
+
+    assert [(one.least, one.gbits) for one in found] == [(GIB // 4, 700), (GIB, 800), (4 * GIB, 850)]
+    assert [one.least for one in found[1:]] == [one.most + 1 for one in found[:-1]]
+
+
+@pytest.mark.parametrize(("nodes", "usec"), [(1, 5), (2, 20)])
+def test_two_ranks_have_a_limit_by_where_they_are(nodes: int, usec: float) -> None:
+    (found,) = presets.bounds({"latency": None}, presets.Shape(nodes, 2, None, None))
+
+    assert (found.usec, found.most) == (usec, KIB)
+    assert found.limit(1000).value == pytest.approx(8 / usec)  # Gb/s: with two ranks all is sent once
+
+
 def test_one_gpu_by_itself_sends_nothing_over_nvlink() -> None:
     assert presets.bounds({"nvlink": None}, presets.Shape(1, 1, None, 3600)) == []
     assert len(presets.bounds({"nvlink": None}, presets.Shape(1, 2, None, 3600))) == 2

@@ -210,7 +210,7 @@ def _size(row: Row, rates: Sequence[float], best: float, group: Group) -> Size:
     found = _compared(row, slower, group)
     broken = [one for one in found.limits if slower < one.value]
     broke = [one.name for one in broken]
-    reasons = [_under(one) for one in broken]
+    reasons = [_under(one, row) for one in broken]
     if slower < limits.HOLE * best:
         broke.append(HOLE)
         reasons.append(
@@ -220,7 +220,7 @@ def _size(row: Row, rates: Sequence[float], best: float, group: Group) -> Size:
     if any(wrong):
         broke.append(WRONG)
         reasons.append(f"{sum(one or 0 for one in wrong):g} elements are wrong")
-    hints = [_under(one) for one in found.hints if slower < one.value]
+    hints = [_under(one, row) for one in found.hints if slower < one.value]
     verdict, why = Verdict.PASS, ""
     if broke:
         verdict, why = Verdict.FAIL, "; ".join(reasons)
@@ -236,7 +236,9 @@ def _size(row: Row, rates: Sequence[float], best: float, group: Group) -> Size:
     return Size(row, slower, every, tuple(broke), verdict, reason, bool(found.proves), choices)
 
 
-def _under(limit: Limit) -> str:
+def _under(limit: Limit, row: Row) -> str:
+    if limit.name == presets.LATENCY:
+        return f"{max(row.out_of_place.time, row.in_place.time):.4g} µs, over {limit.source}"
     return f"under {limit.value:.4g} Gb/s, {limit.source}"
 
 

@@ -236,7 +236,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     if not seen["links_between_nodes"]:
         yield "each node by itself: the links between nodes were not measured"
     for name, why in seen["limits_not_applied"].items():
-        yield f"limit {name} was applied to nothing: {why}"
+        yield f"{name} was applied to nothing: {why}"
     if seen["runs_left_out"]:
         yield f"{seen['runs_left_out']} runs were left out (nccl_runs)"
     if seen["nodes_never_measured"]:

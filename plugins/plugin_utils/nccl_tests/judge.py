@@ -177,9 +177,13 @@ class Judged(NamedTuple):
 
     @property
     def unused(self) -> dict[str, str]:
-        """Declared limits that no run could be compared with, and what they take."""
+        """Declared limits that no run could be compared with, SHARP that is expected and no run was judged
+        by, and what they take."""
         applied = {name for one in self.runs for name in one.applied}
-        return {name: presets.missing(name) for name in self.about.limits if name not in applied}
+        found = {name: presets.missing(name) for name in self.about.limits if name not in applied}
+        if self.about.sharp and not any(one.sharp for one in self.runs):
+            found["sharp"] = "it takes runs of several nodes"
+        return found
 
     @property
     def coverage(self) -> Verdict:

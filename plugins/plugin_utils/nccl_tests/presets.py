@@ -22,8 +22,9 @@ NVLINK, INFINIBAND, LATENCY, CONNECT = "nvlink", "infiniband", "latency", "conne
 NAMES = (NVLINK, INFINIBAND, LATENCY, CONNECT)
 
 #: Part of NVLink's rate in one direction that an all-reduce inside of a node has to reach from 1 GiB on. 85
-#: to 90 % is the usual rule. With NVLink SHARP it is more than the rate (H100: published results of 460 to
-#: 480 of 450 GB/s); A100 is published at 230 to 250 of 300 GB/s, and needs a number of its own.
+#: to 90 % is the usual rule. With NVLink SHARP it is more than the rate (H100: 480 of 450 GB/s); rings reach
+#: 370 (NCCL's author in nccl-tests, issue 212), and A100 230 to 250 of 300 GB/s (docs.alayanew.com,
+#: "NCCL-tests in practice"): both need a number of their own.
 _NVLINK_FAIL, _NVLINK_WARN = 0.85, 0.9
 
 #: From a size on, the part of the line rate of all rails: 70 to 85 % is the usual rule. Headers of RDMA take
@@ -93,7 +94,7 @@ def bounds(asked: Declared, shape: Shape) -> list[Bound]:
     """Those that apply to a run. See missing() for those that do not."""
     found: list[Bound] = []
     for name, number in asked.items():
-        if name == NVLINK and shape.nodes == 1 and shape.nvlink:
+        if name == NVLINK and shape.nodes == 1 and shape.ranks > 1 and shape.nvlink:
             found += _nvlink(number, shape.nvlink, shape.ranks)
         elif name == INFINIBAND and shape.nodes > 1 and shape.rails:
             found += _infiniband(number, shape.rails, shape.ranks)
@@ -124,7 +125,8 @@ def _infiniband(number: float | None, rate: float, ranks: int) -> list[Bound]:
 def missing(name: str) -> str:
     """Conditions of a declared preset, for one that was applied to nothing."""
     return {
-        NVLINK: "it takes runs of one node (nccl_launcher: ssh) with sizes of 1 GiB, and nccl_nvlink_gbits",
+        NVLINK: "it takes runs of several GPUs of one node (nccl_launcher: ssh) with sizes of 1 GiB, and "
+        "nccl_nvlink_gbits",
         INFINIBAND: "it takes runs of several nodes with sizes of 1 GiB, and the rates of all rails",
         LATENCY: f"it takes runs of two ranks (nccl_gpus: 1 on two nodes) with sizes up to {_SMALL} bytes",
         CONNECT: "it takes NCCL 2.22, which logs how long a communicator took",

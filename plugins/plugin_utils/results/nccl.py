@@ -20,7 +20,7 @@ from ...module_utils._mlnode.model.errors import MlnodeError
 from ...module_utils._mlnode.model.version import VERSION
 from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few
-from ..nccl_tests.algorithms import Choice
+from ..nccl_tests.algorithms import Choice, Log, in_network
 from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORDS, WORSE, percent
 from .compare import MOST, Difference, under
 
@@ -36,12 +36,13 @@ _NAMED = 6
 
 class Size(NamedTuple):
     gbits: float
-    choices: tuple[str, ...]
+    choices: tuple[Choice, ...]
 
 
 class Run(NamedTuple):
-    """sharp: sizes that were reduced in the network; None if it is neither expected nor declared. first: of
-    all nodes, or of one by itself; others are of smaller groups, which a slow one brings about."""
+    """sharp: sizes that were reduced in the network; None if no algorithm is known. nvls: None if it is not
+    known. first: of all nodes, or of one by itself; others are of smaller groups, which a slow one brings
+    about."""
 
     first: bool
     nodes: tuple[str, ...]
@@ -132,8 +133,10 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
 
 def _run(fields: Mapping[str, Any], alone: bool) -> Run:
     # Results of before have no algorithms.
-    said = fields.get("algorithms") or {"forced": "", "nvls": None, "sharp": None}
+    said = fields.get("algorithms") or {"forced": "", "nvls": None, "collnet": ()}
     sizes = {int(size["bytes"]): _size(size) for band in fields["bands"] for size in band["sizes"]}
+    log = Log({size: one.choices for size, one in sizes.items()}, collnet=tuple(said["collnet"]))
+    known = any(log.choices.values())
     return Run(
         first=alone or int(fields["number"]) == 1,
         nodes=tuple(sorted(map(str, fields["nodes"]))),
@@ -141,7 +144,7 @@ def _run(fields: Mapping[str, Any], alone: bool) -> Run:
         forced=str(said["forced"]),
         sizes=sizes,
         nvls=said["nvls"],
-        sharp=None if said["sharp"] is None else int(said["sharp"]["sizes"]),
+        sharp=sum(in_network(log, size) for size in sizes) if known else None,
     )
 
 
@@ -150,9 +153,10 @@ def _size(fields: Mapping[str, Any]) -> Size:
     if gbits <= 0:
         raise ValueError(f"bus_gbits is {gbits}")
     choices = (
-        Choice(one["algorithm"], one["protocol"], one["channels"]) for one in fields.get("choices", ())
+        Choice(str(one["algorithm"]), str(one["protocol"]), int(one["channels"]))
+        for one in fields.get("choices", ())
     )
-    return Size(gbits, tuple(map(str, choices)))
+    return Size(gbits, tuple(choices))
 
 
 def _under(node: Mapping[str, Any]) -> dict[str, str]:
@@ -179,9 +183,12 @@ def compare(before: Result, after: Result) -> Comparison:
 
 def _runs(before: Run, after: Run) -> Iterator[Changed]:
     name = str(before)
-    for what, one, other in (("NVLS", before.nvls, after.nvls), ("SHARP", before.sharp, after.sharp)):
-        if one and not other and other is not None:
-            yield Changed(name, 0, WORSE, reason=f"{what} was used, and is not any more")
+    sides = (("NVLS was available", before.nvls, after.nvls), ("SHARP was used", before.sharp, after.sharp))
+    for what, one, other in sides:
+        if one and other is None:
+            yield Changed(name, 0, UNKNOWN, reason=f"{what}, and the log of B does not say it of now")
+        elif one and not other:
+            yield Changed(name, 0, WORSE, reason=f"{what}, and is not any more")
     for size in sorted({*before.sizes, *after.sizes}):
         yield _changed(name, size, before.sizes.get(size), after.sizes.get(size))
 
@@ -243,8 +250,8 @@ def _change(one: Changed) -> dict[str, Any]:
         "a_gbits": one.before.gbits if one.before else None,
         "b_gbits": one.after.gbits if one.after else None,
         "change_percent": None if one.part is None else round(100 * one.part, 2),
-        "a_choices": [*one.before.choices] if one.before else [],
-        "b_choices": [*one.after.choices] if one.after else [],
+        "a_choices": [str(choice) for choice in one.before.choices] if one.before else [],
+        "b_choices": [str(choice) for choice in one.after.choices] if one.after else [],
         "reason": one.reason,
     }
 
@@ -271,6 +278,6 @@ def lines(found: Comparison, width: int | None) -> list[str]:
 def _row(one: Changed) -> Sequence[str]:
     sides = (one.before, one.after)
     rates = [f"{side.gbits:.4g}" if side else "" for side in sides]
-    choices = [" + ".join(side.choices) if side else "" for side in sides]
+    choices = [" + ".join(map(str, side.choices)) if side else "" for side in sides]
     result = f"{one.word}: {one.reason}" if one.reason else one.word
     return one.run, str(one.size or ""), *rates, percent(one.part), *choices, result

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Variables of NCCL that a job on this node finds, whether declared or not: value, origin and meaning.
 
-Of a job that is started from a login and sets none of its own. See knobs/nccl/jobs.py for the files.
+Of a job that is started from a login and sets none of its own, and of those that run. See knobs/nccl/jobs.py.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def in_force(host: Host, every: bool = False) -> Found:
 
 
 def _variable(name: str, lines: Sequence[Assigned], bad: Sequence[lint.Finding]) -> Variable:
-    counts = next((line for line in lines[:1] if line.certain), None)
+    counts = next((line for line in lines[:1] if line.certain and not line.why), None)
     others = [Other(line.where, line.text, line.why) for line in lines if line is not counts]
     return Variable(
         name,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables of NCCL that jobs of this node find, in any file that sets one."""
+"""Variables of NCCL that jobs of this node find, in any file or environment that sets one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _finding(topic: Topic, one: lint.Finding) -> AuditCheck:
     """A line that only some jobs may find is a warning, and so is one that may be right here."""
     line = one.line
     why = f" ({line.why})" if line.why else ""
-    text = f"{line.value}{why}: {one.problem}"
+    text = f"{line.text if line.value is None else line.value}{why}: {one.problem}"
     sure = line.certain and one.sure and topic.severity is Severity.HIGH
     bad = Verdict.FAIL if sure else Verdict.WARN
     return model.made(
@@ -80,7 +80,7 @@ def _finding(topic: Topic, one: lint.Finding) -> AuditCheck:
 
 
 def _none(topic: Topic, found: jobs.Jobs, expected: str) -> AuditCheck:
-    names = found.names()
+    names = sorted({line.name for line in found.possible if line.why != jobs.LOST})
     if not names:
         return model.told(topic, "no file sets a variable of NCCL", _FILES)
     return model.made(topic, Verdict.PASS, f"{len(names)} set: {', '.join(names)}", _FILES, expected)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Iterator, Sequence
 
@@ -41,8 +42,12 @@ _OTHERS = (
     "/etc/csh.login",
     "/etc/default/slurmd",
     "/etc/sysconfig/slurmd",
-    # For containers that enroot starts (enroot's doc/configuration.md)
+    # For containers that enroot (doc/configuration.md) and Podman (containers.conf(5): env) start
     "/etc/enroot/environ.d/*.env",
+    "/etc/containers/containers.conf",
+    "/etc/containers/containers.conf.d/*.conf",
+    # For all ranks of a run (Open MPI: mca_base_env_list), in the places of packages
+    "/etc/openmpi*/openmpi-mca-params.conf",
     # For all services (DefaultEnvironment=), and for those that start jobs in the places of packages, too
     *(f"{top}/systemd/system.conf" for top in _TOPS),
     *(f"{top}/systemd/system.conf.d/*.conf" for top in _TOPS),
@@ -52,9 +57,10 @@ _OTHERS = (
     *(f"{top}/systemd/system/{unit}.service" for top in _TOPS[1:] for unit in _STARTERS),
     *(f"{top}/systemd/system/{unit}.service.d/*.conf" for top in _TOPS[1:] for unit in _STARTERS),
 )
-#: What Slurm starts before each task, to set variables of it: slurm.conf(5), TaskProlog
-_SLURM = "/etc/slurm/slurm.conf"
-#: A file of more variables of a service: systemd.exec(5)
+#: What Slurm starts before each task, to set variables of it: slurm.conf(5), TaskProlog. The second is where
+#: slurmd keeps what the controller has sent (Slurm's guide, Configless).
+_SLURM = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
+#: Files of more variables of a service, by a pattern: systemd.exec(5)
 _MORE = regex(r"^\s*EnvironmentFile\s*=\s*-?(/[!-~]+)", re.ASCII | re.MULTILINE)
 _PROLOG = regex(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
 
@@ -100,7 +106,7 @@ class Places(NamedTuple):
             for path, text in self.texts
             for number, line in enumerate(text.split("\n"), 1)
             if (in_pam.match(line) if _own(path) == _PAM_ENV else setting.search(line))
-            and not line.lstrip().startswith("#")
+            and not _is_comment(line)
         ]
 
     def names(self) -> set[str]:
@@ -109,7 +115,7 @@ class Places(NamedTuple):
             match.group(1)
             for path, text in self.texts
             for line in text.split("\n")
-            if not line.lstrip().startswith("#")
+            if not _is_comment(line)
             for pattern in ((_IN_PAM,) if _own(path) == _PAM_ENV else (_SETS, _CSH))
             for match in pattern.finditer(line)
         }
@@ -124,29 +130,34 @@ def read(host: Host) -> Places:
     texts: list[tuple[str, str]] = []
     problems: list[str] = []
     more: list[str] = []
-    for pattern in (ENVIRONMENT, *_OTHERS, _SLURM):
-        try:
-            paths = _visible(host, pattern)
-        except HostError as error:
-            problems.append(str(error))
-            continue
-        for path in paths:
+    for pattern in (ENVIRONMENT, *_OTHERS, *_SLURM):
+        for path in _visible(host, pattern, problems):
             for content in _file(host, path, problems):
                 texts.append((path, content))
-                named = _PROLOG if path == _SLURM else _MORE if "/systemd/" in path else None
+                named = _PROLOG if path in _SLURM else _MORE if "/systemd/" in path else None
                 more += [match.group(1) for match in named.finditer(content)] if named else []
     read_already = {path for path, _text in texts}
-    for path in sorted({*more} - read_already):
+    named_files = {path for pattern in sorted({*more}) for path in _visible(host, pattern, problems)}
+    for path in sorted(named_files - read_already):
         texts += [(path, content) for content in _file(host, path, problems)]
     return Places(texts, problems)
 
 
-def _visible(host: Host, pattern: str) -> list[str]:
-    """The files of a pattern, and those of the vendor that none of them hides. Raises HostError."""
-    paths = host.matching(pattern)
-    if pattern.startswith(_ETC):
-        vendors = host.matching(_VENDOR + pattern[len(_ETC) :])
-        paths += [path for path in vendors if _own(path) not in paths]
+def _is_comment(line: str) -> bool:
+    """Of shells, of systemd or of pam_env."""
+    return line.lstrip().startswith(("#", ";"))
+
+
+def _visible(host: Host, pattern: str, problems: list[str]) -> list[str]:
+    """The files of a pattern, and those of the vendor that none of them hides."""
+    try:
+        paths = host.matching(pattern)
+        if pattern.startswith(_ETC):
+            vendors = host.matching(_VENDOR + pattern[len(_ETC) :])
+            paths += [path for path in vendors if _own(path) not in paths]
+    except HostError as error:
+        problems.append(str(error))
+        return []
     return paths
 
 
@@ -159,7 +170,8 @@ def _file(host: Host, path: str, problems: list[str]) -> Iterator[str]:
     try:
         content = host.content(path)
     except HostError as error:
-        problems.append(str(error))
+        if error.errno != errno.EISDIR:  # a folder sets no variable
+            problems.append(str(error))
         return
     if content is not None and b"\0" not in content:  # a program
         yield content.decode("utf-8", "surrogateescape")

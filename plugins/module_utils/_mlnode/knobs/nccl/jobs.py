@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of NCCL's variables that jobs of this node find, by every file that says one.
+"""Values of NCCL's variables that jobs of this node find, by every file and environment that says one.
 
 The environment of a login comes first, then the file of NCCL_CONF_FILE or else ~/.nccl.conf, then
-/etc/nccl.conf. Of users only root's file is read: others may be on a server that does not answer.
+/etc/nccl.conf. Of users only root's file is read: others may be on a server that does not answer. What a job
+script or a container sets is in no file here, and is seen in the environment of processes that hold a GPU.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import re
 from typing import Iterator, Sequence
 
 from ...host.host import Host
+from ...linux import jobs as processes
+from ...linux import ranks
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from . import environment, file
@@ -26,15 +29,33 @@ _MAYBE = "for jobs that are started with this file"
 _CONF = f"for jobs with this file as their {CONF_FILE}"
 _ROOT = "for jobs of root"
 _BEHIND = "not in force: another line counts"
+#: Of a line of NCCL's file that means a variable, and does not begin with its name and =
+LOST = "not read by NCCL"
 
-#: Behind NAME= or setenv NAME: quoted, or up to the end of a word. One with a $ is only known to the shell.
-_WORD = regex(r"""\s*(?:"([^"$`]*)"|'([^']*)'|([^\s;"'&|$`()<>]*)(?=[\s;"'&|)]|\Z))""")
+#: Such a line: with blanks, export, small letters, a mark of UTF-8 before the name, or : in the place of =
+_MEANT = regex(
+    r"\ufeff?[ \t]*(?:(?:export|setenv)[ \t]+)?((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})"
+    r"[ \t]*(?:[=:]|[ \t]\S)",
+    re.ASCII | re.IGNORECASE,
+)
+#: A secret, which an environment may have, and a report must not
+_SECRET = "NCCL_PSK"
+#: Environment of this command, as it was started
+_OWN = "/proc/self/environ"
+
+#: Behind NAME= or setenv NAME: quoted, or up to the end of a word. A word with a $ or of several parts is
+#: only known to the shell.
+_END = r"(?:[\s;&|)]|\Z)"
+_WORD = regex(
+    rf"""\s*(?:(?:"([^"$`\\]*)"|'([^']*)')(?={_END})"""
+    rf"""|([^\s;"'&|$`()<>\\]*)(?=["'][\],]|["']?{_END}))"""
+)
 _PATH = regex(r"/[!-~]+\Z")
 
 
 class Assigned(NamedTuple):
-    """A line that sets a variable. value: None if only a shell knows it. certain: jobs of a login find it;
-    else `why` says which ones may."""
+    """A line that sets a variable. value: None if only a shell knows it, and of a LOST line. certain: jobs of
+    a login find it; else `why` says which ones may."""
 
     name: str
     value: str | None
@@ -73,12 +94,44 @@ def look(host: Host) -> Jobs:
     for path, by in named.items():
         if path not in (file.PATH, ROOT_FILE) and _PATH.match(path):
             confs.append(_conf(host, path, by.certain, "" if by.certain else _CONF, problems, by.where))
-    lines: list[Assigned] = []
-    for name in sorted({line.name for one in (mentions, *confs) for line in one}):
-        lines += _in_force(
-            [line for one in (mentions, *reversed(confs)) for line in one if line.name == name]
-        )
+    of_files = [line for one in (mentions, *reversed(confs)) for line in one]
+    every = [*_running(host, of_files, problems), *of_files]
+    names = sorted({line.name for line in every})
+    lines = [line for name in names for line in _in_force([one for one in every if one.name == name])]
     return Jobs(tuple(lines), tuple(problems))
+
+
+def _running(host: Host, of_files: Sequence[Assigned], problems: list[str]) -> Iterator[Assigned]:
+    """Variables that this command or a process that holds a GPU has, and that no file explains. Processes
+    that cannot be looked into are a finding of the check of ranks, and of the one of jobs."""
+    known = {(line.name, line.value) for line in of_files if line.why != _BEHIND}
+    holders: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    try:
+        of_gpus = [(f"/proc/{one.pid}/environ", one.label) for one in ranks.look(host).found]
+    except HostError as error:
+        problems.append(str(error))
+        of_gpus = []
+    for path, label in ((_OWN, "this command"), *of_gpus):
+        for name, value in _environment(host, path, problems):
+            if (name, value) not in known:
+                holders.setdefault((name, value), []).append((path, label))
+    for (name, value), found in holders.items():
+        path, label = found[0]
+        more = f" and {len(found) - 1} more" if found[1:] else ""
+        yield Assigned(name, value, path, f"{name}={value}", False, f"in the environment of {label}{more}")
+
+
+def _environment(host: Host, path: str, problems: list[str]) -> Iterator[tuple[str, str]]:
+    try:
+        content = host.content(path) or b""
+    except HostError as error:
+        if not processes.is_gone(error):
+            problems.append(str(error))
+        return
+    for entry in content.decode("utf-8", "surrogateescape").split("\0"):
+        name, equals, value = entry.partition("=")
+        if equals and environment.is_name(name) and name != _SECRET:
+            yield name, value
 
 
 def _mentioned(name: str, places: environment.Places) -> list[Assigned]:
@@ -114,12 +167,16 @@ def _conf(
         if path != ROOT_FILE or error.errno not in (errno.EACCES, errno.EPERM):
             problems.append(str(error))
         return []
-    return list(_lines(path, file.parse(text), certain, why))
+    return list(_lines(path, text, certain, why))
 
 
-def _lines(path: str, conf: file.Conf, certain: bool, why: str) -> Iterator[Assigned]:
+def _lines(path: str, text: str, certain: bool, why: str) -> Iterator[Assigned]:
     seen: set[str] = set()
-    for line in conf.lines:
+    for number, row in enumerate(text.split("\n"), 1):
+        meant = _MEANT.match(row)
+        if meant and not environment.is_name(row.partition("=")[0]):
+            yield Assigned(meant.group(1).upper(), None, f"{path}:{number}", row.strip(), certain, LOST)
+    for line in file.parse(text).lines:
         if environment.is_name(line.name):
             behind = _BEHIND if line.name in seen else why
             where = f"{path}:{line.number}"
@@ -129,8 +186,8 @@ def _lines(path: str, conf: file.Conf, certain: bool, why: str) -> Iterator[Assi
 
 def _in_force(lines: Sequence[Assigned]) -> list[Assigned]:
     """Of one variable, in the order in which they count: the first certain line hides those behind it."""
-    certain = [line for line in lines if line.certain and line.why != _BEHIND]
+    behind = [line for line in lines if line.why in (_BEHIND, LOST)]
+    certain = [line for line in lines if line.certain and line not in behind]
     first, rest = certain[:1], certain[1:]
-    maybe = [line for line in lines if not line.certain and line.why != _BEHIND]
-    behind = [line for line in lines if line.why == _BEHIND]
+    maybe = [line for line in lines if not line.certain and line not in behind]
     return [*first, *maybe, *(line._replace(why=_BEHIND) for line in rest), *behind]

@@ -10,8 +10,8 @@ from typing import Callable, Iterator, Mapping, Sequence
 from ...model import schema
 from ...model.record import NamedTuple
 from ...topology.model import Topology
-from . import matching, names, reading
-from .jobs import Assigned
+from . import file, matching, names, reading
+from .jobs import LOST, Assigned
 
 #: Kinds of a finding
 DISABLED, DEVICES, VALUES = "disabled", "devices", "values"
@@ -19,14 +19,18 @@ DISABLED, DEVICES, VALUES = "disabled", "devices", "values"
 HCA, IFNAME = "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"
 #: What NCCL's own transport takes (src/transport/net_ib: IBV_LINK_LAYER_*)
 _LAYERS = ("InfiniBand", "Ethernet")
-_NVIDIA = "NVIDIA"
+#: Whose GPUs NCCL or RCCL uses, which reads the same variables (RCCL's guide, Environment variables)
+_VENDORS = ("NVIDIA", "AMD")
+#: Interfaces that NCCL passes over until nothing else is left (src/misc/socket.cc: ncclFindInterfaces)
+_INSIDE = ("docker", "lo", "virbr")
 #: Names in one finding
 _NAMED = 6
 
 
 class Node(NamedTuple):
     """rails: device and port of each; ports: those of all RDMA devices that NCCL may take. gpus: a number.
-    near: of each GPU the kind of its nearest rail. coherent: GPUs are joined to CPUs by NVLink-C2C."""
+    near: of each GPU the kind of its nearest rail. coherent: GPUs are joined to CPUs by NVLink-C2C. plugin:
+    some rails take a plugin (EFA)."""
 
     rails: tuple[tuple[str, int], ...]
     ports: tuple[tuple[str, int], ...]
@@ -34,6 +38,7 @@ class Node(NamedTuple):
     gpus: int
     near: tuple[str, ...] = ()
     coherent: bool = False
+    plugin: bool = False
 
 
 class Finding(NamedTuple):
@@ -50,17 +55,26 @@ def node(topology: Topology, nics: Sequence[str]) -> Node:
     """nics: names of all interfaces."""
     on_rails = {nic.name for nic in topology.nics if nic.rail is not None}
     ports, rails = [], []
+    plugin = False
     for device in topology.rdma:
         of_nics = on_rails.intersection(device.netdevs)
         for port in device.ports:
             if port.link_layer not in _LAYERS:
+                plugin = plugin or device.rail is not None
                 continue
             ports.append((device.name, port.number))
             if device.rail is not None and (not of_nics or of_nics.intersection(port.netdevs)):
                 rails.append((device.name, port.number))
-    gpus = [gpu for gpu in topology.gpus if gpu.vendor == _NVIDIA]
-    near = _near(topology, [gpu.address for gpu in gpus])
-    return Node(tuple(rails), tuple(ports), tuple(nics), len(gpus), near, any(gpu.coherent for gpu in gpus))
+    gpus = [gpu for gpu in topology.gpus if gpu.vendor in _VENDORS]
+    return Node(
+        rails=tuple(rails),
+        ports=tuple(ports),
+        nics=tuple(nics),
+        gpus=len(gpus),
+        near=_near(topology, [gpu.address for gpu in gpus]),
+        coherent=any(gpu.coherent for gpu in gpus),
+        plugin=plugin,
+    )
 
 
 def _near(topology: Topology, gpus: Sequence[str]) -> tuple[str, ...]:
@@ -75,10 +89,17 @@ def _near(topology: Topology, gpus: Sequence[str]) -> tuple[str, ...]:
 
 def findings(lines: Sequence[Assigned], here: Node) -> list[Finding]:
     """Of lines that some job finds, in their order; a line whose value is only known to a shell has none."""
-    return [found for line in lines if line.value is not None for found in _of_line(line, line.value, here)]
+    return [found for line in lines for found in (_lost(line) or _of_line(line, line.value, here))]
 
 
-def _of_line(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
+def _lost(line: Assigned) -> list[Finding]:
+    problem = "a name begins in the first column, is in capitals, and ends at ="
+    return [Finding(VALUES, line, problem, f"write {line.name}=")] if line.why == LOST else []
+
+
+def _of_line(line: Assigned, text: str | None, here: Node) -> Iterator[Finding]:
+    if text is None:
+        return
     if line.name in names.UNFIT:
         if line.name not in _FOR_JOBS:
             yield Finding(VALUES, line, names.UNFIT[line.name], "remove it")
@@ -89,7 +110,8 @@ def _of_line(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
     why = reading.misread(line.name, text)
     if why:
         better = reading.instead(line.name, text)
-        yield Finding(VALUES, line, why, f"write {better}" if better else "")
+        advice = f"write {better}" if better else f"write {reading.expected(line.name)}"
+        yield Finding(VALUES, line, why, advice)
     yield from _disabled(line, text, here)
     if line.name == HCA:
         yield from _hcas(line, text, here)
@@ -147,6 +169,10 @@ def _has_rails(here: Node) -> bool:
     return bool(here.rails)
 
 
+def _has_any_rails(here: Node) -> bool:
+    return bool(here.rails) or here.plugin
+
+
 def _has_gpudirect(here: Node) -> bool:
     return bool(here.rails) and here.gpus > 0
 
@@ -165,7 +191,12 @@ _P2P = "NVLink and PCIe between GPUs: everything in the node goes through the ho
 #: The values are those of src/graph/paths.cc and of NCCL_PARAM in src/transport, the effects the guide's
 _SWITCHES: Mapping[str, _Switch] = {
     "NCCL_IB_DISABLE": _Switch(_is_set, "RDMA: NCCL uses IP sockets", _has_rails),
-    "NCCL_NET": _Switch(lambda text: text.casefold() == "socket", "RDMA: NCCL uses IP sockets", _has_rails),
+    "NCCL_NET": _Switch(
+        lambda text: text.casefold() == "socket", "RDMA: NCCL uses IP sockets", _has_any_rails
+    ),
+    "NCCL_NET_PLUGIN": _Switch(
+        lambda text: text.casefold() == "none", "the plugin that the rails take", lambda here: here.plugin
+    ),
     "NCCL_NET_GDR_LEVEL": _Switch(_is_local, _GPUDIRECT, _has_gpudirect),
     "NCCL_NET_GDR_READ": _Switch(_is_zero, "GPUDirect RDMA for what is sent", _has_gpudirect),
     "NCCL_P2P_DISABLE": _Switch(_is_one, _P2P, _has_gpus),
@@ -191,8 +222,7 @@ _SWITCHES: Mapping[str, _Switch] = {
 
 #: Kinds of the topology, by NCCL's order of distances (src/graph/topo.h: PATH_PIX and so on)
 _DISTANCES = {"PIX": 4, "PXB": 5, "PHB": 8, "NODE": 8, "SYS": 9}
-#: Words that NCCL takes for a level, of those that a NIC may have
-_LEVELS = {"LOC": 0, "NVL": 1, "NVB": 2, "C2C": 3, "PIX": 4, "PXB": 5, "P2C": 6, "PXN": 7, "PHB": 8, "SYS": 9}
+_LEVELS = {word: distance for distance, word in enumerate(reading.DISTANCES)}
 #: Without the variable (src/graph/paths.cc: ncclTopoCheckGdr)
 _DEFAULT_LEVEL = _LEVELS["PXB"]
 
@@ -226,7 +256,7 @@ def _hcas(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
         return
     pattern = matching.parse(text)
     taken = [port for port in here.ports if pattern.takes(*port)]
-    advice = f"declare {line.name}: auto, which names all rails"
+    advice = f"{_instead(line)}, which names all rails"
     if not taken:
         yield Finding(DEVICES, line, f"meets none of {_ports(here.ports)}: NCCL uses IP sockets", advice)
         return
@@ -245,11 +275,22 @@ def _nics(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
     if len(text) < 2 or not here.nics:  # NCCL chooses by itself
         return
     pattern = matching.parse(text)
-    if not any(pattern.takes(name) for name in here.nics):
+    taken = [name for name in here.nics if pattern.takes(name)]
+    if not taken:
         problem = f"meets none of {_few(here.nics)}: jobs end at their start"
-        yield Finding(DEVICES, line, problem, f"declare {line.name}: auto")
+        yield Finding(DEVICES, line, problem, _instead(line))
+        return
+    if all(name.startswith(_INSIDE) for name in taken):
+        problem = f"takes {_few(taken)} alone, which other nodes cannot reach"
+        yield Finding(DEVICES, line, problem, _instead(line), sure=_has_any_rails(here))
         return
     yield from _entries(line, pattern, here.nics, [(name, -1) for name in here.nics])
+
+
+def _instead(line: Assigned) -> str:
+    """A declaration stands before all other lines of /etc/nccl.conf, and an environment beats both."""
+    gone = "" if line.where.startswith(f"{file.PATH}:") else "remove it, and "
+    return f"{gone}declare {line.name}: auto"
 
 
 def _entries(

@@ -3,7 +3,8 @@
 """NCCL's lists of devices and interfaces (src/misc/utils.cc: parseStringList, matchIfList).
 
 `^` in front means all but those, `=` behind it whole names. Otherwise an entry is the beginning of a name:
-mlx5_1 is also mlx5_10. Behind a colon is a port; without one all ports are meant. An empty list means all.
+mlx5_1 is also mlx5_10. Behind a colon is a port; without one, or if it is empty, all ports are meant. An
+empty list means all.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def parse(text: str) -> Pattern:
 
 
 def _entry(text: str) -> Entry:
-    name, colon, port = text.partition(":")
+    name, _colon, places = text.partition(":")
+    port = places.partition(":")[0]
     match = _PORT.match(port)
     # atoi() makes 0 of other text, and ports begin with 1.
-    return Entry(name, (int(match[1]) if match else 0) if colon else _ANY_PORT, text)
+    return Entry(name, (int(match[1]) if match else 0) if port else _ANY_PORT, text)

@@ -15,6 +15,10 @@ from . import names, values
 #: Distances of the versions before 2.4, by their number; larger ones are the last (levelsOldToNew)
 OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 LEVELS = ("NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL")
+#: Distances that NCCL takes, the nearest first (src/graph/topo.cc: topoPathTypeStr); the guide has not all
+DISTANCES = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+#: Compared by strcmp(): NCCL does not know pix (src/misc/socket.cc, src/transport/net_ib/connect.cc)
+_EXACT = ("NCCL_SOCKET_FAMILY", "NCCL_IB_ADDR_FAMILY")
 
 SHARP_LEVEL = "SHARP_COLL_LOG_LEVEL"
 #: By their number, which is what libsharp reads (sharp_coll_log_level in its sharp_coll.conf)
@@ -53,7 +57,7 @@ def is_number(name: str) -> bool:
 def misread(name: str, text: str) -> str:
     """NCCL's reading of a value; empty if it is taken as written, or if NCCL itself reports a mistake."""
     known = names.KNOWN.get(name)
-    if known is None or not text or _is_taken(known.check, text):
+    if known is None or not text or _is_taken(name, text):
         return ""
     if name in LEVELS:
         old = _old_level(text)
@@ -72,17 +76,17 @@ def misread(name: str, text: str) -> str:
 
 def instead(name: str, text: str) -> str:
     """The value that was meant; empty if that is not clear."""
-    known = names.KNOWN.get(name)
-    if known is None or _is_taken(known.check, text):
+    if name not in names.KNOWN or _is_taken(name, text):
         return ""
-    word = text.strip()
-    if name in LEVELS:
+    # Quotes and comments are a shell's; to NCCL they are a part of the value.
+    word = text.partition("#")[0].strip().strip("\"'")
+    if name in (*LEVELS, *_EXACT):
         found = _old_level(word) or word.upper()
     elif name == SHARP_LEVEL:
         found = str(_SHARP_WORDS.index(word.upper())) if word.upper() in _SHARP_WORDS else ""
     else:
         found = _number(word) if is_number(name) else word
-    return found if found and _is_taken(known.check, found) else ""
+    return found if found and _is_taken(name, found) else ""
 
 
 def hint(name: str, text: str) -> str:
@@ -91,12 +95,20 @@ def hint(name: str, text: str) -> str:
     return "; ".join([*([why] if why else []), *([f"write {better}"] if better else [])])
 
 
-def _is_taken(check: str, text: str) -> bool:
+def expected(name: str) -> str:
+    """Values of a known variable, for people."""
+    return values.check(names.KNOWN[name].check).words
+
+
+def _is_taken(name: str, text: str) -> bool:
+    """True if NCCL reads a value as it is written."""
+    if name in LEVELS:
+        return text in DISTANCES
     try:
-        values.check(check).spelled(text)
+        spelled = values.check(names.KNOWN[name].check).spelled(text)
     except ValueError:
         return False
-    return True
+    return name not in _EXACT or spelled == text
 
 
 def level(text: str) -> str:

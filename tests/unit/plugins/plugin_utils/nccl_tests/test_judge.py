@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.filter import nccl_nodes, nccl_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import presets
 from ansible_collections.mlnode.tuning.tests.unit import nccl_machine
 from ansible_collections.mlnode.tuning.tests.unit.nccl_machine import Faults, Run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
@@ -624,6 +625,13 @@ def test_sharp_that_is_declared_is_expected() -> None:
     assert Fleet().seen_before().play()["document"]["runs"][0]["algorithms"]["sharp"] is None
 
 
+def test_sharp_that_is_expected_of_nodes_by_themselves_is_unknown() -> None:
+    document = alone(0.95, sharp=True)["document"]
+
+    assert document["coverage"]["limits_not_applied"] == {"sharp": "it takes runs of several nodes"}
+    assert document["coverage"]["verdict"] == "unknown"
+
+
 # -- limits that a site declares -------------------------------------------------------------------------
 
 
@@ -657,7 +665,8 @@ def test_the_latency_of_two_ranks_has_a_limit() -> None:
     report = fleet.report()
 
     assert bands(report)["latency"] == "fail"
-    assert "18 µs for two ranks on two nodes" in report["document"]["runs"][0]["bands"][0]["reason"]
+    reason = report["document"]["runs"][0]["bands"][0]["reason"]
+    assert "128 bytes: 0.05611 Gb/s: 18.25 µs, over 18 µs for two ranks on two nodes" in reason
 
 
 def alone(rate: float, **about: Any) -> dict[str, Any]:
@@ -680,12 +689,32 @@ def test_nvlink_has_two_limits(rate: float, verdict: str) -> None:
     assert bands(report)["bandwidth"] == verdict
 
 
+def test_the_rails_have_a_limit_for_each_class_of_sizes() -> None:
+    found = presets.bounds({"infiniband": None}, presets.Shape(2, 16, 1000, None))
+
+    assert [(one.least, one.gbits) for one in found] == [(GIB // 4, 700), (GIB, 800), (4 * GIB, 850)]
+    assert [one.least for one in found[1:]] == [one.most + 1 for one in found[:-1]]
+
+
+@pytest.mark.parametrize(("nodes", "usec"), [(1, 5), (2, 20)])
+def test_two_ranks_have_a_limit_by_where_they_are(nodes: int, usec: float) -> None:
+    (found,) = presets.bounds({"latency": None}, presets.Shape(nodes, 2, None, None))
+
+    assert (found.usec, found.most) == (usec, KIB)
+    assert found.limit(1000).value == pytest.approx(8 / usec)  # Gb/s: with two ranks all is sent once
+
+
+def test_one_gpu_by_itself_sends_nothing_over_nvlink() -> None:
+    assert presets.bounds({"nvlink": None}, presets.Shape(1, 1, None, 3600)) == []
+    assert len(presets.bounds({"nvlink": None}, presets.Shape(1, 2, None, 3600))) == 2
+
+
 def test_a_limit_that_was_applied_to_nothing_is_unknown() -> None:
     report = Fleet(limits={"nvlink": True, "connect": 5}).seen_before().play()
 
     assert report["document"]["verdict"] == "unknown"
     assert [*report["document"]["coverage"]["limits_not_applied"]] == ["nvlink", "connect"]
-    assert any("limit nvlink was applied to nothing" in line for line in report["table"])
+    assert any("nvlink was applied to nothing" in line for line in report["table"])
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [("4.99", "pass"), ("5.01", "fail")])

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import pathlib
 from typing import Any
@@ -75,25 +74,32 @@ def test_another_algorithm_at_the_same_speed_is_named() -> None:
     assert "RING LL128, 8 channels" in line
 
 
-def test_sharp_and_nvls_that_are_gone_are_worse() -> None:
-    said = {
-        "said": [
-            "NCCL_COLLNET_ENABLE set by environment to 1.",
-            "NVLS multicast support is available on dev 0",
-        ]
-    }
-    before = result(faults=Faults(**said))
-    before["runs"][0]["algorithms"]["sharp"] = {"verdict": "pass", "sizes": 3}
-    after = copy.deepcopy(before)
-    after["runs"][0]["algorithms"].update(nvls=False, sharp={"verdict": "fail", "sizes": 0})
+def with_sharp() -> dict[str, Any]:
+    """A result whose largest size was reduced by switches, with NVLS."""
+    document = result(faults=Faults(said=["NVLS multicast support is available on dev 0"]))
+    document["runs"][0]["bands"][2]["sizes"][-1]["choices"][0]["algorithm"] = "COLLNET_DIRECT"
+    return document
 
-    found = compared(before, after)
+
+def test_sharp_and_nvls_that_are_gone_are_worse() -> None:
+    """Also if nothing declares SHARP any more, as after its line was lost."""
+    found = compared(
+        with_sharp(), result(faults=Faults(said=["NVLS multicast support is not available on dev 0"]))
+    )
 
     assert [one.reason for one in found.changes if one.word == "worse"] == [
-        "NVLS was used, and is not any more",
+        "NVLS was available, and is not any more",
         "SHARP was used, and is not any more",
     ]
     assert not found.success
+    assert compared(with_sharp(), with_sharp()).verdict == "same"
+
+
+def test_a_log_that_names_no_algorithm_leaves_it_unknown() -> None:
+    found = compared(with_sharp(), result(faults=Faults(tuning=False)))
+
+    assert [one.word for one in found.changes if not one.size] == ["unknown", "unknown"]
+    assert (found.verdict, found.success) == ("unknown", False)
 
 
 def test_a_node_that_is_missing_is_named() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 import shutil
 from collections.abc import Iterator
@@ -33,9 +34,10 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def hgx(built: str) -> Iterator[Machine]:
     """Without the files that a test has put there."""
-    before = {*pathlib.Path(built).iterdir()}
+    folders = (pathlib.Path(built), pathlib.Path(built, "proc"))
+    before = {path for folder in folders for path in folder.iterdir()}
     yield Machine(built)
-    for path in {*pathlib.Path(built).iterdir()} - before:
+    for path in {path for folder in folders for path in folder.iterdir()} - before:
         shutil.rmtree(path)
 
 
@@ -182,11 +184,50 @@ def test_interfaces_that_are_not_there_end_jobs(hgx: Machine, value: str) -> Non
     assert bad(hgx)["NCCL_SOCKET_IFNAME"] == ("nccl_devices", Verdict.FAIL)
 
 
+@pytest.mark.parametrize("value", ["lo", "=docker0", "docker,lo", "^enp,bond,eth,usb,ib"])
+def test_interfaces_that_stay_inside_of_the_node_do_not_meet_others(hgx: Machine, value: str) -> None:
+    hgx.put(CONF, f"NCCL_SOCKET_IFNAME={value}\n")
+
+    (check,) = [check for check in look(hgx) if check.name == "nccl_devices"]
+    assert (check.verdict, "other nodes cannot reach" in check.found) == (Verdict.FAIL, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        (CONF, "declare NCCL_IB_HCA: auto, which names all rails"),
+        (LOGIN, "remove it, and declare NCCL_IB_HCA: auto, which names all rails"),
+    ],
+)
+def test_an_environment_beats_a_declaration(hgx: Machine, path: str, advice: str) -> None:
+    hgx.put(path, "NCCL_IB_HCA=mlx4\n")
+
+    assert [check.advice for check in look(hgx) if check.target == "NCCL_IB_HCA"] == [advice]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "machine"),
+    [
+        ("NCCL_NET", "Socket", "cloud-gpu"),
+        ("NCCL_NET_PLUGIN", "none", "cloud-gpu"),
+        ("NCCL_P2P_DISABLE", "1", "epyc256"),
+        ("NCCL_NET_GDR_LEVEL", "LOC", "epyc256"),
+    ],
+)
+def test_rails_of_plugins_and_gpus_of_others_count(name: str, value: str, machine: str) -> None:
+    """EFA of Amazon, and GPUs of AMD with RCCL."""
+    here = lint.node(read.of(Host(build.tree(machine))), ["eth0"])
+
+    (found,) = lint.findings([jobs.Assigned(name, value, "x", value, True)], here)
+    assert (found.kind, found.sure) == (lint.DISABLED, True)
+
+
 @pytest.mark.parametrize(
     ("line", "words", "advice"),
     [
         ("NCCL_BUFFSIZE=4M", "NCCL reads 4", "write 4194304"),
         ("NCCL_IB_TC=0106", "NCCL reads 70", "write 106"),
+        ("NCCL_IB_TC=300", "NCCL reads 300", "write a whole number from 0 to 255"),
         ("NCCL_P2P_LEVEL=2", "old number of PXB", "write PXB"),
         ("SHARP_COLL_LOG_LEVEL=WARN", "takes a number", "write 2"),
         ("NCCL_IB_HCAS=mlx5", "no known version", "did you mean NCCL_IB_HCA?"),
@@ -212,7 +253,13 @@ def test_what_nccl_misreads_is_a_warning(hgx: Machine, line: str, words: str, ad
         ("/etc/security/pam_env.conf", "NCCL_IB_DISABLE DEFAULT=1\n"),
         ("/etc/systemd/system.conf.d/site.conf", '[Manager]\nDefaultEnvironment="NCCL_IB_DISABLE=1" A=2\n'),
         ("/etc/systemd/system/slurmd.service.d/site.conf", "[Service]\nEnvironment=NCCL_IB_DISABLE=1\n"),
+        (
+            "/etc/systemd/system/slurmd.service.d/site.conf",
+            '[Service]\nEnvironment="A=b" "NCCL_IB_DISABLE=1"\n',
+        ),
         ("/etc/enroot/environ.d/50-site.env", "NCCL_IB_DISABLE=1\n"),
+        ("/etc/containers/containers.conf", '[containers]\nenv = ["A=b", "NCCL_IB_DISABLE=1", "C=d"]\n'),
+        ("/etc/openmpi/openmpi-mca-params.conf", "mca_base_env_list = NCCL_IB_DISABLE=1;A=b\n"),
         ("/root/.nccl.conf", "NCCL_IB_DISABLE=1\n"),
     ],
 )
@@ -222,11 +269,73 @@ def test_a_file_that_only_some_jobs_read_is_a_warning(hgx: Machine, path: str, t
     assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
 
 
-def test_the_prolog_of_tasks_is_read(hgx: Machine) -> None:
-    hgx.put("/etc/slurm/slurm.conf", "TaskProlog=/etc/slurm/task.sh\n")
+@pytest.mark.parametrize("folder", ["/etc/slurm", "/run/slurm/conf"])
+def test_the_prolog_of_tasks_is_read(hgx: Machine, folder: str) -> None:
+    hgx.put(f"{folder}/slurm.conf", "TaskProlog=/etc/slurm/task.sh\n")
     hgx.put("/etc/slurm/task.sh", "#!/bin/sh\necho export NCCL_IB_DISABLE=1\n")
 
     assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " NCCL_IB_DISABLE=1",
+        "NCCL_IB_DISABLE =1",
+        "export NCCL_IB_DISABLE=1",
+        "nccl_ib_disable=1",
+        "\ufeffNCCL_IB_DISABLE=1",
+        "NCCL_IB_DISABLE: 1",
+        "NCCL_IB_DISABLE 1",
+    ],
+)
+def test_a_line_that_nccl_does_not_read_is_no_value(hgx: Machine, line: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_values", Verdict.WARN)}
+
+
+@pytest.mark.parametrize("line", ["# NCCL_IB_DISABLE=1", " # NCCL_IB_DISABLE=1", "NOT_NCCL_IB_DISABLE=1", ""])
+def test_a_line_that_means_no_variable_is_no_finding(hgx: Machine, line: str) -> None:
+    hgx.put(CONF, f"{line}\n")
+
+    assert bad(hgx) == {}
+
+
+def run(host: Machine, pid: int, environment: str, device: str = "/dev/nvidia0") -> None:
+    """A process that holds a device."""
+    host.put(f"/proc/{pid}/comm", "python\n")
+    host.put(f"/proc/{pid}/status", "Cpus_allowed_list:\t0\nMems_allowed_list:\t0\n")
+    host.put(f"/proc/{pid}/stat", f"{pid} (python) R 1\n")
+    host.put(f"/proc/{pid}/environ", environment)
+    host.link(f"/proc/{pid}/fd/3", device)
+
+
+def test_the_environment_of_a_job_that_runs_is_read(hgx: Machine) -> None:
+    run(hgx, 71, "PATH=/bin\0NCCL_IB_DISABLE=1\0NCCL_DEBUG=INFO\0NCCL_PSK=secret\0")
+    run(hgx, 72, "NCCL_IB_DISABLE=1\0")
+    run(hgx, 73, "NCCL_P2P_DISABLE=1\0", "/dev/null")
+    hgx.put(LOGIN, "NCCL_DEBUG=INFO\n")
+
+    found = {check.target: check for check in look(hgx) if check.verdict is Verdict.WARN}
+    assert [*found] == ["NCCL_IB_DISABLE"]
+    assert found["NCCL_IB_DISABLE"].source == "/proc/71/environ"
+    assert "in the environment of pid 71 (python) and 1 more" in found["NCCL_IB_DISABLE"].found
+    assert [line.where for line in jobs.look(hgx).of("NCCL_DEBUG")] == [f"{LOGIN}:1"]
+    assert jobs.look(hgx).of("NCCL_PSK") == []
+
+
+def test_the_environment_of_the_command_itself_is_read(hgx: Machine) -> None:
+    hgx.put("/proc/self/environ", "NCCL_IB_DISABLE=1\0")
+
+    assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
+
+
+def test_an_environment_that_cannot_be_read_is_unknown(hgx: Machine) -> None:
+    run(hgx, 71, "")
+    hgx.unreadable["/proc/71/environ"] = errno.EACCES
+
+    assert {check.verdict for check in look(hgx)} == {Verdict.UNKNOWN}
 
 
 def test_a_file_of_its_own_is_read(hgx: Machine) -> None:
@@ -249,10 +358,21 @@ def test_a_line_that_another_one_overrules_is_no_finding(hgx: Machine) -> None:
     assert bad(hgx) == {}
 
 
-def test_a_value_that_only_a_shell_knows_is_no_finding(hgx: Machine) -> None:
-    hgx.put(
-        PROFILE, "export NCCL_IB_HCA=$(rails)\nexport NCCL_BUFFSIZE=${SIZE}M\n#export NCCL_IB_DISABLE=1\n"
-    )
+@pytest.mark.parametrize(
+    "line",
+    [
+        "export NCCL_IB_HCA=$(rails)",
+        'export NCCL_IB_HCA="mlx5_0,"$MORE',
+        'export NCCL_IB_HCA=mlx5_0,"$MORE"',
+        "export NCCL_IB_HCA='mlx5_0',mlx5_3",
+        "export NCCL_IB_HCA=\\\nmlx5",
+        "export NCCL_BUFFSIZE=${SIZE}M",
+        "#export NCCL_IB_DISABLE=1",
+        "; Environment=NCCL_IB_DISABLE=1",
+    ],
+)
+def test_a_value_that_only_a_shell_knows_is_no_finding(hgx: Machine, line: str) -> None:
+    hgx.put(PROFILE, f"{line}\n")
 
     assert bad(hgx) == {}
 

@@ -74,6 +74,12 @@ def test_a_prolog_that_is_a_program_or_not_there(machine: Machine) -> None:
     assert (found.problems, found.of("NCCL_DEBUG")) == ([], [])
 
 
+def test_a_folder_sets_nothing(machine: Machine) -> None:
+    machine.put("/etc/profile.d/modules/x.sh", "export NCCL_DEBUG=INFO\n")
+    found = nccl_places.read(machine)
+    assert (found.problems, found.of("NCCL_DEBUG")) == ([], [])
+
+
 def test_what_cannot_be_read_is_said(machine: Machine) -> None:
     machine.put("/etc/environment", "NCCL_DEBUG=INFO\n")
     machine.unreadable["/etc/environment"] = errno.EACCES
@@ -109,5 +115,9 @@ def test_a_file_of_variables_that_a_service_reads_counts(machine: Machine) -> No
     machine.put("/etc/site/jobs.env", "NCCL_DEBUG=INFO\n")
     [item] = nccl_places.read(machine).of("NCCL_DEBUG")
     assert item.where == "/etc/site/jobs.env:1"
+    machine.put("/etc/systemd/system/slurmd.service.d/x.conf", "[Service]\nEnvironmentFile=/etc/site/*.env\n")
+    assert nccl_places.read(machine).of("NCCL_DEBUG") == [item]
+    machine.put("/etc/site/more.env", "NCCL_DEBUG=WARN\n")
+    assert len(nccl_places.read(machine).of("NCCL_DEBUG")) == 2
     machine.unreadable["/etc/site/jobs.env"] = errno.EACCES
     assert "jobs.env" in nccl_places.read(machine).problems[0]

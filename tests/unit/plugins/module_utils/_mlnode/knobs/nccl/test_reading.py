@@ -49,6 +49,11 @@ def test_numbers_are_read_as_the_c_library_does(text: str) -> None:
         ("NCCL_NET_GDR_LEVEL", "77", "the old number of SYS", "SYS"),
         ("SHARP_COLL_LOG_LEVEL", "WARN", "libsharp takes a number", "2"),
         ("NCCL_DEBUG", "VERBOSE", "NCCL ignores it", ""),
+        ("NCCL_P2P_LEVEL", "pix", "NCCL ignores it", "PIX"),
+        ("NCCL_SOCKET_FAMILY", "af_inet6", "NCCL ignores it", "AF_INET6"),
+        ("NCCL_BUFFSIZE", '"4194304"', "NCCL reads 0", "4194304"),
+        ("NCCL_SHM_DISABLE", "1 # x", "NCCL reads 1", "1"),
+        ("NCCL_SOCKET_IFNAME", "'eth0'", "NCCL ignores it", "eth0"),
     ],
 )
 def test_what_is_misread_is_said_with_what_to_write(name: str, text: str, words: str, better: str) -> None:
@@ -61,6 +66,9 @@ def test_what_is_misread_is_said_with_what_to_write(name: str, text: str, words:
     [
         ("NCCL_IB_TC", "0x6a"),
         ("NCCL_DEBUG", "warn"),
+        ("NCCL_LAUNCH_MODE", "group"),
+        ("NCCL_P2P_LEVEL", "NVB"),
+        ("NCCL_NET_GDR_LEVEL", "P2C"),
         ("NCCL_ALGO", "Rings"),
         ("NCCL_BUFFSIZE", ""),
         ("X", "1"),
@@ -100,6 +108,8 @@ def test_a_declaration_says_why_it_is_refused_and_what_to_write(
         ("mlx5_0:2,mlx5_10", ["mlx5_0:2", "mlx5_10:1"]),
         ("=mlx5_0:1:0:1", ["mlx5_0:1"]),
         ("mlx5_0:x", []),
+        ("mlx5_0:", ["mlx5_0:1", "mlx5_0:2"]),
+        ("mlx5_0::1", ["mlx5_0:1", "mlx5_0:2"]),
         ("mlx5_7", []),
         ("MLX5", []),
         ("", ["mlx5_0:1", "mlx5_0:2", "mlx5_1:1", "mlx5_10:1"]),

@@ -238,7 +238,9 @@ def _lines(host: Installed, *profiles: str) -> dict[str, str]:
 def _words(row: Row) -> str:
     claim, want = str(row.setting.claim), row.reading.want or "as it is"
     declared_as = "" if claim == want else f"  ({claim})"
-    reason = (row.reason or row.reading.note).replace(f"{row.setting.key.partition('.')[2]}.service", "it")
+    reason = row.reason or row.reading.note
+    service = row.setting.key.partition("service.")[2]
+    reason = reason.replace(f"{service}.service", "it") if service else reason
     if reason.startswith("runtime is ") and ": " in want:
         reason = ""  # of each device, what Installed says
     return f"{want}{declared_as}: {row.status}{f', {reason}' if reason else ''}"

@@ -108,7 +108,6 @@ _SHARED = {
     "/boot/loader/entries/x.conf": "boot",
     "/etc/nccl.conf": "nccl",
     "/etc/systemd/system/multi-user.target.wants/irqbalance.service": "irq",
-    "/etc/default/irqbalance": "irq",
 }
 
 

@@ -89,13 +89,10 @@ def _refuse_with_origin(host: Host) -> None:
 
 def _files(host: Host) -> list[_File]:
     files = [_File(path, None, reader) for path, reader in origin_paths.present(host).items()]
-    for path, text, reader in (
-        (nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others, ""),
-        *((path, text, "irqbalance") for path, text in irqbalance.without_block(host)),
-    ):
-        content = text.encode("utf-8", "surrogateescape")
-        if host.content(path) not in (None, content):
-            files.append(_File(path, content if text.strip() else None, reader))
+    path, text = nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others
+    content = text.encode("utf-8", "surrogateescape")
+    if host.content(path) not in (None, content):
+        files.append(_File(path, content if text.strip() else None, ""))
     return files
 
 

@@ -154,4 +154,4 @@ def _present(host: Host) -> Iterator[_Found]:
                 yield _Found(path, own.kinds, "".join(match.groups()))
     for path, (kind, begin) in places.BLOCKS.items():
         for match in re.finditer(f"^{begin}", host.text(path), re.MULTILINE | re.ASCII):
-            yield _Found(f"the block of mlnode in {path}", (kind,), match.group(1) if match.groups() else "")
+            yield _Found(f"the block of mlnode in {path}", (kind,), match.group(1))

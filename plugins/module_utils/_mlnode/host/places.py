@@ -45,8 +45,6 @@ _SHARED = (
     rf"/boot/loader/entries/{_PART}\.conf",
     r"/etc/nccl\.conf",
     r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
-    # Debian, the Red Hat family, Arch and Gentoo each have another
-    r"/etc/(?:default|sysconfig|conf\.d)/irqbalance|/etc/irqbalance\.env",
 )
 
 #: Folders that no kernel makes: what is below them is a driver's to show, see Host.mounts
@@ -154,6 +152,7 @@ OWN = (
     Own("/etc/systemd/system.conf.d/zz-mlnode-NAME.conf", "units", ("limits",)),
     Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-NAME.conf", "units", ("limits",)),
     Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-stopped.NAME.conf", "units", ("services",)),
+    Own(f"{_SYSTEMD}/irqbalance.service.d/zz-mlnode-irq.NAME.conf", "irqbalance", ("irq",)),
     Own("/etc/default/grub.d/zz-mlnode-NAME.cfg", "boot loader", ("boot",)),
     Own("/etc/mlnode/irqbalance.d/NAME", "irqbalance", ("irq",)),
     Own("/etc/mlnode/irqbalance-policy", "irqbalance", ("irq",)),
@@ -163,12 +162,8 @@ OWN = (
     Own(AGENT_COMMAND),
 )
 
-#: File of the system → kind, and the first line of a block of it there, with or without a name
-BLOCKS = {
-    "/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b"),
-    "/etc/default/irqbalance": ("irq", r"# BEGIN mlnode\.tuning:"),
-    "/etc/sysconfig/irqbalance": ("irq", r"# BEGIN mlnode\.tuning:"),
-}
+#: File of the system → kind, and the first line of a block of it there, whose group is the declaration
+BLOCKS = {"/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")}
 
 _IS_FOLDER_FILE = regex(rf"(?:{'|'.join(FOLDERS)})/")
 # Apart from the others, as it takes Python longer to compile than to look at ten files.

@@ -24,7 +24,9 @@ def ask_again(host: Host) -> None:
     if saved is not None and not int(saved.get("mode", 0)) & 0o100:
         host.write_file(IRQBALANCE_POLICY, host.read_bytes(IRQBALANCE_POLICY), 0o755)
     if host.systemd_runs():
-        systemctl.job(host, "try-restart", IRQBALANCE_UNIT, "make irqbalance ask its script again:")
+        purpose = "make irqbalance ask its script again:"
+        systemctl.reload(host, purpose)
+        systemctl.job(host, "try-restart", IRQBALANCE_UNIT, purpose)
 
 
 def follow_boot(host: Host) -> None:

@@ -3,18 +3,17 @@
 """irqbalance beside declared interrupts: it is made to leave them alone, or switched off (irqbalance(1)).
 
 It asks a policy script about every interrupt it finds, at its start and as new ones appear. The script is the
-same everywhere; which NICs are meant is in one list per declaration, written on the machine it is for.
+same everywhere; which NICs are meant is in one list per declaration, written on the machine it is for. A
+drop-in adds the option to the unit's own command, so that the arguments of others stay in their files.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Iterable, Sequence
 
-from ...engine import declared, edited_file
+from ...engine import declared, edited_file, unit_drop_in
 from ...engine.handlers import IRQBALANCE, IRQBALANCE_SERVICE
 from ...engine.kind import Context, Row
-from ...host import places
 from ...host.host import Host
 from ...linux import systemd_conf, systemd_unit
 from ...linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
@@ -26,7 +25,8 @@ from ...topology import pci
 from ..nics import ports
 from .parse import BALANCE_KEY, KIND, RuleSetting
 
-#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+#: Loaded by its name where something of others is changed, which is the link that starts it: this area has it
+#: sent along
 BRINGS = (edited_file,)
 
 LISTS = "/etc/mlnode/irqbalance.d"
@@ -37,17 +37,10 @@ _RUNNING = (
     f"/sys/fs/cgroup/systemd/system.slice/{IRQBALANCE_UNIT}",
 )
 
-_VARIABLE = "IRQBALANCE_ARGS"
 _OPTION = f"--policyscript={IRQBALANCE_POLICY}"
-_BEGIN = "# BEGIN mlnode.tuning: irqbalance leaves alone what is declared; other arguments are kept"
-_END = "# END mlnode.tuning"
-_BLOCK = regex(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}(?:\n|\Z)", re.DOTALL)
-#: Arguments that can be copied without a thought about quotes (systemd.exec(5), EnvironmentFile)
-_PLAIN = regex(r"[A-Za-z0-9_./:=,@%+ -]*\Z", re.ASCII)
-#: A value that ends on its own line: words in quotes that are closed, and then what has none. systemd takes
-#: quotes for such only where a value or a further word of it begins.
-_WHOLE = regex(r"""(?:\s*(?:"(?:[^"\\]|\\.)*"|'[^']*'))*\s*(?:[^\s"'].*)?\Z""")
-_OTHER_SCRIPT = regex(r"(?:^|\s)(?:--policyscript|-l)\b")
+_FOLDER = f"/etc/systemd/system/{IRQBALANCE_UNIT}.d"
+_BEGIN = "zz-mlnode-irq."
+_OTHER_SCRIPT = regex(r"(?:^|[\s\"'=])(?:--policyscript|-l)\b")
 
 # The number alone decides: before 1.9 irqbalance calls the script with /sys as the device of an interrupt
 # that has appeared since its start (classify.c: add_new_irq). An exit status other than 0 drops the answer.
@@ -69,14 +62,9 @@ _SCRIPT_BYTES = SCRIPT.encode("ascii")
 
 
 class Service(NamedTuple):
-    """The way in which irqbalance gets its arguments.
+    """How irqbalance is started without mlnode. unfit: why no option can be added; empty if one can."""
 
-    file: the one in /etc that counts. arguments: those that are not mlnode's.
-    unfit: why it cannot be configured through that file; empty if it can.
-    """
-
-    file: str = ""
-    arguments: str = ""
+    command: str = ""
     unfit: str = ""
 
 
@@ -134,68 +122,48 @@ def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, 
 
 
 def _service(host: Host) -> Service:
-    """Raises HostError where a file of arguments cannot be read."""
-    files: list[str] = []
-    command = ""
-    for line in systemd_unit.load(host, IRQBALANCE_UNIT).lines:
-        if line.key == "EnvironmentFile":
-            files = [*files, line.value.lstrip("-")] if line.value else []
-        elif line.key == "ExecStart":
-            command = line.value
-        elif line.key == "Environment" and _VARIABLE in line.value:
-            return Service(unfit=f"{IRQBALANCE_UNIT} sets {_VARIABLE} itself")
-    if not files or not places.may_write(files[-1]) or not re.search(rf"\$\{{?{_VARIABLE}\b", command):
-        return Service(unfit=f"{IRQBALANCE_UNIT} takes no {_VARIABLE} from a file in /etc that is its own")
-    arguments, unfit = "", ""
-    for path in files:
-        own = _without_block(host.text(path))
-        own_arguments = _assigned(own)
-        arguments = arguments if own_arguments is None else own_arguments
-        unfit = unfit if _closed(own) else f"a value in {path} goes on beyond its line"
-    if unfit:
-        pass
-    elif not _PLAIN.match(arguments):
-        unfit = f"{_VARIABLE} in {files[-1]} has quotes or backslashes inside"
-    elif _OTHER_SCRIPT.search(arguments):
-        unfit = f"{_VARIABLE} in {files[-1]} names a policy script of its own"
-    return Service(files[-1], arguments, unfit)
+    """Raises HostError where the unit or a file of arguments cannot be read."""
+    unit = _of_others(host)
+    commands = unit.counting("[Service]", "ExecStart")
+    if not commands:
+        return Service(unfit=f"{IRQBALANCE_UNIT} has no command")
+    last = commands[-1]
+    if last.file != unit.fragment and last.file.rpartition("/")[2] > _BEGIN:
+        return Service(unfit=f"{last.where} sets the command after all that mlnode could write")
+    for line in (f"{last.where}: {last.text}", *_arguments(host, unit)):
+        if _OTHER_SCRIPT.search(line):
+            return Service(unfit=f"a policy script is named already by {line}")
+    return Service(last.value)
 
 
-def _assigned(text: str) -> str | None:
-    """The last value that a file of arguments gives, without its quotes; None where it gives none."""
-    arguments = None
-    for line in text.splitlines():
-        name, equals, value = line.strip().partition("=")
-        if equals and name.rstrip() == _VARIABLE:
-            arguments = value.strip()
-            if len(arguments) > 1 and arguments[0] == arguments[-1] and arguments[0] in "'\"":
-                arguments = arguments[1:-1]
-    return arguments
+def _of_others(host: Host) -> systemd_unit.Unit:
+    """The unit without what mlnode adds. Raises HostError."""
+    unit = systemd_unit.load(host, IRQBALANCE_UNIT)
+    return unit._replace(lines=tuple(line for line in unit.lines if not line.file.startswith(_drop_in(""))))
 
 
-def _closed(text: str) -> bool:
-    """True if every value ends on its own line: one that does not would swallow a block that follows."""
-    lines = (line.strip().partition("=") for line in text.splitlines())
-    values = [value for name, _equals, value in lines if name[:1] not in "#;"]
-    return all(_WHOLE.match(value) and not value.endswith("\\") for value in values)
+def _arguments(host: Host, unit: systemd_unit.Unit) -> list[str]:
+    """Each line of its files of arguments, after its place. Raises HostError."""
+    files = [line.value.lstrip("-") for line in unit.counting("[Service]", "EnvironmentFile")]
+    return [
+        f"{path}:{number}: {line.strip()}"
+        for path in (path for file in files for path in host.matching(file))
+        for number, line in enumerate(host.text(path).splitlines(), 1)
+        if line.strip() and line.strip()[0] not in "#;"
+    ]
 
 
-def _without_block(text: str) -> str:
-    return _BLOCK.sub("", text)
+def _drop_in(name: str) -> str:
+    """Of a declaration: all have the same content, and the last that goes takes the option away."""
+    return f"{_FOLDER}/{_BEGIN}{name and f'{name}.conf'}"
 
 
-def without_block(host: Host) -> list[tuple[str, str]]:
-    """The file of arguments with a block of mlnode, and its text without it. Raises HostError."""
-    path = _service(host).file
-    text = host.text(path) if path else ""
-    return [(path, _without_block(text))] if _BEGIN in text else []
-
-
-def _with_block(text: str, arguments: str) -> str:
-    own = _without_block(text)
-    value = f"{arguments} {_OPTION}".strip()
-    gap = "" if own.endswith("\n") or not own else "\n"
-    return f'{own}{gap}\n{_BEGIN}\n{_VARIABLE}="{value}"\n{_END}\n'
+def _with_option(service: Service) -> bytes:
+    text = (
+        "# Written by mlnode.tuning: irqbalance asks a script which interrupts it leaves alone.\n"
+        f"[Service]\nExecStart=\nExecStart={service.command} {_OPTION}\n"
+    )
+    return text.encode("utf-8", "surrogateescape")
 
 
 # -- the setting ---------------------------------------------------------------------------
@@ -221,9 +189,9 @@ def _read(setting: Setting, meant: Sequence[str] | None, context: Context) -> Re
     path, wrong = IRQBALANCE_LINK, _enabled(host, context.runtime)
     if want == "agree":
         service = _service(host)
-        path, wrong = service.file, _disagreement(host, service, context.name, meant)
+        path, wrong = _drop_in(context.name), _disagreement(host, service, context.name, meant)
         if service.unfit:
-            reason = f"{service.unfit}: give it {_OPTION} there by hand and declare leave, or declare disable"
+            reason = f"{service.unfit}: give it {_OPTION} by hand and declare leave, or declare disable"
             return Reading(setting.path, Value(absent=reason), Boot(Value(absent=reason)), want)
     if not wrong:
         return Reading(path, right, Boot(right, path), want, native=True)
@@ -255,9 +223,9 @@ def _enabled(host: Host, may_look: bool) -> str:
 
 def _disagreement(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> str:
     """Reason why irqbalance would move what is declared; empty if it would not."""
-    text = host.text(service.file) if service.file else ""
-    if text != _with_block(text, service.arguments):
-        return f"{service.file} does not name {IRQBALANCE_POLICY}"
+    path = _drop_in(name)
+    if host.content(path) != _with_option(service):
+        return f"{path} does not name {IRQBALANCE_POLICY}"
     if host.content(IRQBALANCE_POLICY) != _SCRIPT_BYTES or _lacks_mode(host):
         return f"{IRQBALANCE_POLICY} is not what this version writes, or cannot be executed"
     if meant is not None and host.content(_list(name)) != _listed(host, name, meant):
@@ -303,53 +271,37 @@ def _files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         service = _service(host)
         if not service.unfit:
             pairs = ((item.setting, item.reading) for item in rows)
-            return _agreeing(host, service, name, devices(host, pairs) if context.runtime else None)
-    boot_files = _withdrawn(host, name)
+            return _agreeing(context, service, name, devices(host, pairs) if context.runtime else None)
+    boot_files = _withdrawn(context, name)
     if want == "disable":
         stale = context.runtime and running(host) and not host.is_link(IRQBALANCE_LINK)
         boot_files.append(BootFile(IRQBALANCE_LINK, None, IRQBALANCE_SERVICE, stale))
     return boot_files
 
 
-def _agreeing(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> list[BootFile]:
+def _agreeing(context: Context, service: Service, name: str, meant: Sequence[str] | None) -> list[BootFile]:
+    host = context.host
     boot_files = [] if meant is None else [BootFile(_list(name), _listed(host, name, meant), IRQBALANCE)]
     boot_files.append(BootFile(IRQBALANCE_POLICY, _SCRIPT_BYTES, IRQBALANCE, _lacks_mode(host), mode=0o755))
-    text = _with_block(host.text(service.file), service.arguments)
-    return [*boot_files, BootFile(service.file, _bytes(text), IRQBALANCE)]
+    return [*boot_files, _unit_file(context, name, _with_option(service))]
 
 
-def _withdrawn(host: Host, name: str) -> list[BootFile]:
-    """Without this declaration's list, and without all the rest if no other declaration wants it."""
-    boot_files = [BootFile(_list(name), None, IRQBALANCE)]
-    for other in declared.expected(host):
+def _unit_file(context: Context, name: str, content: bytes | None) -> BootFile:
+    file = unit_drop_in.drop_in(context, IRQBALANCE_UNIT, _drop_in(name), content)
+    return file._replace(notify=IRQBALANCE)
+
+
+def _withdrawn(context: Context, name: str) -> list[BootFile]:
+    """Without what this declaration has, and without the script if no other declaration wants it."""
+    boot_files = [BootFile(_list(name), None, IRQBALANCE), _unit_file(context, name, None)]
+    for other in declared.expected(context.host):
         if other.name != name and other.kinds.get(KIND, {}).get("irqbalance") == "agree":
             return boot_files
-    try:
-        path = _service(host).file
-        text = host.text(path) if path else ""
-    except HostError:
-        if host.exists(IRQBALANCE_POLICY):
-            raise
-        return boot_files  # a file that mlnode cannot read has no block of mlnode
-    boot_files.append(BootFile(IRQBALANCE_POLICY, None, IRQBALANCE))
-    if _BEGIN in text:
-        boot_files.append(BootFile(path, _bytes(_without_block(text)) or None, IRQBALANCE))
-    return boot_files
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    return [*boot_files, BootFile(IRQBALANCE_POLICY, None, IRQBALANCE)]
 
 
 def boot_sources(host: Host) -> list[str]:
-    """Every line that gives irqbalance an argument or a setting."""
-    sources = []
+    """Every line that starts irqbalance or gives it an argument or a setting."""
     unit = systemd_unit.load(host, IRQBALANCE_UNIT)
-    for path in [line.value.lstrip("-") for line in unit.lines if line.key == "EnvironmentFile"]:
-        lines = host.text(path).splitlines() if path else []
-        sources += [
-            f"{path}:{number}: {line}"
-            for number, line in enumerate(lines, 1)
-            if line.startswith("IRQBALANCE_")
-        ]
-    return sources
+    commands = (f"{line.where}: {line.text}" for line in unit.counting("[Service]", "ExecStart"))
+    return [*commands, *_arguments(host, unit)]

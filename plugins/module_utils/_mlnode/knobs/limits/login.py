@@ -1,8 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Causes that keep the limits of /etc/security from logins or lower them after: an sshd that does not use
-PAM, a service whose session stack skips pam_limits(8), and `ulimit` in the files that shells read when they
-start (bash(1), FILES)."""
+PAM, a session stack of sshd or login without pam_limits(8), and `ulimit` in the files that shells read when
+they start (bash(1), FILES).
+
+Stacks are searched, not evaluated: jumps over lines are not followed."""
 
 from __future__ import annotations
 
@@ -10,11 +12,9 @@ import re
 from typing import Iterator, Sequence
 
 from ...host.host import Host
-from ...linux import pam_stack
-from ...linux.pam_stack import Stacks, Step
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
-from .pam import MODULE, Limits, Line
+from .pam import MODULE, SERVICES, Limits, Line
 from .parse import UNLIMITED, Amount, Limit, is_within
 
 #: The first that exists counts; the second is where SUSE has what its packages bring
@@ -25,9 +25,16 @@ _SSHD = "sshd"
 _DEPTH = 16
 
 _KEYWORD = regex(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*?)\s*\Z", re.DOTALL)
-_MEND = f"move {MODULE} before that line"
-#: What packages and editors leave beside a service's file; no program asks for such a service
-_LEFT_OVER = regex(r"~\Z|\.(?:bak|dpkg-[a-z]+|old|orig|rpm(?:new|save|orig)|save|swp|ucf-[a-z]+)\Z")
+#: The logins whose stacks are looked at, and what those without our limits get
+_LOGINS = {
+    _SSHD: ("SSH", "logins over SSH get what sshd has"),
+    "login": ("consoles", "logins get what init has"),
+}
+#: A service without a file of its own has this one's (PAM_DEFAULT_SERVICE)
+_OTHER = "other"
+#: A control ends the stack there if the module is content (pam.d(5))
+_ENDS = regex(r"sufficient\Z|\[.*=\s*done\b", re.IGNORECASE)
+_BRACKETS = regex(r"\[[^\]]*\]")
 
 #: Read by each shell that a login starts, or by each interactive one. Not those of users, which may be on a
 #: server that does not answer. SUSE has what its packages bring in /usr/etc, if no file of /etc hides it.
@@ -65,38 +72,24 @@ class Ulimit(NamedTuple):
 
 
 class Logins(NamedTuple):
-    """sshd: why logins over SSH get none of these limits. services: the same of all services of PAM. other:
-    services whose sessions read another file instead."""
+    """causes: why logins over SSH, or at a console, get none of these limits."""
 
-    sshd: Overridden | None
-    services: tuple[Overridden, ...]
-    other: tuple[str, ...]
+    causes: tuple[Overridden, ...]
     ulimits: tuple[Ulimit, ...]
 
 
 def load(host: Host) -> Logins:
     """Raises HostError."""
     ulimits = tuple(one for path in _profiles(host) for one in _ulimits(host.text(path), path))
-    services: list[Overridden] = []
-    other = []
-    stacks = pam_stack.Stacks(host)
-    for name, steps in _services(host, stacks):
-        whom = f"sessions of {name}"
-        if isinstance(steps, HostError):
-            services.append(Overridden(whom, str(steps), steps.path, unknown=True))
-            continue
-        skipped = _skipped(steps, whom, f"{whom} get less")
-        services += [skipped] if skipped else []
-        other += [name] if _elsewhere(steps) else []
-    return Logins(sshd(host, stacks), tuple(services), tuple(other), ulimits)
+    causes = (sshd(host), _in_stack(host, "login", path_of(host, "login")))
+    return Logins(tuple(cause for cause in causes if cause), ulimits)
 
 
 def overridden(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Overridden | None:
     """The cause of less than is wanted for some of the logins of a domain; a certain one comes first."""
     causes = [
         *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
-        logins.sshd,
-        *logins.services,
+        *logins.causes,
         *(_by_ulimit(one, limit, want) for one in logins.ulimits if one.name == limit.name),
     ]
     known = [one for one in causes if one is not None]
@@ -179,7 +172,7 @@ def _given(words: Sequence[str], where: str) -> Iterator[Ulimit]:
 # -- sshd ----------------------------------------------------------------------------------
 
 
-def sshd(host: Host, stacks: Stacks) -> Overridden | None:
+def sshd(host: Host) -> Overridden | None:
     """Why logins over SSH get none of these limits; nothing where no sshd is installed. Raises HostError."""
     config = next((path for path in _CONFIGS if host.exists(path)), "")
     service = _SSHD
@@ -187,28 +180,16 @@ def sshd(host: Host, stacks: Stacks) -> Overridden | None:
         keywords = list(_keywords(host, (config,)))
         uses = next((item for item in keywords if item[0] == "usepam"), None)
         if uses is None:
-            return _over_ssh(f"{config} does not say UsePAM yes, and sshd's own default is no", config)
+            return _without(_SSHD, f"{config} does not say UsePAM yes, and sshd's own default is no", config)
         if uses[1].lower() != "yes":
-            return _over_ssh(f"{uses[2]} says UsePAM {uses[1]}", uses[2])
+            return _without(_SSHD, f"{uses[2]} says UsePAM {uses[1]}", uses[2])
         service = next((value for name, value, _where in keywords if name == "pamservicename"), service)
-    path = stacks.path_of(service) or (stacks.path_of(pam_stack.OTHER) if config else "")
-    if not path:
-        return None
-    try:
-        steps = stacks.sessions(service)
-    except HostError as error:
-        return Overridden("SSH", str(error), error.path, unknown=True)
-    if not _uses(steps):
-        return _over_ssh(f"{path} and what it includes do not use {MODULE} for sessions", path)
-    elsewhere = _elsewhere(steps)
-    if elsewhere is not None:
-        where, file = elsewhere
-        return _over_ssh(f"{where} has {MODULE} read another file ({file})", where)
-    return _skipped(steps, "SSH", "logins over SSH get what sshd has")
+    return _in_stack(host, _SSHD, path_of(host, service) or (path_of(host, _OTHER) if config else ""))
 
 
-def _over_ssh(reason: str, where: str) -> Overridden:
-    return Overridden("SSH", f"{reason}: logins over SSH get what sshd has", where)
+def _without(login: str, reason: str, where: str) -> Overridden:
+    whom, result = _LOGINS[login]
+    return Overridden(whom, f"{reason}: {result}", where)
 
 
 def _keywords(host: Host, files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
@@ -235,66 +216,65 @@ def _keywords(host: Host, files: tuple[str, ...]) -> Iterator[tuple[str, str, st
                     yield from _keywords(host, (*files, included))
 
 
-# -- services of PAM -------------------------------------------------------------------------
+# -- stacks of PAM -------------------------------------------------------------------------
 
 
-def _services(host: Host, stacks: Stacks) -> Iterator[tuple[str, tuple[Step, ...] | HostError]]:
-    """Name and stack of each service that uses pam_limits, or why its stack is not known. A file that others
-    include is a part of theirs. Raises HostError."""
-    names = {name for folder in pam_stack.FOLDERS for name in host.names(folder)}
-    paths = {name: stacks.path_of(name) for name in sorted(names) if not _LEFT_OVER.search(name)}
-    included: set[str] = set()
-    for path in paths.values():
-        try:
-            included |= stacks.includes(path) - {path}
-        except HostError:
-            continue  # named with its service below
-    for name, path in paths.items():
-        if path in included:
-            continue
-        try:
-            steps = stacks.sessions(name)
-        except HostError as error:
-            if any(word in host.text(path) for word in (MODULE, "include", "substack")):
-                yield name, error
-            continue
-        if _uses(steps):
-            yield name, steps
+def path_of(host: Host, service: str) -> str:
+    """The file of a service; empty if it has none. Raises HostError."""
+    paths = [service] if service.startswith("/") else [f"{folder}/{service}" for folder in SERVICES]
+    return next((path for path in paths if host.exists(path)), "")
 
 
-def _uses(steps: Sequence[Step]) -> bool:
-    return any(step.module == MODULE for step in steps)
-
-
-def _elsewhere(steps: Sequence[Step]) -> tuple[str, str] | None:
-    """Line and argument by which sessions of a stack read another file than limits.conf and limits.d."""
-    called = (call.step for call in pam_stack.ways(steps, MODULE))
-    found = (
-        (step.where, argument)
-        for step in called
-        if step is not None
-        for argument in step.arguments
-        if argument.startswith("conf=")
-    )
-    return min(found, default=None)
-
-
-def _skipped(steps: Sequence[Step], whom: str, result: str) -> Overridden | None:
-    """The line by which sessions of a stack do without pam_limits; unknown, where some do not."""
-    calls = pam_stack.ways(steps, MODULE)
-    if not calls:
-        where = steps[0].where
-        return Overridden(
-            whom, f"the session stack that begins at {where} refuses every session", where, unknown=True
-        )
-    lines = [(call.skipped_by.where, call.skipped_by.module) for call in calls if call.skipped_by]
-    if lines:
-        where, module = min(lines)
-        if all(call.step is None for call in calls):
-            return Overridden(whom, f"{where} skips {MODULE}: {result}; {_MEND}", where)
-        words = f"{where} can skip {MODULE}, depending on what {module} returns: {result}; {_MEND}"
-        return Overridden(whom, words, where, unknown=True)
-    if all(call.step is not None for call in calls):
+def _in_stack(host: Host, login: str, path: str) -> Overridden | None:
+    """Why sessions of this file get none of these limits; nothing without a file."""
+    if not path:
         return None
-    where = next(step.where for step in steps if step.module == MODULE)
-    return Overridden(whom, f"{where} names {MODULE}, whose file does not exist: {result}", where)
+    whom, result = _LOGINS[login]
+    try:
+        lines = list(_session_lines(host, path, ()))
+    except HostError as error:
+        return Overridden(whom, str(error), error.path, unknown=True)
+    at = next((at for at, line in enumerate(lines) if line.module == MODULE), -1)
+    if at < 0:
+        return _without(login, f"{path} and what it includes do not use {MODULE} for sessions", path)
+    found = lines[at]
+    if "conf=" in found.text:
+        return _without(login, f"{found.file} has {MODULE} read another file: {found.text}", found.file)
+    ends = next((line for line in lines[:at] if _ENDS.match(line.control)), None)
+    if ends is None:
+        return None
+    words = f"{ends.file} can end before {MODULE}, by the line {ends.text}: {result}; move {MODULE} before it"
+    return Overridden(whom, words, ends.file, unknown=True)
+
+
+class _SessionLine(NamedTuple):
+    """A line of a stack that opens sessions. module: the name of its file."""
+
+    file: str
+    text: str
+    control: str
+    module: str
+
+
+def _session_lines(host: Host, path: str, files: tuple[str, ...]) -> Iterator[_SessionLine]:
+    """Those of a file, with those that it includes in their places. files: those that include it. Raises
+    HostError."""
+    if path in files or len(files) > _DEPTH:
+        raise HostError("follow", path, None, "it includes itself")
+    for line in host.text(path).replace("\\\n", " ").split("\n"):
+        text = " ".join(line.partition("#")[0].split())
+        words = _BRACKETS.sub("[]", text).split()
+        kind, control, name = [*words, "", "", ""][:3]
+        if kind.lower() == "@include":
+            name = control
+        elif kind.lower().lstrip("-") != "session":
+            continue
+        elif control.lower() not in ("include", "substack"):
+            brackets = _BRACKETS.search(text)
+            control = brackets.group() if brackets and control == "[]" else control
+            yield _SessionLine(path, text, control, name.rpartition("/")[2])
+            continue
+        included = path_of(host, name)
+        if not included:
+            raise HostError("follow", path, None, f"it includes {name or 'nothing'}, which does not exist")
+        yield from _session_lines(host, included, (*files, path))

@@ -11,7 +11,7 @@ import re
 from typing import Iterator, Mapping
 
 from ...host.host import Host
-from ...linux import drop_ins, pam_stack
+from ...linux import drop_ins
 from ...model.errors import HostError
 from ...model.record import NamedTuple, dataclass, field, regex
 from .parse import LIMITS, UNLIMITED
@@ -20,6 +20,10 @@ _ETC, _VENDOR = "/etc/security", "/usr/etc/security"
 FOLDER = f"{_ETC}/limits.d"
 
 MODULE = "pam_limits.so"
+#: Of the files of services; the first that has one counts, and the third is SUSE's (_PAM_VENDORDIR)
+SERVICES = ("/etc/pam.d", "/usr/lib/pam.d", "/usr/etc/pam.d")
+#: Where modules are, by architecture and distribution (DEFAULT_MODULE_PATH)
+_MODULES = ("/lib*/security", "/lib/*/security", "/usr/lib*/security", "/usr/lib/*/security")
 #: The vendor's folder is compiled into the module (--enable-vendordir, as SUSE has it), beside that of /etc:
 #: LIMITS_CONF_GLOB and VENDOR_LIMITS_CONF_GLOB
 _COMPILED = regex(rb"(/[\w./+-]+)/limits\.d/\*\.conf\0")
@@ -165,9 +169,7 @@ def load(host: Host) -> Limits:
     except HostError as error:
         return Limits((), unreadable=str(error))
     unused = (
-        ""
-        if used
-        else f"no file in {' or '.join(pam_stack.FOLDERS)} uses {MODULE}: logins get their limits elsewhere"
+        "" if used else f"no file in {' or '.join(SERVICES)} uses {MODULE}: logins get their limits elsewhere"
     )
     return Limits(lines, unused=unused, users=users)
 
@@ -175,7 +177,7 @@ def load(host: Host) -> Limits:
 def read_by_module(host: Host) -> list[str]:
     """The folders that pam_limits reads, the one that hides names of the others first; of a tree without the
     module, all that are known. Raises HostError."""
-    module = pam_stack.module_file(host, MODULE)
+    module = next((path for folder in _MODULES for path in host.matching(f"{folder}/{MODULE}")), "")
     found = [match.decode("ascii") for match in _COMPILED.findall(host.read_bytes(module))] if module else []
     vendors = [folder for folder in found if folder != _ETC] if _ETC in found else [_VENDOR]
     return [_ETC, *vendors]
@@ -194,4 +196,4 @@ def _lines(text: str, path: str) -> Iterator[Line]:
 
 def _is_used(host: Host) -> bool:
     """True if a service uses pam_limits. Raises HostError."""
-    return any(_USES.search(host.text(path)) for path in drop_ins.paths(host, pam_stack.FOLDERS, ("",)))
+    return any(_USES.search(host.text(path)) for path in drop_ins.paths(host, SERVICES, ("",)))

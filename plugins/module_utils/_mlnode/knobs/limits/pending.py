@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from ...host.host import Host
 from ...linux import systemd_conf
-from ...linux.pam_stack import Stacks
 from ...model.errors import HostError
 from . import login, units
 from . import pam as limits_pam
@@ -41,7 +40,7 @@ def of_logins(host: Host, limit: Limit) -> tuple[Amount | None, str]:
     if pam.unreadable or pam.unused or not limits.lines or not (limits.soft and limits.hard):
         return None, ""
     try:
-        if login.sshd(host, Stacks(host)) is not None:
+        if login.sshd(host) is not None:
             return None, ""
     except HostError:
         return None, ""

@@ -87,7 +87,7 @@ def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
     floor = Floor(wanted, floors.of_login(node.host, pam, domain, limit, node.systemd))
     want = floor.amount
     boot = _login_boot(domain, want, limits, f"{_PAM}/{file_of(node.context.name)}")
-    if pam.unused and logins.sshd is None:
+    if pam.unused and not logins.causes:
         return Given(Value(absent=pam.unused), boot)
     now = str(limits) if limits.lines else UNSET
     if limits.exempt is not None:
@@ -139,8 +139,6 @@ def _login_note(domain: str, limit: Limit, want: Amount, node: Node) -> str:
         line for line in node.pam.closer(domain, limit.name) if not line.item or not _agrees(line, want)
     ]
     sources = [f"{line.where} says {line.text}" for line in closer if not floors.is_ours(line.file)]
-    if node.logins.other:
-        sources.append(f"sessions of {', '.join(node.logins.other)} have pam_limits read another file")
     return "; ".join(sources)
 
 

@@ -14,7 +14,7 @@ from mlnode.host.system import Finished
 from mlnode.knobs.irq import irqbalance as irq_balance
 from mlnode.knobs.irq import kind as irq
 from mlnode.linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY
-from mlnode.model.errors import HostError, TransactionError
+from mlnode.model.errors import TransactionError
 from mlnode.model.setting import Layer, Status
 
 from .node import ETH2, ETH3, IRQS, IrqNode, apply, plan, request, rows
@@ -22,6 +22,9 @@ from .node import ETH2, ETH3, IRQS, IrqNode, apply, plan, request, rows
 UNIT = "/usr/lib/systemd/system/irqbalance.service"
 DEFAULTS = "/etc/default/irqbalance"
 LIST = "/etc/mlnode/irqbalance.d/default"
+DROP_IN = "/etc/systemd/system/irqbalance.service.d/zz-mlnode-irq.default.conf"
+OPTION = "--policyscript=/etc/mlnode/irqbalance-policy"
+RESTART = [("daemon-reload",), ("try-restart", "irqbalance.service")]
 RUNNING = "/sys/fs/cgroup/system.slice/irqbalance.service/cgroup.procs"
 
 #: As Debian 12 and 13 have it
@@ -65,21 +68,19 @@ def balance(host: IrqNode, mode: str, *rules: Any, **more: Any) -> Row:
 def test_irqbalance_is_told_of_the_nics_that_are_declared(node: IrqNode) -> None:
     before = balance(node, "agree")
     assert before.status is Status.DRIFTED
-    assert before.reading.boot.value.absent == f"{DEFAULTS} does not name {IRQBALANCE_POLICY}"
+    assert before.reading.boot.value.absent == f"{DROP_IN} does not name {IRQBALANCE_POLICY}"
 
     done = apply(node, SPREAD, irqbalance="agree")
 
     assert {row.setting.key: row.status for row in done.rows}[KEY] is Status.CHANGED
-    assert node.read(DEFAULTS) == (
-        OWN
-        + "\n# BEGIN mlnode.tuning: irqbalance leaves alone what is declared; other arguments are kept\n"
-        + 'IRQBALANCE_ARGS="--interval=5 --policyscript=/etc/mlnode/irqbalance-policy"\n'
-        + "# END mlnode.tuning\n"
-    )
+    assert node.read(DROP_IN).splitlines()[1:] == [
+        "[Service]", "ExecStart=", f"ExecStart=/usr/sbin/irqbalance --foreground $IRQBALANCE_ARGS {OPTION}"
+    ]  # fmt: skip
+    assert node.read(DEFAULTS) == OWN
     assert node.read(LIST) == f"{ETH2}\n"
     assert node.read(IRQBALANCE_POLICY) == irq_balance.SCRIPT
     assert os.stat(node.root + IRQBALANCE_POLICY).st_mode & 0o777 == 0o755
-    assert node.told == [("try-restart", "irqbalance.service")]
+    assert node.told == RESTART
 
 
 def test_it_is_restarted_only_when_something_has_changed(node: IrqNode) -> None:
@@ -103,7 +104,7 @@ def test_another_nic_is_told_too(node: IrqNode) -> None:
     )
     apply(node, both, irqbalance="agree")
     assert node.read(LIST) == f"{ETH2}\n{ETH3}\n"
-    assert node.told == [("try-restart", "irqbalance.service")]
+    assert node.told == RESTART
 
 
 def test_a_rule_that_moves_no_interrupt_needs_no_agreement(node: IrqNode) -> None:
@@ -166,7 +167,7 @@ def test_a_revert_takes_all_of_it_away_and_tells(node: IrqNode) -> None:
     node.told.clear()
     revert.revert(node)
     after = node.tree()
-    for path in (DEFAULTS, IRQBALANCE_POLICY, LIST, "/etc/mlnode/irqbalance.d"):
+    for path in (DROP_IN, IRQBALANCE_POLICY, LIST, "/etc/mlnode/irqbalance.d"):
         assert after.get(path) == before.get(path), path
     assert ("try-restart", "irqbalance.service") in node.told
 
@@ -175,10 +176,10 @@ def test_a_declaration_that_wants_it_no_longer_takes_it_away(node: IrqNode) -> N
     apply(node, SPREAD, irqbalance="agree")
     node.told.clear()
     apply(node, SPREAD)
-    assert node.read(DEFAULTS) == OWN
+    assert not node.exists(DROP_IN)
     assert not node.exists(IRQBALANCE_POLICY)
     assert not node.exists(LIST)
-    assert node.told == [("try-restart", "irqbalance.service")]
+    assert node.told == RESTART
 
 
 def test_what_another_declaration_wants_of_it_stays(node: IrqNode) -> None:
@@ -189,46 +190,11 @@ def test_what_another_declaration_wants_of_it_stays(node: IrqNode) -> None:
     apply(node, SPREAD)
     assert node.exists(IRQBALANCE_POLICY)
     assert not node.exists(LIST)
-    assert "policyscript" in node.read(DEFAULTS)
+    assert not node.exists(DROP_IN)
+    assert OPTION in node.read(DROP_IN.replace("default", "fabric"))
     apply(node, rule, name="fabric")
     assert not node.exists(IRQBALANCE_POLICY)
-    assert node.read(DEFAULTS) == OWN
-
-
-@pytest.mark.parametrize(
-    ("own", "arguments"),
-    [
-        (None, ""),
-        ("", ""),
-        ("IRQBALANCE_ARGS=-j\n", "-j "),
-        ("IRQBALANCE_ARGS='-j --banirq=4'\n", "-j --banirq=4 "),
-        ('IRQBALANCE_ARGS="-j"\nIRQBALANCE_ARGS=\n', ""),
-        ("IRQBALANCE_ARGS=-j", "-j "),
-        ("; IRQBALANCE_ARGS=-x\n# IRQBALANCE_ARGS=-y\nOTHER\n", ""),
-    ],
-)
-def test_the_operators_own_arguments_are_kept(node: IrqNode, own: str | None, arguments: str) -> None:
-    if own is None:
-        node.remove(DEFAULTS)
-    else:
-        node.put(DEFAULTS, own)
-    apply(node, SPREAD, irqbalance="agree")
-    text = node.read(DEFAULTS)
-    assert text.startswith(own or "")
-    assert f'IRQBALANCE_ARGS="{arguments}--policyscript=/etc/mlnode/irqbalance-policy"\n' in text
-    assert not apply(node, SPREAD, irqbalance="agree").changed
-    apply(node, SPREAD)
-    assert node.exists(DEFAULTS) is bool(own)
-    if own:
-        assert node.read(DEFAULTS) == (own if own.endswith("\n") else own + "\n")
-
-
-def test_a_block_that_lost_its_last_line_end_is_still_ours(node: IrqNode) -> None:
-    apply(node, SPREAD, irqbalance="agree")
-    right = node.read(DEFAULTS)
-    node.put(DEFAULTS, right.rstrip("\n"))
-    apply(node, SPREAD, irqbalance="agree")
-    assert node.read(DEFAULTS) == right
+    assert not node.exists(DROP_IN.replace("default", "fabric"))
 
 
 def test_lists_that_cannot_be_read_stop_no_rule(node: IrqNode) -> None:
@@ -241,46 +207,50 @@ def test_lists_that_cannot_be_read_stop_no_rule(node: IrqNode) -> None:
     )
 
 
-def test_arguments_that_come_from_another_file_are_kept_too(node: IrqNode) -> None:
-    node.put("/usr/lib/irqbalance/defaults.env", "IRQBALANCE_ARGS=--journal\n")
-    node.put(DEFAULTS, "# nothing\n")
+@pytest.mark.parametrize(
+    ("unit", "drop_in", "command"),
+    [
+        ("[Service]\nType=forking\nExecStart=/sbin/irqbalance $A\n", "", "/sbin/irqbalance $A"),
+        ("[Service]\nExecStart=-/sbin/irqbalance \\\n  -j\n", "", "-/sbin/irqbalance  -j"),
+        (SERVICE, '[Service]\nExecStart=\nExecStart=/opt/irqbalance "a b"\n', '/opt/irqbalance "a b"'),
+    ],
+    ids=["another unit", "two lines", "a drop-in"],
+)
+def test_the_command_of_others_is_kept(node: IrqNode, unit: str, drop_in: str, command: str) -> None:
+    node.put(UNIT, unit)
+    node.put("/run/systemd/system/irqbalance.service.d/20-more.conf", drop_in)
     apply(node, SPREAD, irqbalance="agree")
-    assert 'IRQBALANCE_ARGS="--journal --policyscript=' in node.read(DEFAULTS)
+    assert f"\nExecStart={command} {OPTION}\n" in node.read(DROP_IN)
+    assert not apply(node, SPREAD, irqbalance="agree").changed
 
 
-def test_red_hat_keeps_them_elsewhere(node: IrqNode) -> None:
-    node.put(UNIT, SERVICE.replace("/etc/default/", "/etc/sysconfig/"))
+def test_a_command_that_changes_later_is_followed(node: IrqNode) -> None:
+    """As an update of the package may bring another one."""
     apply(node, SPREAD, irqbalance="agree")
-    assert "policyscript" in node.read("/etc/sysconfig/irqbalance")
-    assert node.read(DEFAULTS) == OWN
-
-
-def test_a_drop_in_counts_as_the_unit_does(node: IrqNode) -> None:
-    node.put("/etc/systemd/system/irqbalance.service.d/10-env.conf", "[Service]\nEnvironmentFile=\n")
-    node.put(
-        "/run/systemd/system/irqbalance.service.d/20-env.conf",
-        "[Service]\n# a comment = here\nEnvironmentFile=/etc/irqbalance.env\n",
-    )
+    node.put(UNIT, SERVICE.replace("--foreground", "--foreground --journal"))
+    node.forget()
+    assert balance(node, "agree").status is Status.DRIFTED
     apply(node, SPREAD, irqbalance="agree")
-    assert "policyscript" in node.read("/etc/irqbalance.env")
-    assert node.read(DEFAULTS) == OWN
+    assert "--foreground --journal $IRQBALANCE_ARGS --policyscript" in node.read(DROP_IN)
 
 
 @pytest.mark.parametrize(
     ("path", "text", "words"),
     [
-        (DEFAULTS, 'IRQBALANCE_ARGS="-l \\"x\\""\n', "has quotes or backslashes inside"),
-        (DEFAULTS, "IRQBALANCE_ARGS=$MORE\n", "has quotes or backslashes inside"),
-        (DEFAULTS, "IRQBALANCE_ARGS=--policyscript=/opt/mine\n", "names a policy script of its own"),
-        (DEFAULTS, "IRQBALANCE_ARGS=-j -l /opt/mine\n", "names a policy script of its own"),
-        (DEFAULTS, "IRQBALANCE_ARGS =-l /opt/mine\n", "names a policy script of its own"),
-        (DEFAULTS, 'OTHER="never closed\n', f"a value in {DEFAULTS} goes on beyond its line"),
-        (DEFAULTS, "OTHER='a' \"b\n", f"a value in {DEFAULTS} goes on beyond its line"),
-        (DEFAULTS, "OTHER=word \\\n", f"a value in {DEFAULTS} goes on beyond its line"),
-        (UNIT, SERVICE.replace(" $IRQBALANCE_ARGS", ""), "takes no IRQBALANCE_ARGS from a file in /etc"),
-        (UNIT, SERVICE.replace("/etc/default", "/opt"), "takes no IRQBALANCE_ARGS from a file in /etc"),
-        (UNIT, "[Service]\nExecStart=/usr/sbin/irqbalance\n", "takes no IRQBALANCE_ARGS"),
-        (UNIT, SERVICE + "Environment=IRQBALANCE_ARGS=-j\n", "sets IRQBALANCE_ARGS itself"),
+        (
+            DEFAULTS,
+            "IRQBALANCE_ARGS=--policyscript=/opt/mine\n",
+            f"already by {DEFAULTS}:1: IRQBALANCE_ARGS=",
+        ),
+        (DEFAULTS, "A=\nIRQBALANCE_ARGS=-j -l /opt/mine\n", f"already by {DEFAULTS}:2:"),
+        (DEFAULTS, 'IRQBALANCE_ARGS ="-l /opt/mine"\n', f"already by {DEFAULTS}:1:"),
+        (UNIT, SERVICE.replace("--foreground", "-l /opt/x"), f"already by {UNIT}:6: ExecStart="),
+        (UNIT, SERVICE.replace("ExecStart", "ExecStop"), "irqbalance.service has no command"),
+        (
+            "/run/systemd/system/irqbalance.service.d/zzz.conf",
+            "[Service]\nExecStart=\nExecStart=/x\n",
+            "zzz.conf:3 sets the command after all that mlnode could write",
+        ),
     ],
 )
 def test_where_it_cannot_be_told_that_is_said_and_nothing_is_touched(
@@ -305,7 +275,7 @@ def test_a_policy_script_that_lost_its_mode_is_mended(node: IrqNode) -> None:
     assert "cannot be executed" in (balance(node, "agree").reading.boot.value.absent or "")
     apply(node, SPREAD, irqbalance="agree")
     assert os.stat(node.root + IRQBALANCE_POLICY).st_mode & 0o777 == 0o755
-    assert node.told == [("try-restart", "irqbalance.service")]
+    assert node.told == RESTART
 
 
 def test_a_policy_script_that_was_edited_is_written_anew(node: IrqNode) -> None:
@@ -317,12 +287,11 @@ def test_a_policy_script_that_was_edited_is_written_anew(node: IrqNode) -> None:
 
 
 def test_a_restart_that_fails_puts_everything_back(node: IrqNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = node.read(DEFAULTS)
     places = node.affinity("eth2")
     monkeypatch.setattr(node, "run", lambda *asked: Finished(1, "", "Job failed.\n"))
     with pytest.raises(TransactionError, match="make irqbalance ask its script again: systemctl: Job failed"):
         apply(node, {**SPREAD, "strategy": "list", "cpus": "7"}, irqbalance="agree")
-    assert node.read(DEFAULTS) == before
+    assert not node.exists(DROP_IN)
     assert not node.exists(IRQBALANCE_POLICY)
     assert node.affinity("eth2") == places
 
@@ -347,13 +316,6 @@ def test_a_file_that_cannot_be_read_is_no_matter_of_who_never_wrote_it(node: Irq
     assert rows(node, SPREAD)["irq.two"].status is Status.DRIFTED
 
 
-def test_a_file_of_ours_that_can_no_longer_be_read_is_an_error(node: IrqNode) -> None:
-    apply(node, SPREAD, irqbalance="agree")
-    node.unreadable[DEFAULTS] = errno.EIO
-    with pytest.raises(HostError, match=f"cannot read {DEFAULTS}: EIO"):
-        apply(node, SPREAD)
-
-
 def test_without_the_boot_layer_it_cannot_be_told(node: IrqNode) -> None:
     row = balance(node, "agree", layers=(Layer.RUNTIME,))
     assert row.status is Status.UNSUPPORTED
@@ -373,7 +335,7 @@ def test_an_image_build_neither_restarts_nor_stops_what_runs_on_its_host(node: I
     apply(node, SPREAD, irqbalance=mode, layers=(Layer.BOOT,))
     assert node.told == []
     apply(node, SPREAD, irqbalance=mode)
-    assert node.told == [("try-restart" if mode == "agree" else "stop", "irqbalance.service")]
+    assert node.told == (RESTART if mode == "agree" else [("stop", "irqbalance.service")])
 
 
 # -- the policy script, as irqbalance calls it ---------------------------------------------
@@ -460,7 +422,7 @@ def test_a_revert_of_disable_starts_it_again(node: IrqNode) -> None:
 def test_disable_takes_away_what_agree_has_written(node: IrqNode) -> None:
     apply(node, SPREAD, irqbalance="agree")
     apply(node, SPREAD, irqbalance="disable")
-    assert node.read(DEFAULTS) == OWN
+    assert not node.exists(DROP_IN)
     assert not node.exists(IRQBALANCE_POLICY)
 
 
@@ -531,6 +493,7 @@ def test_two_declarations_cannot_want_something_else_of_it(node: IrqNode) -> Non
 
 def test_every_line_that_speaks_to_irqbalance_is_mentioned(node: IrqNode) -> None:
     assert irq.boot_sources(KEY, node) == [
+        f"{UNIT}:6: ExecStart=/usr/sbin/irqbalance --foreground $IRQBALANCE_ARGS",
         f"{DEFAULTS}:3: IRQBALANCE_BANNED_CPULIST=3",
         f'{DEFAULTS}:4: IRQBALANCE_ARGS="--interval=5"',
     ]

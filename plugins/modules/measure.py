@@ -207,14 +207,14 @@ attributes:
     support: full
     platforms: linux
 notes:
-  - Of a node, C(campaign_addresses) are its IP addresses or names to measure, one for each rail, C(campaign_devices) its RDMA
-    devices, one for each rail, and C(campaign_leaf) the name of its leaf switch. If omitted, the address is C(ansible_host) or
-    the name in the inventory, and the devices are those that have the addresses.
-  - Of a node, C(nccl_program) is the path of C(all_reduce_perf), looked for if omitted. C(nccl_source) is a folder with the
-    source of nccl-tests, which is built there with the arguments C(nccl_make), such as C([MPI_HOME=/usr/mpi]).
+  - A node has variables for campaigns. C(campaign_addresses) are its IP addresses or names to measure, and
+    C(campaign_devices) its RDMA devices, one for each rail. C(campaign_leaf) is the name of its leaf switch. If omitted, the
+    address is C(ansible_host) or the name in the inventory, and the devices are those with these addresses.
+  - A node has variables for nccl-tests. C(nccl_program) is the path of C(all_reduce_perf), looked for if omitted.
+    C(nccl_source) is a folder with its source, which is built there with the arguments C(nccl_make).
     C(nccl_environment) is a dictionary of variables for NCCL.
-  - Of a node, C(nccl_gpus) is the number of its GPUs, C(nccl_rails_gbits) a list of the rates of its rails,
-    C(nccl_nvlink_gbits) the rate of NVLink of a GPU in one direction, C(nccl_hostname) its name for Slurm and NCCL, and
+  - C(nccl_gpus) is the number of GPUs of a node, C(nccl_rails_gbits) a list of the rates of its rails, and
+    C(nccl_nvlink_gbits) the rate of NVLink of a GPU in one direction. C(nccl_hostname) is its name for Slurm and NCCL, and
     C(nccl_address) its address for C(mpirun). If omitted, they come from its topology, its hostname, and C(ansible_host).
 seealso:
   - module: mlnode.tuning.campaign

@@ -33,11 +33,12 @@ def shared(fleet: Fleet, asked: Asked) -> Iterator[list[str]]:
     before = _read(fleet, reader, nodes=[*nodes])
     yield failures
     after = _read(fleet, reader, since=before.get("traffic") or {})
-    # An answer without checks is an error, or there is none.
+    # An answer without checks is an error, or missing.
     silent = next((one for one in (before, after) if "checks" not in one), None)
     found = silent if silent is not None else {"checks": [*before["checks"], *after["checks"]]}
     report = fabric.report({}, fail_on, {reader: found})
     failures += report["failures"][:_SHOWN]
+    # Nodes are not compared here.
     well = [line for line in report["told"] if not line.startswith("nodes: ")]
     lines = [*report["failures"], *report["warnings"], *well]
     more = [f"and {len(lines) - _SHOWN} more"] if lines[_SHOWN:] else []

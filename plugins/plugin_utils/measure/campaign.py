@@ -88,7 +88,7 @@ def judged(looks: Sequence[tuple[Mapping[str, Any], Ran]], limit: float) -> Judg
 
 
 def report(judged: Judged, plan: Mapping[str, Any], about: Mapping[str, Any]) -> Report:
-    """about: of the document, except for what is in the plan."""
+    """about: fields of the document that are not in the plan."""
     whole = document.of(judged, {
         **about,
         "ended": dt.datetime.now(dt.timezone.utc).isoformat(),

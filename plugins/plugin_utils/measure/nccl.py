@@ -36,7 +36,7 @@ _PATIENCE = 60
 #: Earlier results that are compared with: as many as a median needs many times over
 _EARLIER = 50
 
-#: Nodes of which a tree sends each message over their rails less than twice
+#: Numbers of nodes with which a tree sends each message less than twice over their rails
 _SMALL = (2, 3)
 
 
@@ -217,7 +217,7 @@ class Nccl:
     def _command(self, group: Sequence[str], folder: str, path: str) -> Call:
         given, first = self._given, self._first
         log = f"{folder}/nccl.%h.%p.log"
-        # Of a small group the bus bandwidth of a tree exceeds the rates of the rails, and 60 % of it would
+        # The bus bandwidth of a tree of a small group exceeds the rates of its rails, and 60 % of it would
         # look good. In a ring the rails are the limit. A first run that has to show SHARP is left its choice.
         rings = len(group) in _SMALL and not (given["nccl_sharp"] and not self._ran)
         environment = {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The nodes of a play, and calls to them from one task on the controller.
 
-A call is a task of its own in a worker of Ansible's, as the strategy of a play would start it: with the
+Each call is a task in one of Ansible's worker processes, as the strategy of a play would start it: with the
 node's variables, its connection, become, and the action of a module of this collection.
 """
 
@@ -32,7 +32,7 @@ display = Display()
 #: After the time limit of a call, in seconds: for Ansible to end it and to clean up on the node
 _GRACE = 10.0
 
-#: What declares a node
+#: The action that declares a node
 _DECLARE = "mlnode.tuning.declare"
 
 #: Between two looks at the controller, in seconds
@@ -145,7 +145,7 @@ class Fleet:
         self._running[receiver] = _Running(name, process, over, call.seconds)
 
     def _loaded(self, what: Any, given: Mapping[str, Any]) -> Any:
-        """A task beside the one that is running."""
+        """Another task, in the same block of the play."""
         return what.load(
             given, block=self._task._parent, variable_manager=self._manager, loader=self._own._loader
         )

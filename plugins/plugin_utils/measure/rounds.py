@@ -48,7 +48,7 @@ def plan(fleet: Fleet, given: Mapping[str, Any], kind: str, rounds: int) -> dict
         raise MeasureError(problem)
     leaves = {name: own["campaign_leaf"] for name, own in known.items()}
     devices = {name: own["campaign_devices"] for name, own in known.items() if own["campaign_devices"]}
-    # Of an odd number of nodes one rests in each round.
+    # With an odd number of nodes, one rests in each round.
     least = 2 if rounds == 1 and len(known) % 2 else rounds
     try:
         seed, duration = given["campaign_seed"], given["campaign_duration"]
@@ -67,7 +67,7 @@ def prepare(
         "state": "started",
         "id": name,
         "kind": plan["kind"],
-        # Until all nodes were asked twice, each time in batches of which the slowest node has its whole time
+        # Until all nodes were asked twice, each time in batches that take as long as their slowest node
         "wait": (2 * fleet.batches + 1) * patience + 60,
         "rounds": plan["rounds"],
         "duration": given["campaign_duration"],
@@ -115,7 +115,7 @@ def run(fleet: Fleet, given: Mapping[str, Any], plan: Mapping[str, Any], name: s
 
 
 def _lead(fleet: Fleet, ready: Mapping[str, Mapping[str, Any]]) -> float:
-    """Seconds in which all nodes get the start: a call takes no longer than one that prepared a node."""
+    """Seconds in which all nodes get the start: a call takes no longer than the one before."""
     took = [float(answer["took"]) for answer in ready.values()]
     return _SPARE + max(took, default=0.0) + sum(took) / fleet.forks + _EACH * len(took)
 

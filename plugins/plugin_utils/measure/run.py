@@ -15,8 +15,8 @@ from .nodes import Fleet, MeasureError, say
 
 
 class Report(NamedTuple):
-    """document: JSON. table: lines for people, the last one with the verdict. failures: why it is no success
-    although the table may say so."""
+    """document: JSON. table: lines for people, the last one with the verdict. failures: more reasons for a
+    failure than the table has."""
 
     document: str
     table: Sequence[str]
@@ -44,7 +44,7 @@ class Kind(Protocol):
         """Measure all of it. Raises MeasureError."""
 
     def report(self) -> Report | None:
-        """Judge what was measured; None if nothing was to be. Raises MeasureError."""
+        """Judge the measurements; None if none were asked for. Raises MeasureError."""
 
 
 def run(kind: Kind, fleet: Fleet) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 """States of nodes between which an effect alternates, and the state before the run, to which each is put
 back.
 
-That state is noted on the controller before anything changes. A run that did not end leaves its notes: the
-next one puts the nodes back to them.
+The state before the run is noted on the controller before anything changes. An unfinished run leaves its
+notes, and the next one puts the nodes back to them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NODE: Mapping[str, Mapping[str, Any]] = {
     "mlnode_fabric": {"type": "str", "default": "fabric"},
 }
 
-#: Of a note, in bytes
+#: Size of a note at most, in bytes
 _MOST = 4096
 
 Answers = dict[str, dict[str, Any]]

@@ -129,7 +129,7 @@ notes:
   - Needs C(iperf3), or C(ib_write_bw) or C(ib_write_lat) of perftest, and C(ip), and root, without which running jobs cannot be detected.
   - In check mode it is looked whether the campaign could begin, and nothing is started or collected.
 seealso:
-  - module: mlnode.tuning.rdma_bandwidth
+  - module: mlnode.tuning.measure
   - module: mlnode.tuning.path_mtu
 """
 

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 import pathlib
-import subprocess
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
@@ -29,9 +26,6 @@ NODE, PEER = "10.9.0.2", "10.9.0.1"
 
 #: What any machine reaches, in Gb/s
 LITTLE = 0.001
-
-#: Beside the seconds of a measurement and of waiting, see perftest.py
-AROUND = 30
 
 
 class Pair:
@@ -56,24 +50,14 @@ class Pair:
         self.node.resume()
         self.peer.resume()
 
-    def serving(self, collection: Collection, **options: Any) -> subprocess.Popen[str]:
+    def both(self) -> Hosts:
         self.wake()
-        arguments = {"device": "rxe0", "serve": True, "least": LITTLE, **options}
-        return collection.start_task("rdma_bandwidth", self.peer, **arguments)
-
-    def both(self, **of_the_node: Any) -> Hosts:
-        """of_the_node: variables that the peer has not."""
-        self.wake()
-        ends = {"lab": (self.node, NODE, of_the_node), "peer": (self.peer, PEER, {})}
+        ends = {"lab": (self.node, NODE), "peer": (self.peer, PEER)}
         return Hosts(
             self.node.folder,
             {
-                name: {
-                    **Hosts.of(machine).variables["lab"],
-                    "campaign_addresses": [address],
-                    **more,
-                }
-                for name, (machine, address, more) in ends.items()
+                name: {**Hosts.of(machine).variables["lab"], "campaign_addresses": [address]}
+                for name, (machine, address) in ends.items()
             },
         )
 
@@ -88,70 +72,11 @@ def packets(machine: Machine) -> int:
 
 
 @pytest.fixture(scope="module")
-def bare(baremetal: Machine, peer: Machine) -> Pair:
-    """Without an agent, so that they compile the library for each task."""
-    return Pair(baremetal, peer)
-
-
-@pytest.fixture(scope="module")
-def pair(bare: Pair, collection: Collection) -> Pair:
+def pair(baremetal: Machine, peer: Machine, collection: Collection) -> Pair:
     """With the agent, as tuned nodes are."""
-    assert collection.task("agent", bare.both()).status == 0
-    return bare
-
-
-def the_check(result: Mapping[str, Any]) -> dict[str, Any]:
-    [check] = result["checks"]
-    return dict(check)
-
-
-# -- without an agent, so before those that install it -----------------------------------
-
-
-def test_nothing_is_measured_under_what_runs(bare: Pair, collection: Collection) -> None:
-    bare.node.run("sh -c 'exec 9<>/dev/infiniband/uverbs0; exec sleep 600' >/dev/null 2>&1 &")
-    played = collection.task("rdma_bandwidth", bare.node, device="rxe0", peer=PEER, least=LITTLE)
-    bare.node.run("pkill -x sleep")
-    assert played.status != 0
-    assert "this takes the whole link, under what runs here: pid " in played.result["msg"]
-    assert (
-        "(sleep) holds /dev/infiniband/uverbs0; to do it all the same: allow: [busy]" in played.result["msg"]
-    )
-
-
-def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
-    bare: Pair, collection: Collection
-) -> None:
-    server = bare.serving(collection, timeout=0)
-    began = time.monotonic()
-    facts.until(lambda: bare.peer.run("pgrep ib_write_bw", check=False).returncode == 0, "it serves")
-    # The module is the parent of timeout(1), which is that of the program.
-    bare.peer.run("kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $(pgrep ib_write_bw)))")
-    server.communicate(timeout=120)
-    assert server.returncode != 0
-    facts.until(
-        lambda: bare.peer.run("pgrep ib_write_bw", check=False).returncode != 0, "it has ended", AROUND + 60
-    )
-    assert time.monotonic() - began > 5 + AROUND - 10
-
-
-# -- with the agent ------------------------------------------------------------------------
-
-
-def test_bandwidth_is_measured_and_judged(pair: Pair, collection: Collection) -> None:
-    """Against little; against much, and against nothing, a playbook does it below."""
-    server = pair.serving(collection)
-    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE)
-    output, _nothing = server.communicate(timeout=300)
-    print(output)
-    check = the_check(played.result)
-    assert (played.status, check["verdict"]) == (0, "pass"), check
-    assert played.result["gbits"] > 0
-    assert f"{played.result['gbits']:g} Gb/s" in check["found"]
-    # The second entry is that of the IPv4 address: the first is link-local.
-    assert " -x 1 " in check["source"]
-    assert server.returncode == 0
-    pair.assert_nothing_runs()
+    made = Pair(baremetal, peer)
+    assert collection.task("agent", made.both()).status == 0
+    return made
 
 
 def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) -> None:
@@ -181,25 +106,3 @@ def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) 
     assert " -x 1 " in measured["evidence"]["command"]
     assert all(now > before for now, before in zip((packets(pair.node), packets(pair.peer)), sent))
     assert (played.status, document["verdict"]) == (2, "unknown")
-
-
-def test_nobody_serves(pair: Pair, collection: Collection) -> None:
-    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE, timeout=3)
-    assert played.status != 0
-    check = the_check(played.result)
-    assert check["verdict"] == "unknown"
-    assert f"Couldn't connect to {PEER}:18515" in check["found"]
-    assert "start the other side first" in check["advice"]
-
-
-def test_a_gid_that_is_not_there(pair: Pair, collection: Collection) -> None:
-    server = pair.serving(collection)
-    arguments = {"device": "rxe0", "peer": PEER, "least": LITTLE, "gid_index": 9}
-    played = collection.task("rdma_bandwidth", pair.node, **arguments)
-    server.communicate(timeout=300)
-    assert played.status != 0
-    check = the_check(played.result)
-    assert (check["verdict"], "gbits" in played.result) == ("unknown", False)
-    assert check["found"] == "ib_write_bw: Found Incompatibility issue with GID types."
-    assert "compare GID index" in check["advice"]
-    pair.assert_nothing_runs()

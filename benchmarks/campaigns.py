@@ -132,9 +132,8 @@ def inventory(folder: pathlib.Path, count: int, rails: int, slow: str = "") -> p
             "served": [],
             "contained": f"mlnode-campaign-{name}.scope",
         }  # fmt: skip
-        _write(
-            folder / f"started-{name}.json", {"changed": False, "ends": 1.0, "interfaces": ["eth0"] * rails}
-        )
+        _write(folder / f"started-{name}.json", {"changed": False, "interfaces": ["eth0"] * rails})
+        _write(folder / f"begun-{name}.json", {"changed": False, "ends": 1.0})
         _write(
             folder / f"collected-{name}.json",
             {"changed": False, "done": True, "problem": "", "answer": json.dumps(answer)},

@@ -144,7 +144,7 @@ def test_simulated_nodes_answer_a_campaign_as_real_ones_do(tmp_path: pathlib.Pat
     plan = schedule.plan({name: own["campaign_addresses"] for name, own in hosts.items()}, rounds=8)
     states = [
         {name: json.loads((tmp_path / f"{state}-{name}.json").read_text("utf-8")) for name in hosts}
-        for state in ("started", "collected")
+        for state in ("begun", "collected")
     ]
 
     report = fleets.report(plan, *states, fleets.ABOUT)

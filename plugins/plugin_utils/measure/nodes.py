@@ -69,6 +69,8 @@ class Fleet:
         self._controller = os.getppid()
         self._running: dict[Connection, _Running] = {}
         self._warned: set[str] = set()
+        #: A role is loaded once for all nodes: the play keeps each that is.
+        self._declarations: dict[tuple[Any, ...], Call] = {}
         self.names = [str(name) for name in variables["ansible_play_hosts_all"]]
         self.forks = int(context.CLIARGS.get("forks") or 1)
         self.check = bool(task.check_mode)
@@ -152,6 +154,12 @@ class Fleet:
 
     def declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
         """The task of a role that declares a node. variables: of the role. keywords: of the task."""
+        known = (role, *variables.items(), *keywords.items())
+        if known not in self._declarations:
+            self._declarations[known] = self._declaration(role, variables, keywords)
+        return self._declarations[known]
+
+    def _declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
         included = self._loaded(
             IncludeRole,
             {

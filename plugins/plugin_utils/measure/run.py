@@ -15,8 +15,8 @@ from .nodes import Fleet, MeasureError, say
 
 
 class Report(NamedTuple):
-    """document: JSON. table: lines for people, the last one with the verdict. failures: more reasons for a
-    failure than the table has."""
+    """document: JSON. table: lines for people. failures: reasons for a failure, in place of the last line of
+    the table."""
 
     document: str
     table: Sequence[str]
@@ -64,11 +64,12 @@ def run(kind: Kind, fleet: Fleet) -> dict[str, Any]:
         files.write(path, [report.document.rstrip("\n"), "\n"])
     except OSError as error:
         raise MeasureError(f"cannot write {path}: {error.strerror}") from error
-    said = f"{report.table[-1]}; all of it is in {path}"
-    say("\n".join([*report.table, "", said]))
+    where = f"all of it is in {path}"
+    say("\n".join([*report.table, where]))
+    why = report.failures or report.table[-1:]
     return {
         "folder": str(path.parent),
         "file": path.name,
         "failed": not report.success or bool(failures),
-        "msg": "; ".join([said, *report.failures, *(failures or ())]),
+        "msg": "; ".join([*why, *(failures or ()), where]),
     }

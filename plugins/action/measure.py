@@ -19,6 +19,8 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.effect impor
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.nccl import Nccl
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.nodes import Fleet, MeasureError
 
+from ..module_utils._mlnode.model.errors import paragraphs
+
 #: Kind → its class, and the beginnings of its variables
 _KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "campaign": (Campaign, ("campaign_",)),
@@ -38,9 +40,10 @@ class ActionModule(ActionBase):
         del tmp
         variables = task_vars or {}
         try:
-            return {**result, "changed": False, **self._measured(variables)}
+            measured = self._measured(variables)
+            return {**result, "changed": False, **measured, "msg": paragraphs(measured.get("msg", ""))}
         except MeasureError as error:
-            return {**result, "failed": True, "msg": str(error)}
+            return {**result, "failed": True, "msg": paragraphs(str(error))}
 
     def _measured(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         given = self._given(variables)

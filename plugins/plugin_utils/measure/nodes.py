@@ -25,7 +25,7 @@ from ansible.playbook.task import Task
 from ansible.utils.display import Display
 from ansible.utils.multiprocessing import context as forking
 
-from ...module_utils._mlnode.model.errors import printable
+from ...module_utils._mlnode.model.errors import paragraphs
 
 display = Display()
 
@@ -40,7 +40,8 @@ _LOOK = 1.0
 
 
 def say(text: str) -> None:
-    display.display(text)
+    """Display lines at once, and not with the result."""
+    display.display(paragraphs(text))
 
 
 class Call(NamedTuple):
@@ -260,8 +261,6 @@ class _Queue:
         """given: of ansible-core 2.19 one object, and from 2.21 on host, task and result."""
         result = given[-1]
         answer = result.as_result_dict() if hasattr(result, "as_result_dict") else result._return_data
-        warnings = answer.get("warnings") or ()
-        self._sender.send({
-            **{name: value for name, value in answer.items() if name not in ("exception", "deprecations")},
-            "warnings": [printable(str(getattr(getattr(one, "event", one), "msg", one))) for one in warnings],
-        })  # fmt: skip
+        texts = [getattr(getattr(one, "event", one), "msg", one) for one in answer.get("warnings") or ()]
+        whole = {name: value for name, value in answer.items() if name not in ("exception", "deprecations")}
+        self._sender.send({**whole, "warnings": [paragraphs(str(text)) for text in texts]})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: measure
-short_description: Measure the nodes of a play, and judge what was measured
+short_description: Measure the nodes of a play, and judge the results
 version_added: 0.1.0
 description:
   - Plans a measurement of all nodes of a play, reports how long it takes, measures, judges, and writes one result on the
@@ -32,7 +32,7 @@ options:
     choices: [campaign, nccl, effect]
     required: true
   campaign_kind:
-    description: What is measured between two nodes, as O(mlnode.tuning.campaign#module:kind).
+    description: The figure that is measured between two nodes, as O(mlnode.tuning.campaign#module:kind).
     type: str
     choices: [tcp, rdma_bw, rdma_lat, gpudirect]
     default: tcp
@@ -163,7 +163,7 @@ options:
     type: path
     default: nccl
   effect_kinds:
-    description: What is measured, the bandwidth between nodes and the memory of each NUMA node.
+    description: The figures, V(tcp) for the bandwidth between nodes and V(memory) for the memory of each NUMA node.
     type: list
     elements: str
     choices: [tcp, memory]

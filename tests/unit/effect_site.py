@@ -44,7 +44,7 @@ class AgentAction(AgentAction):
 #: In the place of the module campaign. A node measures the speed of its state in its file `speeds`, with
 #: noise. Its file `fails` has, for the number of a phase, the fault of the node there: "unreachable",
 #: "hangs", "dies" for good, the words with which it refuses, or {"pair": why its pairs have no result}; with
-#: "again" the second time, too.
+#: "again" the second time, too. With a file `busy` it refuses in check mode.
 CAMPAIGN = """
 import json
 import pathlib
@@ -59,6 +59,8 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         given, host = self._task.args, pathlib.Path(self.get_shell_option("remote_tmp")).parent
+        if self._task.check_mode and (host / "busy").exists():
+            return {"failed": True, "msg": "job 7 runs here"}
         if self._task.check_mode:
             return {"changed": False, "shift": 0.0, "took": 0.01}
         with open(host / "asked", "a") as stream:

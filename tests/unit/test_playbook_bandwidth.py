@@ -92,6 +92,13 @@ def test_in_check_mode_nothing_is_measured(tmp_path: pathlib.Path) -> None:
     assert made.asked("a") == []
     assert not (tmp_path / "out").exists()
 
+    (tmp_path / "b/busy").touch()
+    status, said = play(made, "rdma_bandwidth", "--check")
+
+    assert status == 2
+    assert "b: job 7 runs here" in said
+    assert "1 of 2 are not ready: b" in said
+
 
 def test_one_node_is_refused(tmp_path: pathlib.Path) -> None:
     status, said = play(effect_site.site(tmp_path, "a", "declared", groups=["fabric"]), "rdma_bandwidth")

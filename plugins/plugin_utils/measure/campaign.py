@@ -10,11 +10,15 @@ from typing import Any
 
 from ..campaign import document, judge, samples, schedule, table
 from ..campaign.judge import Judged
+from ..fleet_report.names import few
 from . import rounds
 from .balance import Asked
 from .nodes import Fleet, MeasureError
 from .rounds import Ran
 from .run import Report
+
+#: Names of nodes in one line
+_NAMED = 6
 
 
 class Campaign:
@@ -40,7 +44,12 @@ class Campaign:
         )
 
     def rehearse(self) -> None:
-        rounds.prepare(self._fleet, self._given, self._plan, self.name)
+        answers = rounds.prepare(self._fleet, self._given, self._plan, self.name)
+        unready = [name for name, answer in answers.items() if "shift" not in answer]
+        if unready:
+            raise MeasureError(
+                f"{len(unready)} of {len(answers)} nodes are not ready: {few(unready, _NAMED)}"
+            )
 
     def measure(self) -> None:
         self._look(self._plan, self.name)

@@ -13,8 +13,8 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
-# The actions of calls, imported before Ansible forks for each of them: a campaign of 60 nodes takes 8 s of CPU,
-# and 14 s without.
+# The actions of calls, imported before Ansible forks for each of them: a campaign of 60 nodes takes 8 s of
+# CPU, and 14 s without.
 from ansible_collections.mlnode.tuning.plugins.action import agent, declare, node_preflight  # noqa: F401
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure import run

@@ -12,10 +12,10 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..plugins.filter.campaign_plan import campaign_plan
 from ..plugins.module_utils._mlnode.checks.campaign import tcp
 from ..plugins.module_utils._mlnode.checks.campaign.kind import End, Part, Rail
 from ..plugins.module_utils._mlnode.linux.iperf3 import Measured
+from ..plugins.plugin_utils.campaign import schedule
 from . import measure, simulated
 from .fleet import PLAYS, ROOT, Fleet, podman
 from .measure import BenchError
@@ -46,7 +46,7 @@ def of_nodes(made: Fleet, folder: pathlib.Path, rounds: int, say: Callable[[str]
     }
     made.sample(count, PLAYS["ping"])  # the first one opens the connections
     figures = measure.document(measure.interleaved(rounds, measured, say))
-    plan = campaign_plan(addresses, rounds=_ROUNDS)
+    plan = schedule.plan(addresses, rounds=_ROUNDS)
     return {**figures, "campaign": {**_campaign(made, folder / "campaigns"), "planned": planned(plan)}}
 
 
@@ -120,21 +120,20 @@ def inventory(folder: pathlib.Path, count: int, rails: int, slow: str = "") -> p
         f"gpu{number:05d}": [f"10.{rail}.{number // 250}.{number % 250 + 1}" for rail in range(rails)]
         for number in range(count)
     }
-    plan = campaign_plan(addresses, rounds=_ROUNDS)
+    plan = schedule.plan(addresses, rounds=_ROUNDS)
     for name, slots in plan["slots"].items():
         answer = {
             "kernel": "6.12.0", "declarations": {"node": "0123456789abcdef"}, "rails": [_RAIL] * rails,
             "slots": [
                 one
-                for slot in json.loads(slots) if not slot["serves"]
+                for slot in slots if not slot["serves"]
                 for one in _measured(slot, _SLOW if slow in (name, slot["peer"]) else _STREAM)
             ],
             "served": [],
             "contained": f"mlnode-campaign-{name}.scope",
         }  # fmt: skip
-        _write(
-            folder / f"started-{name}.json", {"changed": False, "ends": 1.0, "interfaces": ["eth0"] * rails}
-        )
+        _write(folder / f"started-{name}.json", {"changed": False, "interfaces": ["eth0"] * rails})
+        _write(folder / f"begun-{name}.json", {"changed": False, "ends": 1.0})
         _write(
             folder / f"collected-{name}.json",
             {"changed": False, "done": True, "problem": "", "answer": json.dumps(answer)},

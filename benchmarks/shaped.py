@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..plugins.filter.campaign_plan import campaign_plan
+from ..plugins.plugin_utils.campaign import schedule
 from .campaigns import CAMPAIGN
 from .fleet import Fleet, podman
 from .measure import BenchError
@@ -53,12 +53,12 @@ def campaigns(
 
 def bad_paths(addresses: Mapping[str, str], slow: list[str]) -> list[Path]:
     """Pairs that the plan measures, of nodes that are in no other of them and are not slow."""
-    plan = campaign_plan({name: [own] for name, own in addresses.items()})
+    plan = schedule.plan({name: [own] for name, own in addresses.items()})
     paths: list[Path] = []
     taken = {*slow}
     for name, slots in plan["slots"].items():
         # In different rounds, as it would be by chance
-        peer = json.loads(slots)[len(paths)]["peer"]
+        peer = slots[len(paths)]["peer"]
         if len(paths) < _PATHS and not {name, peer} & taken:
             paths.append((name, peer))
             taken |= {name, peer}

@@ -16,7 +16,7 @@ description:
   - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
     of them counts as a success.
   - A playbook that uses none of these modules gets no report.
-  - Results of campaigns that M(mlnode.tuning.write_result) writes, as in C(campaign.yml), are added. Each
+  - Results of campaigns that M(mlnode.tuning.measure) writes, as in C(campaign.yml), are added. Each
     rail of a node is a column, and the page has a map of the pairs. No other task can name a file to read.
   - What C(no_log) hides is not known here. The host counts as failed.
 author:
@@ -100,7 +100,7 @@ _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 _SILENT = ("agent", "node_topology")
 
 #: The action that writes results. It runs on the controller; what else a result says may be a node's answer.
-_WRITER = "mlnode.tuning.write_result"
+_MEASURE = "mlnode.tuning.measure"
 #: What reads them
 _READERS = "ansible_collections.mlnode.tuning.plugins.plugin_utils.results"
 
@@ -152,10 +152,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result: Any) -> None:
         self._take(result)
-        if _action(result) == _WRITER:
-            answer = _answer(result)
-            if "file" in answer:
-                self._add(pathlib.Path(answer["folder"]) / answer["file"])
+        self._take_measured(result)
         left = _answer(result).get(_LEFT_ALONE) if _action(result) == "ansible.builtin.debug" else None
         if isinstance(left, Mapping):
             self._fleet.left_alone.update((str(host), str(groups)) for host, groups in left.items())
@@ -168,13 +165,22 @@ class CallbackModule(CallbackBase):
         # What modules reported, and an assertion about it, is in the findings and errors already.
         reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
         verdict = _action(result) in _VERDICTS and getattr(result.task, "_role", None) is None
-        if verdict and result.task.run_once and self._is_of_others(host):
+        of_all = self._take_measured(result) or (verdict and result.task.run_once)
+        if of_all and self._is_of_others(host):
             return
         if (host.bad or host.errors) and (reported or verdict):
             return
         failure = f"{result.task.get_name()}: {_message(answer)}"
         if failure not in host.failures:
             host.failures.append(failure)
+
+    def _take_measured(self, result: Any) -> bool:
+        """Add the result of a measurement of all nodes, if it is one."""
+        answer = _answer(result)
+        is_measured = _action(result) == _MEASURE and "file" in answer
+        if is_measured:
+            self._add(pathlib.Path(answer["folder"]) / answer["file"])
+        return is_measured
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """A node of a rollout that is done already: the action itself has skipped it, and not a condition."""

@@ -14,7 +14,7 @@ description:
   - With O(state=started) a node is given its part of a campaign, once, and gets ready. With O(state=begun) it gets
     the time of the first round. It then measures the bandwidth or latency to its peer of each round by itself, at the
     times that the plan gives. With O(state=collected) its result is returned, and gone from the node.
-  - The playbook C(campaign.yml) makes the plan, prepares all nodes, begins when they are ready, collects the results and
+  - M(mlnode.tuning.measure) makes the plan, prepares all nodes, begins when they are ready, collects the results and
     judges them.
   - A campaign takes whole links. Where jobs run, something holds a GPU or an RDMA device, an interface carries more
     than a twentieth of its rate, or another campaign runs, it is refused.
@@ -129,18 +129,18 @@ notes:
   - Needs C(iperf3), or C(ib_write_bw) or C(ib_write_lat) of perftest, and C(ip), and root, without which running jobs cannot be detected.
   - In check mode it is looked whether the campaign could begin, and nothing is started or collected.
 seealso:
-  - module: mlnode.tuning.rdma_bandwidth
+  - module: mlnode.tuning.measure
   - module: mlnode.tuning.path_mtu
 """
 
 EXAMPLES = r"""
-- name: Prepare the part of a node, as the filter campaign_plan has made it
+- name: Prepare the part of a node in a plan
   mlnode.tuning.campaign:
     state: started
     id: spring
     rounds: "{{ plan.rounds }}"
     addresses: "{{ plan.nodes[inventory_hostname].addresses }}"
-    slots: "{{ plan.slots[inventory_hostname] | from_json }}"
+    slots: "{{ plan.slots[inventory_hostname] }}"
   register: campaign_prepared
 
 - name: Begin in ten seconds, with a correction for a wrong clock of the node
@@ -202,7 +202,7 @@ problem:
   type: str
 answer:
   description:
-    - JSON, which the filter P(mlnode.tuning.campaign_report#filter) takes. Empty if there is no result.
+    - JSON, which M(mlnode.tuning.measure) judges. Empty if there is no result.
     - Each of its C(slots) has C(round), C(rail) and C(reason), which is empty if there is a result. With a result it has
       the numbers of its kind, and C(loss), the share of what was sent forward and backward that was sent again, from
       V(0) to V(1), or V(null) if it is not known. For V(tcp) these are the sender's retransmitted segments times the MSS

@@ -275,7 +275,7 @@ ANSWERS: Mapping[str, Table] = {
         "checks": Maybe(list_of(fields(_CHECK))),
         **dict.fromkeys(("failures", "warnings", "interfaces"), Maybe(lines)),
         "summary": Maybe(names(_status, count)),
-        **dict.fromkeys(("seconds", "ends", "gbits"), Maybe(number)),
+        **dict.fromkeys(("seconds", "ends"), Maybe(number)),
         "done": Maybe(flag),
         # When the question came, and when the answer left
         "clock": Maybe(list_of(number)),

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import json
 import pathlib
-import re
-import subprocess
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # it has no types
 import pytest
 
 from . import guest_facts as facts
-from .collection import Collection, Hosts, Played
+from .collection import Collection, Hosts
 from .machine import Machine
 
 pytestmark = pytest.mark.long
@@ -28,17 +24,8 @@ SCHEMA = pathlib.Path(__file__).parents[2] / "docs/schema/campaign.schema.json"
 
 NODE, PEER = "10.9.0.2", "10.9.0.1"
 
-#: What any machine reaches, and what none does, in Gb/s
-LITTLE, MUCH = 0.001, 1000
-
-#: Twice the usual duration: in five seconds between emulated machines perftest may take no sample at all.
-BOTH = {"rdma_bandwidth_group": "training", "rdma_bandwidth_duration": 10}
-
-#: What was measured, and has nothing to be compared with, begins with the number.
-NOT_MEASURED = re.compile(r"bandwidth unknown: (?!\d)")
-
-#: Beside the seconds of a measurement and of waiting, see perftest.py
-AROUND = 30
+#: What any machine reaches, in Gb/s
+LITTLE = 0.001
 
 
 class Pair:
@@ -63,37 +50,16 @@ class Pair:
         self.node.resume()
         self.peer.resume()
 
-    def serving(self, collection: Collection, **options: Any) -> subprocess.Popen[str]:
+    def both(self) -> Hosts:
         self.wake()
-        arguments = {"device": "rxe0", "serve": True, "least": LITTLE, **options}
-        return collection.start_task("rdma_bandwidth", self.peer, **arguments)
-
-    def both(self, **of_the_node: Any) -> Hosts:
-        """of_the_node: variables that the peer has not."""
-        self.wake()
-        ends = {"lab": (self.node, NODE, of_the_node), "peer": (self.peer, PEER, {})}
+        ends = {"lab": (self.node, NODE), "peer": (self.peer, PEER)}
         return Hosts(
             self.node.folder,
             {
-                name: {
-                    **Hosts.of(machine).variables["lab"],
-                    "rdma_bandwidth_address": address,
-                    "rdma_bandwidth_devices": ["rxe0"],
-                    **more,
-                }
-                for name, (machine, address, more) in ends.items()
+                name: {**Hosts.of(machine).variables["lab"], "campaign_addresses": [address]}
+                for name, (machine, address) in ends.items()
             },
         )
-
-    def measured(self, collection: Collection, hosts: Hosts, **variables: Any) -> Played:
-        """One run in which each side has a number: emulated CPUs beside others lose packets until perftest
-        gives up, which is `unknown` for a reason, and not what these tests are about."""
-        attempts = 3
-        while True:
-            played = collection.play("rdma_bandwidth", hosts, **BOTH, **variables)
-            attempts -= 1
-            if not attempts or not NOT_MEASURED.search(" ".join(played.output.split())):
-                return played
 
     def assert_nothing_runs(self) -> None:
         for machine in (self.node, self.peer):
@@ -106,108 +72,29 @@ def packets(machine: Machine) -> int:
 
 
 @pytest.fixture(scope="module")
-def bare(baremetal: Machine, peer: Machine) -> Pair:
-    """Without an agent, so that they compile the library for each task."""
-    return Pair(baremetal, peer)
-
-
-@pytest.fixture(scope="module")
-def pair(bare: Pair, collection: Collection) -> Pair:
+def pair(baremetal: Machine, peer: Machine, collection: Collection) -> Pair:
     """With the agent, as tuned nodes are."""
-    assert collection.task("agent", bare.both()).status == 0
-    return bare
-
-
-def the_check(result: Mapping[str, Any]) -> dict[str, Any]:
-    [check] = result["checks"]
-    return dict(check)
-
-
-# -- without an agent, so before those that install it -----------------------------------
-
-
-def test_nothing_is_measured_under_what_runs(bare: Pair, collection: Collection) -> None:
-    bare.node.run("sh -c 'exec 9<>/dev/infiniband/uverbs0; exec sleep 600' >/dev/null 2>&1 &")
-    played = collection.task("rdma_bandwidth", bare.node, device="rxe0", peer=PEER, least=LITTLE)
-    bare.node.run("pkill -x sleep")
-    assert played.status != 0
-    assert "this takes the whole link, under what runs here: pid " in played.result["msg"]
-    assert (
-        "(sleep) holds /dev/infiniband/uverbs0; to do it all the same: allow: [busy]" in played.result["msg"]
-    )
-
-
-def test_a_server_ends_although_nobody_comes_and_its_module_was_killed(
-    bare: Pair, collection: Collection
-) -> None:
-    server = bare.serving(collection, timeout=0)
-    began = time.monotonic()
-    facts.until(lambda: bare.peer.run("pgrep ib_write_bw", check=False).returncode == 0, "it serves")
-    # The module is the parent of timeout(1), which is that of the program.
-    bare.peer.run("kill -9 $(ps -o ppid= -p $(ps -o ppid= -p $(pgrep ib_write_bw)))")
-    server.communicate(timeout=120)
-    assert server.returncode != 0
-    facts.until(
-        lambda: bare.peer.run("pgrep ib_write_bw", check=False).returncode != 0, "it has ended", AROUND + 60
-    )
-    assert time.monotonic() - began > 5 + AROUND - 10
-
-
-# -- with the agent ------------------------------------------------------------------------
-
-
-def test_bandwidth_is_measured_and_judged(pair: Pair, collection: Collection) -> None:
-    """Against little; against much, and against nothing, a playbook does it below."""
-    server = pair.serving(collection)
-    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE)
-    output, _nothing = server.communicate(timeout=300)
-    print(output)
-    check = the_check(played.result)
-    assert (played.status, check["verdict"]) == (0, "pass"), check
-    assert played.result["gbits"] > 0
-    assert f"{played.result['gbits']:g} Gb/s" in check["found"]
-    # The second entry is that of the IPv4 address: the first is link-local.
-    assert " -x 1 " in check["source"]
-    assert server.returncode == 0
-    pair.assert_nothing_runs()
-
-
-def test_neighbours_are_measured_both_ways(pair: Pair, collection: Collection) -> None:
-    played = pair.measured(collection, pair.both(), rdma_bandwidth_least=LITTLE)
-    assert played.status == 0
-    assert "2 nodes reach what was expected, each to the next one" in played.output
-    pair.assert_nothing_runs()
-
-
-def test_pairs_that_fail_and_those_that_prove_nothing_are_named(pair: Pair, collection: Collection) -> None:
-    """The peer has no number to compare with: what software reaches is not known."""
-    played = pair.measured(collection, pair.both(rdma_bandwidth_least=MUCH))
-    assert played.status != 0
-    words = " ".join(played.output.split())
-    assert f"lab -> peer: rxe0/1 -> {PEER}: bandwidth fail: " in words
-    assert f"peer -> lab: rxe0/1 -> {NODE}: bandwidth unknown: " in words
-    assert "a device in software has no rate of its own; declare least" in words
-    pair.assert_nothing_runs()
+    made = Pair(baremetal, peer)
+    assert collection.task("agent", made.both()).status == 0
+    return made
 
 
 def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) -> None:
     """Of two nodes no limit is known, so that the fleet stays unknown; the pair is measured all the same."""
-    both = pair.both()
-    rails = {"lab": [NODE], "peer": [PEER]}
-    nodes = {name: {**known, "campaign_addresses": rails[name]} for name, known in both.variables.items()}
-    hosts = Hosts(both.folder, nodes)
+    hosts = pair.both()
     for machine in (pair.node, pair.peer):  # which have stood still while they were not needed
         machine.run(f"date --set @{time.time():.3f}")
     sent = packets(pair.node), packets(pair.peer)
     # An emulated machine compiles a module for a minute.
     options = {
-        "campaign_kind": "rdma_bw",
+        "campaign_group": "training",
+        # Twice the usual duration: in five seconds perftest may take no sample at all.
         "campaign_duration": 10,
         "campaign_lead": 90,
         "campaign_timeout": 300,
     }
     options.update(campaign_second_look=False, campaign_results=str(hosts.folder))
-    played = collection.play("campaign", hosts, **options)
+    played = collection.play("rdma_bandwidth", hosts, **options)
     pair.assert_nothing_runs()
     [path] = hosts.folder.glob("2*-*.json")
     document = json.loads(path.read_text())
@@ -219,25 +106,3 @@ def test_a_campaign_proves_that_it_was_rdma(pair: Pair, collection: Collection) 
     assert " -x 1 " in measured["evidence"]["command"]
     assert all(now > before for now, before in zip((packets(pair.node), packets(pair.peer)), sent))
     assert (played.status, document["verdict"]) == (2, "unknown")
-
-
-def test_nobody_serves(pair: Pair, collection: Collection) -> None:
-    played = collection.task("rdma_bandwidth", pair.node, device="rxe0", peer=PEER, least=LITTLE, timeout=3)
-    assert played.status != 0
-    check = the_check(played.result)
-    assert check["verdict"] == "unknown"
-    assert f"Couldn't connect to {PEER}:18515" in check["found"]
-    assert "start the other side first" in check["advice"]
-
-
-def test_a_gid_that_is_not_there(pair: Pair, collection: Collection) -> None:
-    server = pair.serving(collection)
-    arguments = {"device": "rxe0", "peer": PEER, "least": LITTLE, "gid_index": 9}
-    played = collection.task("rdma_bandwidth", pair.node, **arguments)
-    server.communicate(timeout=300)
-    assert played.status != 0
-    check = the_check(played.result)
-    assert (check["verdict"], "gbits" in played.result) == ("unknown", False)
-    assert check["found"] == "ib_write_bw: Found Incompatibility issue with GID types."
-    assert "compare GID index" in check["advice"]
-    pair.assert_nothing_runs()

@@ -22,11 +22,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.action import agent as agent_action
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift, node_preflight
 from ansible_collections.mlnode.tuning.plugins.callback import fleet_report
-from ansible_collections.mlnode.tuning.plugins.filter.campaign_report import campaign_report
-from ansible_collections.mlnode.tuning.plugins.filter.effect_report import effect_report
 from ansible_collections.mlnode.tuning.plugins.filter.fabric_report import fabric_report
-from ansible_collections.mlnode.tuning.plugins.filter.nccl_nodes import nccl_nodes
-from ansible_collections.mlnode.tuning.plugins.filter.nccl_report import nccl_report
 from ansible_collections.mlnode.tuning.plugins.filter.preflight_report import preflight_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, page, table
@@ -262,7 +258,7 @@ def test_a_campaign_has_the_verdicts_of_all_other_nodes(kind: str) -> None:
     }
 
     def judged(started: Any, collected: Any) -> None:
-        found = campaign_report(
+        found = campaigns.report(
             fleet.plan, {**fleet.started, "b": started}, {**good, "b": collected}, campaigns.ABOUT
         )
         whole = json.loads(sound(found["document"]))
@@ -306,7 +302,7 @@ def test_an_effect_has_the_pairs_of_all_other_nodes() -> None:
             phases.append(
                 {"state": state, "tcp": collected, "memory": {**own, "b": of_memory} if number else own}
             )
-        found = effect_report(phases, effects.PLAN, effects.ABOUT)
+        found = effects.effect_report(phases, effects.PLAN, effects.ABOUT)
         sound(found["document"])
         harmless(found["table"])
         bandwidth, *of_nodes = found["document"]["results"]
@@ -335,9 +331,8 @@ def test_runs_of_nccl_have_the_verdicts_of_all_other_nodes(tmp_path: pathlib.Pat
 
     def judged(probe: Any, found_topology: Any, ran: Any) -> None:
         asked = {**fleet.asked, "b": {**fleet.asked["b"], "probe": probe, "topology": found_topology}}
-        nccl_nodes(asked)
         runs = [fleet.ran[0], {**fleet.ran[1], **ran}, fleet.ran[2]]
-        found = nccl_report(runs, asked, fleet.about, {})
+        found = nccl.nccl_report(runs, asked, fleet.about, {})
         text = sound(found["document"])
         harmless(found["table"])
         verdicts = {node["name"]: node["verdict"] for node in found["document"]["nodes"]}
@@ -345,9 +340,9 @@ def test_runs_of_nccl_have_the_verdicts_of_all_other_nodes(tmp_path: pathlib.Pat
         states = {tuple(run["nodes"]): run["state"] for run in found["document"]["runs"]}
         assert (states[("a",)], states[("c",)]) == (expected[("a",)], expected[("c",)])
         # Of the next campaign it is one of the earlier results.
-        nccl_report(fleet.ran, fleet.asked, fleet.about, {f"{at}.json": text for at in range(6)})
+        nccl.nccl_report(fleet.ran, fleet.asked, fleet.about, {f"{at}.json": text for at in range(6)})
 
-    document_of = nccl_report(fleet.ran, fleet.asked, fleet.about, {})["document"]
+    document_of = nccl.nccl_report(fleet.ran, fleet.asked, fleet.about, {})["document"]
     expected = {tuple(run["nodes"]): run["state"] for run in document_of["runs"]}
     probe = {"changed": True, "rc": 0, "stderr": "", **fleet.asked["b"]["probe"]}
     run = {name: fleet.ran[1][name] for name in ("rc", "cmd", "stdout", "stderr")}
@@ -418,7 +413,7 @@ def assert_clean(found: dict[str, Any]) -> None:
 def test_a_look_of_a_module_passes_the_door(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, module: str
 ) -> None:
-    required = {"campaign": {"state": "collected", "id": "spring"}, "rdma_bandwidth": {"device": "mlx5_0"},
+    required = {"campaign": {"state": "collected", "id": "spring"},
                 "path_mtu": {"peers": ["127.0.0.1"]}}.get(module, {})  # fmt: skip
     real = topology(tmp_path / "tree") if module == "node_topology" else look(machine, module)
     assert agent_answer.of_task("look", real) == real

@@ -159,7 +159,7 @@ def runs(world: World, seeds: range) -> Outcome:
 
 
 def _stage(fleet: Fleet, plan: dict[str, Any]) -> Stage:
-    return Stage(schedule.as_texts(plan)["slots"], fleet.answers(plan["slots"]))
+    return Stage(plan["slots"], fleet.answers(plan["slots"]))
 
 
 def _look(fleet: Fleet, judged: Judged, stages: list[Stage]) -> Look:
@@ -237,7 +237,7 @@ def _reference(ends: list[End], stages: list[Stage]) -> set[End]:
 def _readings(stage: Stage) -> Iterator[tuple[End, End, float]]:
     """Sender, receiver, Gb/s."""
     for name, text in stage.answers.items():
-        peers = {slot["round"]: slot["peer"] for slot in json.loads(stage.slots[name])}
+        peers = {slot["round"]: slot["peer"] for slot in stage.slots[name]}
         for slot in json.loads(text)["slots"]:
             if "forward_gbits" in slot:
                 one, other = (name, slot["rail"]), (peers[slot["round"]], slot["rail"])

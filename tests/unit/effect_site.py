@@ -34,19 +34,22 @@ class AgentAction(AgentAction):
                 return {"changed": False, "failed": True, "msg": "the disk is full"}
             state.write_text(wanted)
             if name == "revert" and (host / "dies").exists():
-                os.kill(os.getppid(), signal.SIGKILL)
+                # This process, the one that measures, and the controller
+                measures = pathlib.Path(f"/proc/{os.getppid()}/stat").read_text()
+                os.kill(int(measures.rpartition(")")[2].split()[1]), signal.SIGKILL)
         answer = {"changed": changed, "areas": {}, "reboot_required": False, "not_in_force": []}
         return {"changed": changed} if name == "revert" else answer
 """
 
 #: In the place of the module campaign. A node measures the speed of its state in its file `speeds`, with
-#: noise. Its file `fails` has, for the number of a phase, the fault of the node there: "unreachable", "dies"
-#: for good, the
-#: words with which it refuses, or {"pair": why its pairs have no result}; with "again" the second time, too.
+#: noise. Its file `fails` has, for the number of a phase, the fault of the node there: "unreachable",
+#: "hangs", "dies" for good, the words with which it refuses, or {"pair": why its pairs have no result}; with
+#: "again" the second time, too. With a file `busy` it refuses in check mode.
 CAMPAIGN = """
 import json
 import pathlib
 import random
+import time
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
@@ -56,14 +59,18 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         super().run(tmp, task_vars)
         given, host = self._task.args, pathlib.Path(self.get_shell_option("remote_tmp")).parent
+        if self._task.check_mode and (host / "busy").exists():
+            return {"failed": True, "msg": "job 7 runs here"}
         if self._task.check_mode:
-            return {"changed": False}
+            return {"changed": False, "shift": 0.0, "took": 0.01}
         with open(host / "asked", "a") as stream:
             stream.write(json.dumps({"call": self._task.action, **given}) + chr(10))
-        number, again = [*given["id"].split("-"), ""][2:4]
+        number, again = [*given["id"].split("-"), "", ""][2:4]
         fault = json.loads((host / "fails").read_text()).get(number) if (host / "fails").exists() else None
         if fault == "dies":
             (host / "gone").touch()
+        if fault == "hangs":
+            time.sleep(60)
         if fault in ("dies", "unreachable"):
             raise AnsibleConnectionFailure("no route to host")
         if isinstance(fault, str):
@@ -92,13 +99,16 @@ class ActionModule(ActionBase):
 FAST = {"effect_settle": 0, "campaign_lead": -1000, "campaign_duration": 1}
 
 
-def site(folder: pathlib.Path, names: Iterable[str], state: str, **speeds: float) -> Site:
+def site(
+    folder: pathlib.Path, names: Iterable[str], state: str, groups: Iterable[str] = (), **speeds: float
+) -> Site:
     """Nodes in a state, with a stand-in for their campaigns. speeds: in Gb/s, for `reverted` and `declared`;
     90 for both if not given."""
     made = bare(
         folder,
         {name: {"campaign_addresses": [f"192.0.2.{number}"]} for number, name in enumerate(names, 1)},
         state,
+        groups,
     )
     made.note("campaign")
     (made.plugins / "action/campaign.py").write_text(CAMPAIGN, encoding="utf-8")
@@ -108,13 +118,15 @@ def site(folder: pathlib.Path, names: Iterable[str], state: str, **speeds: float
     return made
 
 
-def bare(folder: pathlib.Path, hosts: Mapping[str, Mapping[str, Any]], state: str) -> Site:
+def bare(
+    folder: pathlib.Path, hosts: Mapping[str, Mapping[str, Any]], state: str, groups: Iterable[str] = ()
+) -> Site:
     """Nodes with these variables, in a state that changes nothing but a file."""
     made = Site(folder)
     call = made.plugins / "plugin_utils/agent_call.py"
     call.write_text(f"{call.read_text(encoding='utf-8')}{STATES}", encoding="utf-8")
     for name, variables in hosts.items():
-        made.host(name, {}, **variables)
+        made.host(name, {}, *groups, **variables)
         (folder / name / "state").write_text(state, encoding="utf-8")
     return made
 

@@ -16,9 +16,9 @@ import yaml
 from ansible_collections.mlnode.tuning.benchmarks import campaigns, effects, measure, report, shaped
 from ansible_collections.mlnode.tuning.benchmarks.effects import Experiment
 from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
-from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
-from ansible_collections.mlnode.tuning.plugins.filter.campaign_report import campaign_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign import fleets
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -141,13 +141,13 @@ def test_a_part_of_it_is_told_alone() -> None:
 
 def test_simulated_nodes_answer_a_campaign_as_real_ones_do(tmp_path: pathlib.Path) -> None:
     hosts = json.loads(campaigns.inventory(tmp_path, 6, 2).read_text("utf-8"))["training"]["hosts"]
-    plan = campaign_plan({name: own["campaign_addresses"] for name, own in hosts.items()}, rounds=8)
+    plan = schedule.plan({name: own["campaign_addresses"] for name, own in hosts.items()}, rounds=8)
     states = [
         {name: json.loads((tmp_path / f"{state}-{name}.json").read_text("utf-8")) for name in hosts}
-        for state in ("started", "collected")
+        for state in ("begun", "collected")
     ]
 
-    report = campaign_report(plan, *states, {"id": "x", "begin": 0.0, "duration": 4, "streams": 4})
+    report = fleets.report(plan, *states, fleets.ABOUT)
 
     schema = json.loads((ROOT / "docs/schema/campaign.schema.json").read_text("utf-8"))
     document = json.loads(report["document"])
@@ -160,8 +160,8 @@ def test_bad_paths_are_measured_ones_of_nodes_that_are_well() -> None:
 
     paths = shaped.bad_paths(addresses, ["n03", "n12"])
 
-    plan = campaign_plan({name: [own] for name, own in addresses.items()})
-    met = {name: {slot["peer"] for slot in json.loads(own)} for name, own in plan["slots"].items()}
+    plan = schedule.plan({name: [own] for name, own in addresses.items()})
+    met = {name: {slot["peer"] for slot in own} for name, own in plan["slots"].items()}
     assert all(other in met[one] for one, other in paths)
     assert len({*sum(paths, ())} - {"n03", "n12"}) == 6
 

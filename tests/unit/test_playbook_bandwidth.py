@@ -1,128 +1,137 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ring of rdma_bandwidth.yml, with nodes that are this machine and have no RDMA device of that name. Who
-measures to whom is told by a stand-in of the module, which takes a second of a processor for each end."""
+"""rdma_bandwidth.yml and the uplinks of campaign.yml, with a stand-in for what nodes measure."""
 
 from __future__ import annotations
 
+import json
 import pathlib
-import re
 from typing import Any
 
 import pytest
-import yaml
-from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
-from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
+from ansible_collections.mlnode.tuning.tests.unit import effect_site
+from ansible_collections.mlnode.tuning.tests.unit.effect_site import FAST
+from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
 
-#: No machine has it
-DEVICE = "no_such_device"
-
-#: Says in the controller's own process what the module says of a port that is not there. What serves has
-#: ended at once, and left what the module's job would have left for async_status.
-_STANDIN = """\
-import json
-import os
+#: In the place of ib_subnet: two readings, of which the second one is low
+UPLINKS = """
 import pathlib
-import time
 
 from ansible.plugins.action import ActionBase
 
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
-        self._supports_async = True
-        result = super().run(tmp, task_vars)
-        given = self._task.args
-        target = f"{given['device']}/1" + ("" if given.get("serve") else f" -> {given['peer']}")
-        said = {"changed": False, "failures": [f"{target}: bandwidth fail: there is no such port"]}
-        if not given.get("serve"):
-            return {**result, **said}
-        assert self._task.async_val > given["timeout"] and self._task.poll == 0
-        job = pathlib.Path(task_vars["ansible_async_dir"], f"{time.time_ns()}.{os.getpid()}")
-        job.parent.mkdir(exist_ok=True)
-        job.write_text(json.dumps(said))
-        return {**result, "changed": False, "ansible_job_id": job.name, "started": 1, "finished": 0}
+        super().run(tmp, task_vars)
+        check = {"name": "balance", "target": "leaf1", "expected": "", "source": "perfquery", "advice": ""}
+        if "since" in self._task.args:
+            return {"checks": [{**check, "verdict": "fail", "found": "2 of 4 are below"}]}
+        return {"checks": [{**check, "verdict": "skip", "found": "read"}], "traffic": {"1": {}}}
 """
 
 
-@pytest.fixture
-def standin(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The collection with the stand-in in the place of the action that has the module run."""
-    collection = tmp_path / "collections/ansible_collections/mlnode/tuning"
-    (collection / "plugins/action").mkdir(parents=True)
-    folders = ("callback", "doc_fragments", "filter", "lookup", "module_utils", "modules", "plugin_utils")
-    for name in ("galaxy.yml", "meta", *(f"plugins/{one}" for one in folders)):
-        (collection / name).symlink_to(ROOT / name)
-    (collection / "plugins/action/node_preflight.py").write_text(_STANDIN, encoding="utf-8")
-    for name in ("ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_COLLECTIONS_PATHS"):
-        monkeypatch.setenv(name, str(tmp_path / "collections"))
-
-
-def play(path: pathlib.Path, nodes: dict[str, dict[str, Any]], *words: str) -> tuple[int, str]:
+def play(made: Site, playbook: str, *words: str, **given: Any) -> tuple[int, str]:
     """Exit status, and all that was said in one line."""
-    here = {
-        "ansible_connection": "local",
-        "ansible_become": False,
-        "ansible_host": "127.0.0.1",
-        "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-        # Not the home folder of the user, for which Ansible does not always ask $HOME
-        "ansible_async_dir": str(path / "async"),
-        "rdma_bandwidth_devices": [DEVICE],
-    }
-    inventory = path / "hosts.yml"
-    inventory.write_text(yaml.safe_dump({"fabric": {"hosts": nodes, "vars": here}}), encoding="utf-8")
-    done = ansible("ansible-playbook", "-i", str(inventory), "playbooks/rdma_bandwidth.yml", *words)
-    return done.returncode, " ".join((done.stdout + done.stderr).split())
+    folder = str(made.folder / "out")
+    more = {**FAST, "campaign_results": folder, **given}
+    status, said = made.play(*words, playbook=f"playbooks/{playbook}.yml", **more)
+    return status, " ".join(said.split())
 
 
-def pairs(said: str) -> set[tuple[str, str]]:
-    return set(re.findall(r"'(\w+) -> (\w+): no_such_device/1 -> 127\.0\.0\.1: bandwidth fail", said))
+def document(made: Site) -> dict[str, Any]:
+    [path] = (made.folder / "out").glob("*.json")
+    content: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return content
 
 
-@pytest.mark.usefixtures("standin")
-@pytest.mark.parametrize("ring", [("a", "b", "c"), ("a", "b", "c", "d")], ids=["odd", "even"])
-def test_each_node_measures_to_the_next_one(tmp_path: pathlib.Path, ring: tuple[str, ...]) -> None:
-    status, said = play(tmp_path, {name: {} for name in ring})
+@pytest.mark.parametrize(("names", "rounds"), [("ab", 1), ("abc", 2)], ids=["even", "odd"])
+def test_each_node_measures_one_other_node_or_two(tmp_path: pathlib.Path, names: str, rounds: int) -> None:
+    made = effect_site.site(tmp_path, names, "declared", groups=["fabric"])
 
-    assert status != 0
-    assert pairs(said) == {*zip(ring, [*ring[1:], ring[0]], strict=True)}
-    # The server's own words are beside the client's.
-    assert "(b says: no_such_device/1: bandwidth fail: there is no such port" in said
+    status, said = play(made, "rdma_bandwidth")
 
-
-def test_a_node_that_cannot_be_reached_is_no_success(tmp_path: pathlib.Path) -> None:
-    """With the module itself, and Ansible's own way of running a server meanwhile."""
-    lost = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
-    status, said = play(tmp_path, {"a": {}, "b": lost, "c": {}})
-
-    assert status != 0
-    assert "b -> the next node: not measured" in said
-    assert ("c", "a") in pairs(said)
-    assert "(a says: no_such_device/1: bandwidth fail: there is no such port" in said
-
-
-def test_in_check_mode_nothing_is_measured(tmp_path: pathlib.Path) -> None:
-    status, said = play(tmp_path, {"a": {}, "b": {}}, "--check")
-
-    assert status == 0
-    assert "Serve the node before" not in said
+    assert f"of rdma_bw: {len(names)} nodes, {rounds} rounds of" in said, said
+    # Nodes that do not say which rate their ports have, and too few to compare, are not proven.
+    assert (status == 0) == (document(made)["verdict"] == "pass")
+    measured = document(made)["pairs"]
+    assert {end["node"] for pair in measured for end in pair["ends"]} == {*names}
+    assert all(pair["gbits"] for pair in measured)
+    asked = [one for name in names for one in made.asked(name) if one["state"] == "started"]
+    assert {(one["kind"], one["rounds"]) for one in asked} == {("rdma_bw", rounds)}
 
 
 @pytest.mark.parametrize(
-    ("nodes", "words"),
+    ("fault", "reason"),
     [
-        ({"a": {}}, "The group `fabric` has 1 host in this inventory, expected 2 or more."),
-        (
-            {"a": {}, "b": {"rdma_bandwidth_devices": [DEVICE, DEVICE]}},
-            "as many entries in rdma_bandwidth_devices",
-        ),
+        ("unreachable", "Task failed: no route to host"),
+        ("hangs", "Task failed: Timed out after 2 second(s)."),
+        ("job 7 \x1b]0;runs", "job 7 \\x1b]0;runs"),
     ],
 )
-def test_what_is_no_ring_is_refused(
-    tmp_path: pathlib.Path, nodes: dict[str, dict[str, Any]], words: str
-) -> None:
-    status, said = play(tmp_path, nodes)
+def test_a_node_that_does_not_answer_is_no_success(tmp_path: pathlib.Path, fault: str, reason: str) -> None:
+    made = effect_site.site(tmp_path, "ab", "declared", groups=["fabric"])
+    (tmp_path / "b/fails").write_text(json.dumps({"": fault}), encoding="utf-8")
+
+    status, said = play(made, "rdma_bandwidth", campaign_second_look=False, campaign_timeout=2)
+
+    assert status == 2
+    [lost] = [node for node in document(made)["nodes"] if node["name"] == "b"]
+    assert lost["verdict"] == "unknown"
+    assert lost["reason"] == reason
+    assert f"b: {reason}" in said
+    # Asked twice, and begun without it
+    assert len(made.asked("b")) == 2
+
+
+def test_in_check_mode_nothing_is_measured(tmp_path: pathlib.Path) -> None:
+    made = effect_site.site(tmp_path, "ab", "declared", groups=["fabric"])
+
+    status, said = play(made, "rdma_bandwidth", "--check")
+
+    assert status == 0, said
+    assert made.asked("a") == []
+    assert not (tmp_path / "out").exists()
+
+    (tmp_path / "b/busy").touch()
+    status, said = play(made, "rdma_bandwidth", "--check")
+
+    assert status == 2
+    assert "b: job 7 runs here" in said
+    assert "1 of 2 are not ready: b" in said
+
+
+def test_one_node_is_refused(tmp_path: pathlib.Path) -> None:
+    status, said = play(effect_site.site(tmp_path, "a", "declared", groups=["fabric"]), "rdma_bandwidth")
 
     assert status != 0
+    assert "The group `fabric` has 1 host in this inventory, expected 2 or more." in said
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"campaign_rounds": "many"}, "argument 'campaign_rounds' is of type"),
+        ({"campaign_kind": "udp"}, "value of campaign_kind must be one of: tcp, rdma_bw"),
+        ({"campaign_limit": 100}, "campaign_limit: expected a percentage between 0 and 100, got 100"),
+        ({"campaign_results": "/dev/null/x"}, "cannot write /dev/null/x/"),
+    ],
+)
+def test_a_wrong_option_is_named(tmp_path: pathlib.Path, given: dict[str, Any], words: str) -> None:
+    status, said = play(effect_site.site(tmp_path, "ab", "declared"), "campaign", **given)
+
+    assert status == 2
     assert words in said
-    assert pairs(said) == set()
+    assert "Traceback" not in said
+
+
+def test_uplinks_that_do_not_share_the_traffic_fail_a_campaign(tmp_path: pathlib.Path) -> None:
+    made = effect_site.site(tmp_path, "ab", "declared")
+    made.note("ib_subnet")
+    (made.plugins / "action/ib_subnet.py").write_text(UPLINKS, encoding="utf-8")
+
+    status, said = play(made, "campaign", campaign_balance=True)
+
+    assert status == 2
+    assert "leaf1: balance fail: 2 of 4 are below" in said
+    assert said.index("round 1 of 1") < said.index("2 of 4 are below")
+    assert document(made)["pairs"]

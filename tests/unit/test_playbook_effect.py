@@ -34,11 +34,6 @@ def test_one_node_is_refused(tmp_path: pathlib.Path) -> None:
     assert "Detect the state of the node" not in said
 
 
-def test_the_order_is_the_one_that_the_statistics_are_about() -> None:
-    text = (ROOT / "playbooks/effect.yml").read_text(encoding="utf-8")
-    assert re.findall(r"\('([AB]{3,})'", text) == [interval.ORDER]
-
-
 def effect(made: Site, **given: Any) -> tuple[int, str]:
     out = made.folder / "out"
     status, said = made.play(playbook="playbooks/effect.yml", campaign_results=str(out), **{**FAST, **given})
@@ -208,7 +203,8 @@ def test_after_a_controller_that_died_nodes_become_what_they_were_found_as(
     _status, said = nodes.play(playbook="playbooks/effect.yml", **given, **more)
 
     assert states(tmp_path, "abcd") == {"declared"}, said
-    assert ("Report the effect" in said) == measures
+    assert "All nodes are put back" in said
+    assert ("phase 4 of 4" in said) == measures
     assert [*(tmp_path / "out/unfinished").iterdir()] == []
 
     # What was found is forgotten, so that a later run finds what there is.

@@ -265,3 +265,16 @@ def test_every_area_and_every_other_tag_is_documented() -> None:
     operations = (ROOT / "docs/guide/operations.md").read_text()
     section = operations.partition("## One area alone")[2].partition("\n## ")[0]
     assert [tag for tag in tags - {"always"} if f"`{tag}`" not in section] == []
+
+
+def test_a_playbook_or_role_keeps_no_state_in_a_template() -> None:
+    """What a program has to keep is in Python, with types."""
+    paths = [path for name in ("playbooks", "roles") for path in (ROOT / name).rglob("*") if path.is_file()]
+    assert [str(path) for path in paths if re.search(r"{%[-+]?\s*set\b", path.read_text("utf-8"))] == []
+
+
+def test_a_measurement_is_a_play_of_one_task() -> None:
+    for name in ("campaign", "nccl", "effect"):
+        *_inventory, play = yaml.safe_load((ROOT / f"playbooks/{name}.yml").read_text("utf-8"))
+        assert play["tasks"][0]["mlnode.tuning.measure"] == {"kind": name}
+        assert len(play["tasks"]) == 1

@@ -92,7 +92,6 @@ def test_what_all_modules_bring_stays_small() -> None:
         "memory_bandwidth",
         "node_preflight",
         "path_mtu",
-        "rdma_bandwidth",
         "rdma_check",
     ],
 )

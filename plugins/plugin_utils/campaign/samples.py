@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.campaign.kind import Kind
@@ -19,16 +18,20 @@ _SILENT = "no answer was collected"
 
 
 class Stage(NamedTuple):
-    """Part of a campaign. slots: node → JSON of its slots, as the node has them. answers: node → the JSON
-    that it answered. reasons: node → why it did not, or not to the end."""
+    """Part of a campaign. slots: node → its slots, as the node has them. answers: node → the JSON that it
+    answered. reasons: node → why it did not, or not to the end."""
 
-    slots: Mapping[str, str]
+    slots: Mapping[str, Sequence[Mapping[str, Any]]]
     answers: Mapping[str, str]
     reasons: Mapping[str, str] = {}
 
 
-def stage(slots: Mapping[str, str], started: Mapping[str, Any], collected: Mapping[str, Any]) -> Stage:
-    """From the slots of a plan, which are JSON, and the results of the module campaign on all nodes."""
+def stage(
+    slots: Mapping[str, Sequence[Mapping[str, Any]]],
+    started: Mapping[str, Any],
+    collected: Mapping[str, Any],
+) -> Stage:
+    """From the slots of a plan, and the results of the module campaign on all nodes."""
     answers, reasons = {}, {}
     for name in slots:
         begin, end = (agent_answer.of_task("look", results.get(name)) for results in (started, collected))
@@ -74,7 +77,7 @@ def _samples(
     """One for each slot of each node that measures, with a result or the reason for its absence."""
     for name, slots in stage.slots.items():
         mine = taken.get(name, {})
-        for slot in json.loads(slots):
+        for slot in slots:
             if slot["serves"]:
                 continue
             peer, number = str(slot["peer"]), int(slot["round"])

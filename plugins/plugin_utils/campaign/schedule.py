@@ -6,7 +6,6 @@ serves.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
@@ -26,6 +25,20 @@ ROUNDS = 8
 
 Nodes = Mapping[str, Mapping[str, Any]]
 Slots = dict[str, list[dict[str, Any]]]
+
+
+def plan(
+    addresses: Any,
+    leaves: Mapping[str, Any] | None = None,
+    devices: Mapping[str, Any] | None = None,
+    kind: str = "tcp",
+    rounds: int = ROUNDS,
+    seed: int = 0,
+    duration: int = 4,
+) -> dict[str, Any]:
+    """Plan of all nodes. addresses, leaves, devices: of each node, as in nodes(). rounds: 0 for all.
+    duration: in seconds, of each direction. Raises ValueError."""
+    return document(nodes(addresses, leaves or {}, devices, kind), kind, rounds or None, seed, duration)
 
 
 def nodes(
@@ -80,19 +93,13 @@ def _with_devices(name: str, addresses: Sequence[str], own: Any) -> dict[str, An
 def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: int) -> dict[str, Any]:
     """Plan of all nodes. Raises ValueError."""
     leaf = {name: str(about.get("leaf") or "") for name, about in nodes.items()}
-    plan = circle.rounds_of(leaf, rounds, seed)
+    planned = circle.rounds_of(leaf, rounds, seed)
     slots: Slots = {name: [] for name in circle.ordered(leaf)}
-    for number, pairs in enumerate(plan):
+    for number, pairs in enumerate(planned):
         for serves, measures in pairs:
             _agree(slots, nodes, number, (measures, serves))
     about = {"kind": kind, "seed": seed, "round_seconds": round_seconds(kinds.of(kind), duration)}
-    return {**about, "rounds": len(plan), "nodes": dict(nodes), "slots": slots}
-
-
-def as_texts(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """A plan as a controller keeps it until the end of a play: the slots of each node are JSON."""
-    slots = {name: json.dumps(own, separators=(",", ":")) for name, own in plan["slots"].items()}
-    return {**plan, "slots": slots}
+    return {**about, "rounds": len(planned), "nodes": dict(nodes), "slots": slots}
 
 
 #: Standard errors by which a node is slower than its level from which it is near to slow ones: of healthy

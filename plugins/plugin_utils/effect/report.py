@@ -6,7 +6,6 @@ a terminal; docs/schema/effect.schema.json describes the document.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -175,7 +174,7 @@ def _stage(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> judge.Stage:
     silent = {
         name: "no answer was collected"
         for name, slots in plan["slots"].items()
-        if name not in stage.answers and json.loads(slots)
+        if name not in stage.answers and slots
     }
     return stage._replace(reasons={**silent, **stage.reasons})
 

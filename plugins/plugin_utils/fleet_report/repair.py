@@ -32,7 +32,6 @@ _AGAIN = {
     "ib_subnet": _PLAY % "fabric_check",
     "path_mtu": _PLAY % "path_mtu",
     "campaign": _PLAY % "campaign",
-    "rdma_bandwidth": _PLAY % "rdma_bandwidth",
     "node_audit": f"ansible {HOSTS} -b -m mlnode.tuning.node_audit",
 }
 

@@ -18,7 +18,6 @@ MODULES: Mapping[str, str] = {
     "node_preflight": "checks.preflight.run",
     "path_mtu": "checks.path_mtu",
     "rdma_check": "checks.rdma.run",
-    "rdma_bandwidth": "checks.rdma.bandwidth",
     "ib_subnet": "checks.subnet.check",
     "campaign": "checks.campaign.look",
     "memory_bandwidth": "checks.memory",
@@ -48,10 +47,9 @@ def imported() -> tuple[Any, ...]:
     from ..checks.audit import run as audit
     from ..checks.campaign import gpudirect, look, rdma_bw, rdma_lat, run, tcp
     from ..checks.preflight import run as preflight
-    from ..checks.rdma import bandwidth
     from ..checks.rdma import run as rdma
     from ..checks.subnet import check as subnet
     from ..report import topology
 
     kinds = (tcp, rdma_bw, rdma_lat, gpudirect)
-    return (preflight, path_mtu, rdma, bandwidth, subnet, look, run, *kinds, memory, audit, topology)
+    return (preflight, path_mtu, rdma, subnet, look, run, *kinds, memory, audit, topology)

@@ -13,15 +13,12 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import time
 from ipaddress import IPv4Address, IPv6Address
-from typing import Callable, Collection, Iterator
+from typing import Collection, Iterator
 
-from ..host.host import Host
 from ..host.system import Finished
-from ..model.errors import HostError
 from ..model.record import NamedTuple, dataclass, regex
-from .timeout import TIMED_OUT, limited
+from .timeout import TIMED_OUT
 
 PROGRAM = "ib_write_bw"
 LATENCY = "ib_write_lat"
@@ -29,21 +26,9 @@ LATENCY = "ib_write_lat"
 #: Bytes of a message of a latency, as perftest has it (perftest_parameters.h, DEF_SIZE_LAT)
 LEAST_SIZE = 2
 
-#: perftest_parameters.h: where the server listens unless it is set
-TCP_PORT = 18515
-
-#: perftest leaves out two seconds at each end (its --margin), and wants something to be left
-LEAST_SECONDS = 5
-
 #: What both sides do before and after: memory is registered, queue pairs are made, results exchanged. Of that
 #: a second is perftest's own sleep; the rest is a slow machine.
 _AROUND = 30
-
-#: How long an end may take that was asked for with SIGTERM
-_GRACE = 5
-
-#: Between two attempts to reach a server that does not listen yet
-_PAUSE = 1.0
 
 _TITLE = "BW average[Gb/sec]"
 _ROW = regex(
@@ -94,7 +79,6 @@ class Request:
     size: int
     seconds: int
     tcp_port: int
-    wait: int
     margin: int | None = None
     iterations: int = 0
     backward: bool = False
@@ -103,7 +87,7 @@ class Request:
     @property
     def most(self) -> int:
         """The seconds after which it is over, whatever happens."""
-        return self.seconds + _AROUND + (0 if self.peer else self.wait)
+        return self.seconds + _AROUND
 
     @property
     def program(self) -> str:
@@ -123,39 +107,13 @@ class Request:
         argv += [] if self.cuda is None else [f"--use_cuda={self.cuda}"]
         return [*argv, self.peer] if self.peer else argv
 
-    @property
-    def guarded(self) -> list[str]:
-        """Under timeout(1), which ends it even if its parent was killed."""
-        return limited(self.command, self.most, _GRACE)
-
 
 @dataclass(frozen=True)
-class Outcome:
-    """gbits: None where nothing was measured; text and advice then have why, and what to do."""
+class Failure:
+    """Why nothing was measured, and what to do."""
 
-    gbits: float | None
-    words: str = ""
-    advice: str = ""
-
-
-def measure(
-    host: Host,
-    request: Request,
-    cpus: Collection[int],
-    now: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Outcome:
-    """Run one side to its end, on these CPUs. A server that does not listen yet is awaited."""
-    end = now() + request.wait
-    try:
-        with running_on(cpus):
-            while True:
-                done = host.run(request.guarded, request.most + 2 * _GRACE)
-                if not request.peer or NOT_YET not in done.err or now() >= end:
-                    return outcome(done, request)
-                sleep(_PAUSE)
-    except HostError as error:
-        return Outcome(None, str(error), "look at the system, which has timeout(1) of coreutils")
+    words: str
+    advice: str
 
 
 @contextlib.contextmanager
@@ -178,38 +136,26 @@ def running_on(cpus: Collection[int]) -> Iterator[None]:
 # -- what it says --------------------------------------------------------------------------
 
 
-def outcome(done: Finished, request: Request) -> Outcome:
-    """Of one that has ended."""
-    gbits = average(done.out)
-    return Outcome(gbits) if done.rc == 0 and gbits is not None else failure(done, request)
-
-
-def failure(done: Finished, request: Request) -> Outcome:
+def failure(done: Finished, request: Request) -> Failure:
     """Why one that has ended has no result."""
     if done.rc in TIMED_OUT and not request.peer:
         problem = f"no client connected and was done within {request.most} s"
-        return Outcome(None, problem, "start the other side, and let TCP to this port through the firewall")
+        return Failure(problem, "start the other side, and let TCP to this port through the firewall")
     text = f"{done.out}\n{done.err}"
     for sign, meaning in _MEANINGS if request.cuda is None else (*_OF_CUDA, *_MEANINGS):
         match = sign.search(text)
         if match:
-            return Outcome(None, f"{request.program}: {_line(match.group())}", meaning)
+            return Failure(f"{request.program}: {_line(match.group())}", meaning)
     lines = [line for line in done.err.splitlines() if line.strip()]
     if done.rc in TIMED_OUT:
-        return Outcome(None, f"{request.program} did not end within {request.most} s", _PATH)
+        return Failure(f"{request.program} did not end within {request.most} s", _PATH)
     last = _line(lines[-1]) if lines else "it printed no result"
-    return Outcome(None, f"{request.program} ended with {done.rc}: {last}", "run it by hand on both sides")
+    return Failure(f"{request.program} ended with {done.rc}: {last}", "run it by hand on both sides")
 
 
-def is_path(why: Outcome) -> bool:
+def is_path(why: Failure) -> bool:
     """The queue pairs were made, and their packets got lost."""
     return why.advice == _PATH
-
-
-def average(text: str) -> float | None:
-    """Gb/s of the one row below the title of that column; None for anything else."""
-    found = bandwidth(text)
-    return found.gbits if found else None
 
 
 class Bandwidth(NamedTuple):

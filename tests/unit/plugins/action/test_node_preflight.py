@@ -62,7 +62,6 @@ def test_the_agent_looks_in_the_place_of_the_module(
     ("module", "fields"),
     [
         ("node_preflight", {"seconds": 0.9, "failures": ["a line"], "warnings": ["a line"]}),
-        ("rdma_bandwidth", {"gbits": 391.5}),
         ("ib_subnet", {"subnet": {"switches": 4}}),
         ("campaign", {"ends": 1.5e9, "interfaces": ["eth0"]}),
         ("campaign", {"done": True, "answer": '{"slots":[{"gbits":1.5}]}', "problem": ""}),
@@ -77,7 +76,7 @@ def test_the_agent_looks_in_the_place_of_the_module(
 def test_nothing_that_a_module_returns_is_lost(
     monkeypatch: pytest.MonkeyPatch, module: str, fields: dict[str, Any]
 ) -> None:
-    required = {"campaign": {"state": "collected", "id": "spring"}, "rdma_bandwidth": {"device": "mlx5_0"}}
+    required = {"campaign": {"state": "collected", "id": "spring"}}
     asked = node(monkeypatch, module, answer(**fields), **required.get(module, {}))
 
     found = asked.run()
@@ -146,7 +145,7 @@ def test_what_is_wrong_is_said_by_the_module(
 
 
 def test_a_module_may_run_on_its_own_time(monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]]) -> None:
-    asked = node(monkeypatch, "rdma_bandwidth", device="mlx5_0", serve=True)
+    asked = node(monkeypatch, "node_audit")
     asked.task.async_val = 60
     asked.run()
 

@@ -29,7 +29,6 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     node_revert,
     node_topology,
     path_mtu,
-    rdma_bandwidth,
     rdma_check,
     sysctl_ml,
 )
@@ -54,7 +53,6 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     node_topology: {},
     path_mtu: {"peers": ["127.0.0.1"], "fail_on": "never"},
     rdma_check: {"fail_on": "never"},
-    rdma_bandwidth: {"device": "mlx5_0", "serve": True, "fail_on": "never"},
     ib_subnet: {"fail_on": "never"},
     campaign: {"state": "collected", "id": "spring"},
     memory_bandwidth: {},

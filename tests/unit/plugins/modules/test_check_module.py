@@ -15,7 +15,6 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     ib_subnet,
     node_audit,
     path_mtu,
-    rdma_bandwidth,
     rdma_check,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Finished, Make
@@ -100,7 +99,7 @@ def test_what_is_wrong_with_the_options_is_said(running: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [ib_subnet, node_audit, path_mtu, rdma_bandwidth, rdma_check], ids=lambda one: one.__name__
+    "module", [ib_subnet, node_audit, path_mtu, rdma_check], ids=lambda one: one.__name__
 )
 def test_a_module_takes_the_option_that_it_documents(monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
     specs: list[Any] = []

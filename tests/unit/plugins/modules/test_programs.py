@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.modules import campaign, path_mtu, rdma_bandwidth, sysctl_ml
+from ansible_collections.mlnode.tuning.plugins.modules import campaign, path_mtu, sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import (
     MODULES,
@@ -21,7 +21,6 @@ from mlnode.host import host
 _REQUIRED: dict[ModuleType, dict[str, Any]] = {
     sysctl_ml: {"settings": {"vm.swappiness": 1}},
     path_mtu: {"peers": ["127.0.0.1"]},
-    rdma_bandwidth: {"device": "mlx5_0"},
     campaign: {"state": "collected", "id": "spring"},
 }
 

@@ -95,7 +95,6 @@ def flow(part: Part, rail: Rail, step: int, **more: Any) -> Flow:
         peer=rail.there,
         gid=rail.end.gid,
         tcp_port=part.tcp_port + rail.number * part.kind.STEPS + step,
-        wait=0,
         **{"seconds": part.duration, **more},
     )
     return Flow(rail.here, rail.there, rail.end, request)

@@ -33,7 +33,7 @@ STEPS = 2
 MARGIN_SECONDS = 1
 AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE
 
-#: Bytes of a message: as rdma_bandwidth has it
+#: Bytes of a message: the default of perftest (perftest_parameters.h, DEF_SIZE_BW)
 SIZE = 65536
 
 #: The part of the time asked for that must have been measured

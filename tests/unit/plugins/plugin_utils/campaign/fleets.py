@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fleet whose nodes have answered, and what the filter says of it."""
+"""A fleet whose nodes have answered, and its report."""
 
 from __future__ import annotations
 
@@ -12,12 +12,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jsonschema
-from ansible_collections.mlnode.tuning.plugins.filter import campaign_plan, campaign_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure import campaign
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.rounds import Ran
 
 SCHEMA = json.loads(
     (pathlib.Path(__file__).parents[5] / "docs/schema/campaign.schema.json").read_text("utf-8")
 )
-ABOUT = {"id": "spring", "begin": 1795564800.0, "duration": 4, "streams": 4}
+ABOUT = {
+    "id": "spring",
+    "started": "2026-11-25T00:00:00+00:00",
+    "second_look_rounds": 0,
+    "duration_seconds": 4,
+    "streams": 4,
+}
 Answers = dict[str, dict[str, Any]]
 
 #: Gb/s of TCP on a port of 100 Gb/s at MTU 9000
@@ -32,6 +40,25 @@ GOOD: dict[str, dict[str, float]] = {
         "forward_gbits": 94.0, "backward_gbits": 94.0, "host_forward_gbits": 96.0, "host_backward_gbits": 96.0
     },
 }  # fmt: skip
+
+
+def report(
+    plan: dict[str, Any],
+    started: Any,
+    collected: Any,
+    about: dict[str, Any],
+    second: dict[str, Any] | None = None,
+    limit: float = 10.0,
+) -> dict[str, Any]:
+    """As the action has it of a campaign, and the plan of a second look. second: as that has run."""
+    looks = [(plan, Ran(0.0, started, collected))]
+    if second:
+        looks.append((second["plan"], Ran(0.0, second["started"], second["collected"])))
+    judged = campaign.judged(looks, campaign.part(limit))
+    whole = campaign.report(
+        judged, plan, {**about, "second_look_rounds": second["plan"]["rounds"] if second else 0}
+    )
+    return {**whole._asdict(), "again": schedule.second(plan, judged)}
 
 
 class Fleet:
@@ -49,8 +76,8 @@ class Fleet:
         addresses = {
             name: [f"10.{rail}.0.{number + 1}" for rail in range(rails)] for number, name in enumerate(names)
         }
-        self.plan = campaign_plan.campaign_plan(addresses, dict(zip(names, leaves)), kind=kind, rounds=rounds)
-        self.slots = {name: json.loads(own) for name, own in self.plan["slots"].items()}
+        self.plan = schedule.plan(addresses, dict(zip(names, leaves)), kind=kind, rounds=rounds)
+        self.slots = self.plan["slots"]
         rail = {
             "interface": "eth0",
             "speed_mbit": 100_000,
@@ -124,7 +151,7 @@ class Fleet:
     def report(self, second: dict[str, Any] | None = None, limit: float = 10.0) -> dict[str, Any]:
         collected = {name: {"answer": text(self.answers.get(name)), "problem": self.problems.get(name, "")}
                      for name in self.plan["nodes"]}  # fmt: skip
-        found = campaign_report.campaign_report(self.plan, self.started, collected, ABOUT, second, limit)
+        found = report(self.plan, self.started, collected, ABOUT, second, limit)
         found["document"] = json.loads(found["document"])
         jsonschema.validate(found["document"], SCHEMA)
         assert found["success"] == (found["document"]["verdict"] in ("pass", "warn"))
@@ -168,7 +195,7 @@ def missing(slot: dict[str, Any]) -> None:
 
 
 def second(fleet: Fleet, again: dict[str, Any], gbits: float, **more: Any) -> dict[str, Any]:
-    slots = {name: json.loads(own) for name, own in again["slots"].items()}
+    slots = again["slots"]
     answers = {}
     for name, mine in slots.items():
         answers[name] = copy.deepcopy(fleet.answers[name])

@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from ansible.errors import AnsibleFilterError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure import campaign
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.nodes import MeasureError
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign.fleets import (
     Fleet,
     missing,
@@ -69,7 +68,7 @@ def test_more_rounds_are_proposed_if_there_are_more() -> None:
     assert f"a loss of 10% at all nodes takes {more} more rounds (campaign_rounds)" in report["table"]
 
 
-@pytest.mark.parametrize("limit", [0, -1, 100, float("nan"), "ten", None])
-def test_a_limit_that_is_no_percentage_is_refused(limit: Any) -> None:
-    with pytest.raises(AnsibleFilterError, match="limit: expected a percentage between 0 and 100, got"):
-        Fleet().report(limit=limit)
+@pytest.mark.parametrize("limit", [0, -1, 100, float("nan")])
+def test_a_limit_that_is_no_percentage_is_refused(limit: float) -> None:
+    with pytest.raises(MeasureError, match="campaign_limit: expected a percentage between 0 and 100, got"):
+        campaign.part(limit)

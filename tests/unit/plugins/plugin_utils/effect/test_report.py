@@ -10,10 +10,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.mlnode.tuning.plugins.filter.campaign_plan import campaign_plan
-from ansible_collections.mlnode.tuning.plugins.filter.effect_report import effect_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import report as effect
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schema/effect.schema.json").read_text("utf-8"))
 THREE = "+3.00 % (95 % interval +3.00 to +3.00 %)"
@@ -25,8 +24,8 @@ ABOUT = {
     "id": "spring", "ended": "2026-11-25T04:00:00+00:00", "before": "reverted", "nodes": ["a", "b", "c", "d"],
     "duration_seconds": 4,
 }  # fmt: skip
-PLAN = campaign_plan({name: [f"10.0.0.{number}"] for number, name in enumerate("abcd", 1)}, rounds=1)
-SLOTS = {name: json.loads(own) for name, own in PLAN["slots"].items()}
+PLAN = schedule.plan({name: [f"10.0.0.{number}"] for number, name in enumerate("abcd", 1)}, rounds=1)
+SLOTS = PLAN["slots"]
 
 NAME = "bandwidth between two nodes, mean of both directions"
 
@@ -65,6 +64,18 @@ def phases(order: str = ORDER, **found: list[Any]) -> list[dict[str, Any]]:
 
 def by_state(a: Any, b: Any, order: str = ORDER) -> list[Any]:
     return [a if state == "A" else b for state in order]
+
+
+def effect_report(these: list[dict[str, Any]], plan: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    document, lost = effect.document(these, plan, about), effect.lost(these[-1], plan)
+    return {
+        "document": document,
+        "table": effect.lines(document),
+        "success": effect.is_success(document),
+        "decided": effect.is_decided(document),
+        "lost": effect.loss(lost),
+        "again": bool(lost.pairs and not lost.nodes),
+    }
 
 
 def report(these: list[dict[str, Any]]) -> dict[str, Any]:
@@ -215,7 +226,7 @@ def test_a_node_that_refused_once_is_in_no_difference() -> None:
 
 @pytest.mark.parametrize("states", ["", "ABAB", "AABB", "ABBAA" + "B" * 3])
 def test_another_order_is_refused(states: str) -> None:
-    with pytest.raises(AnsibleFilterError, match="expected blocks of ABBA or BAAB"):
+    with pytest.raises(ValueError, match="expected blocks of ABBA or BAAB"):
         effect_report([{"state": state} for state in states], PLAN, ABOUT)
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import algorithms
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import algorithms, scripts
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests.algorithms import Choice
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import (
     CAPTURED,
@@ -65,8 +65,7 @@ def test_captured_logs_are_read() -> None:
 
 def on_the_node(log: str, folder: pathlib.Path) -> str:
     """What the playbook leaves of a log."""
-    tasks = (ROOT / "playbooks/tasks/nccl_run.yml").read_text("utf-8")
-    program = tasks.partition("awk '")[2].partition('\' "$@"')[0]
+    program = scripts.COLLECT.partition("awk '")[2].partition('\' "$@"')[0]
     path = folder / "nccl.log"
     path.write_text(log, "utf-8")
     return subprocess.run(["awk", program, path], capture_output=True, text=True, check=True).stdout

@@ -11,9 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.mlnode.tuning.plugins.filter import nccl_nodes, nccl_report
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import presets
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import document, facts, judge, presets
 from ansible_collections.mlnode.tuning.tests.unit import nccl_machine
 from ansible_collections.mlnode.tuning.tests.unit.nccl_machine import Faults, Run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
@@ -24,6 +22,8 @@ KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 #: One size of each band is enough: from 16 KiB to 1 GiB
 LEAST, MOST = 16 * KIB, GIB
 
+TIMES = {"started": "2026-11-25T00:00:00+00:00", "ended": "2026-11-25T00:20:00+00:00", "program": ""}
+
 PROBE = """\
 hostname={}.example
 kernel=6.12.0
@@ -33,6 +33,18 @@ options=--output_file --per_iter_timing
 processes=0
 declared=0123456789abcdef0123 /etc/mlnode/declared.d/node.json
 """
+
+
+def nccl_report(ran: Any, asked: Any, about: dict[str, Any], earlier: dict[str, str]) -> dict[str, Any]:
+    """As the action has it of runs, and the groups that they ask for."""
+    judged = judge.judge(facts.fleet(asked), ran, judge.about(about), judge.past(earlier))
+    whole = document.of(judged, {**TIMES, "id": about["id"]})
+    return {
+        "document": whole,
+        "table": document.lines(whole),
+        "success": not document.fails(whole, about["fail_on"]),
+        "next": [[*group] for group in judged.wanted],
+    }
 
 
 class Fleet:
@@ -62,7 +74,7 @@ class Fleet:
 
     def play(self, faults: Faults = Faults(), **change: Any) -> dict[str, Any]:  # noqa: B008  # it is frozen
         """All runs. change: fields of the first one."""
-        groups = [nccl_nodes.nccl_nodes(self.asked)["nodes"]]
+        groups = [[name for name, node in facts.fleet(self.asked).items() if not node.problem]]
         while groups:
             for group in groups:
                 self.ran.append({**self.run(group, faults), **({} if self.ran else change)})
@@ -71,7 +83,7 @@ class Fleet:
         return report
 
     def report(self) -> dict[str, Any]:
-        report = nccl_report.nccl_report(self.ran, self.asked, self.about, self.earlier)
+        report = nccl_report(self.ran, self.asked, self.about, self.earlier)
         VALIDATOR.validate(report["document"])
         return report
 
@@ -434,7 +446,7 @@ def test_the_narrowest_link_is_the_limit() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(about: dict[str, Any], words: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=words):
+    with pytest.raises(ValueError, match=words):
         Fleet(**about).report()
 
 
@@ -449,8 +461,8 @@ def test_what_is_given_of_a_node_is_checked(node: dict[str, Any], words: str) ->
     fleet = Fleet()
     fleet.asked["a"].update(node)
 
-    with pytest.raises(AnsibleFilterError, match=words):
-        nccl_nodes.nccl_nodes(fleet.asked)
+    with pytest.raises(ValueError, match=words):
+        facts.fleet(fleet.asked)
 
 
 @pytest.mark.parametrize("content", ['{"nccl": 1', '{"nccl": {}, "runs": [1]}', '{"nccl": {}}', "[]"])
@@ -458,7 +470,7 @@ def test_a_damaged_earlier_result_is_named(content: str) -> None:
     fleet = Fleet()
     fleet.earlier = {"nccl/x.json": content}
 
-    with pytest.raises(AnsibleFilterError, match=r"nccl/x[.]json"):
+    with pytest.raises(ValueError, match=r"nccl/x[.]json"):
         fleet.report()
 
 
@@ -738,5 +750,5 @@ def test_the_time_to_connect_has_a_limit(seconds: str, verdict: str) -> None:
     ],
 )
 def test_a_limit_that_makes_no_sense_is_refused_before_a_run(limits: Any, words: str) -> None:
-    with pytest.raises(AnsibleFilterError, match=words):
-        nccl_nodes.nccl_nodes(Fleet().asked, limits)
+    with pytest.raises(ValueError, match=words):
+        presets.declared(limits)

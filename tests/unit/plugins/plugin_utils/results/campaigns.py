@@ -10,7 +10,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.filter import campaign_plan, campaign_report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign import fleets
 
 #: Of the payload of a port of 100 Gb/s
 GBITS = 98.0
@@ -36,7 +37,7 @@ def campaign(
     names = [f"gpu{number:03}" for number in range(1, nodes + 1)] + ([more] if more else [])
     addresses = {name: [f"10.0.{number // 250}.{number % 250 + 1}"] for number, name in enumerate(names)}
     where = {name: f"leaf{number % leaves:02}" for number, name in enumerate(names)} if leaves else {}
-    plan = campaign_plan.campaign_plan(addresses, leaves=where, rounds=rounds, seed=seed)
+    plan = schedule.plan(addresses, leaves=where, rounds=rounds, seed=seed)
     chance = random.Random(day)
     rail = {
         "interface": "eth0",
@@ -59,16 +60,16 @@ def campaign(
         name: {
             "answer": json.dumps({
                 "kernel": kernel, "declarations": {"node": "0123456789abcdef"}, "rails": [rail], "served": [],
-                "slots": [slot(name, one) for one in json.loads(slots) if not one["serves"]],
+                "slots": [slot(name, one) for one in slots if not one["serves"]],
             }),
             "problem": "",
         }
         for name, slots in plan["slots"].items() if name not in silent
     }  # fmt: skip
     begin = dt.datetime(2026, 11, day, 3, 0, tzinfo=dt.timezone.utc)
-    about = {"id": begin.strftime("%Y%m%d-%H%M%S"), "begin": begin.timestamp(), "duration": 4, "streams": 4}
+    about = {**fleets.ABOUT, "id": begin.strftime("%Y%m%d-%H%M%S"), "started": begin.isoformat()}
     started = {name: {"ends": 1.0} for name in names}
-    report = campaign_report.campaign_report(plan, started, collected, about)
+    report = fleets.report(plan, started, collected, about)
     found: dict[str, Any] = json.loads(report["document"])
     # A real one was judged a little later, and not today.
     found["campaign"]["ended"] = (begin + dt.timedelta(minutes=2)).isoformat()

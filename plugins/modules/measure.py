@@ -1,0 +1,251 @@
+#!/usr/bin/python
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measure the nodes of a play, once for all of them."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: measure
+short_description: Measure the nodes of a play, and judge the results
+version_added: 0.1.0
+description:
+  - Plans a measurement of all nodes of a play, reports how long it takes, measures, judges, and writes one result on the
+    controller. It runs once for all nodes, and calls each over its own connection, as many at a time as C(forks).
+  - Each option is also a variable of the same name. The playbooks C(campaign.yml), C(rdma_bandwidth.yml), C(nccl.yml) and
+    C(effect.yml) are one task of this module each.
+  - A call that fails is repeated once if that does no harm. A node that does not answer was not measured, and the result
+    has the reason.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+options:
+  kind:
+    description:
+      - V(campaign) measures between pairs of nodes, and finds slow nodes and paths.
+      - V(nccl) runs C(all_reduce_perf) of nccl-tests on all nodes together. If that is slow, halves of them run it, and
+        then the slow ones of those, until the node or the path is known.
+      - V(effect) measures before and after the declaration of the nodes, in alternation, and puts them back at the end. A
+        node must be found either as declared or as before the first run. A phase without one of its nodes or pairs ends it
+        at once. If the controller dies, the next run in the same folder puts the nodes back.
+    type: str
+    choices: [campaign, nccl, effect]
+    required: true
+  campaign_kind:
+    description: The figure that is measured between two nodes, as O(mlnode.tuning.campaign#module:kind).
+    type: str
+    choices: [tcp, rdma_bw, rdma_lat, gpudirect]
+    default: tcp
+  campaign_rounds:
+    description: How many others each node measures, V(0) for all. With an odd number of nodes at least two.
+    type: int
+    default: 8
+  campaign_limit:
+    description: Loss of a node in percent that has to be found. A node passes only if it would have been.
+    type: float
+    default: 10
+  campaign_seed:
+    description: Another number measures other pairs.
+    type: int
+    default: 0
+  campaign_duration:
+    description: Seconds to measure each direction for, as O(mlnode.tuning.campaign#module:duration).
+    type: int
+    default: 4
+  campaign_streams:
+    description: TCP connections at the same time, as O(mlnode.tuning.campaign#module:streams).
+    type: int
+    default: 4
+  campaign_tcp_port:
+    description: The first TCP port of the servers, as O(mlnode.tuning.campaign#module:tcp_port).
+    type: int
+    default: 18600
+  campaign_allow:
+    description: V(busy) measures although something runs.
+    type: list
+    elements: str
+    choices: [busy]
+    default: []
+  campaign_timeout:
+    description: Seconds that one call to a node may take.
+    type: int
+    default: 60
+  campaign_lead:
+    description:
+      - Seconds from when all nodes are ready to the first round, in which they get its start. If omitted, it follows from
+        how long it took to prepare them.
+    type: float
+  campaign_second_look:
+    description: Whether suspects are measured again with good nodes.
+    type: bool
+    default: true
+  campaign_balance:
+    description: Whether it is read how the uplinks of InfiniBand leaves share the traffic of the rounds.
+    type: bool
+    default: false
+  campaign_balance_node:
+    description: The node that reads the uplinks. The first one if omitted.
+    type: str
+  campaign_balance_names:
+    description:
+      - Names of the nodes whose leaves are meant, as their InfiniBand ports have them, V([]) for all leaves. If omitted,
+        the first parts of the names in the inventory.
+    type: list
+    elements: str
+  campaign_results:
+    description: The folder on the controller for the result.
+    type: path
+    default: campaigns
+  nccl_launcher:
+    description:
+      - V(mpirun) is Open MPI, from the first node, over its own SSH. V(srun) is Slurm, from the first node.
+      - V(ssh) runs each node by itself, without MPI. Nothing between nodes is measured then.
+    type: str
+    choices: [mpirun, srun, ssh]
+    default: mpirun
+  nccl_launcher_arguments:
+    description: More arguments for C(srun) or C(mpirun).
+    type: list
+    elements: str
+    default: []
+  nccl_network:
+    description: How the name of the network in NCCL's log begins.
+    type: str
+    default: IB
+  nccl_least_size:
+    description: The smallest size.
+    type: str
+    default: "8"
+  nccl_most_size:
+    description: The largest size.
+    type: str
+    default: 8G
+  nccl_sharp:
+    description: Whether SHARP is expected. A run of several nodes without it fails.
+    type: bool
+    default: false
+  nccl_limits:
+    description: "Absolute limits that the site declares, such as V({infiniband: true, latency: 15})."
+    type: dict
+    default: {}
+  nccl_runs:
+    description: The most runs of all groups.
+    type: int
+    default: 30
+  nccl_timeout:
+    description: Seconds that one run may take.
+    type: int
+    default: 600
+  nccl_stragglers:
+    description: Whether the times of each process are asked for, which takes nccl-tests 2.19.1.
+    type: bool
+    default: true
+  nccl_allow:
+    description: V(busy) measures although something uses the GPUs.
+    type: list
+    elements: str
+    choices: [busy]
+    default: []
+  nccl_balance:
+    description: Whether it is read how the uplinks of InfiniBand leaves share the traffic of the runs.
+    type: bool
+    default: false
+  nccl_balance_node:
+    description: The node that reads the uplinks. The first one if omitted.
+    type: str
+  nccl_fail_on:
+    description: V(fail) for success although something is unknown.
+    type: str
+    choices: [fail, unknown]
+    default: unknown
+  nccl_results:
+    description: The folder on the controller for the result. Earlier results in it are compared with.
+    type: path
+    default: nccl
+  effect_kinds:
+    description: The figures, V(tcp) for the bandwidth between nodes and V(memory) for the memory of each NUMA node.
+    type: list
+    elements: str
+    choices: [tcp, memory]
+    default: [tcp]
+  effect_blocks:
+    description: The most blocks of four phases. An interval takes three.
+    type: int
+    default: 6
+  effect_least:
+    description: The smallest effect that matters, in percent. A run ends early if it can exclude such an effect.
+    type: float
+    default: 1
+  effect_rounds:
+    description: How many others each node measures in a phase. With an odd number of nodes at least two.
+    type: int
+    default: 1
+  effect_before:
+    description: The profile of state A, as a name or the path of a file. The node before the first run if omitted.
+    type: str
+  effect_settle:
+    description: Seconds to wait after each change.
+    type: int
+    default: 5
+  effect_put_back:
+    description: Whether nothing is measured, and the nodes of an unfinished run are put back.
+    type: bool
+    default: false
+attributes:
+  action:
+    support: full
+  async:
+    support: none
+  bypass_host_loop:
+    support: full
+  check_mode:
+    support: full
+    details: Nodes are asked whether they could begin. Nothing is measured or written.
+  diff_mode:
+    support: none
+  platform:
+    support: full
+    platforms: linux
+notes:
+  - A node has variables for campaigns. C(campaign_addresses) are its IP addresses or names to measure, and
+    C(campaign_devices) its RDMA devices, one for each rail. C(campaign_leaf) is the name of its leaf switch. If omitted, the
+    address is C(ansible_host) or the name in the inventory, and the devices are those with these addresses.
+  - A node has variables for nccl-tests. C(nccl_program) is the path of C(all_reduce_perf), looked for if omitted.
+    C(nccl_source) is a folder with its source, which is built there with the arguments C(nccl_make).
+    C(nccl_environment) is a dictionary of variables for NCCL.
+  - C(nccl_gpus) is the number of GPUs of a node, C(nccl_rails_gbits) a list of the rates of its rails, and
+    C(nccl_nvlink_gbits) the rate of NVLink of a GPU in one direction. C(nccl_hostname) is its name for Slurm and NCCL, and
+    C(nccl_address) its address for C(mpirun). If omitted, they come from its topology, its hostname, and C(ansible_host).
+seealso:
+  - module: mlnode.tuning.campaign
+  - module: mlnode.tuning.memory_bandwidth
+"""
+
+EXAMPLES = r"""
+- name: Measure the RDMA bandwidth between the nodes
+  hosts: training
+  gather_facts: false
+  become: true
+  tasks:
+    - name: Measure between the nodes
+      mlnode.tuning.measure:
+        kind: campaign
+        campaign_kind: rdma_bw
+"""
+
+RETURN = r"""
+folder:
+  description: Folder of the result on the controller.
+  returned: when something was measured
+  type: str
+file:
+  description: Name of the result in it.
+  returned: when something was measured
+  type: str
+msg:
+  description: The verdict, and the path of the result.
+  returned: always
+  type: str
+"""
+
+# The action plugin of this name does it, on the controller.

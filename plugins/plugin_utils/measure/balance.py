@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the uplinks of InfiniBand leaves share the traffic that is made meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.report import fleet as fabric
+from .nodes import Call, Fleet, say
+
+#: Lines that are shown: one switch fails thousands of pairs, and the first hundred name it
+_SHOWN = 100
+
+
+class Asked(NamedTuple):
+    """reader: the node that reads the counters. nodes: the first word of their ports' names; all leaves if
+    empty. fail_on: as of ib_subnet."""
+
+    reader: str
+    nodes: Sequence[str]
+    fail_on: str
+
+
+@contextmanager
+def shared(fleet: Fleet, asked: Asked) -> Iterator[list[str]]:
+    """Counters are read before and after. Once it is over the list has a line for each leaf whose uplinks did
+    not share the traffic, or the reason why that is not known."""
+    reader, nodes, fail_on = asked
+    failures: list[str] = []
+    before = _read(fleet, reader, nodes=[*nodes])
+    yield failures
+    after = _read(fleet, reader, since=before.get("traffic") or {})
+    # An answer without checks is an error, or missing.
+    silent = next((one for one in (before, after) if "checks" not in one), None)
+    found = silent if silent is not None else {"checks": [*before["checks"], *after["checks"]]}
+    report = fabric.report({}, fail_on, {reader: found})
+    failures += report["failures"][:_SHOWN]
+    # Nodes are not compared here.
+    well = [line for line in report["told"] if not line.startswith("nodes: ")]
+    lines = [*report["failures"], *report["warnings"], *well]
+    more = [f"and {len(lines) - _SHOWN} more"] if lines[_SHOWN:] else []
+    say("\n".join([*lines[:_SHOWN], *more]))
+
+
+def _read(fleet: Fleet, reader: str, **options: Any) -> dict[str, Any]:
+    if reader not in fleet.names:
+        return {}
+    call = Call(
+        "mlnode.tuning.ib_subnet",
+        {"scope": "uplinks", "fail_on": "never", **options},
+        0,
+        {"become": True, "check_mode": False},
+    )
+    return fleet.ask({reader: call})[reader]

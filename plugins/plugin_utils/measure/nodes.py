@@ -1,0 +1,266 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The nodes of a play, and calls to them from one task on the controller.
+
+Each call is a task in one of Ansible's worker processes, as the strategy of a play would start it: with the
+node's variables, its connection, become, and the action of a module of this collection.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+from ansible import constants, context
+from ansible.executor.process import worker as ansible_worker
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.playbook.role_include import IncludeRole
+from ansible.playbook.task import Task
+from ansible.utils.display import Display
+from ansible.utils.multiprocessing import context as forking
+
+from ...module_utils._mlnode.model.errors import paragraphs
+
+display = Display()
+
+#: After the time limit of a call, in seconds: for Ansible to end it and to clean up on the node
+_GRACE = 10.0
+
+#: The action that declares a node
+_DECLARE = "mlnode.tuning.declare"
+
+#: Between two looks at the controller, in seconds
+_LOOK = 1.0
+
+
+def say(text: str) -> None:
+    """Display lines at once, and not with the result."""
+    display.display(paragraphs(text))
+
+
+class Call(NamedTuple):
+    """A module to run on a node. seconds: the time limit, 0 for none. keywords: more of the task, such as
+    check_mode and become. task: of a role, in place of the module."""
+
+    module: str
+    options: Mapping[str, Any]
+    seconds: int
+    keywords: Mapping[str, Any] = {}
+    task: Any = None
+
+
+class MeasureError(Exception):
+    """Reason for which nothing more is measured: the message is for an operator."""
+
+
+class Fleet:
+    """The nodes of a play by name, in its order. For an action that runs once for all of them."""
+
+    def __init__(self, task: Any, variables: Mapping[str, Any]) -> None:
+        self._own = ansible_worker.current_worker
+        self._manager = self._own._variable_manager
+        self._task = task
+        self._hostvars = variables["hostvars"]
+        self._controller = os.getppid()
+        self._running: dict[Connection, _Running] = {}
+        self._warned: set[str] = set()
+        #: A role is loaded once for all nodes: the play keeps each that is.
+        self._declarations: dict[tuple[Any, ...], Call] = {}
+        self.names = [str(name) for name in variables["ansible_play_hosts_all"]]
+        self.forks = int(context.CLIARGS.get("forks") or 1)
+        self.check = bool(task.check_mode)
+
+    def variables(self, spec: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Variables of each node by name, as an argument spec has them. Raises MeasureError."""
+        found, wrong = {}, []
+        for name in self.names:
+            known = self._hostvars[name]
+            checked = ArgumentSpecValidator(spec).validate({key: known[key] for key in spec if key in known})
+            wrong += [f"{name}: {error}" for error in checked.error_messages]
+            found[name] = checked.validated_parameters
+        if wrong:
+            raise MeasureError("; ".join(wrong))
+        return found
+
+    @property
+    def batches(self) -> int:
+        """Turns in which all nodes are called once."""
+        return math.ceil(len(self.names) / self.forks)
+
+    def ask(self, calls: Mapping[str, Call], wanted: str = "") -> dict[str, dict[str, Any]]:
+        """The answer of each node: as the task's result, or `failed` with the reason in `msg`. wanted: a
+        field of an answer that is whole. A node without it is asked once more, and its last answer counts."""
+        answers = self._asked(calls)
+        again = {name: calls[name] for name in calls if wanted and wanted not in answers[name]}
+        return {**answers, **self._asked(again)}
+
+    def sleep(self, until: float) -> None:
+        """Wait for a time, in seconds since 1970, as long as the controller is there."""
+        while (left := until - time.time()) > 0:
+            time.sleep(min(left, _LOOK))
+            self._verify_controller()
+
+    def _asked(self, calls: Mapping[str, Call]) -> dict[str, dict[str, Any]]:
+        waiting = [*calls.items()][::-1]
+        answers: dict[str, dict[str, Any]] = {}
+        with self._ending():
+            while waiting or self._running:
+                while waiting and len(self._running) < self.forks:
+                    self._start(*waiting.pop())
+                answers.update(self._answered())
+                self._verify_controller()
+        return {name: answers[name] for name in calls}
+
+    def _start(self, name: str, call: Call) -> None:
+        own, play = self._own, self._task.play
+        host = self._manager._inventory.get_host(name)
+        task = call.task or self._loaded(Task, {
+            "name": f"{self._task.get_name()} ({call.module.rpartition('.')[2]})",
+            call.module: dict(call.options),
+            **({"timeout": call.seconds} if call.seconds else {}),
+            **call.keywords,
+        })  # fmt: skip
+        variables = self._manager.get_vars(
+            play=play, host=host, task=task, _hosts=self.names, _hosts_all=self.names
+        )
+        receiver, sender = forking.Pipe(duplex=False)
+        process = ansible_worker.WorkerProcess(
+            final_q=_Queue(own._final_q, sender),
+            task_vars=variables,
+            host=host,
+            task=task,
+            play_context=own._play_context,
+            loader=own._loader,
+            variable_manager=self._manager,
+            shared_loader_obj=own._shared_loader_obj,
+            worker_id=own.worker_id,
+            cliargs=own._cliargs,
+        )
+        process.start()
+        sender.close()
+        over = time.monotonic() + call.seconds + _GRACE if call.seconds else float("inf")
+        self._running[receiver] = _Running(name, process, over, call.seconds)
+
+    def _loaded(self, what: Any, given: Mapping[str, Any]) -> Any:
+        """Another task, in the same block of the play."""
+        return what.load(
+            given, block=self._task._parent, variable_manager=self._manager, loader=self._own._loader
+        )
+
+    def declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
+        """The task of a role that declares a node. variables: of the role. keywords: of the task."""
+        known = (role, *variables.items(), *keywords.items())
+        if known not in self._declarations:
+            self._declarations[known] = self._declaration(role, variables, keywords)
+        return self._declarations[known]
+
+    def _declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
+        included = self._loaded(
+            IncludeRole,
+            {
+                "ansible.builtin.include_role": {"name": role, "rolespec_validate": False},
+                "vars": dict(variables),
+            },
+        )
+        blocks, _handlers = included.get_block_list(
+            play=self._task.play, variable_manager=self._manager, loader=self._own._loader
+        )
+        tasks = (task for block in blocks for task in block.block)
+        task = next(task for task in tasks if task.action == _DECLARE)
+        for name, value in keywords.items():
+            setattr(task, name, value)
+        return Call(_DECLARE, {}, 0, keywords, task)
+
+    def _answered(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Nodes that have answered, or whose time is over."""
+        ready = wait([*self._running], timeout=_LOOK)
+        for receiver in [one for one in self._running if one in ready]:
+            running = self._running.pop(receiver)
+            try:
+                yield running.name, self._noted(running.name, receiver.recv())
+            except EOFError:
+                yield running.name, {"failed": True, "msg": "Ansible's worker ended without an answer"}
+            running.process.join()
+        for receiver, running in [*self._running.items()]:
+            if time.monotonic() > running.over:
+                del self._running[receiver]
+                running.end()
+                yield running.name, {"failed": True, "msg": f"no answer within {running.seconds} s"}
+
+    def _noted(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer, without what Ansible itself is to know: the node's Python, and warnings."""
+        facts = answer.pop("ansible_facts", None) or {}
+        found = {key: facts[key] for key in facts if key.startswith("discovered_interpreter_")}
+        if found:
+            self._manager.set_host_facts(name, found)
+        for text in (f"[WARNING]: {name}: {one}" for one in answer.pop("warnings", ())):
+            if text not in self._warned:
+                self._warned.add(text)
+                # Not by warning(): that is kept with this task, and each later worker would send it back.
+                display.display(text, color=constants.COLOR_WARN, stderr=True)
+        return answer
+
+    def _verify_controller(self) -> None:
+        if os.getppid() != self._controller:
+            self._end()
+            os._exit(1)
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Calls end with this process."""
+        before = signal.getsignal(signal.SIGTERM)
+
+        def end(number: int, frame: Any) -> None:
+            self._end()
+            if callable(before):
+                before(number, frame)
+
+        signal.signal(signal.SIGTERM, end)
+        try:
+            yield
+        finally:
+            self._end()
+            signal.signal(signal.SIGTERM, before)
+
+    def _end(self) -> None:
+        for running in self._running.values():
+            running.process.terminate()
+        while self._running:
+            self._running.popitem()[1].end()
+
+
+class _Running(NamedTuple):
+    name: str
+    process: Any
+    over: float
+    seconds: int
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.join(_GRACE)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+class _Queue:
+    """In place of the queue of Ansible's worker: the result goes to its Fleet, and messages to Ansible's own
+    queue."""
+
+    def __init__(self, ansible: Any, sender: Connection) -> None:
+        self.send_display: Callable[..., None] = ansible.send_display
+        self._sender = sender
+
+    def send_task_result(self, *given: Any) -> None:
+        """given: of ansible-core 2.19 one object, and from 2.21 on host, task and result."""
+        result = given[-1]
+        answer = result.as_result_dict() if hasattr(result, "as_result_dict") else result._return_data
+        texts = [getattr(getattr(one, "event", one), "msg", one) for one in answer.get("warnings") or ()]
+        whole = {name: value for name, value in answer.items() if name not in ("exception", "deprecations")}
+        self._sender.send({**whole, "warnings": [paragraphs(str(text)) for text in texts]})

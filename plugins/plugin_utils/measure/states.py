@@ -1,0 +1,170 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""States of nodes between which an effect alternates, and the state before the run, to which each is put
+back.
+
+The state before the run is noted on the controller before anything changes. An unfinished run leaves its
+notes, and the next one puts the nodes back to them.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ...module_utils._mlnode.model import strict_json
+from ...module_utils._mlnode.model.errors import StoreError
+from ..fleet_report import files
+from .nodes import Call, Fleet, MeasureError
+
+#: As before the first run; as site.yml declares it; or with another profile
+REVERTED, DECLARED, BEFORE = "reverted", "declared", "before"
+
+#: Names of groups of a node, as of site.yml
+_NODE: Mapping[str, Mapping[str, Any]] = {
+    "group_names": {"type": "list", "elements": "str", "default": []},
+    "mlnode_training": {"type": "str", "default": "training"},
+    "mlnode_inference": {"type": "str", "default": "inference"},
+    "mlnode_fabric": {"type": "str", "default": "fabric"},
+}
+
+#: Size of a note at most, in bytes
+_MOST = 4096
+
+Answers = dict[str, dict[str, Any]]
+
+
+class States:
+    """found: node → its state before the run. now: node → its state; empty until one is reached."""
+
+    def __init__(self, fleet: Fleet, folder: str, name: str, before: str) -> None:
+        self._fleet, self._name, self._before = fleet, name, before
+        self._folder = pathlib.Path(folder, "unfinished")
+        self._own = fleet.variables(_NODE)
+        self.found: dict[str, str] = {}
+        self.now = dict.fromkeys(fleet.names, "")
+
+    # -- the state before the run ----------------------------------------------------------------------
+
+    def unfinished(self) -> list[str]:
+        """Nodes that an earlier run has left, for which its note counts. Raises MeasureError."""
+        self.found = {name: noted for name in self._fleet.names if (noted := self._noted(name))}
+        return [*self.found]
+
+    def detect(self) -> None:
+        """Find the state of the other nodes. Raises MeasureError if one is in neither state."""
+        names = [name for name in self._fleet.names if name not in self.found]
+        off, changed = (self._whole(self._ask(names, state, check=True)) for state in (DECLARED, REVERTED))
+        neither = [name for name in names if name in off and name in changed]
+        if neither:
+            raise MeasureError(
+                f"{', '.join(neither)}: neither as declared nor as before the first run, and could not be "
+                "left as it was found. Play site.yml or revert.yml first; with --check they show what would "
+                "change."
+            )
+        self.now.update((name, DECLARED if name in changed else REVERTED) for name in names)
+        self.found.update((name, self.now[name]) for name in names)
+
+    def note(self) -> None:
+        """Keep the state before the run on the controller. Raises MeasureError."""
+        for name, state in self.found.items():
+            text = json.dumps({"id": self._name, "node": name, "found": state})
+            try:
+                files.write(self._path(name), [text, "\n"])
+            except OSError as error:
+                raise MeasureError(f"cannot write {self._path(name)}: {error.strerror}") from error
+
+    def put_back(self) -> list[str]:
+        """Names of the nodes that could not be put back."""
+        for state in sorted({*self.found.values()}):
+            names = [name for name, found in self.found.items() if found == state]
+            self._reach([name for name in names if self.now[name] != state], state)
+        for name in self.found:
+            if self.now[name] == self.found[name]:
+                self._path(name).unlink(missing_ok=True)
+        return [name for name, state in self.found.items() if self.now[name] != state]
+
+    def _noted(self, name: str) -> str:
+        path = self._path(name)
+        try:
+            note = strict_json.loads(files.read(path, _MOST, follow=False).decode(), str(path), most=_MOST)
+            if note["found"] in (DECLARED, REVERTED):
+                return str(note["found"])
+        except FileNotFoundError:
+            return ""
+        except (OSError, StoreError, KeyError, TypeError, ValueError):
+            pass
+        raise MeasureError(
+            f"{path}: expected the state of {name} before a run; revert the node and remove the file"
+        )
+
+    def _path(self, name: str) -> pathlib.Path:
+        safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+        return self._folder / f"effect-{safe}.json"
+
+    # -- other states ----------------------------------------------------------------------------------
+
+    def reach(self, state: str) -> list[str]:
+        """Names of the nodes that this has changed. Raises MeasureError."""
+        return self._whole(
+            self._reach([name for name in self._fleet.names if self.now[name] != state], state)
+        )
+
+    def _reach(self, names: Sequence[str], state: str) -> Answers:
+        # Until it is reached the state is unknown.
+        self.now.update(dict.fromkeys(names, ""))
+        answers = self._ask(names, state, check=False)
+        self.now.update((name, state) for name, answer in answers.items() if not _problem(answer))
+        return answers
+
+    def _ask(self, names: Sequence[str], state: str, check: bool) -> Answers:
+        """Answer of each node: failed if one of its declarations failed, changed if one changed it."""
+        found: Answers = {name: {"changed": False} for name in names}
+        for calls in self._calls(names, state, check):
+            for name, answer in self._fleet.ask(
+                {name: call for name, call in calls.items() if not _problem(found[name])}
+            ).items():
+                found[name] = {**answer, "changed": bool(answer.get("changed")) or found[name]["changed"]}
+        return found
+
+    def _calls(self, names: Sequence[str], state: str, check: bool) -> Iterable[dict[str, Call]]:
+        keywords = {"check_mode": check}
+        if state == REVERTED:
+            yield dict.fromkeys(names, Call("mlnode.tuning.node_revert", {}, 0, keywords))
+            return
+        of_node: dict[str, Call] = {}
+        for name in names:
+            profile = self._profile(name, state)
+            if profile:
+                of_node[name] = self._fleet.declaration("mlnode.tuning.node", profile, keywords)
+        yield of_node
+        fabric = self._fleet.declaration("mlnode.tuning.fabric", {}, keywords)
+        yield {name: fabric for name in names if self._is_in(name, "mlnode_fabric")}
+
+    def _profile(self, name: str, state: str) -> dict[str, str]:
+        if state == BEFORE:
+            return {"node_profile": self._before}
+        if self._is_in(name, "mlnode_inference"):
+            return {"node_usual_profile": "inference"}
+        return {"node_usual_profile": "training"} if self._is_in(name, "mlnode_training") else {}
+
+    def _is_in(self, name: str, group: str) -> bool:
+        own = self._own[name]
+        return own[group] in own["group_names"]
+
+    @staticmethod
+    def _whole(answers: Answers) -> list[str]:
+        """Names of the nodes that would change. Raises MeasureError."""
+        problems = [f"{name}: {why}" for name, answer in answers.items() if (why := _problem(answer))]
+        if problems:
+            raise MeasureError("; ".join(problems))
+        return [name for name, answer in answers.items() if answer["changed"]]
+
+
+def _problem(answer: Mapping[str, Any]) -> str:
+    if answer.get("failed") or answer.get("unreachable"):
+        return str(answer.get("msg") or "no answer")
+    return ""

@@ -19,7 +19,7 @@ from ..plugins.module_utils._mlnode.engine import declared, engine
 from ..plugins.module_utils._mlnode.engine.declared import Declaration
 from ..plugins.module_utils._mlnode.engine.engine import Request
 from ..plugins.module_utils._mlnode.host.host import Host
-from ..plugins.module_utils._mlnode.knobs.irq import kind as irq
+from ..plugins.module_utils._mlnode.knobs.irq.kind import kind as irq
 from ..plugins.module_utils._mlnode.report import table
 from ..plugins.module_utils._mlnode.topology import read
 from ..tests.fixtures import build, epyc

@@ -14,8 +14,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
 from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
-from mlnode.engine.kind import no_boot_files
-from mlnode.knobs.nics import targets
+from mlnode.engine.kind import Kind
 
 FORGE = "https://forge.example/tuning"
 VALUES = (ROOT / "docs/values.md").read_text(encoding="utf-8")
@@ -39,7 +38,7 @@ def test_values_says_of_each_area_who_sets_it_at_boot() -> None:
     assert [row for row in rows if row[0] != "sysctl"] == expected
     assert [by for area, by in rows if area == "sysctl"] == ["file", "agent"]
     for area, kind in KINDS.items():
-        if kind.boot_files in (no_boot_files, targets.management_file):
+        if type(kind).boot_files is Kind.boot_files:
             assert docs_pages.CARRIERS.get(area, "agent") == "agent"
 
 

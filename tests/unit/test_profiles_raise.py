@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 from mlnode.knobs.nic import parse as nic_parse
-from mlnode.knobs.storage import kind as storage
+from mlnode.knobs.storage.kind import kind as storage
 from mlnode.knobs.sysctl import info
 from mlnode.knobs.sysctl import parse as sysctl_parse
 

@@ -39,7 +39,7 @@ from mlnode.engine.digests import digests
 from mlnode.engine.kind import Facts
 from mlnode.engine.origin import PATH as ORIGIN
 from mlnode.knobs.sysctl import info as sysctl_info
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import Value
 from mlnode.model.version import VERSION
 

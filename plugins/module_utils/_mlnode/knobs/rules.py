@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
+from typing import Any, Callable, Iterable, Protocol, Sequence, Tuple
 
 from ..engine import declared
-from ..engine.kind import Context, Info
+from ..engine.kind import Context, Info, Kind
 from ..model import schema, values
 from ..model.errors import DeclarationError, MlnodeError
 from ..model.setting import KnobFile, Reading, Setting, Severity, Value
@@ -92,19 +92,17 @@ def _rule_of(setting: Setting) -> str:
     return setting.key.split(".")[1]
 
 
-def of_others(
-    context: Context, kind: str, options: schema.Table, parse: Callable[[Mapping[str, Any]], list[Setting]]
-) -> list[Other]:
+def of_others(context: Context, kind: Kind) -> list[Other]:
     """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
     if not context.runtime:
         return []
     entries: list[Other] = []
     for declaration in declared.expected(context.host):
-        if declaration.name == context.name or kind not in declaration.kinds:
+        if declaration.name == context.name or kind.KIND not in declaration.kinds:
             continue
         try:
-            spec = schema.checked(kind, declaration.kinds[kind], options)
-            settings = parse(spec)
+            spec = schema.checked(kind.KIND, declaration.kinds[kind.KIND], kind.OPTIONS)
+            settings = kind.parse(spec, None)
         except MlnodeError:
             continue
         there = context._replace(allow=tuple(spec.get("allow", ())), spec=spec)

@@ -9,9 +9,9 @@ from typing import Iterator, Sequence
 
 from ...host.host import Host
 from ...knobs.cpu import files as cpu_files
-from ...knobs.cpu import kind as cpu_knobs
 from ...knobs.cpu import node as cpu_node
 from ...knobs.cpu import parse as cpu_parse
+from ...knobs.cpu.kind import kind as cpu_knobs
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import replace

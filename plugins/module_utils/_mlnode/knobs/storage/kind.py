@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
-from ...host.host import Host, Mounts
+from ...engine.kind import Context, Facts, Info, Kind, Spec
+from ...host.host import Host
 from ...linux import drop_ins, setters, udev_rules
 from ...linux import mounts as mount_tables
 from ...model import schema, values
@@ -26,9 +26,7 @@ from .. import rules
 from ..summary import Files, Summary, Target, grouped
 from . import schema as own
 
-OPTIONS = own.OPTIONS
 KIND = "storage"
-MOUNTS: Mounts = {}
 
 BLOCK, BDI = "/sys/block", "/sys/class/bdi"
 _CONTAINER = "block devices and mounts are those of the container's host: declare them there"
@@ -81,13 +79,6 @@ _POINTS = Option("list", elements="str", form=own.MOUNT_POINT, entries=(1, 1000)
 _PAGE_KB = 64
 #: Of Linux 4.19 to 7.3 (block/*.c: elevator_name): one that this kernel lacks may be another kernel's
 _SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    given = schema.checked(KIND, spec, OPTIONS)
-    return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
 
 
 def _settings(given: Mapping[str, Any]) -> list[Setting]:
@@ -218,15 +209,6 @@ def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, st
 # -- the files of a device -----------------------------------------------------------------
 
 
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    ruled = [item for item in settings if isinstance(item, RuleSetting)]
-    readings = [_read_one(item, context) for item in ruled]
-    others = rules.of_others(context, KIND, OPTIONS, lambda spec: parse(spec, None))
-    rules.refuse_overlap(context, zip(ruled, readings), others, _read_one)
-    return readings
-
-
 def _read_one(setting: RuleSetting, context: Context) -> Reading:
     if not context.runtime:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
@@ -304,27 +286,6 @@ _FILES: Mapping[str, Callable[[Host, RuleSetting, _Device], Files]] = {
 }
 
 
-# -- the rest of a kind --------------------------------------------------------------------
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Lines of udev rules that set the same of some device; the agent has its turn after them."""
-    name = key.rpartition(".")[2]
-    lines = []
-    for path in udev_rules.paths(host):
-        for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
-            if f"{name}}}" in line and not line.lstrip().startswith("#"):
-                lines.append(f"{path}:{number}: {line.strip()}")
-    return lines
-
-
-#: Never by their names alone: read() compares the files that two rules want.
-boot_files = no_boot_files
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
 _REASONS = {
     "read_ahead_kb": (
         Severity.MEDIUM,
@@ -339,7 +300,35 @@ _REASONS = {
 }
 
 
-def info(key: str, runtime: Value) -> Info:
-    """Reason by the last word of the key."""
-    del runtime
-    return Info(*_REASONS[key.rpartition(".")[2]])
+class StorageKind(Kind):
+    KIND = KIND
+    OPTIONS = own.OPTIONS
+
+    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
+        given = schema.checked(self.KIND, spec, self.OPTIONS)
+        return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+        ruled = [item for item in settings if isinstance(item, RuleSetting)]
+        readings = [_read_one(item, context) for item in ruled]
+        others = rules.of_others(context, self)
+        rules.refuse_overlap(context, zip(ruled, readings), others, _read_one)
+        return readings
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Lines of udev rules that set the same of some device; the agent has its turn after them."""
+        name = key.rpartition(".")[2]
+        lines = []
+        for path in udev_rules.paths(host):
+            for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+                if f"{name}}}" in line and not line.lstrip().startswith("#"):
+                    lines.append(f"{path}:{number}: {line.strip()}")
+        return lines
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """Reason by the last word of the key."""
+        return Info(*_REASONS[key.rpartition(".")[2]])
+
+
+kind = StorageKind()

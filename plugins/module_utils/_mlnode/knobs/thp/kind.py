@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from typing import Collection, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
-from ...host.host import Host, Mounts
+from ...engine.kind import Context, Facts, Info, Kind, Spec
+from ...host.host import Host
 from ...model import schema, values
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from . import schema as own
-
-OPTIONS = own.OPTIONS
-KIND = "thp"
-MOUNTS: Mounts = {}
 
 BASE = "/sys/kernel/mm/transparent_hugepage"
 _MIN_FREE = "/proc/sys/vm/min_free_kbytes"
@@ -44,25 +40,6 @@ _WORDS = (
 )
 #: The policies of both of them
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS)
-    entries = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
-    for name, number in given.get("khugepaged", {}).items():
-        entries.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))
-    for size, files in given.get("sizes", {}).items():
-        folder = f"hugepages-{size}"
-        entries += [(f"{folder}.{name}", f"{BASE}/{folder}/{name}", word) for name, word in files.items()]
-    return [Setting(KIND, f"{KIND}.{name}", path, str(value), str(value)) for name, path, value in entries]
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """Runtime from sysfs, boot from the command line or the agent."""
-    declared = {setting.path for setting in settings}
-    return [_read_one(setting, context, declared) for setting in settings]
 
 
 def _read_one(setting: Setting, context: Context, declared: Collection[str]) -> Reading:
@@ -187,19 +164,6 @@ def _kilobytes(text: str) -> int | None:
     return number >> 10 if number >= 1024 and number & (number - 1) == 0 else None
 
 
-def boot_sources(key: str, host: Host) -> list[str]:
-    """The kernel command line's word, if it has one."""
-    given = _from_command_line(key[len("thp.") :], Facts(host))
-    return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
-
-
-#: Never: every file stands for itself.
-boot_files = no_boot_files
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
 _REASONS: dict[str, tuple[Severity, str]] = {
     "enabled": (
         Severity.LOW,
@@ -211,22 +175,52 @@ _REASONS: dict[str, tuple[Severity, str]] = {
 }
 
 
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; `always` of defrag is severity high, as it is what stalls every process that
-    `enabled` gives huge pages to."""
-    name = key[len("thp.") :]
-    if name == "defrag" and runtime.text == "always":
-        return Info(Severity.HIGH, _REASONS[name][1], _SOURCE)
-    default = (Severity.LOW, "how hard khugepaged and each page size work in the background")
-    severity, reason = _REASONS.get(name, default)
-    return Info(severity, reason, _SOURCE)
-
-
 def cost(enabled: Value, defrag: Value) -> Info:
     """Cost of the policy, judged with how hard a page fault works for it: under `always` any process stalls
     in compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
     if enabled.text == "always" and defrag.text == "always":
-        return info("thp.defrag", defrag)
+        return kind.info("thp.defrag", defrag)
     if enabled.text == "always" and defrag.text is None:
         return Info(Severity.MEDIUM, "any process may stall in compaction, if defrag is always", _SOURCE)
-    return info("thp.enabled", enabled)
+    return kind.info("thp.enabled", enabled)
+
+
+class ThpKind(Kind):
+    KIND = "thp"
+    OPTIONS = own.OPTIONS
+
+    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
+        given = schema.checked(self.KIND, spec, self.OPTIONS)
+        entries = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
+        for name, number in given.get("khugepaged", {}).items():
+            entries.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))
+        for size, files in given.get("sizes", {}).items():
+            folder = f"hugepages-{size}"
+            entries += [(f"{folder}.{name}", f"{BASE}/{folder}/{name}", word) for name, word in files.items()]
+        return [
+            Setting(self.KIND, f"{self.KIND}.{name}", path, str(value), str(value))
+            for name, path, value in entries
+        ]
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """Runtime from sysfs, boot from the command line or the agent."""
+        declared = {setting.path for setting in settings}
+        return [_read_one(setting, context, declared) for setting in settings]
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """The kernel command line's word, if it has one."""
+        given = _from_command_line(key[len("thp.") :], Facts(host))
+        return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """Severity and reason; `always` of defrag is severity high, as it is what stalls every process that
+        `enabled` gives huge pages to."""
+        name = key[len("thp.") :]
+        if name == "defrag" and runtime.text == "always":
+            return Info(Severity.HIGH, _REASONS[name][1], _SOURCE)
+        default = (Severity.LOW, "how hard khugepaged and each page size work in the background")
+        severity, reason = _REASONS.get(name, default)
+        return Info(severity, reason, _SOURCE)
+
+
+kind = ThpKind()

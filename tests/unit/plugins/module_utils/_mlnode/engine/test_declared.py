@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import declared, engine
 from mlnode.engine.declared import Declaration
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import DeclarationError, HostError, StoreError
 
 PATH = f"{declared.FOLDER}/default.json"

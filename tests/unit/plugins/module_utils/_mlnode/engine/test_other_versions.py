@@ -21,8 +21,8 @@ from mlnode.agent import install as agent
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine, handlers, origin, origin_paths, partial, revert
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, StoreError
 from mlnode.model.setting import Status
 

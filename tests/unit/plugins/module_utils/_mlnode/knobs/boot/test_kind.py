@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.loader import grub as boot_grub
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value
 

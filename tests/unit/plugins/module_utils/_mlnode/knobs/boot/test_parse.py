@@ -8,9 +8,9 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.boot import kind as boot
 from mlnode.knobs.boot import parse as boot_parse
 from mlnode.knobs.boot import schema as boot_schema
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.model.errors import DeclarationError
 
 

@@ -13,7 +13,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 

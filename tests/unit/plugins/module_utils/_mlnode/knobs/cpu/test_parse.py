@@ -8,8 +8,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.cpu import kind as cpu
 from mlnode.knobs.cpu import parse as cpu_parse
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model import cpulist
 from mlnode.model.errors import DeclarationError
 

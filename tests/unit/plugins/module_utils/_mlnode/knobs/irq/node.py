@@ -31,7 +31,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Context, Facts, Row
 from mlnode.host.system import Finished
-from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model.errors import HostError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading
 

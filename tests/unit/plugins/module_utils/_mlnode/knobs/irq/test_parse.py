@@ -9,9 +9,9 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, values
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.irq import kind as irq
 from mlnode.knobs.irq import parse as irq_parse
 from mlnode.knobs.irq import schema as irq_schema
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.knobs.irq.parse import RuleSetting, Selection, Steering
 from mlnode.model.errors import DeclarationError
 

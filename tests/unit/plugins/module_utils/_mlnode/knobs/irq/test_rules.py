@@ -8,7 +8,7 @@ import pathlib
 import pytest
 from mlnode.engine import engine
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Severity, Status, Value
 

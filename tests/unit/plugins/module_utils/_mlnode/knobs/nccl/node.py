@@ -17,8 +17,8 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.nccl import kind as nccl
 from mlnode.knobs.nccl.file import PATH
+from mlnode.knobs.nccl.kind import kind as nccl
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 #: What `auto` is on a node of RoCE rails

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.nccl.kind import kind as nccl
 from mlnode.model.errors import DeclarationError
 
 

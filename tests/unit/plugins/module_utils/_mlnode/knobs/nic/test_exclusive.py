@@ -17,8 +17,8 @@ from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host.system import Finished
-from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic import parse as nic_parse
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.kind import Context, Facts
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.sysctl.schema import GUARDS
 from mlnode.model.errors import HostError
 

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildH
 from mlnode.agent import node as whole_node
 from mlnode.engine import engine, judge
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts, Row
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, EXACTLY, Layer, Reading, Severity, Status, Write
 

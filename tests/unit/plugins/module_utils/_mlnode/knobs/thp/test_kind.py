@@ -11,7 +11,8 @@ from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.thp.kind import cost, sized_policies
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value, Write
 
@@ -346,7 +347,7 @@ def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
     ],
 )
 def test_sizes_and_policies_of_the_command_line(text: str, policies: dict[int, str]) -> None:
-    assert thp.sized_policies(text) == policies
+    assert sized_policies(text) == policies
 
 
 _size = st.tuples(st.integers(0, 10), st.sampled_from(["K", "M", "k"])).map(
@@ -366,7 +367,7 @@ _clause = st.tuples(_size, _size, st.sampled_from(["always", "madvise", "never"]
     )
 )
 def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words(text: str) -> None:
-    for size, policy in thp.sized_policies(text).items():
+    for size, policy in sized_policies(text).items():
         assert size > 0
         assert size & (size - 1) == 0
         assert policy in text
@@ -403,7 +404,7 @@ def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity
 
 def test_what_both_together_cost() -> None:
     def severity(enabled: str, defrag: str | None) -> Severity:
-        return thp.cost(Value(enabled), Value(defrag)).severity
+        return cost(Value(enabled), Value(defrag)).severity
 
     assert severity("always", "always") is Severity.HIGH
     assert severity("always", "madvise") is severity("madvise", "always") is Severity.LOW

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
-from mlnode.agent.registry import KINDS
+from mlnode.agent.registry import KINDS, options
 from mlnode.engine import engine
 from mlnode.engine.kind import Kind
 
@@ -56,6 +56,20 @@ def test_the_table_has_who_a_run_leaves_a_sysctl_to(name: str, tmp_path: pathlib
 
     by_file = {setting.key for setting in settings if docs_pages.carrier(setting) == "file"}
     assert {setting.key for setting in settings} & lines == by_file
+
+
+@pytest.mark.parametrize("area", KINDS)
+def test_every_option_is_on_the_page_of_its_area_with_a_reason_and_a_source(area: str) -> None:
+    text = (ROOT / f"docs/knobs/{area}.md").read_text(encoding="utf-8")
+
+    page = docs_pages.of_site(f"knobs/{area}.md", text, FORGE)
+
+    cells = {row[0]: row for row in (line.strip("| ").split(" | ") for line in page.splitlines())}
+    found = {name: cells[f"`{name}`"] for name, _option in docs_pages.option_rows(options(area))}
+    assert {name for name, row in found.items() if len(row) != 5 or not all(row)} == set()
+    assert "The site that" not in page
+    with pytest.raises(ValueError, match=f"knobs/{area}.md: the place of its options is missing"):
+        docs_pages.with_options(docs_pages.OPTIONS.sub("", text), area)
 
 
 @pytest.mark.parametrize(

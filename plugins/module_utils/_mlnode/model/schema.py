@@ -14,7 +14,7 @@ import math
 import re
 from collections import abc
 from types import MappingProxyType
-from typing import Any, Callable, Collection, Iterable, Mapping, Pattern, Sequence
+from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, Pattern, Sequence
 
 from . import cpulist, strict_json
 from .errors import DeclarationError
@@ -238,6 +238,21 @@ def checked(area: str, spec: Any, table: Table) -> dict[str, Any]:
         raise DeclarationError(f"{area}: {error}") from error
     declared = _named(area, table, spec)
     return declared if any(table[name].declares for name in declared) else {}
+
+
+def files(table: Table, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The kernel's file of each given option that has one, and its value, in the order of the table."""
+    for name, option in table.items():
+        if name not in given:
+            continue
+        if option.file:
+            yield option.file, given[name]
+        elif option.values is not None:
+            for entry, inner in given[name].items():
+                found = files(option.values.names, inner)
+                yield from ((file.replace("*", entry), value) for file, value in found)
+        elif option.type == "dict":
+            yield from files(option.names, given[name])
 
 
 def value(where: str, option: Option, raw: Any) -> Any:

@@ -20,7 +20,7 @@ from ...loader.boot_loader import Loader
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
-from ...model.schema import unless_allowed
+from ...model.schema import Option, unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
@@ -453,8 +453,11 @@ class BootKind(Kind):
             lines += boot_loader.boot_sources(host, name)
         return lines
 
+    def option(self, key: str) -> Option:
+        return self.OPTIONS["parameters"]
+
     def info(self, key: str, runtime: Value) -> Info:
-        return boot_info.info(key, runtime)
+        return boot_info.info(key[len(KIND) + 1 :]) or super().info(key, runtime)
 
 
 kind = BootKind()

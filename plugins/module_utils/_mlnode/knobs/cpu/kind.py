@@ -13,6 +13,7 @@ from typing import Callable, Mapping, Sequence
 from ...engine.kind import Context, Facts, Info, Kind, Spec
 from ...host.host import Host
 from ...model import cpulist, values
+from ...model.schema import Option
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ...model.values import same
 from ..summary import Files
@@ -105,40 +106,6 @@ def _left_out(scope: Scope) -> str:
 _MOVES = {"governor": "energy_performance_preference", "boost": "min_perf_pct"}
 
 
-_INFO: Mapping[str, Info] = {
-    "governor": Info(
-        Severity.MEDIUM,
-        "a clock that follows the load is always late for the short bursts between two kernel launches",
-        "cpufreq.rst",
-    ),
-    "energy_performance_preference": Info(
-        Severity.MEDIUM,
-        "how soon the processor itself raises its clock; below performance it saves energy while ranks wait",
-        "intel_pstate.rst, amd-pstate.rst",
-    ),
-    "energy_perf_bias": Info(
-        Severity.LOW,
-        "above 0 the processor saves power at the cost of speed, and no governor changes it",
-        "intel_epb.rst; x86_energy_perf_policy(8)",
-    ),
-    "boost": Info(
-        Severity.MEDIUM,
-        "the one thread that launches kernels needs the highest clock; off makes nodes alike, and slower",
-        "cpufreq.rst, intel_pstate.rst",
-    ),
-    "min_perf_pct": Info(
-        Severity.LOW,
-        "keeps the clock up under a dynamic governor; with performance it adds nothing",
-        "intel_pstate.rst",
-    ),
-    "max_latency_us": Info(
-        Severity.MEDIUM,
-        "waking from a deep idle state takes more than 100 microseconds; no sleep leaves less for boost",
-        "cpuidle.rst, ABI sysfs-devices-power, drivers/idle/intel_idle.c",
-    ),
-}
-
-
 class CpuKind(Kind):
     KIND = cpu_parse.KIND
     OPTIONS = own.OPTIONS
@@ -167,13 +134,14 @@ class CpuKind(Kind):
         given = Facts(host).command_line("cpufreq.default_governor")
         return [f"/proc/cmdline: cpufreq.default_governor={value}" for value in given[-1:]]
 
+    def option(self, key: str) -> Option:
+        return self.OPTIONS[cpu_parse.split(key)[0]]
+
     def info(self, key: str, runtime: Value) -> Info:
         """Severity and reason; another governor than performance at run time is severity high."""
-        name = cpu_parse.split(key)[0]
-        entry = _INFO[name]
-        if name == "governor" and runtime.text not in (None, "performance"):
-            return Info(Severity.HIGH, entry.reason, entry.source)
-        return entry
+        info = super().info(key, runtime)
+        slow = cpu_parse.split(key)[0] == "governor" and runtime.text not in (None, "performance")
+        return info._replace(severity=Severity.HIGH) if slow else info
 
 
 kind = CpuKind()

@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Row, Spec
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.record import NamedTuple
-from ...model.setting import BootFile, Reading, Setting, Severity, Value
+from ...model.schema import Option
+from ...model.setting import BootFile, Reading, Setting, Value
 from ...topology import read as topology
 from ...topology.model import Topology
 from .. import rules
@@ -185,24 +186,7 @@ def _noted(reading: Reading, note: str) -> Reading:
     return reading._replace(note="; ".join(text for text in (reading.note, note) if text))
 
 
-_REASONS = {
-    "irq": (
-        Severity.MEDIUM,
-        "an interrupt on a core far from the NIC, or on a busy one, delays every packet of its queue",
-        "core-api/irq/irq-affinity.rst",
-    ),
-    "rps": (Severity.LOW, "with fewer queues than cores, other cores can take packets over", "scaling.rst"),
-    "xps": (
-        Severity.LOW,
-        "cores that send through a queue of their own do not wait for its lock",
-        "scaling.rst",
-    ),
-    "rfs": (Severity.LOW, "packets go to the core on which their program runs", "scaling.rst"),
-    "irqbalance": (Severity.MEDIUM, "irqbalance moves interrupts every 10 s", "irqbalance(1)"),
-}
-
-
-class IrqKind(Kind):
+class IrqKind(rules.RuleKind):
     KIND = irq_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS = topology.MOUNTS
@@ -246,11 +230,11 @@ class IrqKind(Kind):
         words = Facts(host).command_line("irqaffinity")
         return [f"/proc/cmdline: irqaffinity={word}" for word in words]
 
-    def info(self, key: str, runtime: Value) -> Info:
-        """Reason by the topic, the third word of the key or, without one, the interrupts."""
-        words = key.split(".")
-        topic = "irqbalance" if key == irq_parse.BALANCE_KEY else words[2] if len(words) > 2 else "irq"
-        return Info(*_REASONS[topic])
+    def option(self, key: str) -> Option:
+        """Keys without a third word are the interrupts themselves."""
+        if key == irq_parse.BALANCE_KEY:
+            return self.OPTIONS["irqbalance"]
+        return super().option(key if key.count(".") > 1 else f"{key}.strategy")
 
 
 kind = IrqKind()

@@ -18,7 +18,8 @@ from ...engine.unit_drop_in import drop_in
 from ...host.host import Host
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
-from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Value
+from ...model.schema import Option
+from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Severity, Value
 from . import auto, floors, scopes
 from . import guards as limits_guards
 from . import info as limits_info
@@ -241,8 +242,14 @@ class LimitsKind(Kind):
             for one in systemd_conf.service(host, service.names, limit.key)
         ]
 
+    def option(self, key: str) -> Option:
+        return self.OPTIONS[taken_apart(key)[2].name]
+
     def info(self, key: str, runtime: Value) -> Info:
-        return limits_info.info(key, runtime)
+        """Enough files for most programs lower the severity."""
+        info, (scope, _domain, limit) = super().info(key, runtime), taken_apart(key)
+        enough = limit.name == "nofile" and limits_info.has_files(scope, runtime.text or "")
+        return info._replace(severity=Severity.LOW) if enough else info
 
 
 kind = LimitsKind()

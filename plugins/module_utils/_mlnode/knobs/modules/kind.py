@@ -15,6 +15,7 @@ from ...linux.modules_load import Bar, Config
 from ...model import schema
 from ...model.errors import HostError
 from ...model.record import NamedTuple
+from ...model.schema import Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
@@ -218,16 +219,13 @@ class ModulesKind(Kind):
         sources = [barred.words] if barred else []
         return sources + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]
 
+    def option(self, key: str) -> Option:
+        return self.OPTIONS["options" if options.split(key)[1] else "modules"]
+
     def info(self, key: str, runtime: Value) -> Info:
-        """Severity and reason; what is not in the table is known to who declared it."""
         name, parameter = options.split(key)
-        if parameter:
-            return Info(
-                Severity.MEDIUM, f"how {name} was declared to work", f"modprobe.d(5), modinfo -p {name}"
-            )
-        default = (Severity.LOW, "a module that this node was declared to load", "modules-load.d(5)")
-        severity, reason, source = _REASONS.get(name, default)
-        return Info(severity, reason, source)
+        known = None if parameter else _REASONS.get(name)
+        return Info(*known) if known else super().info(key, runtime)
 
 
 kind = ModulesKind()

@@ -17,6 +17,7 @@ from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
+from ...model.schema import Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..qos import files as qos_files
 from . import auto, environment, file, names
@@ -207,8 +208,6 @@ def _is_kept(row: Row, context: Context) -> bool:
     return unresolved or bool(reading.refusal) or reading.runtime.unreadable is not None
 
 
-_SOURCE = "NCCL user guide, Environment Variables"
-
 #: Variable → severity and reason
 _REASONS: dict[str, tuple[Severity, str]] = {
     "NCCL_IB_HCA": (Severity.HIGH, "jobs use the rails only, never RDMA ports of management or storage"),
@@ -282,14 +281,17 @@ class NcclKind(Kind):
         lines = file.parse(host.text(PATH)).lines
         return sources + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
 
+    def option(self, key: str) -> Option:
+        return self.OPTIONS["variables"]
+
     def info(self, key: str, runtime: Value) -> Info:
-        """Severity and reason, with the version from which on NCCL reads it."""
-        name = name_of(key)
+        """With the version from which on NCCL reads it."""
+        info, name = super().info(key, runtime), name_of(key)
         known = names.KNOWN.get(name)
         other = _GROUPS[known.group] if known else "not a variable of any known version of NCCL"
-        severity, reason = _REASONS.get(name, (Severity.LOW, other))
+        severity, reason = _REASONS.get(name, (info.severity, other))
         since = f" (NCCL {known.since} and later)" if known and known.since else ""
-        return Info(severity, f"{reason}{since}", _SOURCE)
+        return info._replace(severity=severity, reason=f"{reason}{since}")
 
 
 kind = NcclKind()

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence, Tuple
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Row, Spec
 from ...host.host import Host, Mounts
-from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
 from .. import rules
@@ -170,44 +170,7 @@ def commands(rows: Iterable[Row]) -> list[str]:
     return nic_commands.of(rows)
 
 
-_REASONS = {
-    "channels": (
-        Severity.HIGH,
-        "packets of one queue are the work of one core; too few queues are a few busy cores",
-        "networking/scaling.rst",
-    ),
-    "ring": (Severity.HIGH, "what arrives while a ring is full is lost, and sent again", "ethtool(8), -G"),
-    "coalesce": (
-        Severity.MEDIUM,
-        "interrupts cost cores their time, waiting for more costs latency",
-        "ethtool(8), -C",
-    ),
-    "pause": (
-        Severity.MEDIUM,
-        "global pause stops all traffic of a port, beside PFC that of RoCE too",
-        "IEEE 802.3",
-    ),
-    "fec": (
-        Severity.HIGH,
-        "both ends of a link must correct errors alike, or there is no link",
-        "ethtool(8)",
-    ),
-    "feature": (
-        Severity.MEDIUM,
-        "what the NIC does not do, a core does",
-        "networking/segmentation-offloads.rst",
-    ),
-    "private-flag": (Severity.LOW, "what the driver says of it", "ethtool(8), --set-priv-flags"),
-    "tx_queue_len": (Severity.LOW, "packets that wait for a ring", "ip-link(8)"),
-    "mtu": (
-        Severity.HIGH,
-        "packets that one end does not take are lost silently",
-        "networking/ip-sysctl.rst",
-    ),
-}
-
-
-class NicKind(Kind):
+class NicKind(rules.RuleKind):
     KIND = nic_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
@@ -215,16 +178,14 @@ class NicKind(Kind):
     def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
         return nic_parse.parse(spec)
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-        ruled = [item for item in settings if isinstance(item, NicSetting)]
-        if not context.runtime:
-            return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
-        readings = _without_excluded(context.host, [_read(item, context) for item in ruled])
-        exclusive.refuse(context.host, readings)
-        others = rules.of_others(context, self)
-        rules.refuse_overlap(context, zip(ruled, readings), others, _read)
-        return rules.report_once(ruled, _undone_together(readings), self.info)
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        assert isinstance(setting, NicSetting)
+        return _read(setting, context)
+
+    def together(self, host: Host, readings: list[Reading]) -> list[Reading]:
+        readings = _without_excluded(host, readings)
+        exclusive.refuse(host, readings)
+        return _undone_together(readings)
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         return nic_targets.management_file(name, rows, context)
@@ -247,10 +208,6 @@ class NicKind(Kind):
             or (not names and word.file.startswith(f"{group}/"))
         ]
         return [*lines, *owners.problems(host, here), *owners.advice(host, here)]
-
-    def info(self, key: str, runtime: Value) -> Info:
-        """Severity and reason by the group, which is the third word of the key."""
-        return Info(*_REASONS[key.split(".")[2]])
 
 
 kind = NicKind()

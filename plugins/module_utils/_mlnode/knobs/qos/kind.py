@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.dcb import tools
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Row, Spec
 from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple
-from ...model.setting import BootFile, KnobFile, Reading, Setting, Severity, Value
+from ...model.schema import Option
+from ...model.setting import BootFile, KnobFile, Reading, Setting, Value
 from .. import rules
 from ..nic import parse as nic_parse
 from ..nics import targets as nic_targets
@@ -162,58 +163,7 @@ def _name(path: str) -> str:
     return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
 
 
-_REASONS = {
-    "global_pause": (
-        Severity.HIGH,
-        "a port that pauses all of its traffic stops what must not wait, and excludes PFC",
-        "IEEE 802.1Q, 36.1",
-    ),
-    "trust": (
-        Severity.HIGH,
-        "where priorities are taken from VLAN tags, RoCE without tags is ordinary traffic, which may be lost",
-        "dcb-apptrust(8)",
-    ),
-    "dscp": (Severity.HIGH, "it puts RoCE into the priority that is not lost", "dcb-app(8)"),
-    "pfc": (
-        Severity.HIGH,
-        "a priority without it loses packets of RoCE; one too many stops what should flow",
-        "dcb-pfc(8)",
-    ),
-    "ets": (Severity.MEDIUM, "without a share of its own RoCE waits behind other traffic", "dcb-ets(8)"),
-    "buffer": (
-        Severity.MEDIUM,
-        "what is on its way when a pause is sent needs room, the more the longer the cable",
-        "dcb-buffer(8)",
-    ),
-    "ecn": (
-        Severity.HIGH,
-        "without DCQCN senders never slow down, until PFC stops whole links",
-        "IETF RFC 3168; DCQCN, SIGCOMM 2015",
-    ),
-    "cnp_dscp": (
-        Severity.MEDIUM,
-        "a notification of congestion that waits in the congestion comes too late",
-        "drivers/infiniband/hw/mlx5/cong.c",
-    ),
-    "cnp_priority": (
-        Severity.MEDIUM,
-        "a notification of congestion that waits in the congestion comes too late",
-        "drivers/infiniband/hw/mlx5/cong.c",
-    ),
-    "rdma_cm_tos": (
-        Severity.MEDIUM,
-        "connections of rdma_cm carry it in their packets, which says their DSCP",
-        "drivers/infiniband/core/cma_configfs.c",
-    ),
-    "traffic_class": (
-        Severity.MEDIUM,
-        "it is the DSCP of all RoCE packets, also of programs that set none",
-        "the vendor's driver, tc/PORT/traffic_class",
-    ),
-}
-
-
-class QosKind(Kind):
+class QosKind(rules.RuleKind):
     KIND = qos_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS = qos_files.MOUNTS
@@ -248,9 +198,8 @@ class QosKind(Kind):
     def boot_sources(self, key: str, host: Host) -> list[str]:
         return _lldpad(host)
 
-    def info(self, key: str, runtime: Value) -> Info:
-        """Severity and reason by the group, which is the last word of the key."""
-        return Info(*_REASONS[key.rpartition(".")[2]])
+    def option(self, key: str) -> Option:
+        return super().option(key.replace(".cnp_", ".cnp."))
 
 
 kind = QosKind()

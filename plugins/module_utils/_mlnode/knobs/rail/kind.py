@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Row, Spec
 from ...host.host import Host, Mounts
 from ...linux import setters, sysctl_d
 from ...model.errors import HostError
-from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from ...model.setting import Boot, BootFile, Reading, Setting, Value
 from .. import rules
 from ..nics.targets import management_file
 from ..summary import Files, Summary
@@ -57,28 +57,7 @@ def _boot(
 #: No lines for interfaces, which say nothing of one that is called otherwise after a change of cards
 
 
-_ARP = "Documentation/networking/ip-sysctl.rst, {}; RFC 1122, 3.3.4.2 (the weak ES model)"
-
-_REASONS = {
-    "arp_ignore": (
-        Severity.HIGH,
-        "with 0 a NIC answers for the addresses of all others, so that their traffic comes in on one rail",
-        _ARP.format("arp_ignore"),
-    ),
-    "arp_announce": (
-        Severity.HIGH,
-        "with 0 a NIC asks with the address of another, so that peers send to the wrong rail",
-        _ARP.format("arp_announce"),
-    ),
-    "rp_filter": (
-        Severity.HIGH,
-        "with 1 what comes in on one rail, and would be answered over another, is dropped silently",
-        "Documentation/networking/ip-sysctl.rst, rp_filter; RFC 3704",
-    ),
-}
-
-
-class RailKind(Kind):
+class RailKind(rules.RuleKind):
     KIND = rail_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
@@ -86,15 +65,9 @@ class RailKind(Kind):
     def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
         return rail_parse.parse(spec)
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-        ruled = [item for item in settings if isinstance(item, RailSetting)]
-        if not context.runtime:
-            return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
-        readings = [_read(item, context) for item in ruled]
-        others = rules.of_others(context, self)
-        rules.refuse_overlap(context, zip(ruled, readings), others, _read)
-        return rules.report_once(ruled, readings, self.info)
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        assert isinstance(setting, RailSetting)
+        return _read(setting, context)
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         return management_file(name, rows, context)
@@ -117,10 +90,6 @@ class RailKind(Kind):
             for line in config.statements(path_of(name, group)[len("/proc/sys/") :])
         }
         return [*lines.values(), *config.unreadable]
-
-    def info(self, key: str, runtime: Value) -> Info:
-        """Severity and reason by the group, which is the last word of the key."""
-        return Info(*_REASONS[key.rpartition(".")[2]])
 
 
 kind = RailKind()

@@ -161,7 +161,7 @@ _junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(
 
 
 @quick
-@given(st.dictionaries(st.sampled_from([*cpu_parse.PATHS, "cpus", "x"]), _junk, max_size=4))
+@given(st.dictionaries(st.sampled_from([*cpu.OPTIONS, "x"]), _junk, max_size=4))
 def test_whatever_is_declared_is_settings_or_an_error_that_tells(spec: dict[str, Any]) -> None:
     names: list[str] = []
     words = "cpu."
@@ -170,7 +170,9 @@ def test_whatever_is_declared_is_settings_or_an_error_that_tells(spec: dict[str,
     except DeclarationError as error:
         words = str(error)
     assert words.startswith("cpu")
-    assert words != "cpu." or names == [name for name in cpu_parse.PATHS if spec.get(name) is not None]
+    assert words != "cpu." or names == [
+        name for name in cpu.OPTIONS if name != "cpus" and spec.get(name) is not None
+    ]
 
 
 _cpus = st.sets(st.integers(0, 60), min_size=1, max_size=8)

@@ -51,7 +51,9 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
         ({"enabled": "never; id"}, "thp.enabled: must be a word such as madvise, got 'never; id'"),
         ({"enabled": ["madvise"]}, "thp.enabled: must be a text, got ['madvise']"),
         ({"use_zero_page": True}, "thp.use_zero_page: must be a whole number, got True"),
-        ({"use_zero_page": -1}, "thp.use_zero_page: must be at least 0, got -1"),
+        ({"use_zero_page": 7}, "thp.use_zero_page: must be one of 0, 1, got 7"),
+        ({"khugepaged": {"defrag": 2}}, "thp.khugepaged.defrag: must be one of 0, 1, got 2"),
+        ({"khugepaged": {"pages_to_scan": 0}}, "thp.khugepaged.pages_to_scan: must be from 1 to"),
         ({"use_zero_page": "yes"}, "thp.use_zero_page: must be a whole number, got 'yes'"),
         ({"khugepaged": "1"}, "thp.khugepaged: must be a dictionary, got '1'"),
         ({"khugepaged": ["defrag"]}, "thp.khugepaged: must be a dictionary, got ['defrag']"),
@@ -107,10 +109,10 @@ def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
         ("thp.enabled", f"{THP}/enabled", "madvise"),
         ("thp.defrag", f"{THP}/defrag", "defer+madvise"),
         ("thp.use_zero_page", f"{THP}/use_zero_page", "0"),
-        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.khugepaged.defrag", f"{THP}/khugepaged/defrag", "0"),
-        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
+        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.hugepages-64kB.enabled", f"{THP}/hugepages-64kB/enabled", "inherit"),
+        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Mapping, Sequence, Tuple
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Row, Spec
 from ...host.host import Host, Mounts
-from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
+from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
 from .. import rules
@@ -170,7 +170,7 @@ def commands(rows: Iterable[Row]) -> list[str]:
     return nic_commands.of(rows)
 
 
-class NicKind(rules.RuleKind):
+class NicKind(nic_targets.NicKind):
     KIND = nic_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
@@ -186,9 +186,6 @@ class NicKind(rules.RuleKind):
         readings = _without_excluded(host, readings)
         exclusive.refuse(host, readings)
         return _undone_together(readings)
-
-    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        return nic_targets.management_file(name, rows, context)
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """The commands that would do the same."""

@@ -13,7 +13,7 @@ from ..host.host import Host, Mounts
 from ..model import values
 from ..model.errors import HostError
 from ..model.record import NamedTuple
-from ..model.schema import Table
+from ..model.schema import Checked, Table
 from ..model.setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
 
 #: The link is what `systemctl enable` makes; read as a file, so that a captured tree shows it, too.
@@ -161,7 +161,7 @@ class Context(NamedTuple):
     agent_row: bool = False
     on_disk: Mapping[str, str] = MappingProxyType({})
     origins: Mapping[str, str] = MappingProxyType({})
-    spec: Spec = MappingProxyType({})
+    spec: Checked = Checked()
 
     @property
     def runtime(self) -> bool:
@@ -236,7 +236,7 @@ class Kind(Protocol):
     #: The drivers of the files that it reads and writes
     MOUNTS: Mounts
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         """Settings of a declaration. facts None: leave `auto` unresolved. Raises DeclarationError."""
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:

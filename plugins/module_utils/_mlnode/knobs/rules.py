@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
+from typing import Any, Callable, Iterable, Protocol, Sequence, Tuple
 
 from ..engine import declared
 from ..engine.kind import Context, Info
-from ..model import schema, values
+from ..model import values
 from ..model.errors import DeclarationError, MlnodeError
+from ..model.schema import Checked, Table
 from ..model.setting import KnobFile, Reading, Setting, Severity, Value
 from .summary import grouped
 
@@ -93,7 +94,7 @@ def _rule_of(setting: Setting) -> str:
 
 
 def of_others(
-    context: Context, kind: str, options: schema.Table, parse: Callable[[Mapping[str, Any]], list[Setting]]
+    context: Context, kind: str, options: Table, parse: Callable[[Checked], list[Setting]]
 ) -> list[Other]:
     """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
     if not context.runtime:
@@ -103,7 +104,7 @@ def of_others(
         if declaration.name == context.name or kind not in declaration.kinds:
             continue
         try:
-            spec = schema.checked(kind, declaration.kinds[kind], options)
+            spec = declaration.of(kind, options)
             settings = parse(spec)
         except MlnodeError:
             continue

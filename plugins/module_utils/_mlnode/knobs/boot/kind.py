@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
-from ...engine.kind import Context, Facts, Row, Spec, never_kept
+from ...engine.kind import Context, Facts, Row, never_kept
 from ...host.host import Host
 from ...linux import jobs
 from ...loader import boot_loader, cmdline
@@ -20,7 +20,7 @@ from ...loader.boot_loader import Loader
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
-from ...model.schema import unless_allowed
+from ...model.schema import Checked, unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
@@ -45,10 +45,10 @@ _MENU_LATER = (
 _CONTAINER = "this is a container: the command line is that of its host's kernel"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """See boot_parse.parse."""
     del facts  # the CPUs of the machine are asked for when they are compared with
-    return boot_parse.parse(spec)
+    return boot_parse.parse(given)
 
 
 class _Node(NamedTuple):
@@ -93,8 +93,8 @@ def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[i
 
 def _others(context: Context) -> list[Setting]:
     """Settings of the node's other declarations."""
-    pairs = declared.settings(context.host, KIND, boot_parse.parse)
-    return [setting for declaration, setting in pairs if declaration.name != context.name]
+    pairs = declared.settings(context.host, KIND, OPTIONS, boot_parse.parse, but=context.name)
+    return [setting for _declaration, setting in pairs]
 
 
 def _too_long(settings: Sequence[Setting], node: _Node) -> str:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_facts
+from ...engine.kind import Context, Facts, Info, never_kept, no_boot_files, no_facts
 from ...host.host import Host, Mounts
 from ...model import cpulist, values
+from ...model.schema import Checked
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ...model.values import same
 from ..summary import Files
@@ -35,10 +36,10 @@ _READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Files]] = {
 }
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    return cpu_parse.parse(spec)
+    return cpu_parse.parse(given)
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:

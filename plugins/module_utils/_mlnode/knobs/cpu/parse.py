@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from ...engine.kind import Spec
-from ...model import cpulist, schema
+from ...model import cpulist
 from ...model.errors import DeclarationError
+from ...model.schema import Checked
 from ...model.setting import Setting
-from .schema import ALL, OPTIONS
+from .schema import ALL
 
 KIND = "cpu"
 
@@ -28,9 +28,8 @@ PATHS = {
 }
 
 
-def parse(spec: Spec) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     listed = given.get("cpus", ALL)
     if listed != ALL and "min_perf_pct" in given:
         raise DeclarationError(

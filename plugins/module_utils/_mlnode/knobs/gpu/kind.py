@@ -14,11 +14,12 @@ from ...drivers import nvidia
 from ...drivers import services as service_files
 from ...drivers.nvidia import OFF, ON
 from ...drivers.services import RUNNING
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import systemd_conf
-from ...model import schema, values
+from ...model import values
 from ...model.errors import HostError
+from ...model.schema import Checked
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import read as topology
 from ...topology.model import Gpu
@@ -39,10 +40,9 @@ _VENDOR = "NVIDIA"
 _CONTAINER = "the driver is that of the container's host: declare it there"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """At most one setting. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS)
     if not given:
         return []
     want = ON if given["persistence"] else OFF

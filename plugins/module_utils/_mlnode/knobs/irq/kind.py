@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, never_kept, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.record import NamedTuple
+from ...model.schema import Checked
 from ...model.setting import BootFile, Reading, Setting, Severity, Value
 from ...topology import read as topology
 from ...topology.model import Topology
@@ -36,10 +37,10 @@ MOUNTS = topology.MOUNTS
 _FLOW_KEY = "net.core.rps_sock_flow_entries"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    return irq_parse.parse(spec)
+    return irq_parse.parse(given)
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:

@@ -13,11 +13,12 @@ import math
 from typing import Any, Callable, Mapping, Sequence
 
 from ...engine.handlers import UNITS
-from ...engine.kind import Context, Facts, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Row, never_kept, no_conflicts, no_facts
 from ...engine.unit_drop_in import drop_in
 from ...host.host import Host, Mounts
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
+from ...model.schema import Checked
 from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Value
 from . import auto, floors, scopes
 from . import guards as limits_guards
@@ -41,10 +42,10 @@ _UNITS = systemd_conf.UNITS[0]
 _ONLY_BOOT = "limits are kept in files of the layer boot: declare that, too"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """See limits_parse.parse."""
     del facts  # which services there are is asked in read()
-    return limits_parse.parse(spec)
+    return limits_parse.parse(given)
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:

@@ -12,7 +12,6 @@ from ...engine.kind import (
     Facts,
     Info,
     Row,
-    Spec,
     never_kept,
     no_conflicts,
     no_facts,
@@ -22,7 +21,7 @@ from ...host import places
 from ...host.host import Host, Mounts
 from ...linux import node_exporter
 from ...linux.node_exporter import Found
-from ...model import schema
+from ...model.schema import Checked
 from ...model.setting import BootFile, Reading, Setting, Severity, Value
 from .. import timers
 from . import schema as own
@@ -41,10 +40,9 @@ TIMER = timers.Timer(
 )
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """At most one setting. Raises DeclarationError."""
     del facts  # what is automatic is found in read(), whatever becomes of it
-    given = schema.checked(KIND, spec, OPTIONS)
     if not given:
         return []
     folder = given["textfile_directory"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...engine import boot_service
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, never_kept, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import modules_load, systemd_show
 from ...linux.modules_load import Bar, Config
-from ...model import schema
 from ...model.errors import HostError
 from ...model.record import NamedTuple
+from ...model.schema import Checked
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
@@ -36,10 +36,9 @@ _CONTAINER = "kernel modules are those of the container's host: declare them the
 _NO_MORE = "/proc/sys/kernel/modules_disabled"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """One setting for each module, and then for each parameter, in their order. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS)
     names = [modules_load.underscored(name) for name in given.get("modules", ())]
     claims = {**dict.fromkeys(given.get("where_needed", ()), needed.CLAIM), **dict.fromkeys(names, LOADED)}
     loaded = [

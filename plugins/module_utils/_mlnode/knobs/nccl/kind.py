@@ -12,11 +12,12 @@ import re
 from typing import Sequence
 
 from ...engine import declared, edited_file
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Row, never_kept, no_conflicts, no_facts
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
+from ...model.schema import Checked
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..qos import files as qos_files
 from . import auto, environment, file, names
@@ -44,10 +45,10 @@ _READ_BY_ALL, _PASSED_BY_ALL = 0o004, 0o001
 _MODE = 0o644
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """See nccl_parse.parse."""
     del facts  # what is automatic is asked for in read(), whatever becomes of it
-    return nccl_parse.parse(spec)
+    return nccl_parse.parse(given)
 
 
 class _Node(NamedTuple):

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence, Tuple
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
+from ...engine.kind import Context, Facts, Info, Row, never_kept, no_conflicts
 from ...host.host import Host, Mounts
+from ...model.schema import Checked
 from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
@@ -37,10 +38,10 @@ _Other = Tuple[str, owners.Word]
 _UNSURE = "; whether it is for this interface, a plain search does not resolve"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    return nic_parse.parse(spec)
+    return nic_parse.parse(given)
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:

@@ -11,7 +11,6 @@ from ...engine.kind import (
     Facts,
     Info,
     Row,
-    Spec,
     never_kept,
     no_conflicts,
     no_facts,
@@ -19,8 +18,8 @@ from ...engine.kind import (
 )
 from ...host import places
 from ...host.host import Host, Mounts
-from ...model import schema
 from ...model.errors import DeclarationError
+from ...model.schema import Checked
 from ...model.setting import BootFile, Reading, Setting, Severity, Value
 from .. import timers
 from . import schema as own
@@ -35,10 +34,9 @@ TIMER = timers.Timer(
 )
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """At most one setting. Raises DeclarationError."""
     del facts
-    given = schema.checked(KIND, spec, OPTIONS)
     if not given:
         return []
     for name in ("url", "node", "signers"):

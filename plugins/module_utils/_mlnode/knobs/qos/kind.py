@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.dcb import tools
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
+from ...engine.kind import Context, Facts, Info, Row, never_kept, no_conflicts
 from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple
+from ...model.schema import Checked
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from .. import rules
 from ..nic import parse as nic_parse
@@ -39,10 +40,10 @@ MOUNTS = qos_files.MOUNTS
 _LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    return qos_parse.parse(spec)
+    return qos_parse.parse(given)
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:

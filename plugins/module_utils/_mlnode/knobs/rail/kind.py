@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Spec, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import setters, sysctl_d
 from ...model.errors import HostError
+from ...model.schema import Checked
 from ...model.setting import Boot, Reading, Setting, Severity, Value
 from .. import rules
 from ..nics.targets import management_file
@@ -30,10 +31,10 @@ OPTIONS = own.OPTIONS
 MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # a rule is read against the interfaces in read(), whatever becomes of it
-    return rail_parse.parse(spec)
+    return rail_parse.parse(given)
 
 
 def read(settings: Sequence[Setting], context: Context) -> list[Reading]:

@@ -14,11 +14,12 @@ from typing import Iterator, Sequence
 from ...drivers import services as service_files
 from ...drivers.services import STOPPED
 from ...engine import declared, unit_drop_in
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts, read_each
+from ...engine.kind import Context, Facts, Info, Row, never_kept, no_conflicts, no_facts, read_each
 from ...host.host import Host, Mounts
 from ...linux import systemd_unit
 from ...model import schema
 from ...model.errors import DeclarationError, HostError
+from ...model.schema import Checked
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import competing, known
 from . import schema as own
@@ -35,11 +36,10 @@ _MASK = "/dev/null"
 _BEGIN = "zz-mlnode-stopped."
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """One setting for each service, in their order. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS).get("services", {})
-    return [_setting(name, choice) for name, choice in given.items()]
+    return [_setting(name, choice) for name, choice in given.get("services", {}).items()]
 
 
 def _setting(name: str, choice: str) -> Setting:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host.host import Host, Mounts
 from ...linux import drop_ins, setters, udev_rules
 from ...linux import mounts as mount_tables
 from ...model import schema, values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple, dataclass
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Severity, Value, Write
 from ...topology import machine
 from ...topology.reader import Reader
@@ -83,10 +83,9 @@ _PAGE_KB = 64
 _SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    given = schema.checked(KIND, spec, OPTIONS)
     return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
 
 
@@ -222,7 +221,7 @@ def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
     """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
     ruled = [item for item in settings if isinstance(item, RuleSetting)]
     readings = [_read_one(item, context) for item in ruled]
-    others = rules.of_others(context, KIND, OPTIONS, lambda spec: parse(spec, None))
+    others = rules.of_others(context, KIND, OPTIONS, lambda given: parse(given, None))
     rules.refuse_overlap(context, zip(ruled, readings), others, _read_one)
     return readings
 

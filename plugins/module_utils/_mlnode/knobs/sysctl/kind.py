@@ -108,9 +108,10 @@ def _refuse_other_names(settings: Sequence[Setting], context: Context) -> None:
     """Two declarations that give one variable two values by two names would take turns at every run. The same
     key twice is the engine's to refuse."""
     by_key = {setting.key: setting for setting in settings}
-    for declaration, theirs in declared.settings(context.host, KIND, lambda spec: parse(spec, None)):
-        if declaration.name == context.name:
-            continue
+    others = declared.settings(
+        context.host, KIND, OPTIONS, lambda given: parse(given, None), but=context.name
+    )
+    for declaration, theirs in others:
         for twin in sysctl_parse.twins(theirs, by_key):
             raise DeclarationError(
                 f"{twin.key} ({twin.claim!r}, declared by {context.name}) and {theirs.key} "

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Collection, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, never_kept, no_boot_files, no_conflicts, no_facts
 from ...host.host import Host, Mounts
-from ...model import schema, values
+from ...model import values
+from ...model.schema import Checked
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from . import schema as own
 
@@ -46,10 +47,9 @@ _WORDS = (
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS)
     entries = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
     for name, number in given.get("khugepaged", {}).items():
         entries.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))

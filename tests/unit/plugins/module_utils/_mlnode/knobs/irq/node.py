@@ -26,6 +26,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures.hardware import (
 )
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Machine as Hardware
 from ansible_collections.mlnode.tuning.tests.fixtures.parts import ETHERNET, LO, mac, mlx5, virtio
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
@@ -152,7 +153,7 @@ class IrqNode(Machine):
 def request(
     *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
 ) -> Request:
-    return Request(name, irq, {"rules": list(rules), **more}, layers)
+    return door.request(name, "irq", {"rules": list(rules), **more}, layers)
 
 
 def plan(host: Machine, *rules: Mapping[str, Any], **more: Any) -> Plan:

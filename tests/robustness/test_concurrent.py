@@ -22,9 +22,9 @@ from mlnode.agent import node
 from mlnode.engine import declared, engine, lock, revert
 from mlnode.engine.kind import Kind, Spec
 from mlnode.engine.origin import Origin
-from mlnode.knobs.nccl import kind as nccl
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.nccl.kind import kind as nccl
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import MlnodeError
 from mlnode.model.setting import Layer
 

@@ -9,14 +9,14 @@ from typing import Any
 from mlnode.agent.registry import KINDS
 from mlnode.engine.kind import Facts
 from mlnode.engine.plan import Request
-from mlnode.model import schema
 from mlnode.model.schema import Checked
 from mlnode.model.setting import Setting
 
 
 def checked(area: str, spec: Any) -> Checked:
     """Raises DeclarationError."""
-    return schema.checked(area, spec, KINDS[area].OPTIONS)
+    found: Checked = KINDS[area].checked(spec)
+    return found
 
 
 def parse(area: str, spec: Any, facts: Facts | None = None) -> list[Setting]:

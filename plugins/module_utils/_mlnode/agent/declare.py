@@ -17,7 +17,6 @@ from ..engine.plan import Plan, Request
 from ..engine.transaction import FOR_GOOD, Confirmation
 from ..host import places
 from ..host.host import Host
-from ..model import schema
 from ..model.errors import DeclarationError, MlnodeError, RiskError, paragraphs, printable
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import BOTH_LAYERS, Layer, Status
@@ -122,7 +121,7 @@ def requests(host: Host, order: Order) -> list[Request]:
             continue
         kind = order.kinds[area]
         try:
-            spec = schema.checked(area, order.areas.get(area, {}), kind.OPTIONS)
+            spec = kind.checked(order.areas.get(area, {}))
         except DeclarationError as error:
             error.area = area
             raise

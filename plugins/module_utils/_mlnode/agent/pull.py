@@ -17,7 +17,7 @@ from typing import Any, Mapping, Sequence
 from ..engine import declared
 from ..host import places, signature, trust, web
 from ..host.host import Host
-from ..knobs.pull import kind as enrolled
+from ..knobs.pull.kind import kind as enrolled
 from ..knobs.pull.window import is_open
 from ..model import strict_json
 from ..model.errors import DamagedError, HostError, MlnodeError, printable

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Optional
 
-from ..model import schema
 from ..model.errors import DeclarationError
 from ..model.schema import Checked, Option
 from ..model.setting import Setting
@@ -27,14 +26,14 @@ def understood(kind: Kind, spec: Spec) -> tuple[Checked, list[str]]:
 
     def test(part: Any) -> str | None:
         try:
-            kind.parse(schema.checked(kind.KIND, part, kind.OPTIONS), None)
+            kind.parse(kind.checked(part), None)
         except DeclarationError as error:
             return str(error)
         return None
 
     errors: list[str] = []
     sound = _kept(spec, Option("dict", suboptions=kind.OPTIONS), test, errors)
-    kept = schema.checked(kind.KIND, sound, kind.OPTIONS)
+    kept = kind.checked(sound)
     kind.parse(kept, None)
     return kept, list(dict.fromkeys(errors))
 
@@ -42,7 +41,7 @@ def understood(kind: Kind, spec: Spec) -> tuple[Checked, list[str]]:
 def settings(kind: Kind, spec: Spec) -> list[Setting]:
     """Settings of the part of a specification that the kind takes, which may be none."""
     try:
-        return kind.parse(schema.checked(kind.KIND, spec, kind.OPTIONS), None)
+        return kind.parse(kind.checked(spec), None)
     except DeclarationError:
         pass
     try:

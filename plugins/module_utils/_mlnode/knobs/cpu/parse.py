@@ -8,24 +8,13 @@ from ...model import cpulist
 from ...model.errors import DeclarationError
 from ...model.schema import Checked
 from ...model.setting import Setting
-from .schema import ALL
+from .schema import ALL, OPTIONS
 
 KIND = "cpu"
 
 CPU = "/sys/devices/system/cpu"
 CPUFREQ = f"{CPU}/cpufreq"
 PSTATE = f"{CPU}/intel_pstate"
-
-#: What can be declared → its files, in the order that makes them stick: a change of governor moves the
-#: preference, and switching boost off moves min_perf_pct (drivers/cpufreq/intel_pstate.c)
-PATHS = {
-    "governor": f"{CPUFREQ}/policy*/scaling_governor",
-    "energy_performance_preference": f"{CPUFREQ}/policy*/energy_performance_preference",
-    "energy_perf_bias": f"{CPU}/cpu*/power/energy_perf_bias",
-    "boost": f"{CPUFREQ}/boost",
-    "min_perf_pct": f"{PSTATE}/min_perf_pct",
-    "max_latency_us": f"{CPU}/cpu*/power/pm_qos_resume_latency_us",
-}
 
 
 def parse(given: Checked) -> list[Setting]:
@@ -37,10 +26,11 @@ def parse(given: Checked) -> list[Setting]:
         )
     bracket = "" if listed == ALL else f"[{listed}]"
     settings = []
-    for name, path in PATHS.items():
-        if name in given:
+    for name, option in OPTIONS.items():
+        if option.file and name in given:
             value = given[name]
             want = str(value) if name != "boost" else "on" if value else "off"
+            path = f"{CPU}/{option.file}"
             settings.append(Setting(KIND, f"{KIND}.{name}{bracket}", path, want, want))
     return settings
 

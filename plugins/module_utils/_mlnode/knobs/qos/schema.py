@@ -8,6 +8,7 @@ from ...drivers.dcb.answers import TSAS
 from ...drivers.dcb.device import CLASSES, DSCPS
 from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
+from ...model.setting import Severity
 from ...model.values import number_ranges
 from ..nic import schema as nic_schema
 from ..nics.schema import name, nics, rules
@@ -54,6 +55,10 @@ OPTIONS: Table = {
                 priority 0 to DSCP 0, which it has anyway, and V(pcp) takes all of them away.
                 """,
                 choices=TRUSTS,
+                severity=Severity.HIGH,
+                reason="where priorities are taken from VLAN tags, RoCE without tags is ordinary traffic, "
+                "which may be lost",
+                source="dcb-apptrust(8)",
             ),
             "dscp": Option(
                 "dict",
@@ -64,6 +69,9 @@ OPTIONS: Table = {
                 keys=_DSCPS,
                 values=Option("int", least=0, most=_CLASS),
                 entries=(1, len(DSCPS)),
+                severity=Severity.HIGH,
+                reason="it puts RoCE into the priority that is not lost",
+                source="dcb-app(8)",
             ),
             "pfc": Option(
                 "list",
@@ -78,12 +86,18 @@ OPTIONS: Table = {
                 least=0,
                 most=_CLASS,
                 empty=True,
+                severity=Severity.HIGH,
+                reason="a priority without it loses packets of RoCE; one too many stops what should flow",
+                source="dcb-pfc(8)",
             ),
             "global_pause": Option(
                 "bool",
                 """
                 Pause frames for all traffic (IEEE 802.3x), in both directions. Beside PFC it has to be off.
                 """,
+                severity=Severity.HIGH,
+                reason="a port that pauses all of its traffic stops what must not wait, and excludes PFC",
+                source="IEEE 802.1Q, 36.1",
             ),
             "ets": Option(
                 "dict",
@@ -119,6 +133,9 @@ OPTIONS: Table = {
                         most=100,
                     ),
                 },
+                severity=Severity.MEDIUM,
+                reason="without a share of its own RoCE waits behind other traffic",
+                source="dcb-ets(8)",
             ),
             "buffer": Option(
                 "dict",
@@ -146,6 +163,9 @@ OPTIONS: Table = {
                         most=_SIZE,
                     ),
                 },
+                severity=Severity.MEDIUM,
+                reason="what is on its way when a pause is sent needs room, the more the longer the cable",
+                source="dcb-buffer(8)",
             ),
             "ecn": Option(
                 "list",
@@ -160,6 +180,9 @@ OPTIONS: Table = {
                 least=0,
                 most=_CLASS,
                 entries=(1, len(CLASSES)),
+                severity=Severity.HIGH,
+                reason="without DCQCN senders never slow down, until PFC stops whole links",
+                source="IETF RFC 3168; DCQCN, SIGCOMM 2015",
             ),
             "cnp": Option(
                 "dict",
@@ -170,6 +193,9 @@ OPTIONS: Table = {
                     "dscp": Option("int", "Their DSCP, often V(48) or V(46).", least=0, most=_DSCP),
                     "priority": Option("int", "Their priority, often V(6).", least=0, most=_CLASS),
                 },
+                severity=Severity.MEDIUM,
+                reason="a notification of congestion that waits in the congestion comes too late",
+                source="drivers/infiniband/hw/mlx5/cong.c",
             ),
             "rdma_cm_tos": Option(
                 "int",
@@ -179,6 +205,9 @@ OPTIONS: Table = {
                 """,
                 least=0,
                 most=_BYTE,
+                severity=Severity.MEDIUM,
+                reason="connections of rdma_cm carry it in their packets, which says their DSCP",
+                source="drivers/infiniband/core/cma_configfs.c",
             ),
             "traffic_class": Option(
                 "int",
@@ -188,6 +217,9 @@ OPTIONS: Table = {
                 """,
                 least=0,
                 most=_BYTE,
+                severity=Severity.MEDIUM,
+                reason="it is the DSCP of all RoCE packets, also of programs that set none",
+                source="the vendor's driver, tc/PORT/traffic_class",
             ),
         },
     ),

@@ -24,8 +24,8 @@ from mlnode.agent import cli
 from mlnode.agent import install as agent
 from mlnode.engine import engine, origin_paths
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.version import VERSION
 
 ROOT = pathlib.Path(__file__).parents[6]

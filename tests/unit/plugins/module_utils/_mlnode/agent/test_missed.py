@@ -13,8 +13,8 @@ from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMa
 from mlnode.agent import drift, missed, waivers
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.limits import kind as limits
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.limits.kind import kind as limits
+from mlnode.knobs.sysctl.kind import kind as sysctl
 
 LATE = "/etc/sysctl.d/zzz.conf"
 DROP_IN = "/etc/systemd/system/slurmd.service.d/zzz.conf"

@@ -11,7 +11,7 @@ from mlnode.agent.declare import Order
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine
 from mlnode.engine.declared import Declaration
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import DeclarationError, HostError, StoreError
 
 PATH = f"{declared.FOLDER}/default.json"

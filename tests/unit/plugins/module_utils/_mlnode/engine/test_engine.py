@@ -13,8 +13,8 @@ from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Outcome, Request
 from mlnode.engine.plan import Kept, Plan
 from mlnode.host import places
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, HostError, LockTimeoutError, MlnodeError, RefusedError
 from mlnode.model.setting import Layer, Status
 

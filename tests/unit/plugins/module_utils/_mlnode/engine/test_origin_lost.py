@@ -26,9 +26,9 @@ from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine, origin, origin_paths, revert
 from mlnode.engine import units as agent_files
 from mlnode.engine.origin import COPY, PATH, Origin
-from mlnode.knobs.boot import kind as boot
-from mlnode.knobs.nccl import kind as nccl
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.boot.kind import kind as boot
+from mlnode.knobs.nccl.kind import kind as nccl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
 
 SWAPPINESS = "/proc/sys/vm/swappiness"

@@ -21,8 +21,8 @@ from mlnode.agent import install as agent
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine, handlers, origin, origin_paths, partial, revert
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, StoreError
 from mlnode.model.setting import Status
 
@@ -149,7 +149,7 @@ def test_a_setting_in_a_newer_form_costs_itself(kind: str) -> None:
     assert json.dumps(spec) == before
     assert list(found) == [name for name in spec if name in left], "the order of the declaration"
     assert len(errors) == count, errors
-    assert KINDS[kind].parse(found, None)
+    assert door.parse(kind, found)
     assert partial.understood(KINDS[kind], left) == (found, [])
 
 
@@ -175,7 +175,7 @@ def test_a_rule_is_told_by_its_place() -> None:
 )
 def test_what_gives_the_others_their_meaning_costs_them_all(kind: str, spec: dict[str, Any]) -> None:
     found, errors = partial.understood(KINDS[kind], spec)
-    assert KINDS[kind].parse(found, None) == []
+    assert door.parse(kind, found) == []
     assert len(errors) == 1
 
 

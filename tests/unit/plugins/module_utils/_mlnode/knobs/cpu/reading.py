@@ -10,7 +10,7 @@ from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPUFREQ
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.kind import Context, Facts
-from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading
 
 PREFERENCE = "energy_performance_preference"

@@ -17,8 +17,8 @@ from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 from mlnode.engine import engine
 from mlnode.engine.engine import Plan
 from mlnode.engine.kind import Row
-from mlnode.knobs.cpu import kind as cpu
 from mlnode.knobs.cpu import node as cpu_node
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model import cpulist
 from mlnode.model.setting import Layer
 

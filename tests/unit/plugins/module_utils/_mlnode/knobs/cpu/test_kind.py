@@ -19,7 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     readings,
 )
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.knobs.cpu.node import LATER
 from mlnode.model.setting import Layer, Severity, Value
 

@@ -9,8 +9,8 @@ from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.cpu import kind as cpu
 from mlnode.knobs.cpu import parse as cpu_parse
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model import cpulist
 from mlnode.model.errors import DeclarationError
 
@@ -162,7 +162,7 @@ _junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(
 
 
 @quick
-@given(st.dictionaries(st.sampled_from([*cpu_parse.PATHS, "cpus", "x"]), _junk, max_size=4))
+@given(st.dictionaries(st.sampled_from([*cpu.OPTIONS, "x"]), _junk, max_size=4))
 def test_whatever_is_declared_is_settings_or_an_error_that_tells(spec: dict[str, Any]) -> None:
     names: list[str] = []
     words = "cpu."
@@ -171,7 +171,9 @@ def test_whatever_is_declared_is_settings_or_an_error_that_tells(spec: dict[str,
     except DeclarationError as error:
         words = str(error)
     assert words.startswith("cpu")
-    assert words != "cpu." or names == [name for name in cpu_parse.PATHS if spec.get(name) is not None]
+    assert words != "cpu." or names == [
+        name for name in cpu.OPTIONS if name != "cpus" and spec.get(name) is not None
+    ]
 
 
 _cpus = st.sets(st.integers(0, 60), min_size=1, max_size=8)

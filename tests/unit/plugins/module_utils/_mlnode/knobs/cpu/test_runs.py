@@ -15,7 +15,7 @@ from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFRE
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Outcome, Request
 from mlnode.engine.plan import Plan
-from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.knobs.cpu.node import LATER
 from mlnode.model.errors import DeclarationError, HostError, MlnodeError, RefusedError, TransactionError
 from mlnode.model.setting import Status

@@ -32,7 +32,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Context, Facts, Row
 from mlnode.host.system import Finished
-from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model.errors import HostError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading
 
@@ -175,7 +175,7 @@ def row(host: Machine, *rules: Mapping[str, Any], **more: Any) -> Row:
 
 def reading(host: Machine, rule: Mapping[str, Any], allow: tuple[str, ...] = (), **how: Any) -> Reading:
     """One rule's one reading, without the engine around it."""
-    settings = irq.parse({"rules": [rule]}, None)
+    settings = door.parse("irq", {"rules": [rule]})
     (found,) = irq.read(settings, Context(host, Facts(host), allow=allow, **how))
     return found
 

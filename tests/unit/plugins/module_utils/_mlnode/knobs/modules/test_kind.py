@@ -15,7 +15,8 @@ from hypothesis import given, strategies
 from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.modules.kind import DROP_IN
+from mlnode.knobs.modules.kind import kind as modules
 from mlnode.model.errors import DeclarationError, MlnodeError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Value
 
@@ -126,7 +127,7 @@ def test_a_module_is_loaded_now_and_at_boot(machine: Machine) -> None:
 
 def test_the_file_of_sysctl_is_another() -> None:
     """Whatever the declarations are called."""
-    assert not modules.DROP_IN.startswith("/etc/modules-load.d/mlnode-modules-")
+    assert not DROP_IN.startswith("/etc/modules-load.d/mlnode-modules-")
 
 
 def test_a_revert_takes_no_module_away_from_who_uses_it_by_now(machine: Machine) -> None:

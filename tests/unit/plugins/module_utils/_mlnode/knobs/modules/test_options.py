@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machin
 from mlnode.engine import engine, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
-from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.modules.kind import kind as modules
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 

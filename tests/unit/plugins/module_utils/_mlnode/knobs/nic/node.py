@@ -16,12 +16,12 @@ from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Machine as Hardware
-from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import ETH2, ETH3, HARDWARE, igb
@@ -114,7 +114,7 @@ class NicNode(NicMachine):
 def request(
     *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
 ) -> Request:
-    return door.request(name, "nic", {"rules": list(rules), **more}, layers)
+    return Request(name, nic, {"rules": list(rules), **more}, layers)
 
 
 def plan(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> Plan:

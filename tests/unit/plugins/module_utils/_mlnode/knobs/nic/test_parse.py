@@ -10,9 +10,9 @@ from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic import parse as nic_parse
 from mlnode.knobs.nic.disruption import Disruption
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.errors import DeclarationError
 
 

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
-from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
+from mlnode.knobs.qos.kind import kind as qos
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import HARDWARE
@@ -82,7 +82,7 @@ class QosNode(DcbMachine, NicNode):
 def request(
     *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
 ) -> Request:
-    return door.request(name, "qos", {"rules": list(rules), **more}, layers)
+    return Request(name, qos, {"rules": list(rules), **more}, layers)
 
 
 def rule(**groups: Any) -> dict[str, Any]:

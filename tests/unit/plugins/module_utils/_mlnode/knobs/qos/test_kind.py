@@ -15,12 +15,12 @@ from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
-from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic.disruption import Disruption
-from mlnode.knobs.qos import kind as qos
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.knobs.qos import parse as qos_parse
 from mlnode.knobs.qos import switch as qos_switch
 from mlnode.knobs.qos.guards import QosGuards, as_nic
+from mlnode.knobs.qos.kind import kind as qos
 from mlnode.knobs.qos.parse import QosSetting
 from mlnode.knobs.summary import Target
 from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError

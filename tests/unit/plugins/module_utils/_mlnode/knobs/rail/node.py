@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
-from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import RailMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
+from mlnode.knobs.rail.kind import kind as rail
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import HARDWARE
@@ -68,7 +68,7 @@ class RailNode(RailMachine, NicNode):
 def request(
     *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
 ) -> Request:
-    return door.request(name, "rail", {"rules": list(rules), **more}, layers)
+    return Request(name, rail, {"rules": list(rules), **more}, layers)
 
 
 def rule(*names: str, **groups: Any) -> dict[str, Any]:

@@ -17,11 +17,12 @@ from mlnode.engine import declared, engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Kind, Row
 from mlnode.host.host import Host
-from mlnode.knobs.cpu import kind as cpu
-from mlnode.knobs.services import kind as services
+from mlnode.knobs.cpu.kind import kind as cpu
+from mlnode.knobs.services.kind import acts
+from mlnode.knobs.services.kind import kind as services
 from mlnode.knobs.services.known import SERVICES
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, HostError, TransactionError
 from mlnode.model.setting import Layer, Status, Value
 
@@ -393,7 +394,7 @@ def test_a_later_drop_in_that_lifts_the_stop_is_seen(node: ServiceMachine, path:
     found = row(node, tuned="stop")
     assert found.status is Status.OVERRIDDEN
     assert found.reason == f"boot: {path}:2 takes the condition of {DROP_IN} back: take that line out"
-    assert services.acts(node, SERVICES["tuned"]) == f"{WANTS}/{TUNED}", "so that other kinds know of it, too"
+    assert acts(node, SERVICES["tuned"]) == f"{WANTS}/{TUNED}", "so that other kinds know of it, too"
 
 
 def test_an_earlier_or_another_drop_in_lifts_nothing(node: ServiceMachine) -> None:

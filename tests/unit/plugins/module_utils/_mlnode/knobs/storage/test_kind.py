@@ -16,7 +16,7 @@ from mlnode.engine import declared, engine, origin, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
-from mlnode.knobs.storage import kind as storage
+from mlnode.knobs.storage.kind import kind as storage
 from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import Severity, Status, Value
 

@@ -12,7 +12,8 @@ from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.thp.kind import cost, sized_policies
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value, Write
 
@@ -51,7 +52,9 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
         ({"enabled": "never; id"}, "thp.enabled: must be a word such as madvise, got 'never; id'"),
         ({"enabled": ["madvise"]}, "thp.enabled: must be a text, got ['madvise']"),
         ({"use_zero_page": True}, "thp.use_zero_page: must be a whole number, got True"),
-        ({"use_zero_page": -1}, "thp.use_zero_page: must be at least 0, got -1"),
+        ({"use_zero_page": 7}, "thp.use_zero_page: must be one of 0, 1, got 7"),
+        ({"khugepaged": {"defrag": 2}}, "thp.khugepaged.defrag: must be one of 0, 1, got 2"),
+        ({"khugepaged": {"pages_to_scan": 0}}, "thp.khugepaged.pages_to_scan: must be from 1 to"),
         ({"use_zero_page": "yes"}, "thp.use_zero_page: must be a whole number, got 'yes'"),
         ({"khugepaged": "1"}, "thp.khugepaged: must be a dictionary, got '1'"),
         ({"khugepaged": ["defrag"]}, "thp.khugepaged: must be a dictionary, got ['defrag']"),
@@ -107,10 +110,10 @@ def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
         ("thp.enabled", f"{THP}/enabled", "madvise"),
         ("thp.defrag", f"{THP}/defrag", "defer+madvise"),
         ("thp.use_zero_page", f"{THP}/use_zero_page", "0"),
-        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.khugepaged.defrag", f"{THP}/khugepaged/defrag", "0"),
-        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
+        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.hugepages-64kB.enabled", f"{THP}/hugepages-64kB/enabled", "inherit"),
+        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
     ]
 
 
@@ -347,7 +350,7 @@ def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
     ],
 )
 def test_sizes_and_policies_of_the_command_line(text: str, policies: dict[int, str]) -> None:
-    assert thp.sized_policies(text) == policies
+    assert sized_policies(text) == policies
 
 
 _size = st.tuples(st.integers(0, 10), st.sampled_from(["K", "M", "k"])).map(
@@ -367,7 +370,7 @@ _clause = st.tuples(_size, _size, st.sampled_from(["always", "madvise", "never"]
     )
 )
 def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words(text: str) -> None:
-    for size, policy in thp.sized_policies(text).items():
+    for size, policy in sized_policies(text).items():
         assert size > 0
         assert size & (size - 1) == 0
         assert policy in text
@@ -404,7 +407,7 @@ def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity
 
 def test_what_both_together_cost() -> None:
     def severity(enabled: str, defrag: str | None) -> Severity:
-        return thp.cost(Value(enabled), Value(defrag)).severity
+        return cost(Value(enabled), Value(defrag)).severity
 
     assert severity("always", "always") is Severity.HIGH
     assert severity("always", "madvise") is severity("madvise", "always") is Severity.LOW

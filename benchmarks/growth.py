@@ -51,7 +51,7 @@ def _declare(root: pathlib.Path) -> None:
 
 
 def _undeclared(root: str, rounds: int) -> dict[str, float]:
-    spread = Request("bench", irq, {"rules": [{"name": "all", "strategy": "spread"}]})
+    spread = Request("bench", irq, irq.checked({"rules": [{"name": "all", "strategy": "spread"}]}))
     return {
         "read the topology": _median(rounds, lambda: read.read(Host(root, drivers.ALL))),
         "plan all interrupts": _median(rounds, lambda: engine.evaluate(Host(root, drivers.ALL), spread)),

@@ -65,7 +65,11 @@ def carrier(setting: Setting) -> str:
 
 def table(name: str) -> str:
     """One row for each setting, in the order in which they are applied."""
-    settings = [item for area, spec in declaration(name).items() for item in KINDS[area].parse(spec, None)]
+    settings = [
+        item
+        for area, spec in declaration(name).items()
+        for item in KINDS[area].parse(KINDS[area].checked(spec), None)
+    ]
     rows = []
     for setting in settings:
         info = KINDS[setting.kind].info(setting.key, Value())

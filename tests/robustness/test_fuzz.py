@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import questions
+from ansible_collections.mlnode.tuning.tests.unit import door, questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, install, made
@@ -99,14 +99,14 @@ def test_a_declaration_is_taken_as_it_will_be_read_again_or_refused(
     TRIED["ill-formed inputs"] += 1
     kind, spec = found
     try:
-        settings = KINDS[kind].parse(spec, None)
+        settings = door.parse(kind, spec)
     except DeclarationError:
         event(f"{kind}: refused")
         return
     event(f"{kind}: taken")
     kept = declared.Declaration("default", {kind: spec})
     again = declared.parse(declared.render(kept).decode("utf-8"), declared.path_of("default"))
-    assert KINDS[kind].parse(again.kinds[kind], None) == settings
+    assert door.parse(kind, again.kinds[kind]) == settings
     assert len({setting.key for setting in settings}) == len(settings)
 
 
@@ -138,7 +138,7 @@ def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any],
     TRIED["ill-formed inputs"] += 1
     kind, spec, stranger = found
     try:
-        settings = KINDS[kind].parse(spec, None)
+        settings = door.parse(kind, spec)
     except DeclarationError:
         return
     for setting in settings:

@@ -10,6 +10,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration, load
 from mlnode.agent.registry import KINDS
@@ -28,7 +29,7 @@ def rows(word: str) -> list[Any]:
 def declared(profile: str) -> frozenset[str]:
     """The keys of all that it declares."""
     specs = declaration(profile).items()
-    return frozenset(item.key for kind, spec in specs for item in KINDS[kind].parse(spec, None))
+    return frozenset(item.key for kind, spec in specs for item in door.parse(kind, spec))
 
 
 def test_every_row_says_one_thing() -> None:
@@ -45,7 +46,7 @@ def test_a_default_is_in_these_profiles(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", rows("opt_in"))
 def test_what_may_be_opted_for_is_understood(row: dict[str, Any]) -> None:
     [(kind, spec)] = row["opt_in"].items()
-    assert KINDS[kind].parse(spec, None)
+    assert door.parse(kind, spec)
 
 
 @pytest.mark.parametrize("row", rows("refused"))

@@ -9,6 +9,7 @@ import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
@@ -26,7 +27,7 @@ def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){5}$", part, re.MULTILINE) for part in page.split("\n## ")]
     for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
-        assert [item.key for kind, spec in specs for item in KINDS[kind].parse(spec, None)] in shown, name
+        assert [item.key for kind, spec in specs for item in door.parse(kind, spec)] in shown, name
     assert "the site that" not in page
 
 
@@ -45,13 +46,13 @@ def test_values_says_of_each_area_who_sets_it_at_boot() -> None:
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])
 def test_the_table_has_who_a_run_leaves_a_sysctl_to(name: str, tmp_path: pathlib.Path) -> None:
     spec = docs_pages.declaration(name)["sysctl"]
-    settings = KINDS["sysctl"].parse(spec, None)
+    settings = door.parse("sysctl", spec)
     # Each of them is less than declared, so that at_least has a line, too.
     kernel = {setting.path: "" if "ports" in setting.key else "0" for setting in settings}
     kernel.update({path: "0 0 0" for path in kernel if path.endswith(("mem", "port_range"))})
     kernel.update({path: "0 0" for path in kernel if path.endswith("port_range")})
     machine = Machine.debian(str(tmp_path), kernel)
-    engine.apply(machine, engine.Request("t", KINDS["sysctl"], {**spec, "allow": ["min_free"]}))
+    engine.apply(machine, door.request("t", "sysctl", {**spec, "allow": ["min_free"]}))
     lines = {line.partition(" = ")[0] for line in machine.now("/etc/sysctl.d/zz-mlnode-t.conf").splitlines()}
 
     by_file = {setting.key for setting in settings if docs_pages.carrier(setting) == "file"}

@@ -10,10 +10,10 @@ from typing import Any, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host, Mounts
-from ..model import values
+from ..model import schema, values
 from ..model.errors import HostError
 from ..model.record import NamedTuple
-from ..model.schema import Option, Table
+from ..model.schema import Checked, Option, Table
 from ..model.setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
 
 #: The link is what `systemctl enable` makes; read as a file, so that a captured tree shows it, too.
@@ -161,7 +161,7 @@ class Context(NamedTuple):
     agent_row: bool = False
     on_disk: Mapping[str, str] = MappingProxyType({})
     origins: Mapping[str, str] = MappingProxyType({})
-    spec: Spec = MappingProxyType({})
+    spec: Checked = Checked()
 
     @property
     def runtime(self) -> bool:
@@ -200,7 +200,11 @@ class Kind:
     #: The drivers of the files that it reads and writes
     MOUNTS: Mounts = {}
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
+    def checked(self, spec: Any) -> Checked:
+        """What is declared of the area, as all that is behind takes it. Raises DeclarationError."""
+        return schema.checked(self.KIND, spec, self.OPTIONS)
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         """Settings of a declaration, in the order in which they are applied. facts None: leave `auto`
         unresolved. Raises DeclarationError."""
         raise NotImplementedError

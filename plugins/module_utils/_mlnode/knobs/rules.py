@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Protocol, Sequence, Tuple
 from ..engine import declared
 from ..engine.kind import Context, Info, Kind, reasoned
 from ..host.host import Host
-from ..model import schema, values
+from ..model import values
 from ..model.errors import DeclarationError, MlnodeError
 from ..model.schema import Option
 from ..model.setting import KnobFile, Reading, Setting, Severity, Value
@@ -122,7 +122,7 @@ def of_others(context: Context, kind: Kind) -> list[Other]:
         if declaration.name == context.name or kind.KIND not in declaration.kinds:
             continue
         try:
-            spec = schema.checked(kind.KIND, declaration.kinds[kind.KIND], kind.OPTIONS)
+            spec = declaration.of(kind.KIND, kind.OPTIONS)
             settings = kind.parse(spec, None)
         except MlnodeError:
             continue

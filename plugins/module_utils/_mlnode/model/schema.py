@@ -14,7 +14,7 @@ import math
 import re
 from collections import abc
 from types import MappingProxyType
-from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, Pattern, Sequence
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, Mapping, Pattern, Sequence
 
 from . import cpulist, strict_json
 from .errors import DeclarationError
@@ -229,7 +229,12 @@ def _argument(option: Option) -> dict[str, Any]:
 # -- declarations --------------------------------------------------------------------------
 
 
-def checked(area: str, spec: Any, table: Table) -> dict[str, Any]:
+class Checked(Dict[str, Any]):
+    """Specification of an area that has passed checked(), which alone makes one: all that is behind it takes
+    this type, and checks nothing again."""
+
+
+def checked(area: str, spec: Any, table: Table) -> Checked:
     """A plain copy of what is declared of an area: each value of its type, and without what declares nothing.
     Raises DeclarationError naming place, value and what is allowed."""
     try:
@@ -237,7 +242,7 @@ def checked(area: str, spec: Any, table: Table) -> dict[str, Any]:
     except ValueError as error:
         raise DeclarationError(f"{area}: {error}") from error
     declared = _named(area, table, spec)
-    return declared if any(table[name].declares for name in declared) else {}
+    return Checked(declared if any(table[name].declares for name in declared) else {})
 
 
 def files(table: Table, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

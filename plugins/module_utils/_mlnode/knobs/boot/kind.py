@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
 from ...linux import jobs
 from ...loader import boot_loader, cmdline
@@ -20,7 +20,7 @@ from ...loader.boot_loader import Loader
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
-from ...model.schema import Option, unless_allowed
+from ...model.schema import Checked, Option, unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
@@ -75,8 +75,8 @@ def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[i
 
 def _others(context: Context) -> list[Setting]:
     """Settings of the node's other declarations."""
-    pairs = declared.settings(context.host, KIND, boot_parse.parse)
-    return [setting for declaration, setting in pairs if declaration.name != context.name]
+    pairs = declared.settings(context.host, KIND, own.OPTIONS, boot_parse.parse, but=context.name)
+    return [setting for _declaration, setting in pairs]
 
 
 def _too_long(settings: Sequence[Setting], node: _Node) -> str:
@@ -405,8 +405,8 @@ class BootKind(Kind):
     OPTIONS = own.OPTIONS
     MOUNTS = topology.MOUNTS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return boot_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return boot_parse.parse(given)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """The running command line, and that of the loader's menu."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Kind, Spec
+from ...engine.kind import Context, Facts, Info, Kind
 from ...host.host import Host
 from ...model import cpulist, values
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ...model.values import same
 from ..summary import Files
@@ -110,8 +110,8 @@ class CpuKind(Kind):
     KIND = cpu_parse.KIND
     OPTIONS = own.OPTIONS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return cpu_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return cpu_parse.parse(given)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """Runtime from sysfs, boot from the agent."""

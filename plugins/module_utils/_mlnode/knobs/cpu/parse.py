@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from ...engine.kind import Spec
-from ...model import cpulist, schema
+from ...model import cpulist
 from ...model.errors import DeclarationError
+from ...model.schema import Checked
 from ...model.setting import Setting
 from .schema import ALL, OPTIONS
 
@@ -17,9 +17,8 @@ CPUFREQ = f"{CPU}/cpufreq"
 PSTATE = f"{CPU}/intel_pstate"
 
 
-def parse(spec: Spec) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     listed = given.get("cpus", ALL)
     if listed != ALL and "min_perf_pct" in given:
         raise DeclarationError(

@@ -14,11 +14,12 @@ from ...drivers import nvidia
 from ...drivers import services as service_files
 from ...drivers.nvidia import OFF, ON
 from ...drivers.services import RUNNING
-from ...engine.kind import Context, Facts, Kind, Spec
+from ...engine.kind import Context, Facts, Kind
 from ...host.host import Host, Mounts
 from ...linux import systemd_conf
-from ...model import schema, values
+from ...model import values
 from ...model.errors import HostError
+from ...model.schema import Checked
 from ...model.setting import Boot, KnobFile, Reading, Setting, Value, Write
 from ...topology import read as topology
 from ...topology.model import Gpu
@@ -164,8 +165,7 @@ class GpuKind(Kind):
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.kind.MOUNTS, **topology.MOUNTS}
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        given = schema.checked(self.KIND, spec, self.OPTIONS)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         if not given:
             return []
         want = ON if given["persistence"] else OFF

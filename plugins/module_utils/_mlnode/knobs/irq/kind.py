@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Facts, Row, Spec
+from ...engine.kind import Context, Facts, Row
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.record import NamedTuple
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import BootFile, Reading, Setting, Value
 from ...topology import read as topology
 from ...topology.model import Topology
@@ -191,8 +191,8 @@ class IrqKind(rules.RuleKind):
     OPTIONS = own.OPTIONS
     MOUNTS = topology.MOUNTS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return irq_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return irq_parse.parse(given)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """One reading per setting. Raises DeclarationError where two rules want one file to be different."""

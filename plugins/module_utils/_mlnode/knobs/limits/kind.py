@@ -13,12 +13,12 @@ import math
 from typing import Any, Callable, Mapping, Sequence
 
 from ...engine.handlers import UNITS
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...engine.unit_drop_in import drop_in
 from ...host.host import Host
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Severity, Value
 from .. import own_file
 from . import auto, floors, scopes
@@ -163,8 +163,8 @@ class LimitsKind(Kind):
     KIND = limits_parse.KIND
     OPTIONS = own.OPTIONS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return limits_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return limits_parse.parse(given)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """One reading per setting; files and processes are looked for once."""

@@ -5,12 +5,12 @@ seen."""
 
 from __future__ import annotations
 
-from ...engine.kind import Context, Facts, Spec
+from ...engine.kind import Context, Facts
 from ...host import places
 from ...host.host import Host
 from ...linux import node_exporter
 from ...linux.node_exporter import Found
-from ...model import schema
+from ...model.schema import Checked
 from ...model.setting import Reading, Setting, Value
 from ..timers import TimerKind
 from . import schema as own
@@ -33,8 +33,7 @@ class MetricsKind(TimerKind):
     DROP_IN = places.CHECK_DROP_IN
     ABOUT = "the node is checked"
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        given = schema.checked(self.KIND, spec, self.OPTIONS)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         if not given:
             return []
         folder = given["textfile_directory"]

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...engine import boot_service
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
 from ...linux import modules_load, systemd_show
 from ...linux.modules_load import Bar, Config
-from ...model import schema
 from ...model.errors import HostError
 from ...model.record import NamedTuple
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
@@ -163,9 +162,8 @@ class ModulesKind(Kind):
     KIND = "modules"
     OPTIONS = own.OPTIONS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         """One setting for each module, and then for each parameter."""
-        given = schema.checked(self.KIND, spec, self.OPTIONS)
         names = [modules_load.underscored(name) for name in given.get("modules", ())]
         claims = {
             **dict.fromkeys(given.get("where_needed", ()), needed.CLAIM),

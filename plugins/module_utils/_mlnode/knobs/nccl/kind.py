@@ -12,12 +12,12 @@ import re
 from typing import Sequence
 
 from ...engine import declared, edited_file
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..qos import files as qos_files
 from . import auto, environment, file, names
@@ -234,8 +234,8 @@ class NcclKind(Kind):
     #: It may depend on the priorities of the fabric
     MOUNTS = qos_files.MOUNTS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return nccl_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return nccl_parse.parse(given)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """One reading per setting; the file is read once."""

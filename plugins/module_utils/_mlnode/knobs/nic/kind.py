@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence, Tuple
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Row, Spec
+from ...engine.kind import Context, Facts, Row
 from ...host.host import Host, Mounts
+from ...model.schema import Checked
 from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
@@ -175,8 +176,8 @@ class NicKind(nic_targets.NicKind):
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return nic_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return nic_parse.parse(given)
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
         assert isinstance(setting, NicSetting)

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from ...engine.kind import Facts, Spec
+from ...engine.kind import Facts
 from ...host import places
-from ...model import schema
 from ...model.errors import DeclarationError
+from ...model.schema import Checked
 from ...model.setting import Setting
 from ..timers import TimerKind
 from . import schema as own
@@ -19,8 +19,7 @@ class PullKind(TimerKind):
     DROP_IN = places.PULL_DROP_IN
     ABOUT = "a new declaration is looked for"
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        given = schema.checked(self.KIND, spec, self.OPTIONS)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         if not given:
             return []
         for name in ("url", "node", "signers"):

@@ -13,11 +13,11 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.dcb import tools
-from ...engine.kind import Context, Facts, Row, Spec
+from ...engine.kind import Context, Facts, Row
 from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import KnobFile, Reading, Setting, Value
 from .. import rules
 from ..nic import parse as nic_parse
@@ -168,8 +168,8 @@ class QosKind(NicKind):
     OPTIONS = own.OPTIONS
     MOUNTS = qos_files.MOUNTS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return qos_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return qos_parse.parse(given)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """One reading per setting. Raises DeclarationError where two rules want one file to be different."""

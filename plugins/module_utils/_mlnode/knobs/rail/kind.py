@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Spec
+from ...engine.kind import Context, Facts
 from ...host.host import Host, Mounts
 from ...linux import setters, sysctl_d
 from ...model.errors import HostError
+from ...model.schema import Checked
 from ...model.setting import Boot, Reading, Setting, Value
 from .. import rules
 from ..nics.targets import NicKind
@@ -62,8 +63,8 @@ class RailKind(NicKind):
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return rail_parse.parse(spec)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return rail_parse.parse(given)
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
         assert isinstance(setting, RailSetting)

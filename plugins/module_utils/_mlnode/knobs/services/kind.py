@@ -14,11 +14,12 @@ from typing import Iterator, Sequence
 from ...drivers import services as service_files
 from ...drivers.services import STOPPED
 from ...engine import declared, unit_drop_in
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host, Mounts
 from ...linux import systemd_unit
 from ...model import schema
 from ...model.errors import DeclarationError, HostError
+from ...model.schema import Checked
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import competing, known
 from . import schema as own
@@ -208,9 +209,8 @@ class ServicesKind(Kind):
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {service_files.TOP: lambda: service_files}
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        given = schema.checked(KIND, spec, self.OPTIONS).get("services", {})
-        return [_setting(name, choice) for name, choice in given.items()]
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return [_setting(name, choice) for name, choice in given.get("services", {}).items()]
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
         return _read(setting, context)

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Spec
+from ...engine.kind import Context, Facts
 from ...host.host import Host
 from ...linux import drop_ins, setters, udev_rules
 from ...linux import mounts as mount_tables
 from ...model import schema, values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple, dataclass
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Value, Write
 from ...topology import machine
 from ...topology.reader import Reader
@@ -287,8 +287,7 @@ class StorageKind(rules.RuleKind):
     KIND = KIND
     OPTIONS = OPTIONS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        given = schema.checked(KIND, spec, OPTIONS)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
 
     def read_one(self, setting: Setting, context: Context) -> Reading:

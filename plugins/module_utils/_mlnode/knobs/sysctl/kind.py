@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Facts, Info, Kind, Row, Spec
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
 from ...linux import (
     setters,
@@ -19,6 +19,7 @@ from ...linux import (
 )
 from ...model import values
 from ...model.errors import DeclarationError, HostError
+from ...model.schema import Checked
 from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from .. import own_file
 from . import at_boot, cgroup1, copies, guards, needed, of_module
@@ -64,9 +65,10 @@ def _refuse_other_names(settings: Sequence[Setting], context: Context) -> None:
     """Two declarations that give one variable two values by two names would take turns at every run. The same
     key twice is the engine's to refuse."""
     by_key = {setting.key: setting for setting in settings}
-    for declaration, theirs in declared.settings(context.host, KIND, lambda spec: kind.parse(spec, None)):
-        if declaration.name == context.name:
-            continue
+    others = declared.settings(
+        context.host, KIND, own.OPTIONS, lambda given: kind.parse(given, None), but=context.name
+    )
+    for declaration, theirs in others:
         for twin in sysctl_parse.twins(theirs, by_key):
             raise DeclarationError(
                 f"{twin.key} ({twin.claim!r}, declared by {context.name}) and {theirs.key} "
@@ -311,8 +313,8 @@ class SysctlKind(Kind):
     KIND = KIND
     OPTIONS = own.OPTIONS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        return sysctl_parse.parse(spec, facts)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return sysctl_parse.parse(given, facts)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Collection, Sequence
 
-from ...engine.kind import Context, Facts, Info, Kind, Spec
+from ...engine.kind import Context, Facts, Info, Kind
 from ...host.host import Host
 from ...model import schema, values
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from . import schema as own
 
@@ -177,8 +177,7 @@ class ThpKind(Kind):
     KIND = "thp"
     OPTIONS = own.OPTIONS
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        given = schema.checked(self.KIND, spec, self.OPTIONS)
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return [
             Setting(
                 self.KIND, f"{self.KIND}.{file.replace('/', '.')}", f"{BASE}/{file}", str(value), str(value)

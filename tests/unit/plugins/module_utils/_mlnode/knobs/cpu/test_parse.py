@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ PREFERENCE = "energy_performance_preference"
 
 
 def wanted(spec: dict[str, Any]) -> dict[str, str | None]:
-    return {setting.key: setting.want for setting in cpu.parse(spec, None)}
+    return {setting.key: setting.want for setting in door.parse("cpu", spec)}
 
 
 def test_settings_come_in_the_order_that_makes_them_stick() -> None:
@@ -29,7 +30,7 @@ def test_settings_come_in_the_order_that_makes_them_stick() -> None:
         PREFERENCE: "balance_power",
         "governor": "powersave",
     }
-    assert [(setting.key, setting.want, setting.claim) for setting in cpu.parse(spec, None)] == [
+    assert [(setting.key, setting.want, setting.claim) for setting in door.parse("cpu", spec)] == [
         ("cpu.governor", "powersave", "powersave"),
         (f"cpu.{PREFERENCE}", "balance_power", "balance_power"),
         ("cpu.energy_perf_bias", "15", "15"),
@@ -41,7 +42,7 @@ def test_settings_come_in_the_order_that_makes_them_stick() -> None:
 
 @pytest.mark.parametrize("spec", [{}, {"governor": None, "cpus": "0-3"}, {"cpus": "all", "boost": None}])
 def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert cpu.parse(spec, None) == []
+    assert door.parse("cpu", spec) == []
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
 )
 def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        cpu.parse(spec, None)
+        door.parse("cpu", spec)
     assert words in str(caught.value)
 
 
@@ -166,7 +167,7 @@ def test_whatever_is_declared_is_settings_or_an_error_that_tells(spec: dict[str,
     names: list[str] = []
     words = "cpu."
     try:
-        names = [cpu_parse.split(setting.key)[0] for setting in cpu.parse(spec, None)]
+        names = [cpu_parse.split(setting.key)[0] for setting in door.parse("cpu", spec)]
     except DeclarationError as error:
         words = str(error)
     assert words.startswith("cpu")
@@ -181,7 +182,7 @@ _cpus = st.sets(st.integers(0, 60), min_size=1, max_size=8)
 @quick
 @given(_cpus)
 def test_a_key_gives_its_name_and_cpus_back(cpus: set[int]) -> None:
-    (setting,) = cpu.parse({"boost": True, "cpus": cpulist.render(cpus)}, None)
+    (setting,) = door.parse("cpu", {"boost": True, "cpus": cpulist.render(cpus)})
     assert cpu_parse.split(setting.key) == ("boost", tuple(sorted(cpus)))
 
 

@@ -10,6 +10,7 @@ import shutil
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Outcome, Request
@@ -48,7 +49,7 @@ def acpi(root: str) -> CpuMachine:
 
 
 def apply(machine: CpuMachine, name: str = "default", **spec: Any) -> Outcome:
-    return engine.apply(machine, Request(name, cpu, spec))
+    return engine.apply(machine, door.request(name, "cpu", spec))
 
 
 def statuses(outcome: Outcome | Plan) -> dict[str, Status]:

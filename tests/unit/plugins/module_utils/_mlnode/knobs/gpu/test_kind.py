@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
@@ -45,10 +46,10 @@ def apply(host: Host, persistence: bool = True) -> engine.Outcome:
 @pytest.mark.parametrize("value", ["always", 2, "", ["on"], {}])
 def test_only_a_switch_is_taken(value: Any) -> None:
     with pytest.raises(DeclarationError, match=r"gpu\.persistence: must be true or false"):
-        gpu.parse({"persistence": value}, None)
+        door.parse("gpu", {"persistence": value})
     with pytest.raises(DeclarationError, match=r"gpu\.ecc: unknown; known are persistence"):
-        gpu.parse({"ecc": value}, None)
-    assert gpu.parse({"persistence": None}, None) == []
+        door.parse("gpu", {"ecc": value})
+    assert door.parse("gpu", {"persistence": None}) == []
 
 
 def test_the_driver_keeps_the_mode_where_there_is_no_daemon(node: GpuMachine) -> None:

@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import nodes
+from ansible_collections.mlnode.tuning.tests.unit import door, nodes
 from mlnode.engine import engine, units
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
@@ -52,12 +52,12 @@ def apply(node: nodes.Node, spec: dict[str, Any]) -> engine.Outcome:
 )
 def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
-        metrics.parse(spec, None)
+        door.parse("metrics", spec)
 
 
 @pytest.mark.parametrize("spec", [{}, {"textfile_directory": None}, {"ignore": []}])
 def test_nothing_is_declared(spec: dict[str, Any]) -> None:
-    assert metrics.parse(spec, None) == []
+    assert door.parse("metrics", spec) == []
 
 
 def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:

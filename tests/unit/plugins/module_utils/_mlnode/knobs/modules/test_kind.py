@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -62,7 +63,7 @@ def listed(machine: Machine) -> list[str]:
 
 
 def test_both_signs_are_one() -> None:
-    settings = modules.parse({"modules": ["rdma-ucm", "ib_uverbs", "rdma_ucm"]}, None)
+    settings = door.parse("modules", {"modules": ["rdma-ucm", "ib_uverbs", "rdma_ucm"]})
     assert [(one.key, one.path, one.want) for one in settings] == [
         ("module.rdma_ucm", "/sys/module/rdma_ucm", "loaded"),
         ("module.ib_uverbs", "/sys/module/ib_uverbs", "loaded"),
@@ -81,7 +82,7 @@ def test_what_is_no_name(name: Any) -> None:
         DeclarationError,
         match=r"must be the name of a module|must be a text|does not print|the character NUL",
     ):
-        modules.parse({"modules": ["loop", name]}, None)
+        door.parse("modules", {"modules": ["loop", name]})
 
 
 @pytest.mark.parametrize(
@@ -89,14 +90,14 @@ def test_what_is_no_name(name: Any) -> None:
 )
 def test_what_is_no_list(spec: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError):
-        modules.parse(spec, None)
+        door.parse("modules", spec)
 
 
 @quick
 @given(strategies.one_of(strategies.text(), strategies.text("ab-_.# \n;")))
 def test_a_name_is_one_line_of_a_file(name: str) -> None:
     try:
-        [setting] = modules.parse({"modules": [name]}, None)
+        [setting] = door.parse("modules", {"modules": [name]})
     except DeclarationError:
         return
     assert name.isascii()
@@ -105,9 +106,9 @@ def test_a_name_is_one_line_of_a_file(name: str) -> None:
 
 
 def test_nothing_is_declared() -> None:
-    assert modules.parse({}, None) == []
-    assert modules.parse({"modules": None}, None) == []
-    assert modules.parse({"modules": {"loop": None, "tcp_bbr": False}}, None) == []
+    assert door.parse("modules", {}) == []
+    assert door.parse("modules", {"modules": None}) == []
+    assert door.parse("modules", {"modules": {"loop": None, "tcp_bbr": False}}) == []
 
 
 # -- runs ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given
@@ -86,25 +86,25 @@ def apply(host: Host, **choices: Any) -> engine.Outcome:
 )
 def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: Any, words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        services.parse(spec, None)
+        door.parse("services", spec)
     assert words in str(caught.value)
 
 
 @given(st.dictionaries(st.text(max_size=12), st.one_of(st.none(), st.text(max_size=8), st.integers())))
 def test_any_names_and_choices_end_in_settings_or_in_words(spec: dict[str, Any]) -> None:
     try:
-        found = services.parse({"services": spec}, None)
+        found = door.parse("services", {"services": spec})
     except DeclarationError:
         return
     assert len(found) == sum(choice is not None for choice in spec.values())
 
 
 def test_a_name_without_a_value_is_not_declared() -> None:
-    assert services.parse({"services": {"tuned": None}}, None) == services.parse({}, None) == []
+    assert door.parse("services", {"services": {"tuned": None}}) == door.parse("services", {}) == []
 
 
 def test_every_service_has_a_reason_and_a_key_of_its_own() -> None:
-    found = services.parse({"services": dict.fromkeys(SERVICES, "leave")}, None)
+    found = door.parse("services", {"services": dict.fromkeys(SERVICES, "leave")})
     assert len({setting.path for setting in found}) == len(SERVICES)
     for setting in found:
         about = services.info(setting.key, Value())

@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk, nfs
 from mlnode.agent import registry
@@ -79,17 +80,17 @@ def ahead(machine: Machine, name: str) -> str:
 )  # fmt: skip
 def test_a_mistake_is_named(rule: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        storage.parse({"rules": [{"name": "a", **rule}]}, None)
+        door.parse("storage", {"rules": [{"name": "a", **rule}]})
     assert words in str(caught.value)
 
 
 def test_a_number_that_a_large_page_would_round_is_refused_with_the_one_that_fits() -> None:
     with pytest.raises(DeclarationError, match=r"15380 .* write 15360"):
-        storage.parse({"rules": [{"name": "a", "nfs": True, "read_ahead_kb": 15380}]}, None)
+        door.parse("storage", {"rules": [{"name": "a", "nfs": True, "read_ahead_kb": 15380}]})
 
 
 def test_no_device_for_nfs_is_a_rule_for_devices() -> None:
-    [setting] = storage.parse({"rules": [{**AHEAD, "nfs": False}]}, None)
+    [setting] = door.parse("storage", {"rules": [{**AHEAD, "nfs": False}]})
     assert setting.claim == "4096 (all disks)"
 
 

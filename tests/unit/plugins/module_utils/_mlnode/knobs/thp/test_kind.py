@@ -6,6 +6,7 @@ import errno
 from typing import Any, Mapping
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, BuildHost, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -22,7 +23,7 @@ RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
 def readings(
     machine: Machine, spec: Mapping[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS, agent: bool = False
 ) -> dict[str, Reading]:
-    settings = thp.parse(spec, None)
+    settings = door.parse("thp", spec)
     claims = {setting.key: setting.claim for setting in settings}
     context = Context(machine, Facts(machine), layers=layers, agent=agent, on_disk=claims)
     found = thp.read(settings, context)
@@ -92,7 +93,7 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
 )
 def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        thp.parse(spec, None)
+        door.parse("thp", spec)
     assert words in str(caught.value)
 
 
@@ -105,7 +106,7 @@ def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
         "enabled": "madvise",
         "shmem_enabled": None,
     }
-    assert [(setting.key, setting.path, setting.want) for setting in thp.parse(spec, None)] == [
+    assert [(setting.key, setting.path, setting.want) for setting in door.parse("thp", spec)] == [
         ("thp.enabled", f"{THP}/enabled", "madvise"),
         ("thp.defrag", f"{THP}/defrag", "defer+madvise"),
         ("thp.use_zero_page", f"{THP}/use_zero_page", "0"),
@@ -118,7 +119,7 @@ def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
 
 @pytest.mark.parametrize("spec", [{}, {"khugepaged": None, "sizes": None}, {"khugepaged": {"defrag": None}}])
 def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert thp.parse(spec, None) == []
+    assert door.parse("thp", spec) == []
 
 
 # -- runtime -------------------------------------------------------------------------------
@@ -279,7 +280,7 @@ def test_the_kernel_command_line_rules_at_boot(
 ) -> None:
     machine.put("/proc/cmdline", f"ro {line}\n")
     machine.put(f"{THP}/hugepages-64kB/shmem_enabled", "always inherit within_size advise [never]\n")
-    (setting,) = thp.parse(spec, None)
+    (setting,) = door.parse("thp", spec)
     boot = reading(machine, spec, agent=True).boot
     assert (boot.value.text, boot.foreign) == (value, True)
     assert boot.source == f"kernel command line ({parameter})"
@@ -305,7 +306,7 @@ def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     machine: Machine, line: str, spec: dict[str, Any], agent: bool
 ) -> None:
     machine.put("/proc/cmdline", f"{line}\n")
-    (setting,) = thp.parse(spec, None)
+    (setting,) = door.parse("thp", spec)
     boot = reading(machine, spec, agent=agent).boot
     assert not boot.foreign
     if agent:

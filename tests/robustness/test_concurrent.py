@@ -41,7 +41,7 @@ MEANWHILE = re.compile("nothing is declared|which does not declare|no declaratio
 
 def _declare(name: str, kind: Kind, spec: Spec, *layers: Layer) -> Callable[[Node], object]:
     def declare(machine: Node) -> None:
-        engine.apply(machine, engine.Request(name, kind, spec, layers or tuple(Layer)))
+        engine.apply(machine, engine.Request(name, kind, kind.checked(spec), layers or tuple(Layer)))
 
     return declare
 

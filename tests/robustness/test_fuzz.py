@@ -24,7 +24,6 @@ from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, inst
 from hypothesis import event, given
 from hypothesis import strategies as st
 from mlnode.agent import call, cli, node
-from mlnode.agent.registry import KINDS
 from mlnode.engine import confirm, declared, engine, origin, revert
 from mlnode.model.errors import DeclarationError, MlnodeError
 
@@ -158,7 +157,7 @@ def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, di
         before = machine.state()
         refused = ""
         try:
-            engine.apply(machine, engine.Request("default", KINDS[kind], spec))
+            engine.apply(machine, door.request("default", kind, spec))
         except MlnodeError as error:
             refused = str(error)
         assert not refused or machine.state() == before, refused

@@ -273,7 +273,7 @@ def _lines(host: Installed, *profiles: str) -> dict[str, str]:
     for area, kind in KINDS.items():
         if area in areas:
             layers = BOTH_LAYERS if area in _AT_BOOT else (Layer.RUNTIME,)
-            plan = engine.evaluate(host, Request(name, kind, areas[area], layers), known)
+            plan = engine.evaluate(host, Request(name, kind, kind.checked(areas[area]), layers), known)
             lines.update((row.setting.key, _words(row)) for row in plan.rows)
     return lines
 

@@ -56,7 +56,7 @@ def node(folder: pathlib.Path) -> GrubMachine:
 
 
 def apply(machine: Machine, kind: Any, spec: dict[str, Any]) -> None:
-    engine.apply(machine, engine.Request("default", kind, spec))
+    engine.apply(machine, engine.Request("default", kind, kind.checked(spec)))
 
 
 def edit(machine: Machine, path: str, *pairs: tuple[str, str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, MODULES, Node, made
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import ROCE
@@ -130,14 +131,14 @@ def test_an_option_is_set_read_back_and_undone(name: str) -> None:
         node = made(case, folder / "node")
         node.enable_agent()
         if option.file:
-            for setting in kind.parse(nested(table, case.spec, words, tried[0]), None):
+            for setting in door.parse(area, nested(table, case.spec, words, tried[0])):
                 tried += with_files(node, option, setting.path, str(tried[0]))
         before = node.state()
         specs = [nested(table, case.spec, words, value) for value in tried]
         for spec in [TOGETHER[name]] if name in TOGETHER else specs:
             node.forget()
             try:
-                done = engine.apply(node, case.request._replace(spec=spec))
+                done = engine.apply(node, case.request._replace(spec=kind.checked(spec)))
             except MlnodeError as error:
                 said.append(f"{spec}: {error}")
             else:

@@ -14,7 +14,6 @@ from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Bits, Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic import node
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
-from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host.system import Finished
@@ -281,7 +280,7 @@ def test_one_declaration_that_forwards_and_wants_lro_is_refused_at_its_first_run
     host.put(FORWARDING[0], "0\n")
     with pytest.raises(DeclarationError, match=r"net.ipv4.ip_forward is declared 1"):
         engine.apply_together(
-            host, lambda: [Request("site", KINDS[name], spec) for name, spec in kinds.items()]
+            host, lambda: [door.request("site", name, spec) for name, spec in kinds.items()]
         )
     assert not host.nics["eth2"].features["rx-lro"].active
     assert host.now(FORWARDING[0]) == "0"

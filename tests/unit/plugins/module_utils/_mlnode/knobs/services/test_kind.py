@@ -325,7 +325,7 @@ def test_folders_of_services(node: ServiceMachine) -> None:
 def declare(node: ServiceMachine, **kinds: Any) -> None:
     modules: dict[str, Kind] = {"thp": thp, "sysctl": sysctl, "cpu": cpu}
     for kind, spec in kinds.items():
-        engine.apply(node, Request("training", modules[kind], spec))
+        engine.apply(node, Request("training", modules[kind], modules[kind].checked(spec)))
 
 
 @pytest.mark.parametrize("kinds", [{}, {"thp": {"enabled": "madvise"}}])

@@ -41,7 +41,7 @@ def node(tmp_path: pathlib.Path) -> Machine:
 
 
 def request(*rules: dict[str, Any], name: str = "site") -> Request:
-    return Request(name, registry.KINDS["storage"], {"rules": [*rules]})
+    return door.request(name, "storage", {"rules": [*rules]})
 
 
 def rows(machine: Machine, *rules: dict[str, Any]) -> dict[str, Row]:

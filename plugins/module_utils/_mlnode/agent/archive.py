@@ -5,7 +5,7 @@
 First the sources, which are the same bytes wherever they are packed, so that a digest shows whether a node
 runs the same as a controller has. Behind them what Python would otherwise make of them at each start, which
 takes longer than all the rest. Another Python, such as after an upgrade of the distribution, passes that over
-and takes the sources.
+and takes the sources. Both are without comments and docstrings, which no command shows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ _LONGEST = 240
 #: The words are for a Python that could not read the rest. Python's own import from a zip opens it for every
 #: file, which would take a tenth of the time of a short command. What is compiled in a process is kept for
 #: the agent that it may install.
-_MAIN = b"""import gc
+_MAIN = b"""# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+import gc
 import sys
 
 if sys.version_info < (3, 8):
@@ -103,6 +105,21 @@ sys.exit(main())
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
 ELSEWHERE = ("agent.everything", "report.fleet")
+
+#: A docstring, a comment, or another string, which may hold what looks like one of them
+_TEXT = re.compile(
+    rb"""
+    (?P<doc>
+        (?: \A (?: \#[^\n]*\n )* | (?<=:) (?: [ ]* \#[^\n]* )? \n )
+        [ ]* \"{3} (?: [^"\\] | \\. | "(?!"") )* \"{3}
+    )
+    | (?P<comment> [ ]* \#[^\n]* )
+    | \"{3} (?: [^"\\] | \\. | "(?!"") )* \"{3}
+    | " (?: [^"\\\n] | \\. )* "
+    | ' (?: [^'\\\n] | \\. )* '
+    """,
+    re.DOTALL | re.VERBOSE,
+)
 
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -219,6 +236,7 @@ def _packed(
     files: Files, interpreter: str, compiled: bool, modules: Modules = MappingProxyType({})
 ) -> tuple[bytes, int]:
     """The whole file, and where in it the sources end."""
+    files = {name: _TEXT.sub(_shortened, content) for name, content in files.items()}
     stream = io.BytesIO()
     stream.write(_first_line(interpreter))
     # Not packed: to unpack what a short command imports would take a tenth of its time, and other versions of
@@ -233,6 +251,18 @@ def _packed(
             archive.writestr(_entry(_COMPILED), marshal.dumps(code))
             archive.comment = _MADE_BY
     return stream.getvalue(), end
+
+
+def _shortened(match: re.Match[bytes]) -> bytes:
+    """What stays of a text. Each line keeps its number, for tracebacks, and a function its body."""
+    text = match.group()
+    if match.lastgroup == "comment":
+        return b""
+    if match.lastgroup != "doc":
+        return text
+    before, quotes, inside = text.partition(b'"""')
+    lines, _break, indent = before.rpartition(b"\n")
+    return b"\n" * (lines.count(b"\n") + len(_break)) + indent + quotes[1:] + b"\n" * inside.count(b"\n")
 
 
 def _same(files: Files, interpreter: str) -> tuple[bytes, bytes]:

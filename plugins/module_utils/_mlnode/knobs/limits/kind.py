@@ -20,6 +20,7 @@ from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
 from ...model.schema import Checked, Option
 from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Severity, Value
+from .. import own_file
 from . import auto, floors, scopes
 from . import guards as limits_guards
 from . import info as limits_info
@@ -158,17 +159,6 @@ def _is_stale(row: Row) -> bool:
     return now is not None and at_boot == reading.want and now != reading.want
 
 
-def _content(name: str, lines: Sequence[str], section: str = "") -> bytes | None:
-    if not lines:
-        return None
-    head = [
-        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
-        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain KEY",
-        *([section] if section else []),
-    ]
-    return "\n".join([*head, *lines, ""]).encode("ascii")
-
-
 class LimitsKind(Kind):
     KIND = limits_parse.KIND
     OPTIONS = own.OPTIONS
@@ -218,10 +208,12 @@ class LimitsKind(Kind):
                         own[service.unit] += [*mark, f"{limit.key}={floor.amount.in_systemd()}"]
         file = file_of(name)
         return [
-            BootFile(f"{_PAM}/{file}", _content(name, logins)),
-            BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), UNITS, stale),
+            BootFile(f"{_PAM}/{file}", own_file.content(name, logins)),
+            BootFile(f"{_MANAGER}/{file}", own_file.content(name, manager, "[Manager]"), UNITS, stale),
             *(
-                drop_in(context, unit, f"{_UNITS}/{unit}.d/{file}", _content(name, lines, "[Service]"))
+                drop_in(
+                    context, unit, f"{_UNITS}/{unit}.d/{file}", own_file.content(name, lines, "[Service]")
+                )
                 for unit, lines in own.items()
             ),
         ]

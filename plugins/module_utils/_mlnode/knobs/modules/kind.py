@@ -18,6 +18,7 @@ from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
+from .. import own_file
 from . import needed, options
 from . import schema as own
 
@@ -198,13 +199,9 @@ class ModulesKind(Kind):
             for (module, parameter), row in pairs
             if not parameter and row.reading.runtime.absent is None
         ]
-        head = [
-            f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
-            f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain module.NAME",
-        ]
-        content = "\n".join([*head, *names, ""]).encode("ascii") if names else None
         # A parameter that a module does not show may still be one.
         given = options.file(name, [row.setting for (_module, parameter), row in pairs if parameter])
+        content = own_file.content(name, names, explains="module.NAME")
         return [BootFile(f"{DROP_IN}{name}.conf", content), BootFile(*given)]
 
     def boot_sources(self, key: str, host: Host) -> list[str]:

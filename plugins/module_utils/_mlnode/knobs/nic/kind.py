@@ -15,7 +15,7 @@ from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Row
 from ...host.host import Host, Mounts
 from ...model.schema import Checked
-from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
+from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
 from .. import rules
@@ -171,7 +171,7 @@ def commands(rows: Iterable[Row]) -> list[str]:
     return nic_commands.of(rows)
 
 
-class NicKind(rules.RuleKind):
+class NicKind(nic_targets.NicKind):
     KIND = nic_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
@@ -187,9 +187,6 @@ class NicKind(rules.RuleKind):
         readings = _without_excluded(host, readings)
         exclusive.refuse(host, readings)
         return _undone_together(readings)
-
-    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        return nic_targets.management_file(name, rows, context)
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """The commands that would do the same."""

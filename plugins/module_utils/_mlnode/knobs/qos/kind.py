@@ -18,11 +18,11 @@ from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
-from ...model.setting import BootFile, KnobFile, Reading, Setting, Value
+from ...model.setting import KnobFile, Reading, Setting, Value
 from .. import rules
 from ..nic import parse as nic_parse
 from ..nics import targets as nic_targets
-from ..nics.targets import Targets
+from ..nics.targets import NicKind, Targets
 from ..summary import Files, Summary, grouped
 from . import files as qos_files
 from . import guards as qos_guards
@@ -163,7 +163,7 @@ def _name(path: str) -> str:
     return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
 
 
-class QosKind(rules.RuleKind):
+class QosKind(NicKind):
     KIND = qos_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS = qos_files.MOUNTS
@@ -187,9 +187,6 @@ class QosKind(rules.RuleKind):
             lambda item, there: _reading(_look(item, there), there, pausing),
         )
         return rules.report_once(ruled, readings, self.info)
-
-    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        return nic_targets.management_file(name, rows, context)
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """The commands that would do the same, and what the switch has to match."""

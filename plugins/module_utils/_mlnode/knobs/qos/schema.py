@@ -25,9 +25,6 @@ _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
 _SIZE = (1 << 32) - 1
 
-#: One for each priority, class or buffer
-_EIGHT = (len(CLASSES), len(CLASSES))
-
 
 def dscps(listed: str) -> list[int]:
     """DSCPs of `26`, `24-31` or several of these. Raises ValueError."""
@@ -38,6 +35,16 @@ def dscps(listed: str) -> list[int]:
 
 
 _DSCPS = Form(regex(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda text: f"{dscps(text)}")
+
+
+def _eight(text: str, most: int | None = None, form: Form | None = None) -> Option:
+    """One for each priority, class or buffer: a number up to this, or a word of this form."""
+    count, least = len(CLASSES), None if most is None else 0
+    elements = "str" if most is None else "int"
+    return Option(
+        "list", text, elements, entries=(count, count), required=True, least=least, most=most, form=form
+    )
+
 
 OPTIONS: Table = {
     "rules": rules(
@@ -103,33 +110,15 @@ OPTIONS: Table = {
                 "dict",
                 "Traffic classes and their share of the link. All three lists are set together.",
                 suboptions={
-                    "prio_tc": Option(
-                        "list",
-                        "The traffic class of each of the priorities 0 to 7.",
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
-                        most=_CLASS,
+                    "prio_tc": _eight("The traffic class of each of the priorities 0 to 7.", most=_CLASS),
+                    "tc_tsa": _eight(
+                        "Of each of the eight classes, V(strict), V(ets), V(cbs) or V(vendor).", form=_TSA
                     ),
-                    "tc_tsa": Option(
-                        "list",
-                        "Of each of the eight classes, V(strict), V(ets), V(cbs) or V(vendor).",
-                        elements="str",
-                        entries=_EIGHT,
-                        required=True,
-                        form=_TSA,
-                    ),
-                    "tc_bw": Option(
-                        "list",
+                    "tc_bw": _eight(
                         """
                         Of each of the eight classes its percentage. Those of V(ets) have 100 together, all
                         others 0.
                         """,
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
                         most=100,
                     ),
                 },
@@ -141,25 +130,12 @@ OPTIONS: Table = {
                 "dict",
                 "Receive buffers, where the driver lets them be set. Both lists are set together.",
                 suboptions={
-                    "prio_buffer": Option(
-                        "list",
-                        "The buffer of each of the priorities 0 to 7.",
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
-                        most=_CLASS,
-                    ),
-                    "buffer_size": Option(
-                        "list",
+                    "prio_buffer": _eight("The buffer of each of the priorities 0 to 7.", most=_CLASS),
+                    "buffer_size": _eight(
                         """
                         Bytes of each of the eight buffers. A driver that rounds them fails the task; use
                         what it has made of them then.
                         """,
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
                         most=_SIZE,
                     ),
                 },

@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Row
+from ...engine.kind import Context, Facts
 from ...host.host import Host, Mounts
 from ...linux import setters, sysctl_d
 from ...model.errors import HostError
 from ...model.schema import Checked
-from ...model.setting import Boot, BootFile, Reading, Setting, Value
+from ...model.setting import Boot, Reading, Setting, Value
 from .. import rules
-from ..nics.targets import management_file
+from ..nics.targets import NicKind
 from ..summary import Files, Summary
 from . import files, interfaces
 from . import parse as rail_parse
@@ -58,7 +58,7 @@ def _boot(
 #: No lines for interfaces, which say nothing of one that is called otherwise after a change of cards
 
 
-class RailKind(rules.RuleKind):
+class RailKind(NicKind):
     KIND = rail_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
@@ -69,9 +69,6 @@ class RailKind(rules.RuleKind):
     def read_one(self, setting: Setting, context: Context) -> Reading:
         assert isinstance(setting, RailSetting)
         return _read(setting, context)
-
-    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        return management_file(name, rows, context)
 
     def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
         """Refusal of a value on the management path, as for a declared one."""

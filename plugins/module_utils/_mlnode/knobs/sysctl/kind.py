@@ -21,6 +21,7 @@ from ...model import values
 from ...model.errors import DeclarationError, HostError
 from ...model.schema import Checked
 from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
+from .. import own_file
 from . import at_boot, cgroup1, copies, guards, needed, of_module
 from . import info as sysctl_info
 from . import lines as own_lines
@@ -308,16 +309,6 @@ def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
     return [f"{key} = {line.value}" for line in own[-1:]]
 
 
-def _file(name: str, lines: Sequence[str]) -> bytes | None:
-    if not lines:
-        return None
-    head = [
-        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
-        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain KEY",
-    ]
-    return "\n".join([*head, *lines, ""]).encode("utf-8")
-
-
 class SysctlKind(Kind):
     KIND = KIND
     OPTIONS = own.OPTIONS
@@ -348,8 +339,8 @@ class SysctlKind(Kind):
             modules += reading.modules
             lines += _drop_in_line(row, foreign, context)
         return [
-            BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
-            BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
+            BootFile(f"{DROP_IN}{name}.conf", own_file.content(name, lines)),
+            BootFile(f"{MODULES_FILE}{name}.conf", own_file.content(name, sorted(set(modules)))),
             *copies.boot_files(
                 name, f"{DROP_IN}{name}.conf", {row.setting.key for row in rows}, present, context
             ),

@@ -89,14 +89,17 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
     }
     main = found.pop("__main__.py")
     assert b"from mlnode.agent.cli import main" in main
-    modules = marshal.loads(found.pop(f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"))
+    magic = importlib.util.MAGIC_NUMBER.hex()
+    del found[f"compiled-{magic}"]
+    places = marshal.loads(found.pop(f"places-{magic}"))
     assert {*found} == {*sources}
     for path, content in found.items():
         assert meaning(content) == meaning(sources[path]), path
         assert content.count(b"\n") == sources[path].count(b"\n"), "the lines of a traceback"
     packages = {module_of(path): path.endswith("/__init__.py") for path in sources}
-    assert {name: is_package for name, (is_package, _code) in modules.items()} == packages
-    assert {type(marshal.loads(code)) for _is_package, code in modules.values()} == {CodeType}
+    assert {name: is_package for name, (is_package, _start, _size) in places.items()} == packages
+    codes = [built[start : start + size] for _is_package, start, size in places.values()]
+    assert {type(marshal.loads(code)) for code in codes} == {CodeType}
 
 
 def meaning(source: bytes) -> str:

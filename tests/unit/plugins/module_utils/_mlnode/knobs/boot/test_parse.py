@@ -201,18 +201,6 @@ def test_each_part_of_isolation_can_be_left_out(off: list[str], wants: list[Any]
     assert [want for _key, want, _claim in declared(spec)] == wants
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {},
-        {"parameters": None, "absent": None, "isolate": None, "allow": None},
-        {"parameters": {}, "absent": []},
-    ],
-)
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert door.parse("boot", spec) == []
-
-
 def test_the_longest_declaration_that_the_kernel_reads_is_taken() -> None:
     assert len(declared({"parameters": {"a": "x" * 2044}})[0][1]) == 2046
 

@@ -40,11 +40,6 @@ def test_settings_come_in_the_order_that_makes_them_stick() -> None:
     ]
 
 
-@pytest.mark.parametrize("spec", [{}, {"governor": None, "cpus": "0-3"}, {"cpus": "all", "boost": None}])
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert door.parse("cpu", spec) == []
-
-
 @pytest.mark.parametrize(
     ("cpus", "key"),
     [

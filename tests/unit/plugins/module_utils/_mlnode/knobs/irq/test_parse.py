@@ -171,11 +171,6 @@ def test_one_rule_is_a_setting_for_each_thing_it_rules_in_the_order_of_applicati
     ]
 
 
-@pytest.mark.parametrize("spec", [{}, {"rules": None}, {"rules": [], "irqbalance": None, "allow": None}])
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert door.parse("irq", spec) == []
-
-
 def test_every_word_of_a_selection_is_in_its_claim_in_one_spelling() -> None:
     nics = {
         "names": ["eth1", "eth0", "eth1"],

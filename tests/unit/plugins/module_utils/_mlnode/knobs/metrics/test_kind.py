@@ -55,11 +55,6 @@ def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
         door.parse("metrics", spec)
 
 
-@pytest.mark.parametrize("spec", [{}, {"textfile_directory": None}, {"ignore": []}])
-def test_nothing_is_declared(spec: dict[str, Any]) -> None:
-    assert door.parse("metrics", spec) == []
-
-
 def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:
     assert node.exists(units.CHECK_TIMER_FILE)
     assert places.CHECK_TIMER not in node.active

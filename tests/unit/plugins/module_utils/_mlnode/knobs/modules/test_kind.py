@@ -106,8 +106,6 @@ def test_a_name_is_one_line_of_a_file(name: str) -> None:
 
 
 def test_nothing_is_declared() -> None:
-    assert door.parse("modules", {}) == []
-    assert door.parse("modules", {"modules": None}) == []
     assert door.parse("modules", {"modules": {"loop": None, "tcp_bbr": False}}) == []
 
 
@@ -319,9 +317,3 @@ def test_mentions(machine: Machine) -> None:
         f"{FILE}:3: ib_uverbs",
         f"{RULES}:1: options ib_uverbs x=1",
     ]
-
-
-def test_info_and_rivals() -> None:
-    assert str(modules.info("module.ib_uverbs", Value()).severity) == "high"
-    assert str(modules.info("module.loop", Value()).severity) == "low"
-    assert not modules.conflicts("module.ib_uverbs", "module.loop")

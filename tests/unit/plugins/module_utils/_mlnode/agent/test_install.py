@@ -89,17 +89,16 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
     }
     main = found.pop("__main__.py")
     assert b"from mlnode.agent.cli import main" in main
-    magic = importlib.util.MAGIC_NUMBER.hex()
-    del found[f"compiled-{magic}"]
-    places = marshal.loads(found.pop(f"places-{magic}"))
+    for name in ("compiled", "places"):
+        del found[f"{name}-{importlib.util.MAGIC_NUMBER.hex()}"]
+    modules = modules_of(built)
     assert {*found} == {*sources}
     for path, content in found.items():
         assert meaning(content) == meaning(sources[path]), path
         assert content.count(b"\n") == sources[path].count(b"\n"), "the lines of a traceback"
     packages = {module_of(path): path.endswith("/__init__.py") for path in sources}
-    assert {name: is_package for name, (is_package, _start, _size) in places.items()} == packages
-    codes = [built[start : start + size] for _is_package, start, size in places.values()]
-    assert {type(marshal.loads(code)) for code in codes} == {CodeType}
+    assert {name: is_package for name, (is_package, _code) in modules.items()} == packages
+    assert {type(marshal.loads(code)) for _is_package, code in modules.values()} == {CodeType}
 
 
 def meaning(source: bytes) -> str:
@@ -317,16 +316,8 @@ def test_what_another_python_has_compiled_is_passed_over(tmp_path: pathlib.Path)
 def test_what_this_python_has_compiled_is_run(tmp_path: pathlib.Path) -> None:
     """So that a test would notice if each start compiled all of it again."""
     path = tmp_path / "mlnode"
-    files = agent._files()
-    other = agent_zip.build({**files, "mlnode/model/version.py": b'VERSION = "of the code"\n'})
-    with zipfile.ZipFile(io.BytesIO(agent_zip.build(files))) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(io.BytesIO(other)) as archive:
-        compiled = f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"
-        parts[compiled] = archive.read(compiled)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
+    code = marshal.dumps(compile('VERSION = "of the code"', "version.py", "exec"))
+    path.write_bytes(agent_zip.build(agent._files(), modules={"mlnode.model.version": (False, code)}))
     assert run([sys.executable, str(path), "--version"]).stdout == "mlnode of the code\n"
 
 
@@ -374,10 +365,11 @@ def test_what_a_sent_agent_has_compiled_is_installed(tmp_path: pathlib.Path) -> 
 
 def modules_of(content: bytes) -> dict[str, tuple[bool, bytes]]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        found: dict[str, tuple[bool, bytes]] = marshal.loads(
-            archive.read(f"compiled-{importlib.util.MAGIC_NUMBER.hex()}")
-        )
-    return found
+        places = marshal.loads(archive.read(f"places-{importlib.util.MAGIC_NUMBER.hex()}"))
+    return {
+        name: (is_package, content[start : start + size])
+        for name, (is_package, start, size) in places.items()
+    }
 
 
 def test_it_reads_a_node(command: str, machine: Machine) -> None:

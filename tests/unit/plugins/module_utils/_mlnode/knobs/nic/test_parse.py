@@ -84,8 +84,11 @@ def test_a_claim_tells_that_too_much_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({}, "nic.rules[0]: give it at least one of channels, rings, coalesce, pause, fec, features,"),
-        ({"ring": 1}, "nic.rules[0].ring: unknown; known are name, nics, channels, rings, coalesce, pause,"),
+        ({}, "nic.rules[0]: give it at least one of private_flags, channels, rings, coalesce, pause, fec,"),
+        (
+            {"ring": 1},
+            "nic.rules[0].ring: unknown; known are name, nics, private_flags, channels, rings, coalesce,",
+        ),
         ({"rings": {"rxx": 1}}, "nic.fabric.rings.rxx: unknown; known are rx, tx"),
         ({"rings": "many"}, "nic.fabric.rings.rx: must be a whole number, got 'many'; or max"),
         ({"rings": {"at_most": 0}}, "nic.fabric.rings.rx.at_most: must be from 1 to 4294967295, got 0"),

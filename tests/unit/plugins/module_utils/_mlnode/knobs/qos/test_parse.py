@@ -84,8 +84,8 @@ def test_what_is_not_given_is_not_declared() -> None:
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ({}, "qos.rules[0]: give it at least one of trust, dscp, pfc, global_pause, ets, buffer, ecn,"),
-        ({"pcf": [3]}, "qos.rules[0].pcf: unknown; known are name, nics, trust, dscp, pfc, global_pause"),
+        ({}, "qos.rules[0]: give it at least one of global_pause, trust, dscp, ets, pfc, buffer, ecn,"),
+        ({"pcf": [3]}, "qos.rules[0].pcf: unknown; known are name, nics, global_pause, trust, dscp, ets"),
         ({"pfc": 3}, "qos.rules[0].pfc: must be a list, got 3"),
         ({"pfc": [8]}, "qos.rules[0].pfc[0]: must be from 0 to 7, got 8"),
         ({"pfc": [True]}, "qos.rules[0].pfc[0]: must be a whole number, got True"),

@@ -35,8 +35,8 @@ def calls(work: Callable[[], object], name: str = "") -> int:
 
 
 def calls_of(work: Callable[[], object], functions: Mapping[str, Any]) -> dict[str, int]:
-    """How often each of these functions of Python is called, by whichever name it was imported. One that is not
-    called is left out."""
+    """How often each of these functions of Python is called, by whichever name it was imported. One that is
+    not called is left out."""
     names = {function.__code__: name for name, function in functions.items()}
     found: Counter[str] = Counter()
 

@@ -22,7 +22,7 @@ from ..engine.origin_paths import is_known
 from ..host import places
 from ..host.host import Host
 from ..knobs.metrics import kind as metrics
-from ..knobs.pull import kind as pulling
+from ..knobs.pull.kind import kind as pulling
 from ..linux import node_exporter
 from ..model.errors import HostError, MlnodeError, UntrustedError
 from ..model.record import NamedTuple
@@ -30,7 +30,7 @@ from ..model.setting import Status
 from ..model.version import VERSION
 from ..report.metrics import COUNTER, GAUGE, Family, Sample, render
 from . import causes, checked, history, pauses, ports, waivers
-from .checked import Checked
+from .checked import LastCheck
 from .node import Survey, survey
 from .registry import KINDS
 from .waivers import Waiver
@@ -62,7 +62,7 @@ class Result(NamedTuple):
 
     text: str
     errors: tuple[str, ...]
-    checked: Checked
+    checked: LastCheck
     fresh: tuple[Drift, ...] = ()
 
 
@@ -91,7 +91,7 @@ def _claims(host: Host, errors: list[str]) -> list[str]:
     return [
         str(spec["textfile_directory"])
         for item in declared.load_all(host, errors)
-        for spec in [item.kinds.get(metrics.KIND, {})]
+        for spec in [item.kinds.get(metrics.kind.KIND, {})]
         if spec.get("textfile_directory")
     ]
 
@@ -141,7 +141,7 @@ def look(host: Host) -> Result:
     return Result(render(families), node.errors, known, fresh)
 
 
-def _is_fresh(drift: Drift, before: Checked) -> bool:
+def _is_fresh(drift: Drift, before: LastCheck) -> bool:
     was = before.settings.get(drift.row.setting.key)
     return was is None or not was.cause or was.runtime != drift.row.reading.runtime.text
 
@@ -159,7 +159,7 @@ def export(host: Host) -> Result:
             raise HostError("check", "this node", None, "another check is under way")
         if is_left:  # by a run that could not write there
             node_exporter.remove(host)
-            return Result("", (), Checked())
+            return Result("", (), LastCheck())
         result = look(host)
         node_exporter.write(host, where, result.text)
         checked.save(host, result.checked)
@@ -169,7 +169,7 @@ def export(host: Host) -> Result:
     return result
 
 
-def _drift(host: Host, row: Row, before: Checked, now: causes.Seen) -> Drift:
+def _drift(host: Host, row: Row, before: LastCheck, now: causes.Seen) -> Drift:
     """The cause that the first check after the change has seen stays, as later ones know less."""
     known = before.settings.get(row.setting.key)
     if known and known.cause and known.runtime == row.reading.runtime.text and known.status == row.status:
@@ -183,7 +183,7 @@ def _exceptions(host: Host) -> list[Waiver]:
         given = [
             item
             for declaration in declared.load_all(host, [])
-            for item in declaration.kinds.get(metrics.KIND, {}).get("ignore", [])
+            for item in declaration.kinds.get(metrics.kind.KIND, {}).get("ignore", [])
         ]
         return waivers.parse(given)
     except (MlnodeError, KeyError, TypeError):

@@ -11,6 +11,7 @@ from ...drivers.ethtool import words
 from ...drivers.ethtool.structs import TABLES
 from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
+from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
 from .disruption import Disruption
 
@@ -63,6 +64,8 @@ _FLAG = Form(
 #: larger MTU brings them back (net/ipv6/addrconf.c: addrconf_notify). 65536 is the loopback's own.
 MTU = Option("int", least=1280, most=65536)
 
+#: What makes settings is in the order of application: a driver that makes new queues gives them default rings
+#: and moderation, and one that is re-initialized by a private flag forgets all of them.
 OPTIONS: Table = {
     "rules": rules(
         "What is wanted of which NICs. Every value that is left out is left untouched.",
@@ -72,6 +75,16 @@ OPTIONS: Table = {
                 Interfaces. A bond, bridge or VLAN has its own MTU and queue length; for all else it stands
                 for the NICs below it.
                 """),
+            "private_flags": Option(
+                "dict",
+                "Flags of the driver, on or off, by the names of C(ethtool --show-priv-flags).",
+                keys=_FLAG,
+                values=_SWITCH,
+                parts=True,
+                key="private-flag",
+                reason="what the driver says of it",
+                source="ethtool(8), --set-priv-flags",
+            ),
             "channels": Option(
                 "raw",
                 """
@@ -85,6 +98,9 @@ OPTIONS: Table = {
 
                 A dictionary of C(combined), C(rx) and C(tx) names the kinds instead.
                 """,
+                severity=Severity.HIGH,
+                reason="packets of one queue are the work of one core; too few queues are a few busy cores",
+                source="networking/scaling.rst",
             ),
             "rings": Option(
                 "raw",
@@ -100,6 +116,10 @@ OPTIONS: Table = {
 
                 A dictionary of C(rx), C(tx), C(rx-mini) and C(rx-jumbo) names the rings instead.
                 """,
+                key="ring",
+                severity=Severity.HIGH,
+                reason="what arrives while a ring is full is lost, and sent again",
+                source="ethtool(8), -G",
             ),
             "coalesce": Option(
                 "dict",
@@ -115,12 +135,18 @@ OPTIONS: Table = {
                 """,
                 fields=COALESCE,
                 parts=True,
+                severity=Severity.MEDIUM,
+                reason="interrupts cost cores their time, waiting for more costs latency",
+                source="ethtool(8), -C",
             ),
             "pause": Option(
                 "dict",
                 "Pause frames, C(autoneg), C(rx) and C(tx), on or off.",
                 fields=dict.fromkeys(PAUSE, _SWITCH),
                 parts=True,
+                severity=Severity.MEDIUM,
+                reason="global pause stops all traffic of a port, beside PFC that of RoCE too",
+                source="IEEE 802.3",
             ),
             "fec": Option(
                 "raw",
@@ -128,6 +154,9 @@ OPTIONS: Table = {
                 Forward error correction, one or more of V(auto), V(off), V(rs), V(baser) and V(llrs).
                 """,
                 form=_FEC,
+                severity=Severity.HIGH,
+                reason="both ends of a link must correct errors alike, or there is no link",
+                source="ethtool(8)",
             ),
             "features": Option(
                 "dict",
@@ -142,13 +171,18 @@ OPTIONS: Table = {
                 keys=_FEATURE,
                 values=_SWITCH,
                 parts=True,
+                key="feature",
+                severity=Severity.MEDIUM,
+                reason="what the NIC does not do, a core does",
+                source="networking/segmentation-offloads.rst",
             ),
-            "private_flags": Option(
-                "dict",
-                "Flags of the driver, on or off, by the names of C(ethtool --show-priv-flags).",
-                keys=_FLAG,
-                values=_SWITCH,
-                parts=True,
+            "tx_queue_len": Option(
+                "int",
+                "Packets that wait for a transmit ring.",
+                least=1,
+                most=(1 << 31) - 1,
+                reason="packets that wait for a ring",
+                source="ip-link(8)",
             ),
             "mtu": Option(
                 "raw",
@@ -156,9 +190,9 @@ OPTIONS: Table = {
                 Bytes of an IP packet. A number, or C({at_least: NUMBER}), which leaves a greater one as it
                 is. That of a bond is set on the bond, which hands it on.
                 """,
-            ),
-            "tx_queue_len": Option(
-                "int", "Packets that wait for a transmit ring.", least=1, most=(1 << 31) - 1
+                severity=Severity.HIGH,
+                reason="packets that one end does not take are lost silently",
+                source="networking/ip-sysctl.rst",
             ),
             "beyond_max": Option(
                 "str",

@@ -91,7 +91,7 @@ def test_a_declaration_is_copied_in_its_plain_form(area: str, spec: Any, found: 
          "thp.enabled: must be a text, got True, which is a YAML boolean: put the word in quotes"),
         ("thp", {"enabled": "a b"}, "thp.enabled: must be a word such as madvise, got 'a b'"),
         ("thp", {"khugepaged": {"defrag": True}}, "thp.khugepaged.defrag: must be a whole number, got True"),
-        ("thp", {"khugepaged": {"defrag": -1}}, "thp.khugepaged.defrag: must be at least 0, got -1"),
+        ("sysctl", {"sizing": {"rtt_us": 0}}, "sysctl.sizing.rtt_us: must be at least 1, got 0"),
         ("thp", {"sizes": {"2 MB": {"enabled": "always"}}},
          "thp.sizes: the name '2 MB' must be a size as the kernel writes it, such as 2048kB"),
         ("thp", {"sizes": {"64kB": {"enabled": "always", "new": 1}}},

@@ -7,12 +7,13 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import nodes
+from ansible_collections.mlnode.tuning.tests.unit import door, nodes
 from mlnode.engine import engine, units
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host import places
-from mlnode.knobs.metrics import kind as metrics
+from mlnode.knobs.metrics.kind import KEY
+from mlnode.knobs.metrics.kind import kind as metrics
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 
@@ -51,12 +52,7 @@ def apply(node: nodes.Node, spec: dict[str, Any]) -> engine.Outcome:
 )
 def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
-        metrics.parse(spec, None)
-
-
-@pytest.mark.parametrize("spec", [{}, {"textfile_directory": None}, {"ignore": []}])
-def test_nothing_is_declared(spec: dict[str, Any]) -> None:
-    assert metrics.parse(spec, None) == []
+        door.parse("metrics", spec)
 
 
 def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:
@@ -130,7 +126,7 @@ def test_an_image_has_the_drop_in_and_looks_for_no_folder(node: nodes.Node) -> N
 
 def test_an_explanation_names_what_starts_it(node: nodes.Node) -> None:
     apply(node, AUTO)
-    assert metrics.boot_sources(metrics.KEY, node) == [
+    assert metrics.boot_sources(KEY, node) == [
         f"{DROP_IN} starts it",
         "the default of prometheus-node-exporter.service: /var/lib/prometheus/node-exporter",
     ]

@@ -8,13 +8,15 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.modules.kind import DROP_IN
+from mlnode.knobs.modules.kind import kind as modules
 from mlnode.model.errors import DeclarationError, MlnodeError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Value
 
@@ -61,7 +63,7 @@ def listed(machine: Machine) -> list[str]:
 
 
 def test_both_signs_are_one() -> None:
-    settings = modules.parse({"modules": ["rdma-ucm", "ib_uverbs", "rdma_ucm"]}, None)
+    settings = door.parse("modules", {"modules": ["rdma-ucm", "ib_uverbs", "rdma_ucm"]})
     assert [(one.key, one.path, one.want) for one in settings] == [
         ("module.rdma_ucm", "/sys/module/rdma_ucm", "loaded"),
         ("module.ib_uverbs", "/sys/module/ib_uverbs", "loaded"),
@@ -80,7 +82,7 @@ def test_what_is_no_name(name: Any) -> None:
         DeclarationError,
         match=r"must be the name of a module|must be a text|does not print|the character NUL",
     ):
-        modules.parse({"modules": ["loop", name]}, None)
+        door.parse("modules", {"modules": ["loop", name]})
 
 
 @pytest.mark.parametrize(
@@ -88,14 +90,14 @@ def test_what_is_no_name(name: Any) -> None:
 )
 def test_what_is_no_list(spec: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError):
-        modules.parse(spec, None)
+        door.parse("modules", spec)
 
 
 @quick
 @given(strategies.one_of(strategies.text(), strategies.text("ab-_.# \n;")))
 def test_a_name_is_one_line_of_a_file(name: str) -> None:
     try:
-        [setting] = modules.parse({"modules": [name]}, None)
+        [setting] = door.parse("modules", {"modules": [name]})
     except DeclarationError:
         return
     assert name.isascii()
@@ -104,9 +106,7 @@ def test_a_name_is_one_line_of_a_file(name: str) -> None:
 
 
 def test_nothing_is_declared() -> None:
-    assert modules.parse({}, None) == []
-    assert modules.parse({"modules": None}, None) == []
-    assert modules.parse({"modules": {"loop": None, "tcp_bbr": False}}, None) == []
+    assert door.parse("modules", {"modules": {"loop": None, "tcp_bbr": False}}) == []
 
 
 # -- runs ----------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_a_module_is_loaded_now_and_at_boot(machine: Machine) -> None:
 
 def test_the_file_of_sysctl_is_another() -> None:
     """Whatever the declarations are called."""
-    assert not modules.DROP_IN.startswith("/etc/modules-load.d/mlnode-modules-")
+    assert not DROP_IN.startswith("/etc/modules-load.d/mlnode-modules-")
 
 
 def test_a_revert_takes_no_module_away_from_who_uses_it_by_now(machine: Machine) -> None:
@@ -317,9 +317,3 @@ def test_mentions(machine: Machine) -> None:
         f"{FILE}:3: ib_uverbs",
         f"{RULES}:1: options ib_uverbs x=1",
     ]
-
-
-def test_info_and_rivals() -> None:
-    assert str(modules.info("module.ib_uverbs", Value()).severity) == "high"
-    assert str(modules.info("module.loop", Value()).severity) == "low"
-    assert not modules.conflicts("module.ib_uverbs", "module.loop")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import engine, revert
-from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
-from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.modules.kind import kind as modules
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
@@ -36,7 +36,7 @@ def rows(machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOT
     machine.forget()
     return {
         row.setting.key: row
-        for row in engine.evaluate(machine, Request("default", modules, spec, layers)).rows
+        for row in engine.evaluate(machine, door.request("default", "modules", spec, layers)).rows
     }
 
 
@@ -44,7 +44,7 @@ def applied(
     machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS
 ) -> dict[str, Row]:
     machine.forget()
-    done = engine.apply(machine, Request("default", modules, spec, layers))
+    done = engine.apply(machine, door.request("default", "modules", spec, layers))
     machine.forget()
     return {row.setting.key: row for row in done.rows}
 
@@ -68,7 +68,7 @@ def lines(machine: Machine) -> list[str]:
 )
 def test_a_mistake_is_named(given: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        modules.parse({"options": given}, None)
+        door.parse("modules", {"options": given})
     assert words in str(caught.value)
 
 

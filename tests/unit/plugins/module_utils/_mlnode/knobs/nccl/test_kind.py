@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_run, engine, revert
-from mlnode.knobs.nccl import kind as nccl
 from mlnode.knobs.nccl.file import PATH
+from mlnode.knobs.nccl.kind import kind as nccl
 from mlnode.model.errors import DeclarationError, MlnodeError, RefusedError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Value
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.knobs.nccl import auto as nccl_auto
 from mlnode.knobs.nccl import names as nccl_names
-from mlnode.knobs.nccl import parse as nccl_parse
 from mlnode.knobs.nccl import values as nccl_values
 from mlnode.knobs.nccl.names import DEBUGGING, GONE, KNOWN, SYSTEM, UNDOCUMENTED, UNFIT
 from mlnode.model.errors import DeclarationError
@@ -142,7 +142,7 @@ def test_the_version_that_introduced_a_variable(name: str, since: str, group: st
 )
 def test_the_nearest_name(typo: str, name: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        nccl_parse.parse({"variables": {typo: "1"}})
+        door.parse("nccl", {"variables": {typo: "1"}})
     assert f"NCCL knows no such variable{f'; did you mean {name}' if name else ''}" in str(caught.value)
 
 

@@ -6,17 +6,17 @@ import contextlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic import parse as nic_parse
 from mlnode.knobs.nic.disruption import Disruption
 from mlnode.model.errors import DeclarationError
 
 
 def claims(**rule: Any) -> dict[str, str]:
-    settings = nic.parse({"rules": [{"name": "fabric", **rule}]}, None)
+    settings = door.parse("nic", {"rules": [{"name": "fabric", **rule}]})
     return {setting.key: setting.claim.replace(" (all NICs)", "") for setting in settings}
 
 
@@ -57,7 +57,7 @@ def test_every_option_has_its_settings_in_the_order_of_application() -> None:
 
 def test_groups_come_before_rules() -> None:
     spec = {"rules": [{"name": "a", "mtu": 9000}, {"name": "b", "channels": 4, "rings": 512}]}
-    keys = [setting.key for setting in nic.parse(spec, None)]
+    keys = [setting.key for setting in door.parse("nic", spec)]
     assert keys == ["nic.b.channels", "nic.b.ring.rx", "nic.b.ring.tx", "nic.a.mtu"]
 
 
@@ -84,8 +84,11 @@ def test_a_claim_tells_that_too_much_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ({}, "nic.rules[0]: give it at least one of channels, rings, coalesce, pause, fec, features,"),
-        ({"ring": 1}, "nic.rules[0].ring: unknown; known are name, nics, channels, rings, coalesce, pause,"),
+        ({}, "nic.rules[0]: give it at least one of private_flags, channels, rings, coalesce, pause, fec,"),
+        (
+            {"ring": 1},
+            "nic.rules[0].ring: unknown; known are name, nics, private_flags, channels, rings, coalesce,",
+        ),
         ({"rings": {"rxx": 1}}, "nic.fabric.rings.rxx: unknown; known are rx, tx"),
         ({"rings": "many"}, "nic.fabric.rings.rx: must be a whole number, got 'many'; or max"),
         ({"rings": {"at_most": 0}}, "nic.fabric.rings.rx.at_most: must be from 1 to 4294967295, got 0"),
@@ -155,7 +158,7 @@ def test_a_mistake_is_told_with_its_place(rule: dict[str, Any], words: str) -> N
 )
 def test_a_mistake_beside_the_rules_is_told(spec: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        nic.parse(spec, None)
+        door.parse("nic", spec)
     assert words in str(caught.value)
 
 
@@ -182,12 +185,6 @@ anything = st.recursive(
 @given(st.dictionaries(st.sampled_from((*nic_parse.GROUPS, "nics", "beyond_max")), anything, max_size=4))
 def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, Any]) -> None:
     with contextlib.suppress(DeclarationError):
-        for setting in nic.parse({"rules": [{"name": "fabric", **rule}]}, None):
+        for setting in door.parse("nic", {"rules": [{"name": "fabric", **rule}]}):
             assert setting.key.startswith("nic.fabric.")
             assert setting.claim
-            assert nic.info(setting.key, nic_parse_value()).reason
-
-
-def nic_parse_value() -> Any:
-    """info() asks for no value."""
-    return None

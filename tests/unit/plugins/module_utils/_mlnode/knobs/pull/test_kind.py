@@ -7,12 +7,12 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import nodes
+from ansible_collections.mlnode.tuning.tests.unit import door, nodes
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import places
-from mlnode.knobs.pull import kind as pull
 from mlnode.knobs.pull import window
+from mlnode.knobs.pull.kind import kind as pull
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Status
 
@@ -38,7 +38,7 @@ DROP_IN = "/etc/systemd/system/timers.target.d/zz-mlnode.pull-site.conf"
 )
 def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError, match=words):
-        pull.parse({**nodes.PULL, **spec}, None)
+        door.parse("pull", {**nodes.PULL, **spec})
 
 
 def test_the_timer_runs_while_it_is_declared(tmp_path: pathlib.Path) -> None:

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.qos import kind as qos
+from mlnode.knobs.qos.kind import kind as qos
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import HARDWARE
@@ -82,7 +82,7 @@ class QosNode(DcbMachine, NicNode):
 def request(
     *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
 ) -> Request:
-    return Request(name, qos, {"rules": list(rules), **more}, layers)
+    return Request(name, qos, qos.checked({"rules": list(rules), **more}), layers)
 
 
 def rule(**groups: Any) -> dict[str, Any]:

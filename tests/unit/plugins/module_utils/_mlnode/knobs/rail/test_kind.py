@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CONF
 from mlnode.agent import node, registry
 from mlnode.engine import engine, revert
-from mlnode.knobs.rail import kind as rail
+from mlnode.knobs.rail.kind import kind as rail
 from mlnode.model.errors import DeclarationError, RefusedError, TransactionError
 from mlnode.model.setting import Status
 from mlnode.topology import management

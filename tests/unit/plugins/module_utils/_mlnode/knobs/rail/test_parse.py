@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,11 +16,11 @@ from .node import RAILS
 
 
 def parsed(**groups: Any) -> list[Any]:
-    return rail_parse.parse({"rules": [{"name": "x", **groups}]})
+    return door.parse("rail", {"rules": [{"name": "x", **groups}]})
 
 
 def test_a_rule_is_a_setting_for_each_value_in_the_order_of_application() -> None:
-    found = rail_parse.parse({"rules": [RAILS, {"name": "b", "arp_ignore": "1"}]})
+    found = door.parse("rail", {"rules": [RAILS, {"name": "b", "arp_ignore": "1"}]})
     assert [item.key for item in found] == [
         "rail.rails.arp_ignore",
         "rail.b.arp_ignore",
@@ -59,14 +60,14 @@ def test_guards_and_names_are_checked() -> None:
         ({"settings": {}}, "rail.settings: unknown"),
     ):
         with pytest.raises(DeclarationError, match=words):
-            rail_parse.parse(spec if isinstance(spec, dict) else {})
-    assert rail_parse.parse({}) == []
+            door.parse("rail", spec if isinstance(spec, dict) else {})
+    assert door.parse("rail", {}) == []
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(("name", "nics", *rail_parse.GROUPS), values)))
 @quick
 def test_no_rule_raises_anything_else(raw: dict[str, Any]) -> None:
     try:
-        rail_parse.parse({"rules": [raw]})
+        door.parse("rail", {"rules": [raw]})
     except DeclarationError:
         return

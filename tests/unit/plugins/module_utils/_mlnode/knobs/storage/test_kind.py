@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk, nfs
 from mlnode.agent import registry
@@ -15,9 +16,9 @@ from mlnode.engine import declared, engine, origin, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
-from mlnode.knobs.storage import kind as storage
+from mlnode.knobs.storage.kind import kind as storage
 from mlnode.model.errors import DeclarationError, RefusedError
-from mlnode.model.setting import Severity, Status, Value
+from mlnode.model.setting import Status, Value
 
 AHEAD = {"name": "ahead", "read_ahead_kb": 4096}
 
@@ -40,7 +41,7 @@ def node(tmp_path: pathlib.Path) -> Machine:
 
 
 def request(*rules: dict[str, Any], name: str = "site") -> Request:
-    return Request(name, registry.KINDS["storage"], {"rules": [*rules]})
+    return door.request(name, "storage", {"rules": [*rules]})
 
 
 def rows(machine: Machine, *rules: dict[str, Any]) -> dict[str, Row]:
@@ -79,17 +80,17 @@ def ahead(machine: Machine, name: str) -> str:
 )  # fmt: skip
 def test_a_mistake_is_named(rule: dict[str, Any], words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        storage.parse({"rules": [{"name": "a", **rule}]}, None)
+        door.parse("storage", {"rules": [{"name": "a", **rule}]})
     assert words in str(caught.value)
 
 
 def test_a_number_that_a_large_page_would_round_is_refused_with_the_one_that_fits() -> None:
     with pytest.raises(DeclarationError, match=r"15380 .* write 15360"):
-        storage.parse({"rules": [{"name": "a", "nfs": True, "read_ahead_kb": 15380}]}, None)
+        door.parse("storage", {"rules": [{"name": "a", "nfs": True, "read_ahead_kb": 15380}]})
 
 
 def test_no_device_for_nfs_is_a_rule_for_devices() -> None:
-    [setting] = storage.parse({"rules": [{**AHEAD, "nfs": False}]}, None)
+    [setting] = door.parse("storage", {"rules": [{**AHEAD, "nfs": False}]})
     assert setting.claim == "4096 (all disks)"
 
 
@@ -316,11 +317,6 @@ def test_a_scheduler_that_is_not_offered_is_refused_before_anything_is_written(n
     assert "does not offer 'bfq', but none, mq-deadline; if it is a module, load it first" in found.reason
     found = row(node, {"name": "a", "devices": {"names": ["md127"]}, "scheduler": "kyber"})
     assert "hands its requests on to others" in found.reason
-
-
-def test_a_missing_read_ahead_costs_more_than_a_scheduler() -> None:
-    assert storage.info("storage.a.read_ahead_kb", Value()).severity is Severity.MEDIUM
-    assert storage.info("storage.a.scheduler", Value()).severity is Severity.LOW
 
 
 def test_a_floor_goes_together_with_a_greater_number_and_another_floor(node: Machine) -> None:

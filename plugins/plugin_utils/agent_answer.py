@@ -170,6 +170,7 @@ _PAIR: Table = {
 _CHECK: Table = {
     **dict.fromkeys(("name", "target", "expected", "found", "source", "advice"), line),
     "verdict": _status,
+    "value": Maybe(line),
     # Of an audit
     "severity": Maybe(_status),
     **dict.fromkeys(("reason", "reference"), Maybe(line)),

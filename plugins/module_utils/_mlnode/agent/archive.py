@@ -102,7 +102,7 @@ sys.exit(main())
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
-ELSEWHERE = ("agent.everything", "report.fleet")
+ELSEWHERE = ("agent.everything",)
 
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

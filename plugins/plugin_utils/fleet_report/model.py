@@ -24,6 +24,9 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 #: none of the merged reports has.
 STATES = ("unreachable", "failed", "never answered", "differs", "not checked", "ok")
 
+#: Reasons for states that no module reports
+SILENT = {"never answered": "no report has it", "not checked": "no module reported anything about it"}
+
 #: Statuses of settings and verdicts of checks, from the worst on, as far as they are not a success
 BAD = (
     str(Verdict.FAIL),
@@ -173,10 +176,9 @@ class Host:
 
     @property
     def words(self) -> list[str]:
-        """Reasons why it is unreachable or failed, has never answered, or was not checked."""
-        lost = ["no report has it"] if self.silent == "never answered" else []
+        """Reasons why it is unreachable, failed, or was not checked, as they were reported."""
         skipped = [self.skipped] if self.skipped and self.state == "not checked" else []
-        return [*filter(None, [self.unreachable]), *self.failures, *self.errors, *lost, *skipped]
+        return [*filter(None, [self.unreachable]), *self.failures, *self.errors, *skipped]
 
     @property
     def worst(self) -> str:
@@ -337,6 +339,16 @@ class Fleet:
 
         return sorted(hosts, key=rank)
 
+    def troubles(self) -> dict[tuple[str, str], list[str]]:
+        """Hosts about which something is not known, by state and reason, the worst first. The reason may be
+        empty."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for host in self.ranked():
+            if host.state not in ("differs", "ok"):
+                words = " ".join("; ".join(dict.fromkeys(host.words)).split())
+                alike.setdefault((host.state, words), []).append(host.name)
+        return alike
+
     def unused(self) -> list[Waiver]:
         """Exceptions that no host has a use for."""
         return [waiver for waiver, states in self.waivers.items() if {*states} == {"unused"}]
@@ -409,7 +421,7 @@ def _check(item: Mapping[str, Any], module: str) -> Finding:
         f"{_said(item['name'])} {_said(item['target'])}",
         verdict,
         _word(item.get("severity"), SEVERITIES, _COST.get(verdict, str(Severity.LOW))),
-        want=agent_answer.text(item.get("expected")),
+        want=agent_answer.text(item.get("expected")) or None,
         runtime=agent_answer.text(item.get("found")),
         path=agent_answer.text(item.get("source")),
         reason=agent_answer.text(item.get("advice")),

@@ -40,24 +40,36 @@ _AGAIN = {
 _CAUSED = (str(Status.OVERRIDDEN), str(Status.REFUSED), str(Status.UNKNOWN))
 
 
+def _again(finding: Finding) -> bool:
+    """True if the site, played once more, is enough."""
+    known = finding.kind in (*AREAS, "agent")
+    return finding.bad and known and finding.status not in (*_CAUSED, str(Status.PENDING_REBOOT))
+
+
 def template(finding: Finding) -> str:
     """The command, with LIMIT or HOSTS for its hosts; empty where nothing is to be repaired."""
     if not finding.bad:
         return ""
+    if _again(finding):
+        return _PLAY % "site" + ("" if finding.kind == "agent" else f" --tags {finding.kind}")
     if finding.kind in _AGAIN:
         return f"{_AGAIN[finding.kind]}  # after the advice"
     if finding.status == str(Status.PENDING_REBOOT):
         return f"{_PLAY % 'site'} -e node_reboot=true" if finding.kind in AREAS else ""
-    if finding.kind not in (*AREAS, "agent"):
-        return ""
-    if finding.status in _CAUSED:
-        return f"ansible {HOSTS} -b -a 'mlnode explain {finding.key}'" if _KEY.fullmatch(finding.key) else ""
-    return _PLAY % "site" + ("" if finding.kind == "agent" else f" --tags {finding.kind}")
+    explained = finding.kind in (*AREAS, "agent") and _KEY.fullmatch(finding.key)
+    return f"ansible {HOSTS} -b -a 'mlnode explain {finding.key}'" if explained else ""
 
 
-def command(finding: Finding, names: Sequence[str], total: int) -> str:
-    """The command for these hosts, of so many in the report. page.js does the same with what it shows."""
+def together(findings: Sequence[Finding], names: Sequence[str], total: int) -> str:
+    """The one command for several findings of these hosts, of so many in the report; empty if none does."""
+    if all(map(_again, findings)) and len({finding.kind for finding in findings}) > 1:
+        return _limited(_PLAY % "site", names, total)
+    commands = {template(finding) for finding in findings}
+    return _limited(commands.pop(), names, total) if len(commands) == 1 else ""
+
+
+def _limited(command: str, names: Sequence[str], total: int) -> str:
     fit = len(names) <= MOST and all(map(_HOST.fullmatch, names))
     listed = ",".join(names) if fit else "all"
     limit = f" --limit {listed}" if fit and len(names) < total else ""
-    return template(finding).replace(LIMIT, limit).replace(HOSTS, listed)
+    return command.replace(LIMIT, limit).replace(HOSTS, listed)

@@ -8,7 +8,7 @@ import shlex
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model, page, repair
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model, repair
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 
 ROOT = pathlib.Path(__file__).parents[5]
@@ -49,7 +49,7 @@ SITE = "ansible-playbook mlnode.tuning.site"
     ],
 )
 def test_a_finding_has_its_command(item: dict[str, Any], module: str, expected: str) -> None:
-    assert repair.command(finding(item, module), ["n1"], 5) == expected
+    assert repair.together([finding(item, module)], ["n1"], 5) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_finding_has_its_command(item: dict[str, Any], module: str, expected: 
     ],
 )
 def test_hosts_are_named_where_they_are_few(names: list[str], total: int, expected: str) -> None:
-    assert repair.command(finding(fleets.drifted()), names, total) == expected
+    assert repair.together([finding(fleets.drifted())], names, total) == expected
 
 
 def test_what_is_run_is_there() -> None:
@@ -78,5 +78,10 @@ def test_what_is_run_is_there() -> None:
                 assert [*(ROOT / folder).glob(f"{match[1]}.*")], command
 
 
-def test_the_page_without_script_has_the_commands() -> None:
-    assert f"{SITE} --limit gpu002 --tags sysctl" in "".join(page.lines(fleets.mixed()))
+def test_what_one_run_repairs_has_one_command() -> None:
+    several = [finding(fleets.drifted()), finding(fleets.drifted("thp.enabled", kind="thp"))]
+    overridden = finding(fleets.drifted(status="overridden"))
+
+    assert repair.together(several, ["n1"], 5) == f"{SITE} --limit n1"
+    assert repair.together([*several, overridden], ["n1"], 5) == ""
+    assert repair.together([overridden, overridden], ["n1"], 5).startswith("ansible n1 -b -a 'mlnode explain")

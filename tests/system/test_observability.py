@@ -33,7 +33,7 @@ from mlnode.engine import declared
 from mlnode.engine.kind import Info, Row
 from mlnode.host import places
 from mlnode.linux import node_exporter
-from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
+from mlnode.model.setting import Boot, Cause, Layer, Reading, Setting, Severity, Status, Value
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"{node_exporter.DEBIAN}/{node_exporter.FILE}"
@@ -59,7 +59,8 @@ def _survey(random_: random.Random) -> Survey:
         setting = Setting(area, f"{area}.{number}{text()}", "/x", "1", "1")
         reading = Reading("/x", value, boot)
         info = Info(random_.choice([*Severity]), "", "")
-        rows.append(NodeRow(Row(setting, reading, random_.choice([*Status]), text(), info), ("node",)))
+        causes = (Cause(Layer.BOOT, "note", text(), 1, text()),)
+        rows.append(NodeRow(Row(setting, reading, random_.choice([*Status]), causes, info), ("node",)))
     errors = [text() for _ in range(random_.randrange(3))]
     return Survey(tuple(rows), tuple(errors))
 

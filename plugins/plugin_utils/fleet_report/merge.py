@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import MlnodeError
 from .document import FORMAT
-from .model import SEVERITIES, STATUSES, Finding, Fleet, Host, Part, Waiver
+from .model import SEVERITIES, STATUSES, TEXTS, Finding, Fleet, Host, Part, Waiver, cause
 
 _HEAD = {
     "playbook": str, "check_mode": bool, "started": str, "ended": str,
@@ -24,6 +24,7 @@ _HOST = {
     "name": str, "groups": list, "state": str, "unreachable": str, "failures": list, "errors": list,
     "counts": dict,
 }  # fmt: skip
+_CAUSE = {"layer": str, "code": str, "file": str, "line": int, "text": str}
 _COUNTED = {*STATUSES, "ignored"}
 #: Name of a node in an inventory of its own, as ansible-pull has it
 _ITSELF = "localhost"
@@ -144,8 +145,9 @@ def _finding(fleet: Fleet, item: Any) -> None:
     )
     if status not in STATUSES or severity not in SEVERITIES:
         raise ValueError(f"{strict_json.shown(key)} has the status {status!a} and the severity {severity!a}")
-    texts = {name: _text(item.get(name), name) for name in Finding._fields[4:]}
-    finding = Finding(kind, key, status, severity, **texts)
+    texts = {name: _text(item.get(name), name) for name in TEXTS}
+    causes = tuple(cause(dict(zip(_CAUSE, strict_json.typed(one, _CAUSE)))) for one in item.get("causes", ()))
+    finding = Finding(kind, key, status, severity, **texts, causes=causes)
     for name in hosts:
         if name not in fleet.hosts:
             raise ValueError(

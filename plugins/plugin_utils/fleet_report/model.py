@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.model import Verdict
-from ...module_utils._mlnode.model.setting import Severity, Status
+from ...module_utils._mlnode.model.setting import DIFFERS, Cause, Layer, Severity, Status, sentence
 from .. import agent_answer
 from .names import natural
 
@@ -55,7 +55,7 @@ _REVERT = "revert"
 
 
 class Finding(NamedTuple):
-    """A setting or a check of one host. None where the module gave none."""
+    """A setting or a check of one host. None where the module gave none, as checks have no causes."""
 
     kind: str
     key: str
@@ -70,6 +70,7 @@ class Finding(NamedTuple):
     path: str | None = None
     reason: str | None = None
     ignored: str | None = None
+    causes: tuple[Cause, ...] = ()
 
     @property
     def bad(self) -> bool:
@@ -82,13 +83,18 @@ class Finding(NamedTuple):
 
     @property
     def why(self) -> str:
-        """The reason without the runtime value that it begins with, which has its own field: what is left is
-        the same for all settings that have one cause, such as an agent that does not run."""
-        reason = self.reason or ""
-        value = f"runtime is {self.runtime}"
-        if reason == value or reason.startswith(f"{value}; "):
-            return reason[len(value) + 2 :]
-        return reason
+        """The reason without the runtime value, which has its own field: what is left is the same for all
+        settings that have one cause, such as an agent that does not run."""
+        if not self.causes:
+            return self.reason or ""
+        return sentence(cause for cause in self.causes if cause.code != DIFFERS)
+
+    def document(self) -> dict[str, Any]:
+        return {**self._asdict(), "causes": [cause.document() for cause in self.causes]}
+
+
+#: Fields of a finding that are text, or missing
+TEXTS = Finding._fields[4:-1]
 
 
 class Waiver(NamedTuple):
@@ -246,8 +252,9 @@ class Fleet:
     def _one(self, finding: Finding) -> Finding:
         known = self._known.get(finding)
         if known is None:
-            shared = (value and self._texts.setdefault(value, value) for value in finding)
-            known = Finding(*shared)  # type: ignore[arg-type]  # an iterator has no length to a type checker
+            texts = {name: getattr(finding, name) for name in TEXTS}
+            shared = {name: self._texts.setdefault(text, text) for name, text in texts.items() if text}
+            known = finding._replace(**shared)  # type: ignore[arg-type]  # the names of texts only
             self._known[known] = known
         return known
 
@@ -410,8 +417,17 @@ def _setting(item: Mapping[str, Any]) -> Finding:
         _said(item["key"]),
         _word(item["status"], STATUSES, str(Status.UNKNOWN)),
         _word(item["severity"], SEVERITIES, str(Severity.MEDIUM)),
-        **{name: agent_answer.text(item.get(name)) for name in Finding._fields[4:]},
+        **{name: agent_answer.text(item.get(name)) for name in TEXTS},
+        causes=tuple(cause(one) for one in _list(item.get("causes")) if isinstance(one, Mapping)),
     )
+
+
+def cause(item: Mapping[str, Any]) -> Cause:
+    """As a row has it. Anything that is missing is empty."""
+    layer = Layer.BOOT if item.get("layer") == Layer.BOOT else Layer.RUNTIME
+    line = item.get("line")
+    code, file, text = (_said(item.get(name)) for name in ("code", "file", "text"))
+    return Cause(layer, code, file, line if isinstance(line, int) else 0, text)
 
 
 def _check(item: Mapping[str, Any], module: str) -> Finding:

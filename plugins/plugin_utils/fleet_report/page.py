@@ -131,7 +131,7 @@ def _lost(fleet: Fleet) -> Iterator[Group]:
     for (state, words), names in fleet.troubles().items():
         rank = _RANKS[state]
         tag = (state, "high" if rank < 0 else "none")
-        yield Group(rank, (tag,), "the whole host", words or SILENT[state], names)
+        yield Group(rank, (tag,), "the whole host", words or SILENT.get(state, "no reason was given"), names)
 
 
 def _wrong(fleet: Fleet) -> Iterator[Group]:

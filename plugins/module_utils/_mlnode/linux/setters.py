@@ -7,35 +7,35 @@ from __future__ import annotations
 from ..host.host import Host
 from ..model import values
 from ..model.errors import HostError
-from ..model.setting import Cause, Reading
+from ..model.setting import Reading, Setter
 from . import networkd, sysctl_d, sysctl_owners, sysctl_values, udev_rules
 
 
 def named(host: Host, reading: Reading) -> Reading:
     """A reading with the line that has set a file to something else than what is wanted."""
     try:
-        causes = (of(host, part.path, part.runtime) for part in reading.parts if part.differs)
-        return reading._replace(cause=next(filter(None, causes), None))
+        setters = (of(host, part.path, part.runtime) for part in reading.parts if part.differs)
+        return reading._replace(setter=next(filter(None, setters), None))
     except HostError:  # the row has a reason without it
         return reading
 
 
-def of(host: Host, path: str, runtime: str) -> Cause | None:
+def of(host: Host, path: str, runtime: str) -> Setter | None:
     """The line that explains a value of a kernel file; None where no line does. Raises HostError."""
     if not path.startswith(("/proc/sys/", "/sys/block/", "/sys/class/block/", "/sys/class/bdi/")):
         return None
     network = networkd.sets(host, path) if path.startswith("/proc/sys/net/") else None
     if network is not None and values.same(network.value, runtime):
-        return Cause(network.line.where, network.text, network.sure)
+        return Setter(network.line.where, network.text, network.sure)
     for rule in reversed(udev_rules.sets(host, path)):
         if not rule.value or values.same(rule.value, runtime):
-            return Cause(rule.where, rule.text, rule.sure and bool(rule.value))
+            return Setter(rule.where, rule.text, rule.sure and bool(rule.value))
     return _owner(host, path[len("/proc/sys/") :], runtime) if path.startswith("/proc/sys/") else None
 
 
-def _owner(host: Host, name: str, runtime: str) -> Cause | None:
+def _owner(host: Host, name: str, runtime: str) -> Setter | None:
     """The line of a program with files of its own. Raises HostError."""
-    cause: Cause | None = None
+    setter: Setter | None = None
     for owner in sysctl_owners.load(host):
         found = sysctl_owners.decided(owner, name, sysctl_values.writes(like=runtime))
         if found is None or found.effect.refused:
@@ -43,9 +43,9 @@ def _owner(host: Host, name: str, runtime: str) -> Cause | None:
         shown = found.effect.text
         if shown is None or values.same(shown, runtime):
             sure = owner.sure and owner.booted and bool(shown)
-            if cause is None or sure:
-                cause = Cause(found.line.where, words(owner, found), sure)
-    return cause
+            if setter is None or sure:
+                setter = Setter(found.line.where, words(owner, found), sure)
+    return setter
 
 
 def words(owner: sysctl_owners.Owner, found: sysctl_d.Decision) -> str:

@@ -217,7 +217,7 @@ def test_the_page_has_its_own_tags_only_whatever_hosts_say() -> None:
 def merged_fleet() -> Fleet:
     """Pairs, merged reports, and a cause with several settings."""
     fleet = fleets.empty()
-    settings = [fleets.drifted(f"vm.s{at}", reason="no agent", runtime=str(at)) for at in range(9)]
+    settings = [fleets.drifted(f"vm.s{at}", str(at), why="no agent") for at in range(9)]
     for host in ("n1", "n2", "n3"):
         fleet.take(fleet.host(host), {"settings": [*settings, fleets.drifted("vm.own")]}, "node_drift")
     pairs = [model.Pair("n1", "n2", 0, 0.73, "fail", "73 Gb/s", "slow")]
@@ -339,7 +339,7 @@ def test_embedded_data_hold_nothing_that_a_parser_of_html_looks_for(value: Any) 
 def test_any_text_is_told_in_every_file(text: str) -> None:
     fleet = fleets.empty()
     host = fleet.host(text or "x", [text])
-    fleet.take(host, {"settings": [fleets.drifted(text, reason=text, runtime=text)]}, "node_drift")
+    fleet.take(host, {"settings": [fleets.drifted(text, text, why=text)]}, "node_drift")
     fleet.host("gone").unreachable = text
 
     assert json.loads(written(document.lines(fleet)))["hosts"]

@@ -151,7 +151,7 @@ _CAUSE: Table = {
 }
 
 _SETTING: Table = {
-    "causes": list_of(fields(_CAUSE)),
+    "causes": Maybe(list_of(fields(_CAUSE))),
     **dict.fromkeys(("kind", "key", "path", "declared", "reason"), line),
     **dict.fromkeys(("want", "runtime", "boot", "boot_source", "origin"), or_null(line)),
     **dict.fromkeys(("status", "severity"), _status),

@@ -163,10 +163,8 @@ def test_a_node_as_declared_has_no_alert(watch: Watch) -> None:
 def test_a_drift_by_hand_is_an_alert_with_area_setting_and_cause(watch: Watch) -> None:
     watch.node.put("/etc/sysctl.d/10-other.conf", "vm.swappiness = 60\n")
     watch.node.put(SWAPPINESS, "60\n")
-    begun = time.monotonic()
     watch.check()
     [alert] = watch.wait("MlnodeDrift", checks=False)
-    assert time.monotonic() - begun < 2.5 * PERIOD
     assert (alert["area"], alert["setting"]) == ("sysctl", "vm.swappiness")
     assert alert["cause"] == "/etc/sysctl.d/10-other.conf"
     watch.node.put(SWAPPINESS, "10\n")
@@ -204,9 +202,7 @@ def test_a_watch_that_is_dead(watch: Watch) -> None:
 
 def test_a_timer_or_a_check_that_is_dead(watch: Watch) -> None:
     watch.check()
-    begun = time.monotonic()
     watch.wait("MlnodeCheckStale", checks=False)
-    assert time.monotonic() - begun < 2.5 * PERIOD + 5
     watch.wait("MlnodeCheckStale", fires=False)
 
 

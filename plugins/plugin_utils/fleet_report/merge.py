@@ -140,14 +140,14 @@ def _host(fleet: Fleet, item: Any) -> None:
 
 
 def _finding(fleet: Fleet, item: Any) -> None:
-    kind, key, status, severity, hosts = strict_json.typed(
-        item, {"kind": str, "key": str, "status": str, "severity": str, "hosts": list}
+    kind, key, status, severity, causes, hosts = strict_json.typed(
+        item, {"kind": str, "key": str, "status": str, "severity": str, "causes": list, "hosts": list}
     )
     if status not in STATUSES or severity not in SEVERITIES:
         raise ValueError(f"{strict_json.shown(key)} has the status {status!a} and the severity {severity!a}")
     texts = {name: _text(item.get(name), name) for name in TEXTS}
-    causes = tuple(cause(dict(zip(_CAUSE, strict_json.typed(one, _CAUSE)))) for one in item.get("causes", ()))
-    finding = Finding(kind, key, status, severity, **texts, causes=causes)
+    read = tuple(cause(dict(zip(_CAUSE, strict_json.typed(one, _CAUSE)))) for one in causes)
+    finding = Finding(kind, key, status, severity, **texts, causes=read)
     for name in hosts:
         if name not in fleet.hosts:
             raise ValueError(

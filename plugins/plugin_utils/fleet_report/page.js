@@ -20,9 +20,9 @@
 
   // All that an item says but for names of hosts, which are in its data and folded here, and for its parts.
   function wordsOf(element) {
-    const told = element.cloneNode(true);
-    for (const one of told.querySelectorAll(".hosts, .count, li")) one.remove();
-    return told.textContent.toLowerCase();
+    const copy = element.cloneNode(true);
+    for (const one of copy.querySelectorAll(".hosts, .count, li")) one.remove();
+    return copy.textContent.toLowerCase();
   }
 
   function itemOf(element) {

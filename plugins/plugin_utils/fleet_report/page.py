@@ -42,7 +42,7 @@ _FOLDED = {
     _RIGHT: "As expected",
 }
 
-#: Beside a word, so that no colour has to be told from another
+#: Beside a word, as not everybody sees colours
 _SIGNS = {
     "warn": "!",
     "overridden": "↑",

@@ -48,7 +48,7 @@ def sections(campaign: Pairs, places: Places) -> Iterator[Element]:
 
 
 def _badness(pair: Pair) -> tuple[bool, float]:
-    """What has no result may be as bad as any."""
+    """A pair without a result may be as bad as any."""
     share = -1.0 if pair.share is None or pair.verdict == "unknown" else pair.share
     return pair.verdict not in BAD, share
 

@@ -33,7 +33,8 @@ from mlnode.engine import declared
 from mlnode.engine.kind import Info, Row
 from mlnode.host import places
 from mlnode.linux import node_exporter
-from mlnode.model.setting import Boot, Cause, Layer, Reading, Setting, Severity, Status, Value
+from mlnode.model.cause import Cause
+from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 FILE = f"{node_exporter.DEBIAN}/{node_exporter.FILE}"

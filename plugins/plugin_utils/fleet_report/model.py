@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.model import Verdict
-from ...module_utils._mlnode.model.setting import DIFFERS, Cause, Layer, Severity, Status, sentence
+from ...module_utils._mlnode.model.cause import DIFFERS, Cause, sentence
+from ...module_utils._mlnode.model.setting import Layer, Severity, Status
 from .. import agent_answer
 from .names import natural
 

@@ -16,9 +16,10 @@ from ..host import places
 from ..host.host import Host
 from ..linux import sysctl_d, tuned
 from ..model import values
+from ..model.cause import SET, Cause, placed
 from ..model.errors import HostError, MlnodeError
 from ..model.record import NamedTuple, regex
-from ..model.setting import SET, Cause, Layer, Status, placed
+from ..model.setting import Layer, Status
 
 REBOOT, DRIVER_RELOAD, PENDING, REFUSED = "reboot", "driver reload", "waits for a reboot", "guard"
 UNREADABLE, AGENT, UNKNOWN, TUNED = "unreadable", "agent", "unknown", "tuned"

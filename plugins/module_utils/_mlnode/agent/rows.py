@@ -18,8 +18,9 @@ from ..host import places
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..linux import initramfs, sysctl_d
+from ..model.cause import SEE, Cause
 from ..model.errors import HostError
-from ..model.setting import SEE, Boot, Cause, Layer, Reading, Setting, Severity, Status, Value
+from ..model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 from .registry import ON_ARRIVAL
 
 KIND = AGENT_KIND

@@ -7,24 +7,10 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..host import mountinfo
+from ..model import cause as why
 from ..model import values
-from ..model.setting import (
-    BARRED,
-    DIFFERS,
-    LOWERS,
-    MAY_SET,
-    MORE,
-    NOTE,
-    SEE,
-    SET,
-    WAITS,
-    Cause,
-    Layer,
-    Reading,
-    Setting,
-    Status,
-    placed,
-)
+from ..model.cause import Cause
+from ..model.setting import Layer, Reading, Setting, Status
 from .kind import AGENT_UNIT, Context, Row
 
 #: An empty value, as people can see it
@@ -60,7 +46,7 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
         if fault:
             return fault[0], (fault[1],)
     kept = more_than_declared(setting, reading) if context.runtime else ""
-    beside = (*_said(MORE, kept), *_said(NOTE, reading.note), *_elsewhere(reading, context))
+    beside = (*_said(why.MORE, kept), *_said(why.NOTE, reading.note), *_elsewhere(reading, context))
     if reading.clamped and context.runtime:
         return Status.CLAMPED, (*_said(str(Status.CLAMPED), reading.clamped), *beside)
     return Status.OK, beside
@@ -77,7 +63,7 @@ def _said(code: str, text: str) -> tuple[Cause, ...]:
 def _elsewhere(reading: Reading, context: Context) -> tuple[Cause, ...]:
     """Reference to the row that judges the boot layer, if another one does."""
     row = reading.boot.row if context.boot else ""
-    return (Cause(Layer.BOOT, SEE, text=f"see {row}"),) if row else ()
+    return (Cause(Layer.BOOT, why.SEE, text=f"see {row}"),) if row else ()
 
 
 def more_than_declared(setting: Setting, reading: Reading) -> str:
@@ -98,7 +84,7 @@ def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Stat
         return fault[0], (*drift, fault[1])
     if reading.boot.row:
         return Status.DRIFTED, (*drift, *_elsewhere(reading, context))
-    return Status.PENDING_REBOOT, (*drift, *_said(WAITS, f"the next boot brings {reading.want or EMPTY}"))
+    return Status.PENDING_REBOOT, (*drift, *_said(why.WAITS, f"the next boot brings {reading.want or EMPTY}"))
 
 
 def _drift(setting: Setting, reading: Reading, context: Context) -> tuple[Cause, ...]:
@@ -106,20 +92,20 @@ def _drift(setting: Setting, reading: Reading, context: Context) -> tuple[Cause,
     fault = _boot_fault(setting, reading) if context.boot else None
     causes = [*_value(reading)]
     if setter:
-        code, verb = (SET, "sets") if setter.sure else (MAY_SET, "may set")
-        causes.append(placed(Layer.RUNTIME, code, setter.where, f"{verb} {setter.text}"))
-    causes += [*_lowered(reading), *_said(BARRED, reading.barred)]
+        code, verb = (why.SET, "sets") if setter.sure else (why.MAY_SET, "may set")
+        causes.append(why.placed(Layer.RUNTIME, code, setter.where, f"{verb} {setter.text}"))
+    causes += [*_lowered(reading), *_said(why.BARRED, reading.barred)]
     causes += [fault[1]] if fault else _elsewhere(reading, context)
     known = any(reading.note in cause.text for cause in causes)
-    return (*causes, *(() if known else _said(NOTE, reading.note)))
+    return (*causes, *(() if known else _said(why.NOTE, reading.note)))
 
 
 def _value(reading: Reading) -> tuple[Cause, ...]:
-    return _said(DIFFERS, f"runtime is {reading.runtime.text or EMPTY}")
+    return _said(why.DIFFERS, f"runtime is {reading.runtime.text or EMPTY}")
 
 
 def _lowered(reading: Reading) -> tuple[Cause, ...]:
-    return _said(LOWERS, f"lowers {reading.lowers}" if reading.lowers else "")
+    return _said(why.LOWERS, f"lowers {reading.lowers}" if reading.lowers else "")
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:
@@ -153,7 +139,7 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, Cause] | No
     status = Status.OVERRIDDEN if boot.foreign else Status.DRIFTED
     if boot.value.problem:
         return status, Cause(Layer.BOOT, str(status), text=boot.value.problem)
-    return status, placed(Layer.BOOT, str(status), boot.source, f"sets {boot.value.text or EMPTY}")
+    return status, why.placed(Layer.BOOT, str(status), boot.source, f"sets {boot.value.text or EMPTY}")
 
 
 def _suffices(setting: Setting, reading: Reading, text: str) -> bool:

@@ -11,22 +11,11 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 from ..host import places
 from ..host.host import Host, Mounts
 from ..model import values
+from ..model.cause import Cause, sentence
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from ..model.schema import Table
-from ..model.setting import (
-    BOTH_LAYERS,
-    Boot,
-    BootFile,
-    Cause,
-    Layer,
-    Reading,
-    Setting,
-    Severity,
-    Status,
-    Value,
-    sentence,
-)
+from ..model.setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
 
 #: The link is what `systemctl enable` makes; read as a file, so that a captured tree shows it, too.
 AGENT_UNIT = places.AGENT_UNITS[0]

@@ -10,9 +10,10 @@ from typing import Mapping, Sequence, TypeVar
 from ..host import places, trust
 from ..host.host import Host
 from ..model import schema, values
+from ..model.cause import Cause
 from ..model.errors import DeclarationError, HostError, MlnodeError
 from ..model.record import NamedTuple
-from ..model.setting import BOTH_LAYERS, BootFile, Cause, KnobFile, Layer, Reading, Setting, Severity, Status
+from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Severity, Status
 from . import declared, lasting
 from .answers import Answers, settled
 from .declared import Declaration

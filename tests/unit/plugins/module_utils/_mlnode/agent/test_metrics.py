@@ -27,8 +27,9 @@ from mlnode.engine.kind import Info, Row
 from mlnode.host import places
 from mlnode.host.system import Finished
 from mlnode.linux import node_exporter
+from mlnode.model.cause import placed
 from mlnode.model.errors import HostError, MlnodeError
-from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value, placed
+from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 
 FILE = f"{node_exporter.DEBIAN}/mlnode.prom"
 SWAPPINESS = "/proc/sys/vm/swappiness"

@@ -10,21 +10,9 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.judge import differs, judge, waits_for_boot
 from mlnode.engine.kind import Context, Facts, Info, Row
+from mlnode.model.cause import MAY_SET, SET, Cause, sentence
 from mlnode.model.record import replace
-from mlnode.model.setting import (
-    MAY_SET,
-    SET,
-    Boot,
-    Cause,
-    Layer,
-    Reading,
-    Setter,
-    Setting,
-    Severity,
-    Status,
-    Value,
-    sentence,
-)
+from mlnode.model.setting import Boot, Layer, Reading, Setter, Setting, Severity, Status, Value
 
 HOST = Machine("/nonexistent")
 WANTED = Setting("sysctl", "vm.x", "/x", "2", "2")

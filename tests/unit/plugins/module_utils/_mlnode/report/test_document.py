@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from mlnode.engine.kind import Info, Row
 from mlnode.model import errors
-from mlnode.model.setting import Boot, Cause, Layer, Reading, Setting, Severity, Status, Value
+from mlnode.model.cause import Cause
+from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 from mlnode.report import document
 
 

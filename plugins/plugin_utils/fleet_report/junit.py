@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from .model import BAD, NEITHER, SILENT, Finding, Fleet, Host
+from .finding import BAD, NEITHER, Finding
+from .model import SILENT, Fleet, Host
 
 # What XML 1.0 cannot hold, not even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import MlnodeError
 from .document import FORMAT
-from .model import SEVERITIES, STATUSES, TEXTS, Finding, Fleet, Host, Part, Waiver, cause
+from .finding import SEVERITIES, STATUSES, TEXTS, Finding, Waiver, cause
+from .model import Fleet, Host, Part
 
 _HEAD = {
     "playbook": str, "check_mode": bool, "started": str, "ended": str,

@@ -19,7 +19,8 @@ from xml.etree.ElementTree import Element
 from ...module_utils._mlnode.model.version import VERSION
 from . import pairs, repair
 from .elements import Child, embedded, make, shown, table, text
-from .model import BAD, NEITHER, SEVERITIES, SILENT, STATES, Finding, Fleet, causes
+from .finding import BAD, NEITHER, SEVERITIES, Finding
+from .model import SILENT, STATES, Fleet, causes
 from .names import few
 from .table import classes, headline, merged
 

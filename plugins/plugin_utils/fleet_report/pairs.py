@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
 from .elements import make, table
-from .model import BAD, Pair, Pairs
+from .finding import BAD
+from .model import Pair, Pairs
 from .names import few, natural
 
 #: Rows of a matrix, as many as a screen has. Of more hosts, a row is a leaf, or hosts whose names follow.

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid, wrapped
-from .model import BAD, NEITHER, SEVERITIES, STATES, Fleet, Host, Outlier, causes
+from .finding import BAD, NEITHER, SEVERITIES
+from .model import STATES, Fleet, Host, Outlier, causes
 from .names import few, natural
 
 #: Words for hosts in one line; the files have all of them

@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import (
     document,
     elements,
+    finding,
     junit,
     model,
     page,
@@ -67,9 +68,9 @@ def test_the_json_is_what_its_schema_says(fleet: Fleet) -> None:
 def test_the_schema_has_the_words_of_the_model() -> None:
     defined = schema()["$defs"]
 
-    assert defined["status"]["enum"] == [*model.STATUSES]
+    assert defined["status"]["enum"] == [*finding.STATUSES]
     assert defined["state"]["enum"] == [*model.STATES]
-    assert [*defined["finding"]["properties"]] == [*model.Finding._fields, "hosts"]
+    assert [*defined["finding"]["properties"]] == [*finding.Finding._fields, "hosts"]
     assert [*schema()["properties"]["outliers"]["items"]["properties"]] == [*model.Outlier._fields]
 
 

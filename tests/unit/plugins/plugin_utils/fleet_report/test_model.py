@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import (
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.finding import (
     BAD,
     NEITHER,
     STATUSES,
-    causes,
     findings,
 )
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import causes
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies

@@ -88,12 +88,8 @@ def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Stat
 
 
 def _drift(setting: Setting, reading: Reading, context: Context) -> tuple[Cause, ...]:
-    setter = reading.setter
     fault = _boot_fault(setting, reading) if context.boot else None
-    causes = [*_value(reading)]
-    if setter:
-        code, verb = (why.SET, "sets") if setter.sure else (why.MAY_SET, "may set")
-        causes.append(why.placed(Layer.RUNTIME, code, setter.where, f"{verb} {setter.text}"))
+    causes = [*_value(reading), *([reading.setter] if reading.setter else [])]
     causes += [*_lowered(reading), *_said(why.BARRED, reading.barred)]
     causes += [fault[1]] if fault else _elsewhere(reading, context)
     known = any(reading.note in cause.text for cause in causes)

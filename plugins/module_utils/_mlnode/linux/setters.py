@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from ..host.host import Host
 from ..model import values
+from ..model.cause import MAY_SET, SET, Cause, placed
 from ..model.errors import HostError
-from ..model.setting import Reading, Setter
+from ..model.setting import Layer, Reading
 from . import networkd, sysctl_d, sysctl_owners, sysctl_values, udev_rules
 
 
@@ -20,22 +21,27 @@ def named(host: Host, reading: Reading) -> Reading:
         return reading
 
 
-def of(host: Host, path: str, runtime: str) -> Setter | None:
+def of(host: Host, path: str, runtime: str) -> Cause | None:
     """The line that explains a value of a kernel file; None where no line does. Raises HostError."""
     if not path.startswith(("/proc/sys/", "/sys/block/", "/sys/class/block/", "/sys/class/bdi/")):
         return None
     network = networkd.sets(host, path) if path.startswith("/proc/sys/net/") else None
     if network is not None and values.same(network.value, runtime):
-        return Setter(network.line.where, network.text, network.sure)
+        return _cause(network.line.where, network.text, network.sure)
     for rule in reversed(udev_rules.sets(host, path)):
         if not rule.value or values.same(rule.value, runtime):
-            return Setter(rule.where, rule.text, rule.sure and bool(rule.value))
+            return _cause(rule.where, rule.text, rule.sure and bool(rule.value))
     return _owner(host, path[len("/proc/sys/") :], runtime) if path.startswith("/proc/sys/") else None
 
 
-def _owner(host: Host, name: str, runtime: str) -> Setter | None:
+def _cause(where: str, text: str, sure: bool) -> Cause:
+    """sure: False where the line may be for other values."""
+    return placed(Layer.RUNTIME, SET if sure else MAY_SET, where, f"{'sets' if sure else 'may set'} {text}")
+
+
+def _owner(host: Host, name: str, runtime: str) -> Cause | None:
     """The line of a program with files of its own. Raises HostError."""
-    setter: Setter | None = None
+    setter: Cause | None = None
     for owner in sysctl_owners.load(host):
         found = sysctl_owners.decided(owner, name, sysctl_values.writes(like=runtime))
         if found is None or found.effect.refused:
@@ -44,7 +50,7 @@ def _owner(host: Host, name: str, runtime: str) -> Setter | None:
         if shown is None or values.same(shown, runtime):
             sure = owner.sure and owner.booted and bool(shown)
             if setter is None or sure:
-                setter = Setter(found.line.where, words(owner, found), sure)
+                setter = _cause(found.line.where, words(owner, found), sure)
     return setter
 
 

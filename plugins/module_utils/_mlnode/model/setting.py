@@ -6,10 +6,13 @@ that no layer edits another's words."""
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .record import NamedTuple, dataclass
 from .values import same
+
+if TYPE_CHECKING:
+    from .cause import Cause
 
 
 class Layer(str, Enum):
@@ -171,14 +174,6 @@ class KnobFile(NamedTuple):
         return bool(self.moved) or not same(self.runtime, self.want)
 
 
-class Setter(NamedTuple):
-    """A line of another program's file. where: `path:line`. sure: False where it may be for other values."""
-
-    where: str
-    text: str
-    sure: bool = True
-
-
 class Reading(NamedTuple):
     """Reading of one setting on the node.
 
@@ -232,7 +227,7 @@ class Reading(NamedTuple):
     optional: bool = False
     refers: str = ""
     lowers: str = ""
-    setter: Setter | None = None
+    setter: Cause | None = None
 
 
 class BootFile(NamedTuple):

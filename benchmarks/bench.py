@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from . import campaigns, commands, effects, fleet, growth, others, report, shaped, simulated
+from . import campaigns, commands, effects, fleet, growth, others, page, report, shaped, simulated
 from .fleet import Fleet
 from .measure import BenchError
 
@@ -26,7 +26,7 @@ _MEASURED = 20
 
 PROGRAMS = pathlib.Path(sys.executable).parent
 
-PARTS = ("plays", "campaigns", "commands", "growth", "fleet")
+PARTS = ("plays", "campaigns", "commands", "growth", "page", "fleet")
 #: Only where they are named: they are about values and verdicts, and take ten minutes each.
 EFFECTS, SHAPED = "effects", "shaped"
 
@@ -104,6 +104,9 @@ def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
             yield results
         if "growth" in wanted:
             results["growth"] = growth.growth(folder, options.rounds, say)
+            yield results
+        if "page" in wanted:
+            results["page"] = page.page(folder, options.rounds, say)
             yield results
         if "fleet" in wanted:
             many = [int(count) for count in options.simulated.split(",")]

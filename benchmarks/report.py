@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import page
 from .fleet import BARE
 
 Results = Mapping[str, Any]
@@ -85,6 +86,9 @@ def goals(results: Results) -> list[Goal]:
             Goal(f"{name}, {times:g} times the machine", large[name] / small[name], 1.1 * times)
             for name in small
         ]
+    if "page" in results:
+        what = f"page of {page.HOSTS} hosts until it is drawn, s"
+        found.append(Goal(what, results["page"]["opened"], 0.7))
     if "campaigns" in results:
         found += _of_campaigns(results["campaigns"])
     if "shaped" in results:
@@ -190,6 +194,12 @@ def markdown(results: Results) -> str:
         ]
         head = ("CPU s", *(f"{256 * int(scale)} CPUs" for scale in scales))
         parts.append(f"**A large node**\n\n{_table(head, rows)}")
+    if "page" in results:
+        one = results["page"]
+        times = (f"{one[name]:.2f}" for name in ("made", "opened", "searched"))
+        row = (str(page.HOSTS), f"{one['bytes'] / 2**20:.2f}", *times)
+        head = ("hosts", "MiB", "s until it is made", "drawn", "searched")
+        parts.append(f"**The page of the fleet report**\n\n{_table(head, [row])}")
     if "effects" in results:
         rows = [_effect(one) for one in results["effects"]]
         head = ("figure", "A", "mean", "B", "mean", "effect of B", "load")

@@ -41,7 +41,7 @@ EXCEPTIONS = {
     "playbooks/fabric_check.yml": ("fabric_check_report.told",),
     "plugins/plugin_utils/measure/balance.py": ('"told"',),
     "plugins/filter/fabric_report.py": ("    told:",),
-    "plugins/module_utils/_mlnode/report/fleet.py": (". told: what", '"told"'),
+    "plugins/plugin_utils/fabric_report.py": (". told: what", '"told"'),
 }
 
 #: In f-strings, the text between the fields is a token of its own since Python 3.12.

@@ -164,16 +164,14 @@ def _wrong(given: Mapping[str, Any]) -> list[str]:
 def _shown(answer: dict[str, Any], verbosity: int) -> dict[str, Any]:
     """The answer as people read it: one line for files that only carry values, and the fleet report has what
     is unsupported, with the hosts that share a cause."""
+    answer = {**answer}
     if answer.get("diff") and verbosity < folded.WHOLE:
-        answer = {**answer, "diff": folded.folded(answer["diff"])}
-    causes = [text for text in answer.get("warnings") or () if unsupported.is_cause(text)]
-    if not causes or _REPORT not in constants.CALLBACKS_ENABLED:
+        answer["diff"] = folded.folded(answer["diff"])
+    unsupported = answer.pop("unsupported", None) or []
+    if not unsupported or _REPORT not in constants.CALLBACKS_ENABLED:
         return answer
-    return {
-        **answer,
-        "warnings": [text for text in answer["warnings"] if text not in causes],
-        "unsupported": causes,
-    }
+    others = [text for text in answer["warnings"] if text not in unsupported]
+    return {**answer, "warnings": others, "unsupported": unsupported}
 
 
 def _judged(answer: dict[str, Any], later: bool) -> dict[str, Any]:

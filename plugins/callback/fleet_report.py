@@ -17,7 +17,7 @@ description:
     of them counts as a success.
   - A playbook that uses none of these modules gets no report.
   - Results of campaigns that M(mlnode.tuning.measure) writes, as in C(campaign.yml), are added. Each
-    rail of a node is a column, and the page has a map of the pairs. No other task can name a file to read.
+    rail of a node is a check, and the page has a map of the pairs. No other task can name a file to read.
   - What C(no_log) hides is not known here. The host counts as failed.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -57,7 +57,7 @@ options:
     vars:
       - name: mlnode_report_junit
   html:
-    description: As O(json), as a page with a map of hosts and settings. It is one file that needs no network.
+    description: As O(json), as a page of what differs, by cause. It is one file that needs no network.
     type: path
     ini:
       - {section: callback_fleet_report, key: html}

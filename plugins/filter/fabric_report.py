@@ -90,8 +90,8 @@ _value:
 from typing import Any, Callable, Mapping
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.report import fleet
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import fabric_report as fleet
 
 
 def fabric_report(

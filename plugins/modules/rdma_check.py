@@ -134,6 +134,11 @@ checks:
       type: str
       sample: >-
         the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed
+    value:
+      description: The value that nodes of a fleet have in common, if RV(checks[].found) has more words or is not judged.
+      type: str
+      returned: for some checks
+      sample: leaf07
 failures:
   description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
   returned: success, and where checks fail

@@ -133,6 +133,11 @@ settings:
       description: Why the status is what it is.
       type: str
       sample: "boot: /etc/sysctl.d/zzz.conf:1 sets 60"
+    causes:
+      description: The same as data. RV(settings[].causes[].code) is the same word on all nodes with one cause.
+      type: list
+      elements: dict
+      sample: [{layer: boot, code: overridden, file: /etc/sysctl.d/zzz.conf, line: 1, text: sets 60}]
 reboot_required:
   description: Whether something takes effect only after a reboot.
   returned: success

@@ -144,7 +144,14 @@ _area = word("|".join(AREAS))
 _id = word("[0-9a-f]{1,32}")
 
 
+_CAUSE: Table = {
+    **dict.fromkeys(("layer", "code"), _status),
+    **dict.fromkeys(("file", "text"), line),
+    "line": count,
+}
+
 _SETTING: Table = {
+    "causes": Maybe(list_of(fields(_CAUSE))),
     **dict.fromkeys(("kind", "key", "path", "declared", "reason"), line),
     **dict.fromkeys(("want", "runtime", "boot", "boot_source", "origin"), or_null(line)),
     **dict.fromkeys(("status", "severity"), _status),
@@ -170,6 +177,7 @@ _PAIR: Table = {
 _CHECK: Table = {
     **dict.fromkeys(("name", "target", "expected", "found", "source", "advice"), line),
     "verdict": _status,
+    "value": Maybe(line),
     # Of an audit
     "severity": Maybe(_status),
     **dict.fromkeys(("reason", "reference"), Maybe(line)),
@@ -239,6 +247,7 @@ ANSWERS: Mapping[str, Table] = {
         "settings": Maybe(_settings),
         "diff": Maybe(list_of(fields(_PAIR))),
         "warnings": Maybe(lines),
+        "unsupported": Maybe(lines),
         "reboot_required": Maybe(flag),
         # Empty where nothing waits
         "confirm": Maybe(_waits),

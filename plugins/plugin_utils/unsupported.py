@@ -17,11 +17,6 @@ from .profile import Declared
 FIELD = "unsupported_overrides"
 
 
-def is_cause(warning: str) -> bool:
-    """True if a node warns of settings that it has not (agent/declare.py: _message)."""
-    return f" {Status.UNSUPPORTED}: " in warning
-
-
 def lines(answer: Mapping[str, Any], declarations: Iterable[Declared]) -> list[str]:
     """`KEY: reason` of each."""
     found = {

@@ -131,17 +131,16 @@ class Page:
             )
 
     def key(self, key: str, modifiers: int = 0) -> None:
-        codes = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "Tab": 9, "PageDown": 34}
-        codes.update({"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40})
-        code = codes.get(key, 0)
+        codes = {"Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowUp": 38, "ArrowDown": 40}
+        text = "\r" if key == "Enter" else key if len(key) == 1 else ""
         for kind in ("keyDown", "keyUp"):
             self.call(
                 "Input.dispatchKeyEvent",
                 type=kind,
                 key=key,
-                windowsVirtualKeyCode=code,
+                windowsVirtualKeyCode=codes.get(key, 0),
                 modifiers=modifiers,
-                **({"text": key} if len(key) == 1 and kind == "keyDown" else {}),
+                **({"text": text} if text and kind == "keyDown" else {}),
             )
 
     def type(self, text: str) -> None:
@@ -152,7 +151,7 @@ class Page:
         self.ask(
             f"(() => {{ const list = document.querySelector({json.dumps(selector)});"
             f" list.value = {json.dumps(value)};"
-            " list.dispatchEvent(new Event('change', {bubbles: true})); return list.value; })()"
+            " list.dispatchEvent(new Event('input', {bubbles: true})); return list.value; })()"
         )
 
     def size(self, width: int, height: int) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.report.test_fleet import (
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import fabric_report as fleet
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.test_fabric_report import (
     change,
     nodes,
 )
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, current
-from mlnode.report import fleet
 
 #: Gives what is in the file that an argument names, as the module named in it would, in the controller's own
 #: process: a module would start a Python for each node

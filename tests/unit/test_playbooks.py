@@ -13,6 +13,7 @@ from collections import Counter
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.plugins.lookup import known_groups
 from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     NODES,
@@ -73,8 +74,11 @@ def test_every_area_is_declared_by_one_task_of_a_role(tags: list[str], listed_to
 
 def _named(group: str) -> str:
     """The name that an inventory may give it."""
-    name = f"mlnode_{group}"
-    return f"{{{{ {name} | default(hostvars['localhost'].{name}) | default('{group}') }}}}"
+    return f"{{{{ lookup('mlnode.tuning.known_groups', '{group}') }}}}"
+
+
+def test_the_groups_of_nodes_are_those_of_the_profiles() -> None:
+    assert {*known_groups.NODES} == {*PROFILES}
 
 
 def test_every_profile_has_a_play_for_the_group_of_its_name() -> None:
@@ -98,15 +102,14 @@ def test_every_profile_has_a_play_for_the_group_of_its_name() -> None:
 def test_a_run_ends_with_a_look_at_hosts_of_all_groups() -> None:
     *_plays, end = load("playbooks/site.yml")
 
-    assert {*end["vars"]["mlnode_groups"]} == {_named(name) for name in PROFILES}
-    assert end["hosts"] == "{{ mlnode_groups | join(':') }}"
+    assert end["hosts"] == "{{ query('mlnode.tuning.known_groups') | join(':') }}"
 
 
 def test_what_a_play_has_done_is_looked_at_on_every_host() -> None:
     _inventory, play, others, _report = load("playbooks/drift.yml")
 
-    assert {*play["vars"]["mlnode_groups"]} == {_named(name) for name in PROFILES}
-    assert play["vars"] == others["vars"]
+    used = "query('mlnode.tuning.known_groups', in_use=true)"
+    assert (used in play["hosts"], used in others["hosts"]) == (True, True)
     expected = others["tasks"][0]["mlnode.tuning.node_drift"]["declarations"]
     assert {*expected} == {*ROLES}
     assert not any(expected.values())

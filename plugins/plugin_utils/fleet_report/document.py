@@ -58,7 +58,7 @@ def _head(fleet: Fleet) -> dict[str, Any]:
 
 def _findings(fleet: Fleet) -> Iterator[dict[str, Any]]:
     for finding, names in fleet.alike(lambda finding: finding.status not in COUNTED):
-        yield {**finding._asdict(), "hosts": names}
+        yield {**finding.document(), "hosts": names}
 
 
 def _host(host: Host) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from .model import BAD, NEITHER, Finding, Fleet, Host
+from .finding import BAD, NEITHER, Finding
+from .model import SILENT, Fleet, Host
 
 # What XML 1.0 cannot hold, not even escaped.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -25,7 +26,7 @@ def lines(fleet: Fleet) -> Iterator[str]:
 
 def _suite(host: Host, ended: str) -> Iterator[str]:
     findings = host.findings.values()
-    troubles = host.words or (["no module reported anything about it"] if host.state == "not checked" else [])
+    troubles = host.words or [*filter(None, [SILENT.get(host.state)])]
     counts = {
         "tests": len(findings) + len(troubles),
         "failures": sum(finding.bad for finding in findings),

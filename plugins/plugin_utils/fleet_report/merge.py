@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import MlnodeError
 from .document import FORMAT
-from .model import SEVERITIES, STATUSES, Finding, Fleet, Host, Part, Waiver
+from .finding import SEVERITIES, STATUSES, TEXTS, Finding, Waiver, cause
+from .model import Fleet, Host, Part
 
 _HEAD = {
     "playbook": str, "check_mode": bool, "started": str, "ended": str,
@@ -24,6 +25,7 @@ _HOST = {
     "name": str, "groups": list, "state": str, "unreachable": str, "failures": list, "errors": list,
     "counts": dict,
 }  # fmt: skip
+_CAUSE = {"layer": str, "code": str, "file": str, "line": int, "text": str}
 _COUNTED = {*STATUSES, "ignored"}
 #: Name of a node in an inventory of its own, as ansible-pull has it
 _ITSELF = "localhost"
@@ -139,13 +141,14 @@ def _host(fleet: Fleet, item: Any) -> None:
 
 
 def _finding(fleet: Fleet, item: Any) -> None:
-    kind, key, status, severity, hosts = strict_json.typed(
-        item, {"kind": str, "key": str, "status": str, "severity": str, "hosts": list}
+    kind, key, status, severity, causes, hosts = strict_json.typed(
+        item, {"kind": str, "key": str, "status": str, "severity": str, "causes": list, "hosts": list}
     )
     if status not in STATUSES or severity not in SEVERITIES:
         raise ValueError(f"{strict_json.shown(key)} has the status {status!a} and the severity {severity!a}")
-    texts = {name: _text(item.get(name), name) for name in Finding._fields[4:]}
-    finding = Finding(kind, key, status, severity, **texts)
+    texts = {name: _text(item.get(name), name) for name in TEXTS}
+    read = tuple(cause(dict(zip(_CAUSE, strict_json.typed(one, _CAUSE)))) for one in causes)
+    finding = Finding(kind, key, status, severity, **texts, causes=read)
     for name in hosts:
         if name not in fleet.hosts:
             raise ValueError(

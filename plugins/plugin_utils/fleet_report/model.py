@@ -8,95 +8,22 @@ Equal findings are kept once: of 2,000 hosts with 80 settings each, most have th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...module_utils._mlnode.checks.model import Verdict
-from ...module_utils._mlnode.model.setting import Severity, Status
-from .. import agent_answer
+from .finding import BAD, SEVERITIES, TEXTS, Finding, Waiver, findings, listed, said, waivers
 from .names import natural
 
 #: A look at the subnet, which one node takes for all: it says nothing about this node or another
 OF_SUBNET = "ib_subnet"
 
-#: From the worst on
-SEVERITIES = tuple(str(severity) for severity in Severity)
-
 #: From the worst on. What a host may be: `not checked` is not a success, nor is a host of the inventory that
 #: none of the merged reports has.
 STATES = ("unreachable", "failed", "never answered", "differs", "not checked", "ok")
 
-#: Statuses of settings and verdicts of checks, from the worst on, as far as they are not a success
-BAD = (
-    str(Verdict.FAIL),
-    str(Verdict.PENDING),
-    str(Verdict.WARN),
-    *(str(status) for status in Status if status.is_drift),
-)
-
-#: Nothing is wrong, and nothing was shown to be right
-NEITHER = (str(Status.UNSUPPORTED), str(Verdict.SKIP))
-
-#: Every word that a finding may end with
-STATUSES = tuple(dict.fromkeys((*BAD, *map(str, Status), *map(str, Verdict))))
-
-#: What a check that does not pass costs, where it has no severity of its own
-_COST = {
-    str(Verdict.FAIL): str(Severity.HIGH),
-    str(Verdict.PENDING): str(Severity.MEDIUM),
-    str(Verdict.WARN): str(Severity.MEDIUM),
-    str(Verdict.UNKNOWN): str(Severity.MEDIUM),
-}
-
-
-#: The kind of what node_revert reports
-_REVERT = "revert"
-
-
-class Finding(NamedTuple):
-    """A setting or a check of one host. None where the module gave none."""
-
-    kind: str
-    key: str
-    status: str
-    severity: str
-    declared: str | None = None
-    want: str | None = None
-    runtime: str | None = None
-    boot: str | None = None
-    boot_source: str | None = None
-    origin: str | None = None
-    path: str | None = None
-    reason: str | None = None
-    ignored: str | None = None
-
-    @property
-    def bad(self) -> bool:
-        return self.status in BAD and not self.ignored
-
-    @property
-    def state(self) -> str:
-        """The status, and `ignored` where an exception holds for it."""
-        return "ignored" if self.ignored and self.status in BAD else self.status
-
-    @property
-    def why(self) -> str:
-        """The reason without the runtime value that it begins with, which has its own field: what is left is
-        the same for all settings that have one cause, such as an agent that does not run."""
-        reason = self.reason or ""
-        value = f"runtime is {self.runtime}"
-        if reason == value or reason.startswith(f"{value}; "):
-            return reason[len(value) + 2 :]
-        return reason
-
-
-class Waiver(NamedTuple):
-    """An exception as node_drift was given it."""
-
-    key: str
-    reason: str
-    until: str
+#: Reasons for states that no module reports
+SILENT = {"never answered": "no report has it", "not checked": "no module reported anything about it"}
 
 
 class Part(NamedTuple):
@@ -176,10 +103,9 @@ class Host:
 
     @property
     def words(self) -> list[str]:
-        """Reasons why it is unreachable or failed, has never answered, or was not checked."""
-        lost = ["no report has it"] if self.silent == "never answered" else []
+        """Reasons why it is unreachable, failed, or was not checked, as they were reported."""
         skipped = [self.skipped] if self.skipped and self.state == "not checked" else []
-        return [*filter(None, [self.unreachable]), *self.failures, *self.errors, *lost, *skipped]
+        return [*filter(None, [self.unreachable]), *self.failures, *self.errors, *skipped]
 
     @property
     def worst(self) -> str:
@@ -241,14 +167,15 @@ class Fleet:
         for waiver, state in waivers(result):
             self.waivers.setdefault(waiver, Counter())[state] += 1
         if "compliant" in result and "verdict" in result:  # node_drift alone reports the node as a whole
-            host.errors[:] = [_said(error) for error in _list(result.get("errors"))]
+            host.errors[:] = [said(error) for error in listed(result.get("errors"))]
         return taken
 
     def _one(self, finding: Finding) -> Finding:
         known = self._known.get(finding)
         if known is None:
-            shared = (value and self._texts.setdefault(value, value) for value in finding)
-            known = Finding(*shared)  # type: ignore[arg-type]  # an iterator has no length to a type checker
+            texts = {name: getattr(finding, name) for name in TEXTS}
+            shared = {name: self._texts.setdefault(text, text) for name, text in texts.items() if text}
+            known = finding._replace(**shared)  # type: ignore[arg-type]  # the names of texts only
             self._known[known] = known
         return known
 
@@ -272,30 +199,39 @@ class Fleet:
             found.update(host.counts)
         return dict(found)
 
+    def _holders(self) -> dict[Finding, list[str]]:
+        """Finding → the names of all hosts that report exactly this, in their order."""
+        found: dict[Finding, list[str]] = {}
+        for host in self.ordered():
+            for finding in host.findings.values():
+                found.setdefault(finding, []).append(host.name)
+        return found
+
     def outliers(self) -> list[Outlier]:
         """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
-        seen: Counter[tuple[str, str]] = Counter()
         # Hosts of which a merged report only counts what is right: each may have reported any setting.
-        unnamed = sum(bool(host.unnamed) for host in self.hosts.values())
-        bad: dict[tuple[str, str], list[tuple[str, Finding]]] = {}
-        for host in self.ordered():
-            for knob, finding in host.findings.items():
-                seen[knob] += 0 if host.unnamed else 1
-                if finding.bad:
-                    bad.setdefault(knob, []).append((host.name, finding))
+        unnamed = {host.name for host in self.hosts.values() if host.unnamed}
+        place = {host.name: at for at, host in enumerate(self.ordered())}
+        seen: Counter[tuple[str, str]] = Counter()
+        bad: dict[tuple[str, str], dict[Finding, list[str]]] = {}
+        for finding, names in self._holders().items():
+            knob = finding.kind, finding.key
+            seen[knob] += len({*names} - unnamed)
+            if finding.bad:
+                bad.setdefault(knob, {})[finding] = names
         outliers = []
         for knob, items in bad.items():
-            severities = {finding.severity for _host, finding in items}
-            statuses = {finding.status for _host, finding in items}
-            reasons = {finding.why for _host, finding in items}
+            whys = {finding.why for finding in items}
             outliers.append(
                 Outlier(
                     *knob,
-                    next((one for one in SEVERITIES if one in severities), SEVERITIES[-1]),
-                    tuple(one for one in BAD if one in statuses),
-                    tuple(host for host, _finding in items),
-                    seen[knob] + unnamed,
-                    reasons.pop() if len(reasons) == 1 else "",
+                    min((finding.severity for finding in items), key=SEVERITIES.index),
+                    tuple(sorted({finding.status for finding in items}, key=BAD.index)),
+                    tuple(
+                        sorted((name for names in items.values() for name in names), key=place.__getitem__)
+                    ),
+                    seen[knob] + len(unnamed),
+                    whys.pop() if len(whys) == 1 else "",
                 )
             )
         return sorted(outliers, key=lambda item: (SEVERITIES.index(item.severity), len(item.hosts)))
@@ -304,18 +240,13 @@ class Fleet:
         """Findings with the names of all hosts that report exactly this; in the order of outliers, and what
         does not count after them."""
         place = {(item.kind, item.key): number for number, item in enumerate(self.outliers())}
-        found: dict[Finding, list[str]] = {}
-        for host in self.ordered():
-            for finding in host.findings.values():
-                if wanted(finding):
-                    found.setdefault(finding, []).append(host.name)
 
         def rank(item: tuple[Finding, list[str]]) -> tuple[int, int, int]:
             finding, names = item
             at = place[finding.kind, finding.key] if finding.bad else len(place)
             return at, SEVERITIES.index(finding.severity), len(names)
 
-        return sorted(found.items(), key=rank)
+        return sorted((item for item in self._holders().items() if wanted(item[0])), key=rank)
 
     def ranked(self) -> list[Host]:
         """The worst host first, and of equally bad ones that with the rarest trouble: forty nodes with
@@ -340,6 +271,16 @@ class Fleet:
 
         return sorted(hosts, key=rank)
 
+    def troubles(self) -> dict[tuple[str, str], list[str]]:
+        """Hosts about which something is not known, by state and reason, the worst first. The reason may be
+        empty."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for host in self.ranked():
+            if host.state not in ("differs", "ok"):
+                words = " ".join("; ".join(dict.fromkeys(host.words)).split())
+                alike.setdefault((host.state, words), []).append(host.name)
+        return alike
+
     def unused(self) -> list[Waiver]:
         """Exceptions that no host has a use for."""
         return [waiver for waiver, states in self.waivers.items() if {*states} == {"unused"}]
@@ -352,81 +293,3 @@ def causes(outliers: Iterable[Outlier]) -> list[list[Outlier]]:
     for item in outliers:
         found.setdefault((item.why, item.hosts) if item.why else item, []).append(item)
     return [*found.values()]
-
-
-def findings(result: Mapping[str, Any], module: str, depth: int = 2) -> Iterator[Finding]:
-    """Of one result, and of those of a loop or of areas. module: what checks are called together. depth: the
-    areas of the results of a loop are the deepest."""
-    areas = result.get("areas")
-    for item in (*_list(result.get("results")), *(areas.values() if isinstance(areas, Mapping) else ())):
-        if isinstance(item, Mapping) and depth:
-            yield from findings(item, module, depth - 1)
-    for item in _list(result.get("settings")):
-        if isinstance(item, Mapping) and {"kind", "key", "status", "severity"} <= {*item}:
-            yield _setting(item)
-    if isinstance(result.get("reverted"), list):
-        yield from _reverted(result)
-    for item in _list(result.get("checks")):
-        if isinstance(item, Mapping) and {"name", "target", "verdict"} <= {*item}:
-            yield _check(item, module)
-
-
-def _reverted(result: Mapping[str, Any]) -> Iterator[Finding]:
-    """Of a revert: each value that was put back, and whether anything stays."""
-    put_back = [item for item in _list(result.get("reverted")) if isinstance(item, Mapping)]
-    for item in put_back:
-        key, value = _said(item.get("key")), agent_answer.text(item.get("value"))
-        yield Finding(_REVERT, key, str(Status.CHANGED), str(Severity.LOW), runtime=value)
-    stays = [_said(line) for line in _list(result.get("stays"))]
-    waits = result.get("reboot_required") is True
-    status = Status.PENDING_REBOOT if stays or waits else Status.OK
-    reasons = [*stays, *(["the running kernel keeps its command line until a reboot"] if waits else [])]
-    yield Finding(
-        *(_REVERT, "revert", str(status), str(Severity.MEDIUM)),
-        want="as before the first run",
-        runtime=f"{len(put_back)} put back" if put_back else "nothing to put back",
-        reason="; ".join(reasons),
-    )
-
-
-def waivers(result: Mapping[str, Any]) -> Iterator[tuple[Waiver, str]]:
-    for item in _list(result.get("exceptions")):
-        if isinstance(item, Mapping) and {"key", "reason", "until", "state"} <= {*item}:
-            yield Waiver(*(_said(item[name]) for name in Waiver._fields)), _said(item["state"])
-
-
-def _setting(item: Mapping[str, Any]) -> Finding:
-    return Finding(
-        _said(item["kind"]),
-        _said(item["key"]),
-        _word(item["status"], STATUSES, str(Status.UNKNOWN)),
-        _word(item["severity"], SEVERITIES, str(Severity.MEDIUM)),
-        **{name: agent_answer.text(item.get(name)) for name in Finding._fields[4:]},
-    )
-
-
-def _check(item: Mapping[str, Any], module: str) -> Finding:
-    verdict = _word(item["verdict"], STATUSES, str(Verdict.UNKNOWN))
-    return Finding(
-        module,
-        f"{_said(item['name'])} {_said(item['target'])}",
-        verdict,
-        _word(item.get("severity"), SEVERITIES, _COST.get(verdict, str(Severity.LOW))),
-        want=agent_answer.text(item.get("expected")),
-        runtime=agent_answer.text(item.get("found")),
-        path=agent_answer.text(item.get("source")),
-        reason=agent_answer.text(item.get("advice")),
-    )
-
-
-def _word(value: Any, known: tuple[str, ...], otherwise: str) -> str:
-    """A word of a newer version is not taken for a success."""
-    return known[known.index(value)] if isinstance(value, str) and value in known else otherwise
-
-
-def _said(value: Any) -> str:
-    return agent_answer.text(value) or ""
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -8,6 +8,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 #: More digits than these are an address or a serial number, not a count
 _DIGITS = 9
@@ -32,27 +33,34 @@ def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     )
 
 
-def folded(names: Iterable[str]) -> list[str]:
+class Run(NamedTuple):
+    """Hosts in one word, and how many they are."""
+
+    text: str
+    hosts: int
+
+
+def folded(names: Iterable[str]) -> list[Run]:
     """Runs of numbers as an inventory writes them: gpu[001:004].hall2.example. Of two numbers in a name that
     one counts in which most of the names differ, or the last; all of a run have as many digits."""
     forms = {name: _forms(name) for name in names}
     sizes = Counter(form for known in forms.values() for form, _number in known)
-    pairs: list[tuple[str, str]] = []
+    pairs: list[tuple[str, Run]] = []
     alike: dict[_Form, list[str]] = {}
     for name, known in forms.items():
         if known:
             form, number = max(known, key=lambda item: sizes[item[0]])
             alike.setdefault(form, []).append(number)
         else:
-            pairs.append((name, name))
+            pairs.append((name, Run(name, 1)))
     for (before, after, _width), numbers in alike.items():
         for run in _runs(sorted(numbers)):
             first = f"{before}{run[0]}{after}"
             if len(run) < _LEAST:
-                pairs += [(f"{before}{number}{after}",) * 2 for number in run]
+                pairs += [(name, Run(name, 1)) for name in (f"{before}{number}{after}" for number in run)]
             else:
-                pairs.append((first, f"{before}[{run[0]}:{run[-1]}]{after}"))
-    return [word for _first, word in sorted(pairs, key=lambda pair: natural(pair[0]))]
+                pairs.append((first, Run(f"{before}[{run[0]}:{run[-1]}]{after}", len(run))))
+    return [run for _first, run in sorted(pairs, key=lambda pair: natural(pair[0]))]
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -80,14 +88,6 @@ def _runs(numbers: Sequence[str]) -> Iterator[list[str]]:
 def few(names: Sequence[str], most: int) -> str:
     """At most so many words, and how many hosts the rest are."""
     listed = folded(names)
-    if len(listed) <= most:
-        return ", ".join(listed)
-    shown = listed[:most]
-    named = sum(_count(word, names) for word in shown)
-    return f"{', '.join(shown)} and {len({*names}) - named} more"
-
-
-def _count(word: str, names: Sequence[str]) -> int:
-    """Number of hosts that a word of folded() stands for. A host may be called like a run itself."""
-    match = re.search(r"\[([0-9]+):([0-9]+)\]", word)
-    return 1 if match is None or word in names else int(match[2]) - int(match[1]) + 1
+    words = ", ".join(run.text for run in listed[:most])
+    rest = sum(run.hosts for run in listed[most:])
+    return f"{words} and {rest} more" if rest else words

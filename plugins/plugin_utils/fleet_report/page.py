@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as one HTML page that needs nothing but itself.
+"""The report as one HTML page that needs nothing but itself, and of which the script only filters.
 
-The page's script makes the heat map out of data, and only of what is in sight. Without it, there are tables
-of what is not as expected. Nothing that a host reported ever stands where a browser looks for tags or script.
+What has one cause on the same hosts is one group, in the order of the terminal's table.
 """
 
 from __future__ import annotations
@@ -11,24 +10,66 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-import json
 import pathlib
-from collections.abc import Callable, Iterator
-from typing import Any
+import string
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+from xml.etree.ElementTree import Element
 
 from ...module_utils._mlnode.model.version import VERSION
-from . import repair
-from .model import BAD, NEITHER, SEVERITIES, STATES, STATUSES, Finding, Fleet, Host, Pairs, causes
-from .names import few, folded
-from .table import headline, merged
+from . import pairs, repair
+from .elements import Child, embedded, make, shown, table, text
+from .finding import BAD, NEITHER, SEVERITIES, Finding
+from .model import SILENT, STATES, Fleet, causes
+from .names import few
+from .table import classes, headline, merged
 
 _FOLDER = pathlib.Path(__file__).parent
 
-#: Words for hosts in a line of the tables, which have no search; a browser wraps them
-_NAMES = 200
+#: Words for hosts: in the line of a group, in its details, and beside one of its values
+_LINE, _NAMES, _BESIDE = 3, 200, 20
 
-#: Characters; what is longer may be broken anywhere, as it may have no blanks
-_LONG = 24
+#: Values and settings that the details of one group list
+_PARTS = 100
+
+#: Ranks among those of severities: a host that is lost is before all of them, one that was not looked at
+#: after all that is not right. What is ignored, absent or right comes last, and is folded up.
+_RANKS = {"unreachable": -3, "failed": -2, "never answered": -1, "not checked": 3}
+_IGNORED, _ABSENT, _RIGHT = 4, 5, 6
+
+_FOLDED = {
+    _IGNORED: "Ignored until a date",
+    _ABSENT: "Not there, or not applicable",
+    _RIGHT: "As expected",
+}
+
+#: Beside a word, as not everybody sees colours
+_SIGNS = {
+    "warn": "!",
+    "overridden": "↑",
+    "pending": "↻",
+    "pending_reboot": "↻",
+    "refused": "⊘",
+    "unknown": "?",
+    "changed": "+",
+}
+
+#: Fields of a finding → how the page calls them; the first ones are shown also where they are missing
+_LAYERS = ("declared", "want", "runtime", "boot")
+_MORE = {"boot_source": "boot from", "origin": "before us", "path": "path", "ignored": "ignored"}
+
+
+class Group(NamedTuple):
+    """One item of the page. tags: statuses with their look. findings: each with its hosts; none of a whole
+    host. repair: the command for all of it."""
+
+    rank: int
+    tags: tuple[tuple[str, str], ...]
+    title: str
+    why: str
+    hosts: Sequence[str]
+    findings: Sequence[tuple[Finding, Sequence[str]]] = ()
+    repair: str = ""
 
 
 def lines(fleet: Fleet) -> Iterator[str]:
@@ -36,190 +77,229 @@ def lines(fleet: Fleet) -> Iterator[str]:
     style, script, body = (
         (_FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "page.js", "page.html")
     )
-    title = html.escape(_shown(f"Fleet report: {headline(fleet)}"))
+    places = _Places(fleet)
+    groups = [*_lost(fleet), *_wrong(fleet), *_others(fleet)]
+    groups.sort(key=lambda group: (group.rank, len(group.hosts)))
+    title = shown(f"Fleet report: {headline(fleet)}")
     # Nothing is fetched, and nothing is run but this script: the browser itself sees to it.
     policy = f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'"
-    head, _place, tail = body.partition("<!-- tables -->")
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-    yield f"<title>{title}</title>\n<style>{style}</style>\n</head>\n"
-    yield head
-    yield from _tables(fleet)
-    yield tail
-    yield '<script type="application/json" id="data">'
-    yield embedded(data(fleet))
-    yield f"</script>\n<script>{script}</script>\n</body>\n</html>\n"
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def embedded(value: Any) -> str:
-    """JSON inside a script element, which ends at its end tag wherever that stands."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return text
-
-
-def data(fleet: Fleet) -> dict[str, Any]:
-    """Every text and every finding once; of a host, the number of its finding for each knob."""
-    texts: dict[str, int] = {}
-    rows: dict[Finding, int] = {}
-
-    def text(value: str | None) -> int:
-        return -1 if value is None else texts.setdefault(value, len(texts))
-
-    knobs = fleet.knobs()
-    hosts = []
-    for host in fleet.ordered():
-        cells = []
-        for knob in knobs:
-            finding = host.findings.get(knob)
-            cells.append(-1 if finding is None else rows.setdefault(finding, len(rows)))
-        groups = [text(group) for group in host.groups]
-        messages = [text(word) for word in host.words]
-        hosts.append([text(host.name), STATES.index(host.state), groups, messages, cells])
-    at = {knob: number for number, knob in enumerate(knobs)}
-    place = {host.name: number for number, host in enumerate(fleet.ranked())}
-    outliers = [
-        [
-            [at[item.kind, item.key] for item in items],
-            SEVERITIES.index(items[0].severity),
-            len(items[0].hosts),
-            items[0].of,
-            text(items[0].why),
-        ]
-        for items in causes(fleet.outliers())
-    ]
-    return {
-        "playbook": fleet.playbook,
-        "check_mode": fleet.check_mode,
-        "ended": fleet.ended,
-        "version": VERSION,
-        "states": STATES,
-        "statuses": STATUSES,
-        "bad": [STATUSES.index(status) for status in BAD],
-        "neither": [STATUSES.index(status) for status in NEITHER],
-        "severities": SEVERITIES,
-        "knobs": [[text(kind), text(key)] for kind, key in knobs],
-        "rows": [
-            [
-                STATUSES.index(finding.status),
-                SEVERITIES.index(finding.severity),
-                *(text(value) for value in (*finding[4:], finding.why, repair.template(finding))),
-            ]
-            for finding in rows
-        ],
-        "fields": (*Finding._fields[4:], "why", "repair"),
-        "most_limited": repair.MOST,
-        "hosts": hosts,
-        "places": [place[host.name] for host in fleet.ordered()],
-        "outliers": outliers,
-        "merged": merged(fleet),
-        "campaigns": [_campaign(one, fleet, text) for one in fleet.campaigns],
-        "texts": [*texts],
-    }
-
-
-def _campaign(one: Pairs, fleet: Fleet, text: Callable[[str | None], int]) -> dict[str, Any]:
-    """Of a pair: the numbers of its hosts, rail, share of the limit, verdict, value and reason."""
-    at = {host.name: number for number, host in enumerate(fleet.ordered())}
-    return {
-        "title": f"{one.kind}, campaign {one.name}",
-        "leaves": {at[name]: leaf for name, leaf in one.leaves.items()},
-        "pairs": [
-            [
-                at[pair.one],
-                at[pair.other],
-                pair.rail,
-                None if pair.share is None else round(pair.share, 3),
-                STATUSES.index(pair.verdict),
-                text(pair.value),
-                text(pair.reason),
-            ]
-            for pair in one.pairs
-        ],
-    }
-
-
-# -- without JavaScript ---------------------------------------------------------------------------------
-
-
-def _tables(fleet: Fleet) -> Iterator[str]:
-    yield f"<p>{html.escape(_shown(headline(fleet)))}</p>\n"
-    same: dict[tuple[str, ...], list[str]] = {}
-    for host in fleet.ranked():
-        same.setdefault((host.state, host.worst, _keys(host), "; ".join(host.words)), []).append(host.name)
-    yield from _table(
-        "Hosts that are not ok",
-        ("hosts", "state", "worst", "what is not as expected", "why"),
-        [(_hosts(names), *alike) for alike, names in same.items() if alike[0] != "ok"],
+    yield string.Template(body).substitute(
+        policy=policy,
+        title=html.escape(title),
+        headline=html.escape(shown(f"{headline(fleet)}, {fleet.ended}")),
+        merged="".join(text(make("p", line, class_="faint")) for line in merged(fleet)),
+        severities=_options((str(at), _worse(at)) for at in range(len(SEVERITIES))),
+        statuses=_options((word, word) for word in {tag: 0 for one in groups for tag, _look in one.tags}),
+        groups=_options((places.of(names), name) for name, names in _inventory(fleet).items()),
+        found="".join(text(_element(group, places)) for group in groups if group.rank < _IGNORED),
+        folded="".join(map(text, _folded(groups, places))),
+        hosts=text(_hosts(fleet, places)),
+        pairs="".join(text(section) for one in fleet.campaigns for section in pairs.sections(one, places.of)),
+        version=VERSION,
+        names=embedded([host.name for host in fleet.ordered()]),
+        style=style,
+        script=script,
     )
-    yield from _table(
-        "What is not as expected",
-        ("setting or check", "status", "severity", "want", "runtime", "boot", "why", "repair", "hosts"),
-        [
-            (
-                finding.key,
-                f"{finding.status}, ignored {finding.ignored}" if finding.ignored else finding.status,
-                finding.severity,
-                finding.want,
-                finding.runtime,
-                f"{finding.boot} ({finding.boot_source})" if finding.boot_source else finding.boot,
-                finding.reason,
-                repair.command(finding, names, len(fleet.hosts)),
-                _hosts(names),
-            )
-            for finding, names in fleet.alike(lambda finding: finding.status in BAD)
-        ],
-    )
-    for campaign in fleet.campaigns:
-        low = [pair for pair in campaign.pairs if pair.verdict in BAD]
-        low.sort(key=lambda pair: -1.0 if pair.share is None else pair.share)
-        yield from _table(
-            f"Pairs that are not right ({len(low)}): {campaign.kind}, campaign {campaign.name}",
-            ("pair", "rail", "verdict", "measured", "why"),
-            [
-                (f"{pair.one} - {pair.other}", str(pair.rail), pair.verdict, pair.value, pair.reason)
-                for pair in low[:_NAMES]
-            ],
+
+
+class _Places:
+    """Numbers of hosts, in the order of their names, as the script reads them."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._at = {host.name: at for at, host in enumerate(fleet.ordered())}
+        self.total = len(self._at)
+
+    def of(self, names: Iterable[str]) -> str:
+        """Such as `0-39,44`."""
+        runs: list[list[int]] = []
+        for at in sorted(self._at[name] for name in names):
+            if runs and at == runs[-1][-1] + 1:
+                runs[-1][1:] = [at]
+            else:
+                runs.append([at])
+        return ",".join("-".join(map(str, run)) for run in runs)
+
+
+def _digest(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+# -- what is shown ----------------------------------------------------------------------------------------
+
+
+def _lost(fleet: Fleet) -> Iterator[Group]:
+    """Hosts about which nothing is known."""
+    for (state, words), names in fleet.troubles().items():
+        rank = _RANKS[state]
+        tag = (state, "high" if rank < 0 else "none")
+        yield Group(rank, (tag,), "the whole host", words or SILENT.get(state, "no reason was given"), names)
+
+
+def _wrong(fleet: Fleet) -> Iterator[Group]:
+    """A group for each cause."""
+    found: dict[tuple[str, str], list[tuple[Finding, list[str]]]] = {}
+    for finding, names in fleet.alike(lambda finding: finding.bad):
+        found.setdefault((finding.kind, finding.key), []).append((finding, names))
+    for items in causes(fleet.outliers()):
+        findings = [pair for item in items for pair in found[item.kind, item.key]]
+        first, more = items[0], len(items) - 1
+        whys = {finding.why for finding, _names in findings}
+        yield Group(
+            SEVERITIES.index(min((item.severity for item in items), key=SEVERITIES.index)),
+            _tags(finding for finding, _names in findings),
+            f"{first.key} and {more} more" if more else first.key,
+            whys.pop() if len(whys) == 1 else f"{len(whys)} reasons",
+            first.hosts,
+            findings,
+            repair.together([finding for finding, _names in findings], first.hosts, len(fleet.hosts)),
         )
-    if fleet.merged:
-        yield from _table("Merged", ("report",), [(line,) for line in merged(fleet)])
-    fine = [host.name for host in fleet.hosts.values() if host.state == "ok"]
-    if fine:
-        yield f"<h2>Hosts that are ok</h2>\n<p>{html.escape(_shown(', '.join(folded(fine))))}</p>\n"
 
 
-def _keys(host: Host) -> str:
-    return ", ".join(dict.fromkeys(finding.key for finding in host.bad))
+def _others(fleet: Fleet) -> Iterator[Group]:
+    """A group for each setting and status of which nothing has to be repaired."""
+    found: dict[tuple[str, str, str], list[tuple[Finding, list[str]]]] = {}
+    for finding, names in fleet.alike(lambda finding: not finding.bad):
+        found.setdefault((finding.kind, finding.key, finding.state), []).append((finding, names))
+    for (_kind, key, _state), findings in found.items():
+        hosts = [name for _finding, names in findings for name in names]
+        whys = {finding.why for finding, _names in findings}
+        tags = _tags(finding for finding, _names in findings)
+        yield Group(_rank(findings[0][0]), tags, key, whys.pop() if len(whys) == 1 else "", hosts, findings)
 
 
-def _hosts(names: list[str]) -> str:
-    return f"{len(names)}: {few(names, _NAMES)}"
+def _rank(finding: Finding) -> int:
+    if finding.bad:
+        return SEVERITIES.index(finding.severity)
+    if finding.state == "ignored":
+        return _IGNORED
+    return _ABSENT if finding.status in NEITHER else _RIGHT
 
 
-def _table(title: str, head: tuple[str, ...], rows: list[tuple[str | None, ...]]) -> Iterator[str]:
-    yield f"<h2>{html.escape(title)}</h2>\n"
-    if not rows:
-        yield "<p>none</p>\n"
-        return
-    yield "<table>\n<thead><tr>" + "".join(f'<th scope="col">{name}</th>' for name in head)
-    yield "</tr></thead>\n<tbody>\n"
-    for row in rows:
-        cells = "".join(_cell(cell or "") for cell in row)
-        yield f"<tr>{cells}</tr>\n"
-    yield "</tbody>\n</table>\n"
+def _tags(findings: Iterable[Finding]) -> tuple[tuple[str, str], ...]:
+    """Each status once, in the look of the first finding that has it."""
+    looks = {_IGNORED: "ignored", _ABSENT: "none", _RIGHT: "ok"}
+    found: dict[str, str] = {}
+    for finding in findings:
+        found.setdefault(finding.state, looks.get(_rank(finding), finding.severity))
+    return tuple(found.items())
 
 
-def _cell(text: str) -> str:
-    kind = ' class="value"' if len(text) > _LONG else ""
-    return f"<td{kind}>{html.escape(_shown(text))}</td>"
+def _inventory(fleet: Fleet) -> dict[str, list[str]]:
+    """Group of the inventory → its hosts."""
+    found: dict[str, list[str]] = {}
+    for host in fleet.ordered():
+        for group in host.groups:
+            found.setdefault(group, []).append(host.name)
+    return dict(sorted(found.items()))
 
 
-def _shown(text: str) -> str:
-    """Without what a browser would not show, or that turns the direction of what follows."""
-    return "".join(char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in text)
+def _worse(at: int) -> str:
+    return f"{SEVERITIES[at]} and worse" if at else SEVERITIES[at]
+
+
+def _options(pairs: Iterable[tuple[str, str]]) -> str:
+    return "".join(text(make("option", title, value=value)) for value, title in pairs)
+
+
+# -- how it is shown --------------------------------------------------------------------------------------
+
+
+def _element(group: Group, places: _Places) -> Element:
+    severity = SEVERITIES[group.rank] if group.rank in range(len(SEVERITIES)) else ""
+    said = [_values(group.findings[0][0])] if len(group.findings) == 1 else []
+    summary = make(
+        "summary",
+        make("span", *(_tag(word, look) for word, look in group.tags), severity, class_="tags"),
+        make("span", group.title, class_="title"),
+        make("span", f"{len(group.hosts):,} of {places.total:,}", class_="count"),
+        make("span", few(group.hosts, _LINE), class_="hosts"),
+        make("span", "; ".join(filter(None, [*said, group.why])), class_="why"),
+    )
+    return make(
+        "details",
+        summary,
+        _details(group),
+        _parts(group, places),
+        class_="group",
+        data_rank=group.rank,
+        data_status="|".join(word for word, _look in group.tags),
+        data_hosts=places.of(group.hosts),
+    )
+
+
+def _tag(word: str, look: str) -> Element:
+    sign = _SIGNS.get(word, "≠" if word in BAD else "")
+    return make("span", f"{sign} {word}".strip(), class_=f"tag {look}")
+
+
+def _details(group: Group) -> Element:
+    """Names and values: those of a finding, if it is one."""
+    pairs: list[tuple[str, str | None]] = []
+    if len(group.findings) == 1:
+        [(finding, _names)] = group.findings
+        if finding.declared is not None:  # a setting, of which a missing layer says something, too
+            pairs += [(name, _said(getattr(finding, name))) for name in _LAYERS]
+        else:
+            pairs += [(name, getattr(finding, name)) for name in _LAYERS]
+        pairs += [(title, getattr(finding, name)) for name, title in _MORE.items()]
+    pairs += [("why", group.why), ("repair", group.repair), ("hosts", few(group.hosts, _NAMES))]
+    children: list[Child] = []
+    for name, value in pairs:
+        if value:
+            children += [make("dt", name), make("dd", value, class_=name.partition(" ")[0])]
+    return make("dl", *children)
+
+
+def _said(value: str | None) -> str:
+    return "–" if value is None else value or '""'
+
+
+def _values(finding: Finding) -> str:
+    """Such as `want 1, runtime 60`; the boot layer, if it brings something else."""
+    values = [(name, getattr(finding, name)) for name in ("want", "runtime")]
+    values += [("boot", finding.boot)] if finding.boot != finding.want else []
+    return ", ".join(f"{name} {_said(value)}" for name, value in values if value is not None)
+
+
+def _parts(group: Group, places: _Places) -> Element | None:
+    """Each finding of several with its values, and with its setting, hosts and reason if they differ."""
+    if len(group.findings) < 2:
+        return None
+    keys = {finding.key for finding, _names in group.findings}
+    whys = {finding.why for finding, _names in group.findings}
+    parts = []
+    for finding, names in group.findings[:_PARTS]:
+        key = make("strong", finding.key, " ") if len(keys) > 1 else None
+        hosts = f"{few(names, _BESIDE)} " if len(names) < len(group.hosts) else ""
+        said = "; ".join(filter(None, [_values(finding), finding.why if len(whys) > 1 else ""]))
+        about = make("strong", hosts, class_="hosts") if hosts else None
+        parts.append(make("li", key, about, said, data_hosts=places.of(names)))
+    rest = len(group.findings) - _PARTS
+    return make("ul", *parts, make("li", f"and {rest:,} more") if rest > 0 else None)
+
+
+def _folded(groups: Sequence[Group], places: _Places) -> Iterator[Element]:
+    for rank, title in _FOLDED.items():
+        found = [_element(group, places) for group in groups if group.rank == rank]
+        if found:
+            yield make("details", make("summary", f"{title} ({len(found):,})"), *found, class_="more")
+
+
+def _hosts(fleet: Fleet, places: _Places) -> Element:
+    """Hosts that are alike share a row, as in the terminal's table."""
+    areas, rows = classes(fleet.ranked())
+    found = []
+    for (state, worst, *cells), names in rows.items():
+        look = worst or ("ok" if state == "ok" else "high" if state in STATES[:3] else "none")
+        found.append(
+            make(
+                "tr",
+                make("td", f"{len(names):,}"),
+                make("td", _tag(state, look)),
+                *(make("td", str(cell), class_=cell.look(worst)) for cell in cells),
+                make("td", few(names, _NAMES), class_="hosts"),
+                data_hosts=places.of(names),
+                class_="alike",
+            )
+        )
+    return table(("hosts", "state", *areas, "names"), found)

@@ -12,10 +12,7 @@ from collections.abc import Sequence
 
 from ...module_utils._mlnode.model.setting import Status
 from ..areas import AREAS
-from .model import Finding
-
-#: In place of the option that names the hosts, with its blank; in an ad-hoc command of the pattern of hosts
-LIMIT, HOSTS = "{limit}", "{hosts}"
+from .finding import Finding
 
 #: Hosts in a command. Of more, it is about all: a playbook changes nothing where all is right.
 MOST = 12
@@ -23,40 +20,48 @@ MOST = 12
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/*-]{0,199}", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
-_PLAY = f"ansible-playbook mlnode.tuning.%s{LIMIT}"
-
-#: Module that checks → how it is asked again, after what its advice says
-_AGAIN = {
-    "node_preflight": _PLAY % "preflight",
-    "rdma_check": _PLAY % "fabric_check",
-    "ib_subnet": _PLAY % "fabric_check",
-    "path_mtu": _PLAY % "path_mtu",
-    "campaign": _PLAY % "campaign",
-    "node_audit": f"ansible {HOSTS} -b -m mlnode.tuning.node_audit",
+#: Module that checks → the playbook that asks it again, after what its advice says
+PLAYBOOKS = {
+    "node_preflight": "preflight",
+    "rdma_check": "fabric_check",
+    "ib_subnet": "fabric_check",
+    "path_mtu": "path_mtu",
+    "campaign": "campaign",
 }
 
 #: A site is not enough where another file or a guard decides: the cause is named by its file and line.
 _CAUSED = (str(Status.OVERRIDDEN), str(Status.REFUSED), str(Status.UNKNOWN))
 
 
-def template(finding: Finding) -> str:
-    """The command, with LIMIT or HOSTS for its hosts; empty where nothing is to be repaired."""
+def together(findings: Sequence[Finding], names: Sequence[str], total: int) -> str:
+    """The one command for several findings of these hosts, of so many in the report; empty if none does."""
+    fit = len(names) <= MOST and all(map(_HOST.fullmatch, names))
+    hosts = ",".join(names) if fit else "all"
+    limit = f" --limit {hosts}" if fit and len(names) < total else ""
+    if all(map(_again, findings)) and len({finding.kind for finding in findings}) > 1:
+        return f"ansible-playbook mlnode.tuning.site{limit}"
+    commands = {_command(finding, hosts, limit) for finding in findings}
+    return commands.pop() if len(commands) == 1 else ""
+
+
+def _again(finding: Finding) -> bool:
+    """True if the site, played once more, is enough."""
+    known = finding.kind in (*AREAS, "agent")
+    return finding.bad and known and finding.status not in (*_CAUSED, str(Status.PENDING_REBOOT))
+
+
+def _command(finding: Finding, hosts: str, limit: str) -> str:
+    """Empty where nothing is to be repaired."""
+    kind = finding.kind
     if not finding.bad:
         return ""
-    if finding.kind in _AGAIN:
-        return f"{_AGAIN[finding.kind]}  # after the advice"
+    if _again(finding):
+        return f"ansible-playbook mlnode.tuning.site{limit}" + ("" if kind == "agent" else f" --tags {kind}")
+    if kind in PLAYBOOKS:
+        return f"ansible-playbook mlnode.tuning.{PLAYBOOKS[kind]}{limit}  # after the advice"
+    if kind == "node_audit":
+        return f"ansible {hosts} -b -m mlnode.tuning.node_audit  # after the advice"
     if finding.status == str(Status.PENDING_REBOOT):
-        return f"{_PLAY % 'site'} -e node_reboot=true" if finding.kind in AREAS else ""
-    if finding.kind not in (*AREAS, "agent"):
-        return ""
-    if finding.status in _CAUSED:
-        return f"ansible {HOSTS} -b -a 'mlnode explain {finding.key}'" if _KEY.fullmatch(finding.key) else ""
-    return _PLAY % "site" + ("" if finding.kind == "agent" else f" --tags {finding.kind}")
-
-
-def command(finding: Finding, names: Sequence[str], total: int) -> str:
-    """The command for these hosts, of so many in the report. page.js does the same with what it shows."""
-    fit = len(names) <= MOST and all(map(_HOST.fullmatch, names))
-    listed = ",".join(names) if fit else "all"
-    limit = f" --limit {listed}" if fit and len(names) < total else ""
-    return template(finding).replace(LIMIT, limit).replace(HOSTS, listed)
+        return f"ansible-playbook mlnode.tuning.site{limit} -e node_reboot=true" if kind in AREAS else ""
+    explained = kind in (*AREAS, "agent") and _KEY.fullmatch(finding.key)
+    return f"ansible {hosts} -b -a 'mlnode explain {finding.key}'" if explained else ""

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid, wrapped
-from .model import BAD, NEITHER, SEVERITIES, Fleet, Host, Outlier, causes
+from .finding import BAD, NEITHER, SEVERITIES
+from .model import STATES, Fleet, Host, Outlier, causes
 from .names import few, natural
 
 #: Words for hosts in one line; the files have all of them
@@ -38,14 +40,10 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     looked = sum(bool(host.findings or host.unnamed) for host in hosts)
     different = [difference(items, len(hosts), looked) for items in causes(fleet.outliers())]
     report += _part("Differences", different, width)
-    for state in ("unreachable", "failed"):
-        report += _part(state.capitalize(), [[line] for line in _troubles(fleet.ranked(), state)], width)
-    for state in ("never answered", "not checked"):
-        silent = [host for host in hosts if host.state == state]
-        names = [host.name for host in silent if not host.skipped]
-        items = [[few(names, _NAMES)]] if names else []
-        items += [[line] for line in _troubles([host for host in silent if host.skipped], state)]
-        report += _part(state.capitalize(), items, width)
+    troubles = fleet.troubles()
+    for state in STATES:
+        lost = [[_trouble(names, words)] for (of, words), names in troubles.items() if of == state]
+        report += _part(state.capitalize(), lost, width)
     report += _part("Unsupported", _with_hosts(fleet.causes), width)
     report += _part("Declared by you, and unsupported", _with_hosts(fleet.unsupported), width)
     report += _part("In no group known here, and left alone", _left_alone(fleet), width)
@@ -66,6 +64,10 @@ def headline(fleet: Fleet) -> str:
     mode = " (check mode)" if fleet.check_mode else ""
     number = len(fleet.hosts)
     return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {counts or 'none'}")
+
+
+def _trouble(names: Sequence[str], words: str) -> str:
+    return f"{few(names, _NAMES)}: {words}" if words else few(names, _NAMES)
 
 
 def _with_hosts(lines_of: Mapping[str, Sequence[str]]) -> list[list[str]]:
@@ -132,62 +134,77 @@ def _counts(fleet: Fleet, width: int | None) -> list[str]:
     return _indented(", ".join(parts), width)
 
 
+class Cell(NamedTuple):
+    """Findings of a host in one area: how many are not right, of how many that say something. whole: False of
+    a merged report, which lists only what is not right."""
+
+    bad: int
+    good: int
+    whole: bool
+
+    def __str__(self) -> str:
+        if self.bad:
+            return f"{self.bad}/{self.good if self.whole else '?'}"
+        return "ok" if self.good else "-" if self.whole else "?"
+
+    def look(self, worst: str) -> str:
+        """Name of its colour, on a host with this severity."""
+        return worst if self.bad else "ok" if self.good else "none"
+
+
+def classes(hosts: Sequence[Host]) -> tuple[list[str], dict[tuple[Any, ...], list[str]]]:
+    """Areas in which something is wrong, and hosts that are alike: state, worst severity and a Cell for each
+    of the areas → names."""
+    areas = list(dict.fromkeys(finding.kind for host in hosts for finding in host.bad))
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for host in hosts:
+        alike.setdefault((host.state, host.worst, *_cells(host, areas)), []).append(host.name)
+    return areas, alike
+
+
+def _cells(host: Host, areas: Sequence[str]) -> Iterator[Cell]:
+    whole = not host.unnamed
+    bad = Counter(finding.kind for finding in host.bad)
+    good = Counter(
+        finding.kind
+        for finding in host.findings.values()
+        if (finding.status not in NEITHER if whole else not finding.bad)
+    )
+    return (Cell(bad[area], good[area], whole) for area in areas)
+
+
 def _hosts(hosts: Sequence[Host], width: int | None) -> list[str]:
     """Hosts by areas, worst first. A cell: how many are bad of how many were looked at."""
-    areas = list(dict.fromkeys(finding.kind for host in hosts for finding in host.bad))
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for host in hosts:
-        cells = _cells(host, areas) if host.findings or host.unnamed else ("-",) * len(areas)
-        alike.setdefault((host.state, host.worst or "-", *cells), []).append(host.name)
+    areas, alike = classes(hosts)
     rows = [
-        (str(len(names)), *row, printable(few(sorted(names, key=natural), _NAMES)))
-        for row, names in alike.items()
+        (len(names), state, worst or "-", cells, printable(few(sorted(names, key=natural), _NAMES)))
+        for (state, worst, *cells), names in alike.items()
     ]
     fine = [row for row in rows if row[1] == "ok"]
     others = [row for row in rows if row[1] != "ok"]
     table = _fitted(areas, [*others[:_LINES], *fine], width)
-    rest = sum(int(row[0]) for row in others[_LINES:])
+    rest = sum(row[0] for row in others[_LINES:])
     return table if not rest else [*table, f"and {rest} hosts in other ways: see the JSON or HTML report"]
 
 
-def _fitted(areas: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+def _fitted(
+    areas: Sequence[str], rows: Sequence[tuple[int, str, str, list[Cell], str]], width: int | None
+) -> list[str]:
     head = ("HOSTS", "STATE", "WORST", *(printable(area).upper() for area in areas), "NAMES")
-    used = sum(max(len(row[at]) for row in [head, *rows]) + 2 for at in range(len(head) - 1))
+    wide = [(str(number), *more, *map(str, cells), names) for number, *more, cells, names in rows]
+    used = sum(max(len(row[at]) for row in [head, *wide]) + 2 for at in range(len(head) - 1))
     if width is None or width - used >= _LEAST:
-        return grid(head, rows, width)
-    short = [(*row[:3], _worst(areas, row[3:-1]), row[-1]) for row in rows]
+        return grid(head, wide, width)
+    short = [(str(number), *more, _worst(areas, cells), names) for number, *more, cells, names in rows]
     return grid(("HOSTS", "STATE", "WORST", "AREAS", "NAMES"), short, width)
 
 
-def _worst(areas: Sequence[str], cells: Sequence[str]) -> str:
+def _worst(areas: Sequence[str], cells: Sequence[Cell]) -> str:
     """Areas in which something is wrong, as words; of many only that in which most is."""
-    bad = [
-        (int(cell.partition("/")[0]), f"{printable(area)} {cell}")
-        for area, cell in zip(areas, cells)
-        if "/" in cell
-    ]
+    bad = [(cell, f"{printable(area)} {cell}") for area, cell in zip(areas, cells) if cell.bad]
     if len(bad) > _AREAS:
-        return f"{max(bad, key=lambda item: item[0])[1]} and {len(bad) - 1} more"
-    return ", ".join(text for _number, text in bad) or "-"
-
-
-def _cells(host: Host, areas: Sequence[str]) -> tuple[str, ...]:
-    """A merged report lists what is not right, and the areas of the rest are not known: `?`."""
-    bad = Counter(finding.kind for finding in host.bad)
-    if host.unnamed:
-        right = {finding.kind for finding in host.findings.values() if not finding.bad}
-        return tuple(f"{bad[area]}/?" if bad[area] else "ok" if area in right else "?" for area in areas)
-    good = Counter(finding.kind for finding in host.findings.values() if finding.status not in NEITHER)
-    return tuple(f"{bad[area]}/{good[area]}" if bad[area] else "ok" if good[area] else "-" for area in areas)
-
-
-def _troubles(hosts: Sequence[Host], state: str) -> list[str]:
-    """The same words of many hosts are one line."""
-    alike: dict[str, list[str]] = {}
-    for host in hosts:
-        if host.state == state:
-            alike.setdefault("; ".join(dict.fromkeys(host.words)), []).append(host.name)
-    return [f"{few(names, _NAMES)}: {' '.join(message.split())}" for message, names in alike.items()]
+        return f"{max(bad, key=lambda item: item[0].bad)[1]} and {len(bad) - 1} more"
+    return ", ".join(text for _cell, text in bad) or "-"
 
 
 def _part(title: str, items: Sequence[Sequence[str]], width: int | None) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ...module_utils._mlnode.report import fleet as fabric
+from .. import fabric_report as fabric
 from .nodes import Call, Fleet, say
 
 #: Lines that are shown: one switch fails thousands of pairs, and the first hundred name it

@@ -113,7 +113,7 @@ sys.exit(main())
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
-ELSEWHERE = ("agent.everything", "report.fleet")
+ELSEWHERE = ("agent.everything",)
 
 #: A docstring, a comment, or another string, which may hold what looks like one of them
 _TEXT = re.compile(

@@ -3,7 +3,7 @@
 """Cause of a drift, as far as the node shows it: a file and its line, tuned, a driver that was loaded once
 more, a reboot. The kernel does not record the writer of a value, so that the rest is `unknown`.
 
-label() makes a cause the same on all nodes that have it: one cause on many nodes becomes one alert.
+Its label is the same on all nodes that have it: one cause on many nodes becomes one alert.
 """
 
 from __future__ import annotations
@@ -11,29 +11,32 @@ from __future__ import annotations
 import re
 from typing import Mapping
 
-from ..engine.kind import AGENT_ROW, Row
+from ..engine.kind import AGENT_KIND, Row
 from ..host import places
 from ..host.host import Host
-from ..linux import tuned
+from ..linux import sysctl_d, tuned
 from ..model import values
+from ..model.cause import SET, Cause, placed
 from ..model.errors import HostError, MlnodeError
 from ..model.record import NamedTuple, regex
-from ..model.setting import Status
-from .registry import KINDS
+from ..model.setting import Layer, Status
 
 REBOOT, DRIVER_RELOAD, PENDING, REFUSED = "reboot", "driver reload", "waits for a reboot", "guard"
-UNREADABLE, AGENT, UNKNOWN = "unreadable", "agent", "unknown"
+UNREADABLE, AGENT, UNKNOWN, TUNED = "unreadable", "agent", "unknown", "tuned"
 
-#: Areas whose files name the value that they set, as `path:line: key = value`
-_LISTED = ("sysctl",)
-
-#: The number of a line behind its file
-_LINE = regex(r":[0-9]+(?=\Z|[ ,;)])", re.ASCII)
 #: A machine ID (machine-id(5)) or UUID in the name of a file, such as an entry of the boot loader
 _IDENTITY = regex(
     r"(?<![0-9a-f])(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![0-9a-f])",
     re.ASCII | re.IGNORECASE,
 )
+
+
+class Origin(NamedTuple):
+    """Cause of a drift for people, and without the line number and identities, in which nodes that are
+    configured alike differ."""
+
+    words: str
+    label: str
 
 
 class Seen(NamedTuple):
@@ -44,47 +47,51 @@ class Seen(NamedTuple):
     indexes: Mapping[str, str] = {}
 
 
-def of(host: Host, row: Row, before: Seen, now: Seen) -> str:
+def of(host: Host, row: Row, before: Seen, now: Seen) -> Origin:
     """The cause of a row that drifted since `before`. Never raises."""
     known = {
         Status.PENDING_REBOOT: PENDING,
         Status.REFUSED: REFUSED,
         Status.UNKNOWN: UNREADABLE,
     }.get(row.status)
+    if not known and row.setting.kind == AGENT_KIND:
+        known = AGENT
     if known:
-        return known
-    if row.setting.kind == AGENT_ROW.partition(".")[0]:
-        return AGENT
+        return Origin(known, known)
     try:
-        return _line(host, row) or _event(row, before, now) or UNKNOWN
+        cause = _line(host, row)
+        event = "" if cause else _event(row, before, now)
     except MlnodeError:
-        return UNKNOWN
+        cause, event = None, ""
+    return origin(cause) if cause else Origin(event or UNKNOWN, event or UNKNOWN)
 
 
-def label(cause: str) -> str:
-    """The cause without the line number and identities, in which equally configured nodes differ."""
-    return _IDENTITY.sub("*", _LINE.sub("", cause))
+def origin(cause: Cause) -> Origin:
+    """A place, as it is kept and reported."""
+    prefix = f"{TUNED}: " if cause.code == TUNED else ""
+    return Origin(f"{prefix}{cause}", _IDENTITY.sub("*", f"{prefix}{cause._replace(line=0)}"))
 
 
-def _line(host: Host, row: Row) -> str:
+def _line(host: Host, row: Row) -> Cause | None:
     """File and line, of what overrides it at boot or has set what the kernel shows now."""
     boot, runtime = row.reading.boot, row.reading.runtime.text
-    if row.reading.cause is not None and row.reading.cause.sure:
-        return row.reading.cause.where
+    for cause in row.causes:
+        if cause.code == SET:
+            return cause._replace(text="")
     if boot.foreign and boot.source:
-        return boot.source
+        return placed(Layer.BOOT, str(Status.OVERRIDDEN), boot.source)
     if runtime is None:
-        return ""
+        return None
     kind, key = row.setting.kind, row.setting.key
     line = tuned.sets(host, kind, key)
     if line and line.value is not None and values.same(line.value, runtime):
-        return f"tuned: {line.where}"
-    for source in reversed(KINDS[kind].boot_sources(key, host) if kind in _LISTED else []):
-        where, _colon, text = source.partition(": ")
-        path = where.rpartition(":")[0]
-        if values.same(text.partition("=")[2].strip(), runtime) and not places.is_own(path):
-            return where
-    return ""
+        return placed(Layer.RUNTIME, TUNED, line.where)
+    if kind != "sysctl":
+        return None
+    for statement in reversed(sysctl_d.load(host).statements(sysctl_d.slashed(key))):
+        if values.same(statement.value or "", runtime) and not places.is_own(statement.file):
+            return Cause(Layer.RUNTIME, SET, statement.file, statement.number)
+    return None
 
 
 def _event(row: Row, before: Seen, now: Seen) -> str:

@@ -15,7 +15,7 @@ from ..host.host import Host
 from ..model import strict_json
 from ..model.errors import MlnodeError
 from ..model.record import NamedTuple
-from .causes import Seen
+from .causes import Origin, Seen
 
 PATH = "/var/lib/mlnode/check.json"
 FORMAT = 1
@@ -26,7 +26,7 @@ class One(NamedTuple):
 
     status: str
     runtime: str | None = None
-    cause: str = ""
+    cause: Origin | None = None
     since: float = 0.0
 
 
@@ -58,18 +58,18 @@ def _one(raw: Any) -> One:
     return One(
         str(raw["status"]),
         None if runtime is None else str(runtime),
-        str(raw.get("cause", "")),
+        Origin(*map(str, raw["cause"])) if "cause" in raw else None,
         float(raw.get("since", 0.0)),
     )
 
 
 def after(
-    before: LastCheck, now: Seen, rows: Sequence[Row], causes: Mapping[str, str], at: float
+    before: LastCheck, now: Seen, rows: Sequence[Row], causes: Mapping[str, Origin], at: float
 ) -> LastCheck:
     """The state for the next check. causes: of those that drifted."""
     settings: dict[str, One] = {}
     for row in rows:
-        key, cause = row.setting.key, causes.get(row.setting.key, "")
+        key, cause = row.setting.key, causes.get(row.setting.key)
         known = before.settings.get(key)
         since = (known.since if known and known.since else at) if cause else 0.0
         settings[key] = One(str(row.status), row.reading.runtime.text, cause, since)

@@ -62,7 +62,8 @@ class Order(NamedTuple):
 class Result:
     """Result that Ansible shows.
 
-    areas: area → what a module for it alone would have returned. risks: why nothing was done, where
+    areas: area → what a module for it alone would have returned. unsupported: those warnings about settings
+    that the node has not. risks: why nothing was done, where
     order.risky is False.
     """
 
@@ -70,6 +71,7 @@ class Result:
     areas: dict[str, dict[str, Any]] = field(default_factory=dict)
     diff: list[dict[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
     reboot_required: bool = False
     confirm: dict[str, Any] = field(default_factory=dict)
     failed: bool = False
@@ -181,7 +183,9 @@ def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
         stays += [before + text for text in outcome.leaving.stays]
         result.reboot_required = result.reboot_required or waits
     rows = [row for outcome in outcomes.outcomes for row in outcome.rows]
-    result.warnings += [printable(text) for text in (*_loud(order, rows), *stays)]
+    loud = [(status, printable(text)) for status, text in _loud(order, rows)]
+    result.warnings += [*(text for _status, text in loud), *map(printable, stays)]
+    result.unsupported = [text for status, text in loud if status is Status.UNSUPPORTED]
     lacking = [row for row in rows if _lacks(row)]
     if lacking and order.on_unsupported == "fail":  # as a device has shown in this run
         result.failed = True
@@ -192,7 +196,7 @@ def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
         result.msg = paragraphs(f"{order.name}: refused: {_words(outcomes.refused)}; all else {done}")
 
 
-def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
+def _loud(order: Order, rows: Sequence[Row]) -> list[tuple[Status, str]]:
     """A message for each setting that is not as declared, or cannot be; one for what is true of many."""
     loud = {Status.OVERRIDDEN, Status.CLAMPED, Status.DRIFTED, Status.UNKNOWN}
     if order.check:
@@ -206,14 +210,14 @@ def _loud(order: Order, rows: Sequence[Row]) -> list[str]:
     )
 
 
-def _messages(rows: Iterable[Row]) -> list[str]:
+def _messages(rows: Iterable[Row]) -> list[tuple[Status, str]]:
     """One for each status and cause: what differs in the path of the setting alone is one cause."""
     alike: dict[tuple[Status, str], list[Row]] = {}
     for row in rows:
         path = row.reading.path
         cause = row.reason.replace(path, "its file") if path else row.reason
         alike.setdefault((row.status, cause), []).append(row)
-    return [_message(status, cause, of_cause) for (status, cause), of_cause in alike.items()]
+    return [(status, _message(status, cause, of_cause)) for (status, cause), of_cause in alike.items()]
 
 
 def _message(status: Status, cause: str, rows: Sequence[Row]) -> str:

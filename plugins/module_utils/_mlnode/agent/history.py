@@ -114,8 +114,8 @@ def record(host: Host, outcomes: Sequence[Outcome]) -> str:
 def _cause(host: Host, before: Row, last: Seen, now: Seen, one: checked.One | None) -> str:
     """The cause that the check has found out while it was new, or what is known of it now."""
     if one and one.cause and one.runtime == before.reading.runtime.text:
-        return one.cause
-    return causes_of.of(host, before, last, now)
+        return one.cause.words
+    return causes_of.of(host, before, last, now).words
 
 
 def _corrected(past: Past, cause: str) -> Past:

@@ -16,7 +16,7 @@ from typing import Any, Sequence
 
 from ..engine import declared, digests, lock
 from ..engine.judge import waits_for_boot
-from ..engine.kind import AGENT_ROW, Row, Spec
+from ..engine.kind import AGENT_KIND, Row, Spec
 from ..engine.origin import Origin
 from ..engine.origin_paths import is_known
 from ..host import places
@@ -46,14 +46,14 @@ _OK, _DRIFTED, _UNSUPPORTED = "ok", "drifted", "unsupported"
 _STATES = (_OK, _DRIFTED, _UNSUPPORTED)
 
 #: Of the one setting of a timer no area of its own, for a fleet has a series for each state of it
-_AREAS = {pulling.KIND: AGENT_ROW.partition(".")[0]}
+_AREAS = {pulling.KIND: AGENT_KIND}
 
 
 class Drift(NamedTuple):
     """A drifted setting and its cause."""
 
     row: Row
-    cause: str
+    cause: causes.Origin
 
 
 class Result(NamedTuple):
@@ -165,7 +165,7 @@ def export(host: Host) -> Result:
         checked.save(host, result.checked)
         past = history.load(host).settings if result.fresh else {}
         for drift in result.fresh:
-            history.report_drift(host, drift.row, drift.cause, past.get(drift.row.setting.key))
+            history.report_drift(host, drift.row, drift.cause.words, past.get(drift.row.setting.key))
     return result
 
 
@@ -223,7 +223,7 @@ def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
             {
                 "area": item.row.setting.kind,
                 "setting": item.row.setting.key,
-                "cause": causes.label(item.cause),
+                "cause": item.cause.label,
                 "status": str(item.row.status),
             },
         )
@@ -327,7 +327,7 @@ def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
 
 def areas() -> tuple[str, ...]:
     """All that the label area can be."""
-    return (AGENT_ROW.partition(".")[0], *KINDS)
+    return (AGENT_KIND, *KINDS)
 
 
 def document(result: Result) -> dict[str, Any]:

@@ -12,17 +12,18 @@ from typing import Collection, Sequence
 
 from ..engine import boot_service, lasting
 from ..engine.boot_service import Fault
-from ..engine.kind import AGENT_FILE, AGENT_ROW, Info, Row
+from ..engine.kind import AGENT_FILE, AGENT_KIND, AGENT_ROW, Info, Row
 from ..engine.units import LINKS, NIC_PATH_FILE, TEXTS, UDEV_FILE
 from ..host import places
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..linux import initramfs, sysctl_d
+from ..model.cause import SEE, Cause
 from ..model.errors import HostError
-from ..model.setting import Boot, Reading, Setting, Severity, Status, Value
+from ..model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 from .registry import ON_ARRIVAL
 
-KIND = "agent"
+KIND = AGENT_KIND
 
 #: The row about what notices NICs
 NICS_ROW = "agent.nics"
@@ -77,11 +78,11 @@ def _copies(host: Host) -> list[Row]:
         problem = initramfs.words(host, [*dict.fromkeys(images)], keys) if keys else ""
     except HostError as error:
         boot = Boot(Value(unreadable=str(error)))
-        return [_made(COPIES_ROW, path, _COPIES, boot, Status.UNKNOWN, str(error), _CURRENT)]
+        return [_made(COPIES_ROW, path, _COPIES, boot, Status.UNKNOWN, str(error), want=_CURRENT)]
     if not problem:
         return []
     boot = Boot(Value(unreadable=problem), path)
-    return [_made(COPIES_ROW, path, _COPIES, boot, Status.UNKNOWN, f"boot: {problem}", _CURRENT)]
+    return [_made(COPIES_ROW, path, _COPIES, boot, Status.UNKNOWN, problem, want=_CURRENT)]
 
 
 def idle(host: Host) -> list[Row]:
@@ -103,11 +104,11 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
         return _unknown(key, path, info, error)
     if not faults and key != AGENT_ROW and _is_stopped(host):
         boot = Boot(Value(absent="the agent does not run"), row=AGENT_ROW)
-        return _made(key, path, info, boot, Status.OK, f"boot: see {AGENT_ROW}")
+        return _made(key, path, info, boot, Status.OK, f"see {AGENT_ROW}", SEE)
     value = next(filter(None, (lasting.lost(host, one) for one in lasting.agent())), None)
     if not faults and key == AGENT_ROW and value is not None:
         status = Status.DRIFTED if value.absent is not None else Status.UNKNOWN
-        return _made(key, path, info, Boot(value, path), status, f"boot: {value.problem}")
+        return _made(key, path, info, Boot(value, path), status, value.problem)
     if not faults:
         source = path if key == AGENT_ROW else f"{path}, {UDEV_FILE}"
         return _made(key, path, info, Boot(Value(text=_RUNS), source), Status.OK, "")
@@ -118,7 +119,7 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
     if len(judged) < len(faults) and value.text:
         value = Value(unreadable=problem)
     status = Status.DRIFTED if judged else Status.UNKNOWN
-    return _made(key, path, info, Boot(value, path), status, f"boot: {problem}")
+    return _made(key, path, info, Boot(value, path), status, problem)
 
 
 def _is_stopped(host: Host) -> bool:
@@ -134,6 +135,9 @@ def _unknown(key: str, path: str, info: Info, error: HostError) -> Row:
     return _made(key, path, info, boot, Status.UNKNOWN, str(error))
 
 
-def _made(key: str, path: str, info: Info, boot: Boot, status: Status, reason: str, want: str = _RUNS) -> Row:
+def _made(
+    key: str, path: str, info: Info, boot: Boot, status: Status, text: str, code: str = "", want: str = _RUNS
+) -> Row:
     setting = Setting(KIND, key, path, want, want)
-    return Row(setting, Reading(path, Value(), boot, want), status, reason, info)
+    causes = (Cause(Layer.BOOT, code or str(status), text=text),) if text else ()
+    return Row(setting, Reading(path, Value(), boot, want), status, causes, info)

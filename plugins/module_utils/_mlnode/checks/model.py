@@ -39,7 +39,8 @@ class Check:
 
     name: of the check, such as rate. target: a device, port or interface, such as mlx5_0/1. expected, found:
     for people; found is the raw value where one was read. source: the file or command it is from. advice:
-    what to do, empty if nothing.
+    what to do, empty if nothing. value: what nodes of a fleet have in common, where `found` has more words
+    than that, or nothing says what it should be; None elsewhere.
     """
 
     name: str
@@ -49,8 +50,10 @@ class Check:
     found: str
     source: str
     advice: str = ""
+    value: str | None = None
 
     def document(self) -> dict[str, Any]:
+        value = {} if self.value is None else {"value": self.value}
         return {
             "name": self.name,
             "target": self.target,
@@ -59,6 +62,7 @@ class Check:
             "found": self.found,
             "source": self.source,
             "advice": self.advice,
+            **value,
         }
 
     def __str__(self) -> str:

@@ -215,11 +215,11 @@ def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
     before = {part.refusal for part in reading.parts}
     refusals = [part.refusal for part in parts if part.refusal]
     refusal = reading.refusal if reading.refusal not in before else ""
-    lacks = _grouped(one.lacks for one in judged)
+    lacks = _grouped((one.part.named, one.lacks) for one in judged)
     reading = reading._replace(
         parts=parts,
         refusal=refusal or (lacks if lacks and not by_profile else next(iter(refusals), "")),
-        clamped=_joined(reading.clamped, _grouped(one.clamped for one in judged)),
+        clamped=_joined(reading.clamped, _grouped((one.part.named, one.clamped) for one in judged)),
     )
     if not by_profile or not lacks:
         return reading
@@ -237,26 +237,25 @@ def _unmoved(part: KnobFile, known: Answers) -> KnobFile:
 def _judged(part: KnobFile, answer: Answer | None, by_profile: bool) -> _Judged:
     if answer is None and not (part.answer and part.differs):
         return _Judged(part)
-    where = f"{part.named}: "
     kept = part._replace(want=part.runtime, refusal="")
     if answer is not None and answer.made:
-        return _Judged(kept, clamped=f"{where}asked for {answer.want}, and the driver made it {answer.got}")
+        return _Judged(kept, clamped=f"asked for {answer.want}, and the driver made it {answer.got}")
     if part.means:
         return _Judged(kept)
-    words = f"{answer.text(part)}; {_UNTIL}" if answer else part.answer
-    words = f"{where}{words}" + (f"; {part.advice}" if part.advice else "")
-    part = kept if by_profile else part._replace(refusal=words)
-    return _Judged(part._replace(answer=words), lacks=words)
+    words = _joined(f"{answer.text(part)}; {_UNTIL}" if answer else part.answer, part.advice)
+    named = f"{part.named}: {words}"
+    part = kept if by_profile else part._replace(refusal=named)
+    return _Judged(part._replace(answer=named), lacks=words)
 
 
 def _joined(*texts: str) -> str:
     return "; ".join(filter(None, texts))
 
 
-def _grouped(texts: Iterable[str]) -> str:
-    """Each text `DEVICE: WORDS` once, with the devices of which it is true."""
+def _grouped(texts: Iterable[tuple[str, str]]) -> str:
+    """Each text once, with the devices of which it is true."""
     labels: dict[str, dict[str, None]] = {}
-    for text in filter(None, texts):
-        label, _colon, words = text.partition(": ")
-        labels.setdefault(words, {})[label] = None
+    for device, words in texts:
+        if words:
+            labels.setdefault(words, {})[device] = None
     return _joined(*(f"{listed([*alike], _NAMED)}: {words}" for words, alike in labels.items()))

@@ -7,55 +7,63 @@ from __future__ import annotations
 from typing import Sequence
 
 from ..host import mountinfo
+from ..model import cause as why
 from ..model import values
-from ..model.setting import Reading, Setting, Status
+from ..model.cause import Cause
+from ..model.setting import Layer, Reading, Setting, Status
 from .kind import AGENT_UNIT, Context, Row
 
 #: An empty value, as people can see it
 EMPTY = '""'
 
 
-def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
+def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, tuple[Cause, ...]]:
     """The one status of a setting as the node is now, and why."""
     if context.runtime:
         if reading.runtime.absent is not None:
-            return Status.DRIFTED if reading.missing else Status.UNSUPPORTED, reading.runtime.absent
+            return _alone(Status.DRIFTED if reading.missing else Status.UNSUPPORTED, reading.runtime.absent)
         if reading.runtime.text is None:
-            return Status.UNKNOWN, reading.runtime.problem
+            return _alone(Status.UNKNOWN, reading.runtime.problem)
         if reading.invalid:
-            return Status.REFUSED, reading.invalid
+            return _alone(Status.REFUSED, reading.invalid)
         if reading.managed:
-            return Status.MANAGED, reading.managed
+            return _alone(Status.MANAGED, reading.managed)
         if differs(reading):
             if reading.blocked:
-                return Status.UNSUPPORTED, reading.blocked
+                return _alone(Status.UNSUPPORTED, reading.blocked)
             if reading.refusal:
-                return Status.REFUSED, reading.refusal
+                return _alone(Status.REFUSED, reading.refusal)
             if reading.at_boot:
                 return _waiting(setting, reading, context)
-            return Status.DRIFTED, _drift_words(setting, reading, context)
+            return Status.DRIFTED, _drift(setting, reading, context)
     elif reading.refusal:
-        return Status.REFUSED, reading.refusal
+        return _alone(Status.REFUSED, reading.refusal)
     elif reading.boot.value.absent is not None and reading.boot.value == reading.runtime:
         # One reason for both layers: nothing is here that could have it.
-        return Status.UNSUPPORTED, reading.boot.value.absent
+        return _alone(Status.UNSUPPORTED, reading.boot.value.absent)
     if context.boot:
         fault = _boot_fault(setting, reading)
         if fault:
-            return fault
+            return fault[0], (fault[1],)
     kept = more_than_declared(setting, reading) if context.runtime else ""
+    beside = (*_said(why.MORE, kept), *_said(why.NOTE, reading.note), *_elsewhere(reading, context))
     if reading.clamped and context.runtime:
-        return Status.CLAMPED, _joined(reading.clamped, kept, reading.note, _elsewhere(reading, context))
-    return Status.OK, _joined(kept, reading.note, _elsewhere(reading, context))
+        return Status.CLAMPED, (*_said(str(Status.CLAMPED), reading.clamped), *beside)
+    return Status.OK, beside
 
 
-def _joined(*parts: str) -> str:
-    return "; ".join(text for text in parts if text)
+def _alone(status: Status, text: str) -> tuple[Status, tuple[Cause, ...]]:
+    return status, _said(str(status), text)
 
 
-def _elsewhere(reading: Reading, context: Context) -> str:
+def _said(code: str, text: str) -> tuple[Cause, ...]:
+    return (Cause(Layer.RUNTIME, code, text=text),) if text else ()
+
+
+def _elsewhere(reading: Reading, context: Context) -> tuple[Cause, ...]:
     """Reference to the row that judges the boot layer, if another one does."""
-    return f"boot: see {reading.boot.row}" if context.boot and reading.boot.row else ""
+    row = reading.boot.row if context.boot else ""
+    return (Cause(Layer.BOOT, why.SEE, text=f"see {row}"),) if row else ()
 
 
 def more_than_declared(setting: Setting, reading: Reading) -> str:
@@ -68,28 +76,32 @@ def more_than_declared(setting: Setting, reading: Reading) -> str:
     return f"{', '.join(dict.fromkeys(more))} is more than declared" if more else ""
 
 
-def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, str]:
+def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, tuple[Cause, ...]]:
     """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
-    drift = f"runtime is {reading.runtime.text or EMPTY}{_lowered(reading)}"
+    drift = (*_value(reading), *_lowered(reading))
     fault = _boot_fault(setting, reading)
     if fault:
-        return fault[0], f"{drift}; {fault[1]}"
+        return fault[0], (*drift, fault[1])
     if reading.boot.row:
-        return Status.DRIFTED, _joined(drift, _elsewhere(reading, context))
-    return Status.PENDING_REBOOT, f"{drift}; the next boot brings {reading.want or EMPTY}"
+        return Status.DRIFTED, (*drift, *_elsewhere(reading, context))
+    return Status.PENDING_REBOOT, (*drift, *_said(why.WAITS, f"the next boot brings {reading.want or EMPTY}"))
 
 
-def _drift_words(setting: Setting, reading: Reading, context: Context) -> str:
-    drift = f"runtime is {reading.runtime.text or EMPTY}"
-    drift += f", as {reading.cause}" if reading.cause else ""
-    drift += _lowered(reading)
+def _drift(setting: Setting, reading: Reading, context: Context) -> tuple[Cause, ...]:
     fault = _boot_fault(setting, reading) if context.boot else None
-    words = _joined(drift, reading.barred, fault[1] if fault else _elsewhere(reading, context))
-    return words if reading.note in words else _joined(words, reading.note)
+    causes = [*_value(reading), *([reading.setter] if reading.setter else [])]
+    causes += [*_lowered(reading), *_said(why.BARRED, reading.barred)]
+    causes += [fault[1]] if fault else _elsewhere(reading, context)
+    known = any(reading.note in cause.text for cause in causes)
+    return (*causes, *(() if known else _said(why.NOTE, reading.note)))
 
 
-def _lowered(reading: Reading) -> str:
-    return f"; lowers {reading.lowers}" if reading.lowers else ""
+def _value(reading: Reading) -> tuple[Cause, ...]:
+    return _said(why.DIFFERS, f"runtime is {reading.runtime.text or EMPTY}")
+
+
+def _lowered(reading: Reading) -> tuple[Cause, ...]:
+    return _said(why.LOWERS, f"lowers {reading.lowers}" if reading.lowers else "")
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:
@@ -111,17 +123,19 @@ def differs(reading: Reading) -> bool:
     return runtime is not None and not values.same(runtime, reading.want)
 
 
-def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, str] | None:
+def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, Cause] | None:
     """Fault of the boot layer, or None."""
     boot = reading.boot
     if boot.row:
         return None
     if boot.value.unreadable is not None:
-        return Status.UNKNOWN, boot.value.unreadable
+        return Status.UNKNOWN, Cause(Layer.BOOT, str(Status.UNKNOWN), text=boot.value.unreadable)
     if boot.value.text is not None and _suffices(setting, reading, boot.value.text):
         return None
-    fault = boot.value.problem or f"{boot.source} sets {boot.value.text or EMPTY}"
-    return (Status.OVERRIDDEN if boot.foreign else Status.DRIFTED), f"boot: {fault}"
+    status = Status.OVERRIDDEN if boot.foreign else Status.DRIFTED
+    if boot.value.problem:
+        return status, Cause(Layer.BOOT, str(status), text=boot.value.problem)
+    return status, why.placed(Layer.BOOT, str(status), boot.source, f"sets {boot.value.text or EMPTY}")
 
 
 def _suffices(setting: Setting, reading: Reading, text: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Mapping, Sequence
 from ..host import places
 from ..host.host import Host, Mounts
 from ..model import schema, values
+from ..model.cause import Cause, sentence
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from ..model.schema import Checked, Option, Table
@@ -30,8 +31,9 @@ AGENT_UNDONE = f"{places.AGENT}/undone"
 #: The first of them where nothing of the agent is there
 NO_AGENT = f"{AGENT_UNIT} is not enabled (install the agent)"
 
-#: The row of a node that says whether the next boot runs the agent
-AGENT_ROW = "agent.boot"
+#: Kind of the rows about the agent, and the one that says whether the next boot runs it
+AGENT_KIND = "agent"
+AGENT_ROW = f"{AGENT_KIND}.boot"
 
 Spec = Mapping[str, Any]
 
@@ -115,9 +117,14 @@ class Row(NamedTuple):
     setting: Setting
     reading: Reading
     status: Status
-    reason: str
+    causes: tuple[Cause, ...]
     info: Info
     origin: str | None = None
+
+    @property
+    def reason(self) -> str:
+        """The causes for people."""
+        return sentence(self.causes)
 
     def document(self) -> dict[str, Any]:
         """Plain data for module results, `mlnode --json` and every report. A null value is explained by its
@@ -136,6 +143,7 @@ class Row(NamedTuple):
             "status": str(self.status),
             "severity": str(self.info.severity),
             "reason": self.reason,
+            "causes": [cause.document() for cause in self.causes],
         }
 
 

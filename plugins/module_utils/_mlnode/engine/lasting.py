@@ -50,8 +50,8 @@ def _of_row(row: Row, context: Context) -> Row:
         value = lost(context.host, path, context.name)
         if value is not None:
             reading = row.reading._replace(boot=Boot(value, boot.source))
-            status, reason = judge(row.setting, reading, context)
-            return row._replace(reading=reading, status=status, reason=reason)
+            status, causes = judge(row.setting, reading, context)
+            return row._replace(reading=reading, status=status, causes=causes)
     return row
 
 

@@ -10,6 +10,7 @@ from typing import Mapping, Sequence, Tuple, TypeVar
 from ..host import places, trust
 from ..host.host import Host
 from ..model import values
+from ..model.cause import Cause
 from ..model.errors import DeclarationError, HostError, MlnodeError
 from ..model.record import NamedTuple
 from ..model.schema import Checked
@@ -114,12 +115,12 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
         if known_answers:
             reading = settled(reading, known_answers, setting.key in request.profile)
         reading = with_bar(reading, context)
-        status, reason = judge(setting, reading, context)
+        status, causes = judge(setting, reading, context)
         info = request.kind.info(setting.key, reading.runtime)
         if reading.lowers and info.severity is Severity.LOW:
             info = info._replace(severity=Severity.MEDIUM)
         origin = reading.origin or context.origins.get(reading.path)
-        rows.append(Row(setting, reading, status, reason, info, origin))
+        rows.append(Row(setting, reading, status, causes, info, origin))
     steps = _kernel_steps(rows, context)
     if context.boot and not request.partial:  # a file made of a part would lose the lines of the rest
         files = request.kind.boot_files(request.name, rows, context)
@@ -140,9 +141,9 @@ def _with_masks(host: Host, rows: list[Row], files: Sequence[BootFile]) -> list[
     paths = [one.path for one in files if one.content and host.link_target(one.path) == _NOTHING]
     if not paths:
         return rows
-    words = f"{paths[0]} is a link to /dev/null: remove it"
+    cause = Cause(Layer.BOOT, "masked", paths[0], text="is a link to /dev/null: remove it")
     return [
-        row._replace(reason=f"{row.reason}; {words}") if row.reading.boot.value.absent is not None else row
+        row._replace(causes=(*row.causes, cause)) if row.reading.boot.value.absent is not None else row
         for row in rows
     ]
 
@@ -327,11 +328,12 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
         moved = moved or _seen(old.reading) != _seen(row.reading)
         if row.status is Status.OK and old.status is not Status.OK:
             answered = any(part.answer for part in row.reading.parts)
-            row = row._replace(status=Status.CHANGED, reason=row.reason if answered else old.reason)
+            row = row._replace(status=Status.CHANGED, causes=row.causes if answered else old.causes)
         elif row.setting.key in written and any(part.partial and part.differs for part in row.reading.parts):
             shortage = f"asked for {row.reading.want}, the kernel gave {row.reading.runtime}"
             shortage += ": no more memory is free in one piece"
-            row = row._replace(status=Status.CLAMPED, reason=shortage)
+            short = Cause(Layer.RUNTIME, str(Status.CLAMPED), text=shortage)
+            row = row._replace(status=Status.CLAMPED, causes=(short,))
         rows.append(row)
     others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
     return tuple(rows), moved or others

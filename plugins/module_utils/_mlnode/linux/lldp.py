@@ -25,12 +25,6 @@ class Neighbour(NamedTuple):
     def __str__(self) -> str:
         return f"{self.port} of {self.switch}"
 
-    @classmethod
-    def of(cls, text: str) -> Neighbour | None:
-        """The one of which this is the text; None where it is another text."""
-        port, separator, switch = text.rpartition(" of ")
-        return cls(switch, port) if separator else None
-
 
 def neighbours(host: Host) -> Mapping[str, Neighbour]:
     """Name of an interface → its neighbour; of several, the first. Raises HostError."""

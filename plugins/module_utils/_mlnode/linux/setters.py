@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from ..host.host import Host
 from ..model import values
+from ..model.cause import MAY_SET, SET, Cause, placed
 from ..model.errors import HostError
-from ..model.setting import Cause, Reading
+from ..model.setting import Layer, Reading
 from . import networkd, sysctl_d, sysctl_owners, sysctl_values, udev_rules
 
 
 def named(host: Host, reading: Reading) -> Reading:
     """A reading with the line that has set a file to something else than what is wanted."""
     try:
-        causes = (of(host, part.path, part.runtime) for part in reading.parts if part.differs)
-        return reading._replace(cause=next(filter(None, causes), None))
+        setters = (of(host, part.path, part.runtime) for part in reading.parts if part.differs)
+        return reading._replace(setter=next(filter(None, setters), None))
     except HostError:  # the row has a reason without it
         return reading
 
@@ -26,16 +27,21 @@ def of(host: Host, path: str, runtime: str) -> Cause | None:
         return None
     network = networkd.sets(host, path) if path.startswith("/proc/sys/net/") else None
     if network is not None and values.same(network.value, runtime):
-        return Cause(network.line.where, network.text, network.sure)
+        return _cause(network.line.where, network.text, network.sure)
     for rule in reversed(udev_rules.sets(host, path)):
         if not rule.value or values.same(rule.value, runtime):
-            return Cause(rule.where, rule.text, rule.sure and bool(rule.value))
+            return _cause(rule.where, rule.text, rule.sure and bool(rule.value))
     return _owner(host, path[len("/proc/sys/") :], runtime) if path.startswith("/proc/sys/") else None
+
+
+def _cause(where: str, text: str, sure: bool) -> Cause:
+    """sure: False where the line may be for other values."""
+    return placed(Layer.RUNTIME, SET if sure else MAY_SET, where, f"{'sets' if sure else 'may set'} {text}")
 
 
 def _owner(host: Host, name: str, runtime: str) -> Cause | None:
     """The line of a program with files of its own. Raises HostError."""
-    cause: Cause | None = None
+    setter: Cause | None = None
     for owner in sysctl_owners.load(host):
         found = sysctl_owners.decided(owner, name, sysctl_values.writes(like=runtime))
         if found is None or found.effect.refused:
@@ -43,9 +49,9 @@ def _owner(host: Host, name: str, runtime: str) -> Cause | None:
         shown = found.effect.text
         if shown is None or values.same(shown, runtime):
             sure = owner.sure and owner.booted and bool(shown)
-            if cause is None or sure:
-                cause = Cause(found.line.where, words(owner, found), sure)
-    return cause
+            if setter is None or sure:
+                setter = _cause(found.line.where, words(owner, found), sure)
+    return setter
 
 
 def words(owner: sysctl_owners.Owner, found: sysctl_d.Decision) -> str:

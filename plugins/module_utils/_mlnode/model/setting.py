@@ -6,10 +6,13 @@ that no layer edits another's words."""
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .record import NamedTuple, dataclass
 from .values import same
+
+if TYPE_CHECKING:
+    from .cause import Cause
 
 
 class Layer(str, Enum):
@@ -171,17 +174,6 @@ class KnobFile(NamedTuple):
         return bool(self.moved) or not same(self.runtime, self.want)
 
 
-class Cause(NamedTuple):
-    """A line of another program's file. where: `path:line`. sure: False where it may be for other values."""
-
-    where: str
-    text: str
-    sure: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.where} {'sets' if self.sure else 'may set'} {self.text}"
-
-
 class Reading(NamedTuple):
     """Reading of one setting on the node.
 
@@ -209,7 +201,7 @@ class Reading(NamedTuple):
     and is elsewhere; an operator means this node.
     refers: the setting that says why there is nothing to read, where another one of the rule does.
     lowers: what is higher and would be taken down, and why, such as EXACTLY; empty if nothing is.
-    cause: the line that has set what the kernel shows, where it is not the wanted value and one is known.
+    setter: the line that has set what the kernel shows, where it is not the wanted value and one is known.
     """
 
     path: str
@@ -235,7 +227,7 @@ class Reading(NamedTuple):
     optional: bool = False
     refers: str = ""
     lowers: str = ""
-    cause: Cause | None = None
+    setter: Cause | None = None
 
 
 class BootFile(NamedTuple):

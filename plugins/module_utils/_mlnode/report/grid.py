@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Any, Sequence
 
-from ..model.errors import printable
+from ..model.errors import listed, printable
 
 _GAP = "  "
 #: With fewer columns than this left, the last cell reads better under its row than beside it
@@ -15,9 +15,10 @@ _LEAST = 20
 _INDENT = "    "
 
 
-def grid(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    """Lines of a table. width None: no terminal, so nothing is wrapped and grep finds whole rows."""
-    rows = [[printable(cell) for cell in row] for row in rows]
+def grid(head: Sequence[str], table: Sequence[Sequence[Any]], width: int | None) -> list[str]:
+    """Lines of a table of texts, numbers and tuples of names; None and () are a dash. width None: no
+    terminal, so nothing is wrapped and grep finds whole rows."""
+    rows = [[printable(_text(cell)) for cell in row] for row in table]
     columns = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head) - 1)]
     used = sum(columns) + len(_GAP) * len(columns)
     if width is not None and width < used + min(_LEAST, max(len(row[-1]) for row in [head, *rows])):
@@ -28,6 +29,12 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) 
         padded = [cell.ljust(size) for cell, size in zip(row, columns)]
         lines += [_GAP.join([*padded, first]).rstrip(), *(" " * used + line for line in rest)]
     return lines
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, tuple):
+        cell = listed(cell) or None
+    return "-" if cell is None else str(cell)
 
 
 def _folded(

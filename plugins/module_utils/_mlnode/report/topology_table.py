@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..model import cpulist
 from ..model.errors import listed, printable
 from ..topology import pci
-from ..topology.model import Cpus, Link, Machine, Nic, PciDevice, RdmaDevice, Topology, giga_transfers
+from ..topology.model import Cpus, Gpu, Machine, Nic, PciDevice, RdmaDevice, Topology, giga_transfers
 from ..topology.nics import HARDWARE
 from .grid import grid, hanging, wrapped
 
-_NONE = "-"
 _LEGEND = (
     "PIX: within one PCIe switch. PXB: across several. PHB: through the host bridge. "
     "NODE: between host bridges of a NUMA node. SYS: between NUMA nodes."
@@ -60,16 +59,9 @@ def _head(machine: Machine, cpus: Cpus, width: int | None) -> list[str]:
 
 
 def _machine(machine: Machine) -> str:
-    facts = [machine.kind]
-    if machine.container:
-        facts.append(machine.container)
-    if machine.hypervisor:
-        facts.append(f"hypervisor {machine.hypervisor}")
-    if machine.cloud:
-        facts.append(f"cloud {machine.cloud}")
-    if machine.product:
-        facts.append(machine.product)
-    return ", ".join(facts)
+    hypervisor = f"hypervisor {machine.hypervisor}" if machine.hypervisor else ""
+    cloud = f"cloud {machine.cloud}" if machine.cloud else ""
+    return ", ".join(filter(None, (machine.kind, machine.container, hypervisor, cloud, machine.product)))
 
 
 def _cpus(cpus: Cpus) -> str:
@@ -87,28 +79,16 @@ def _many(number: int, noun: str) -> str:
 
 def _nodes(topology: Topology, width: int | None) -> list[str]:
     """Nodes with CPUs or memory, and how far they are from each other: a Grace has dozens in reserve."""
-    if not topology.nodes:
-        return []
-    empty = [not node.cpus and node.memory_kbytes == 0 for node in topology.nodes]
-    rows = [
-        (
-            str(node.number),
-            _memory(node.memory_kbytes),
-            " ".join(str(far) for far, gone in zip(node.distances, empty) if not gone) or _NONE,
-            cpulist.readable(node.cpus) or _NONE,
-        )
-        for node, gone in zip(topology.nodes, empty)
-        if not gone
-    ]
-    lines = grid(("NODE", "MEMORY", "DISTANCES", "CPUS"), rows, width)
-    if any(empty):
-        numbers = cpulist.render(node.number for node, gone in zip(topology.nodes, empty) if gone)
-        lines.append(f"also: {numbers} without CPUs and memory")
-    return lines
-
-
-def _memory(kbytes: int | None) -> str:
-    return _NONE if kbytes is None else f"{kbytes / 1024 / 1024:.1f} GiB"
+    empty = [node for node in topology.nodes if not node.cpus and node.memory_kbytes == 0]
+    places = [at for at, node in enumerate(topology.nodes) if node not in empty]
+    rows = []
+    for node in (topology.nodes[at] for at in places):
+        far = " ".join(str(node.distances[at]) for at in places if at < len(node.distances)) or None
+        memory = None if node.memory_kbytes is None else f"{node.memory_kbytes / 1024 / 1024:.1f} GiB"
+        rows.append((node.number, memory, far, cpulist.readable(node.cpus) or None))
+    lines = grid(("NODE", "MEMORY", "DISTANCES", "CPUS"), rows, width) if topology.nodes else []
+    numbers = cpulist.render(node.number for node in empty)
+    return [*lines, f"also: {numbers} without CPUs and memory"] if empty else lines
 
 
 _NIC_HEAD = ("NIC", "RDMA", "RAIL", "NODE", "ADDRESS", "SPEED", "STATE", "MTU", "QUEUES", "DRIVER", "LINK")
@@ -126,39 +106,26 @@ def _nics(topology: Topology, devices: Mapping[str, PciDevice], width: int | Non
     return lines + (wrapped(f"also: {others}", width) if others else [])
 
 
-def _nic(nic: Nic, devices: Mapping[str, PciDevice]) -> Sequence[str]:
-    on = devices.get(nic.address or "")
+def _nic(nic: Nic, devices: Mapping[str, PciDevice]) -> Sequence[Any]:
+    rx, tx, link = nic.rx_queues, nic.tx_queues, _link(devices.get(nic.address or ""))
     return (
-        nic.name,
-        ",".join(nic.rdma) or _NONE,
-        _number(nic.rail),
-        _number(nic.node),
-        nic.address or _NONE,
-        _speed(nic.speed_mbit),
-        nic.operstate,
-        _number(nic.mtu),
-        str(nic.rx_queues) if nic.rx_queues == nic.tx_queues else f"{nic.rx_queues}/{nic.tx_queues}",
-        nic.driver or _NONE,
-        _link(on.link if on else None),
-    )
+        nic.name, ",".join(nic.rdma) or None, nic.rail, nic.node, nic.address, _speed(nic.speed_mbit),
+        nic.operstate, nic.mtu, rx if rx == tx else f"{rx}/{tx}", nic.driver, link,
+    )  # fmt: skip
 
 
-def _adapter(device: RdmaDevice, devices: Mapping[str, PciDevice]) -> Sequence[str]:
+def _adapter(device: RdmaDevice, devices: Mapping[str, PciDevice]) -> Sequence[Any]:
     """An RDMA device without an interface, as EFA, or InfiniBand without IPoIB."""
     on = devices.get(device.address or "")
-    return (
-        _NONE,
-        device.name,
-        _number(device.rail),
-        _number(device.node),
-        device.address or _NONE,
-        ",".join(dict.fromkeys(port.rate.split(" (")[0] for port in device.ports if port.rate)) or _NONE,
-        ",".join(dict.fromkeys(port.state for port in device.ports if port.state)) or _NONE,
-        _NONE,
-        _NONE,
-        (on.driver if on else None) or _NONE,
-        _link(on.link if on else None),
+    rates, states = (
+        ",".join(dict.fromkeys(filter(None, texts))) or None
+        for texts in ((port.short_rate for port in device.ports), (port.state for port in device.ports))
     )
+    driver = on.driver if on else None
+    return (
+        None, device.name, device.rail, device.node, device.address, rates, states,
+        None, None, driver, _link(on),
+    )  # fmt: skip
 
 
 def _virtual(device: RdmaDevice, devices: Mapping[str, PciDevice]) -> bool:
@@ -181,19 +148,16 @@ def _others(topology: Topology, devices: Mapping[str, PciDevice]) -> str:
     return "; ".join(parts)
 
 
-def _number(value: int | None) -> str:
-    return _NONE if value is None else str(value)
-
-
-def _speed(mbit: int | None) -> str:
+def _speed(mbit: int | None) -> str | None:
     if mbit is None:
-        return _NONE
+        return None
     return f"{mbit}M" if mbit < 1000 else f"{mbit / 1000:g}G"
 
 
-def _link(link: Link | None) -> str:
+def _link(on: PciDevice | Gpu | None) -> str | None:
+    link = on.link if on else None
     if link is None:
-        return _NONE
+        return None
     current, most = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
     return f"{current} of {most}" if link.degraded else current
 
@@ -204,20 +168,11 @@ def _lanes(speed: str, width: int) -> str:
 
 
 def _gpus(topology: Topology, width: int | None) -> list[str]:
-    if not topology.gpus:
-        return []
     rows = [
-        (
-            f"GPU{index}",
-            _number(gpu.node),
-            gpu.address,
-            f"{gpu.vendor} {gpu.device:04x}",
-            gpu.driver or _NONE,
-            _link(gpu.link),
-        )
+        (f"GPU{index}", gpu.node, gpu.address, f"{gpu.vendor} {gpu.device:04x}", gpu.driver, _link(gpu))
         for index, gpu in enumerate(topology.gpus)
     ]
-    return grid(("GPU", "NODE", "ADDRESS", "DEVICE", "DRIVER", "LINK"), rows, width)
+    return grid(("GPU", "NODE", "ADDRESS", "DEVICE", "DRIVER", "LINK"), rows, width) if rows else []
 
 
 def _labels(topology: Topology) -> dict[str, str]:
@@ -239,19 +194,17 @@ def _matrix(topology: Topology, labels: Mapping[str, str], width: int | None) ->
 
 
 def _bindings(topology: Topology, labels: Mapping[str, str], width: int | None) -> list[str]:
-    if not topology.bindings:
-        return []
     rows = [
         (
             f"GPU{index}",
-            listed([labels[name] for name in binding.nics]) or _NONE,
+            tuple(labels[name] for name in binding.nics),
             binding.distance,
-            _number(binding.omp_num_threads),
-            binding.numactl or _NONE,
+            binding.omp_num_threads,
+            binding.numactl or None,
         )
         for index, binding in enumerate(topology.bindings)
     ]
-    lines = grid(("GPU", "NEAREST NIC", "IS", "OMP_NUM_THREADS", "START WITH"), rows, width)
+    lines = grid(("GPU", "NEAREST NIC", "IS", "OMP_NUM_THREADS", "START WITH"), rows, width) if rows else []
     bound = any("--membind" in binding.numactl for binding in topology.bindings)
     return lines + (wrapped(_MEMBIND, width) if bound else [])
 
@@ -301,10 +254,9 @@ def _branch(
             end += 1
         chain = here[0][depth:end]
         last = chain[-1]
-        on = devices.get(last)
         columns = [" > ".join(chain)]
         if last in names:
-            columns += [names[last], _link(on.link if on else None)]
+            columns += [names[last], _link(devices.get(last)) or "-"]
         lines += hanging(indent + "  ".join(columns), width)
         deeper = [path for path in here if len(path) > end]
         lines += _branch(deeper, end, indent + "  ", names, devices, width) if deeper else []

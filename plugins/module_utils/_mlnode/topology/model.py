@@ -188,6 +188,11 @@ class RdmaPort(NamedTuple):
     rate: str
     netdevs: tuple[str, ...] = ()
 
+    @property
+    def short_rate(self) -> str:
+        """The rate without the lanes and their generation in brackets."""
+        return self.rate.partition(" (")[0]
+
 
 class RdmaDevice(NamedTuple):
     """One RDMA device. address is None for one in software. netdevs: the interfaces of all its ports."""

@@ -261,7 +261,7 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: pathlib.Path) -> N
 
 def test_hostile_words_of_hosts_are_told_and_harmless(tmp_path: pathlib.Path) -> None:
     hosts = {
-        f"n{at}": {"told": {"settings": [fleets.drifted(reason=text, runtime=text)]}}
+        f"n{at}": {"told": {"settings": [fleets.drifted(runtime=text, why=text)]}}
         for at, text in enumerate(fleets.HOSTILE)
         if "{{" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
     }

@@ -35,6 +35,7 @@ ANSWER: dict[str, dict[str, Any]] = {
         "settings": [{**SETTING}],
         "diff": [PAIR],
         "warnings": ["w"],
+        "unsupported": ["w"],
         "reboot_required": False,
         "confirm": {},
         "failed": False,

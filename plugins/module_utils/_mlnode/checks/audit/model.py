@@ -56,9 +56,10 @@ def made(
 ) -> AuditCheck:
     """Advice is for what is bad only; the topic's, where no other is given."""
     bad = verdict in DEVIATIONS
+    advice = (advice or topic.advice) if bad else ""
     return AuditCheck(
-        topic.name, target, verdict, expected, found, source, (advice or topic.advice) if bad else "",
-        topic.severity, topic.reason, topic.reference,
+        topic.name, target, verdict, expected, found, source, advice,
+        severity=topic.severity, reason=topic.reason, reference=topic.reference,
     )  # fmt: skip
 
 

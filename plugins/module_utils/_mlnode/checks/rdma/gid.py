@@ -105,7 +105,7 @@ def _gid(host: Host, port: Port) -> Check:
         return Check("gid", port.name, Verdict.FAIL, expected, "all entries are empty", path, advice)
     if port.layer != ETHERNET:
         found = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
-        return judged("gid", port.name, True, "an entry", found, path)
+        return Check("gid", port.name, Verdict.PASS, "an entry", found, path, value=str(entries[0].index))
     return _roce(port, entries, problem, path)
 
 
@@ -116,7 +116,8 @@ def _roce(port: Port, entries: Sequence[Gid], problem: str, path: str) -> Check:
     expected += f" on {netdev}" if netdev else ""
     usable = reachable(entries, kind, netdev)
     if usable:
-        return judged("gid", port.name, True, expected, _shown(usable), path)
+        first = str(usable[0].index)
+        return Check("gid", port.name, Verdict.PASS, expected, _shown(usable), path, value=first)
     dark = [entry for entry in entries if entry.kind is None or entry.netdev is None]
     if dark or problem:
         found = problem or f"{_shown(dark)}: its type or interface cannot be read"

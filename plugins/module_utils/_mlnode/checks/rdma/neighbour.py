@@ -10,7 +10,7 @@ from ...linux import lldp
 from ...model.errors import HostError
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, skip
+from ..model import Check, Verdict, skip
 from . import ports
 from .ports import ETHERNET
 
@@ -29,8 +29,10 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
         neighbours = lldp.neighbours(host)
     except HostError as error:
         return [skip(NAME, "node", f"{lldp.TOOL} is not installed" if error.absent else str(error), _SOURCE)]
-    nothing = "no neighbour has announced itself"
-    return [
-        skip(NAME, port, str(neighbours.get(interface, nothing)), _SOURCE)
-        for port, interface in interfaces.items()
-    ]
+    return [_port(port, neighbours.get(interface)) for port, interface in interfaces.items()]
+
+
+def _port(port: str, neighbour: lldp.Neighbour | None) -> Check:
+    if neighbour is None:
+        return skip(NAME, port, "no neighbour has announced itself", _SOURCE)
+    return Check(NAME, port, Verdict.SKIP, "", str(neighbour), _SOURCE, value=neighbour.switch)

@@ -116,4 +116,4 @@ def nothing(name: str, target: str, value: Value, path: str, expected: str = "",
 
 def told(name: str, target: str, found: str, source: str, key: str) -> Check:
     """A value about which nothing is declared: shown, and not judged."""
-    return Check(name, target, Verdict.SKIP, "", found, source, f"declare {key} to have it judged")
+    return Check(name, target, Verdict.SKIP, "", found, source, f"declare {key} to have it judged", found)

@@ -85,8 +85,7 @@ def _drift(at: int, hosts: int, untuned: bool) -> dict[str, dict[str, Any]]:
     which the agent does not run, and one in a hundred with something of its own."""
     found: dict[str, dict[str, Any]] = {}
     if at <= 40:
-        more = {"runtime": "powersave", "reason": "runtime is powersave", "severity": "high"}
-        found["cpu.governor"] = {"status": "drifted", **more}
+        found["cpu.governor"] = {"status": "drifted", "severity": "high", **fleets.differs("powersave")}
     if at % 16 == 3:
         zzz = {"status": "overridden", "boot": "60", "boot_source": "/etc/sysctl.d/zzz-site.conf:2"}
         zzz.update(severity="medium", reason="boot: /etc/sysctl.d/zzz-site.conf:2 sets 60")
@@ -98,7 +97,7 @@ def _drift(at: int, hosts: int, untuned: bool) -> dict[str, dict[str, Any]]:
             found[key] = gone if setting["kind"] != "boot" else {}
     if at % 5 == 0:
         own = f"eth0: 0-15 x16; rails: {at % 97}-{at % 97 + 7} x64"
-        found["irq.nics"] = {"status": "drifted", "runtime": own, "reason": f"runtime is {own}"}
+        found["irq.nics"] = {"status": "drifted", **fleets.differs(own)}
     if at % 100 == 61:
         found["gpu.persistence"] = {
             "status": "unknown",

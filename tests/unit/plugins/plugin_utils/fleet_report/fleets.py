@@ -26,6 +26,10 @@ HOSTILE = (
 )
 
 
+#: As a row has it
+CAUSE = {"layer": "runtime", "code": "", "file": "", "line": 0, "text": ""}
+
+
 def setting(key: str = "vm.swappiness", **more: Any) -> dict[str, Any]:
     """As node_drift returns one."""
     return {
@@ -41,14 +45,20 @@ def setting(key: str = "vm.swappiness", **more: Any) -> dict[str, Any]:
         "status": "ok",
         "severity": "medium",
         "reason": "",
+        "causes": [],
         **more,
     }
 
 
-def drifted(key: str = "vm.swappiness", **more: Any) -> dict[str, Any]:
-    return setting(
-        key, **{"status": "drifted", "runtime": "60", "severity": "high", "reason": "runtime is 60", **more}
-    )
+def differs(runtime: str, why: str = "") -> dict[str, Any]:
+    """What a drifted row says of its value. why: the rest of the reason."""
+    texts = {"differs": f"runtime is {runtime}", **({"drifted": why} if why else {})}
+    causes = [{**CAUSE, "code": code, "text": text} for code, text in texts.items()]
+    return {"runtime": runtime, "reason": "; ".join(texts.values()), "causes": causes}
+
+
+def drifted(key: str = "vm.swappiness", runtime: str = "60", why: str = "", **more: Any) -> dict[str, Any]:
+    return setting(key, **{"status": "drifted", "severity": "high", **differs(runtime, why), **more})
 
 
 def check(name: str = "rate", target: str = "mlx5_0/1", verdict: str = "fail", **more: Any) -> dict[str, Any]:
@@ -85,11 +95,7 @@ def link_and_governors() -> Fleet:
     fleet = empty()
     for at in range(1, 51):
         host = fleet.host(f"gpu{at:03d}", ["fabric", "training"])
-        slow = (
-            {"runtime": "powersave", "reason": "runtime is powersave", "status": "drifted"}
-            if at <= 40
-            else {}
-        )
+        slow = {"status": "drifted", **differs("powersave")} if at <= 40 else {}
         governor = setting("cpu.governor", kind="cpu", severity="high", **slow)
         fleet.take(host, {"settings": [governor]}, "node_drift")
         fleet.take(host, {"checks": [check(verdict="fail" if at == 45 else "pass")]}, "rdma_check")
@@ -108,7 +114,7 @@ def synthetic(hosts: int, knobs: int = 80, drift: float = 0.0005) -> Fleet:
             own = f"eth0: {at % 128}, eth1: {at}" if number in (7, 8) else "1"
             found.append(drifted(key) if chance.random() < drift else setting(key, runtime=own, boot=own))
         if at == hosts // 2 and knobs > 5:
-            found[5] = drifted("net.area0.knob_5", runtime="planted", reason="runtime is planted")
+            found[5] = drifted("net.area0.knob_5", runtime="planted")
         groups = ["training", f"rack{at // 40:02d}"]
         fleet.take(fleet.host(f"gpu{at:04d}", groups), {"settings": found}, "node_drift")
     return fleet

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import (
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.finding import (
     BAD,
     NEITHER,
     STATUSES,
-    causes,
     findings,
 )
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import causes
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -109,32 +109,32 @@ def test_the_rarest_trouble_of_a_severity_is_the_first_host() -> None:
     assert sorted(ranked) == sorted(fleet.hosts)
 
 
-@pytest.mark.parametrize(
-    ("reason", "runtime", "why"),
-    [
-        (None, "1", ""),
-        ("", "1", ""),
-        ("runtime is 60", "60", ""),
-        ("runtime is 60", "6", "runtime is 60"),
-        ("runtime is 60; boot: no file sets it", "60", "boot: no file sets it"),
-        ("runtime is a: 0; b: 1; boot: none", "a: 0; b: 1", "boot: none"),
-        ("boot: no file sets it", "60", "boot: no file sets it"),
-    ],
-)
-def test_the_reason_without_the_value_is_the_cause(reason: str | None, runtime: str, why: str) -> None:
-    [found] = findings({"settings": [fleets.drifted(reason=reason, runtime=runtime)]}, "x")
+def test_the_reason_without_the_value_is_the_cause() -> None:
+    told = [
+        fleets.drifted(runtime="a: 0; b: 1", why="no file sets it"),
+        fleets.drifted(),
+        fleets.check(advice="look at the cable"),
+        fleets.drifted(reason="words of another version", causes="x"),
+    ]
 
-    assert found.why == why
+    found = [next(findings({"checks" if "verdict" in one else "settings": [one]}, "x")) for one in told]
+    assert [one.why for one in found] == [
+        "no file sets it",
+        "",
+        "look at the cable",
+        "words of another version",
+    ]
+    assert found[0].reason == "runtime is a: 0; b: 1; no file sets it"
 
 
 def test_what_has_one_cause_on_the_same_hosts_is_together() -> None:
     fleet = fleets.empty()
     for name in ("n1", "n2"):
         settings = [
-            *(fleets.drifted(key, reason="no agent") for key in ("vm.a", "vm.b")),
-            fleets.drifted("vm.c", reason="no agent" if name == "n1" else "another file"),
-            *(fleets.drifted(key, reason="runtime is 60") for key in ("vm.d", "vm.e")),
-            fleets.drifted("vm.f", reason="no agent") if name == "n1" else fleets.setting("vm.f"),
+            *(fleets.drifted(key, why="no agent") for key in ("vm.a", "vm.b")),
+            fleets.drifted("vm.c", why="no agent" if name == "n1" else "another file"),
+            *(fleets.drifted(key) for key in ("vm.d", "vm.e")),
+            fleets.drifted("vm.f", why="no agent") if name == "n1" else fleets.setting("vm.f"),
         ]
         fleet.take(fleet.host(name), {"settings": settings}, "node_drift")
 

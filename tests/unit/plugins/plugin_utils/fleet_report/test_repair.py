@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import pathlib
-import re
-import shlex
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model, page, repair
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import finding as findings
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import repair
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 
 ROOT = pathlib.Path(__file__).parents[5]
 
 
-def finding(item: dict[str, Any], module: str = "node_drift") -> model.Finding:
-    [found] = model.findings({"checks" if "verdict" in item else "settings": [item]}, module)
+def finding(item: dict[str, Any], module: str = "node_drift") -> findings.Finding:
+    [found] = findings.findings({"checks" if "verdict" in item else "settings": [item]}, module)
     return found
 
 
@@ -49,7 +48,7 @@ SITE = "ansible-playbook mlnode.tuning.site"
     ],
 )
 def test_a_finding_has_its_command(item: dict[str, Any], module: str, expected: str) -> None:
-    assert repair.command(finding(item, module), ["n1"], 5) == expected
+    assert repair.together([finding(item, module)], ["n1"], 5) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,20 +62,18 @@ def test_a_finding_has_its_command(item: dict[str, Any], module: str, expected: 
     ],
 )
 def test_hosts_are_named_where_they_are_few(names: list[str], total: int, expected: str) -> None:
-    assert repair.command(finding(fleets.drifted()), names, total) == expected
+    assert repair.together([finding(fleets.drifted())], names, total) == expected
 
 
 def test_what_is_run_is_there() -> None:
-    """Playbooks of this collection, and nothing that a shell would take apart."""
-    commands = [*repair._AGAIN.values(), repair.template(finding(fleets.drifted()))]
-    for command in commands:
-        words = shlex.split(command.replace(repair.LIMIT, "").replace(repair.HOSTS, "all"), comments=True)
-        for word in words:
-            match = re.fullmatch(r"mlnode\.tuning\.(\w+)", word)
-            if match:
-                folder = "playbooks" if words[0] == "ansible-playbook" else "plugins/modules"
-                assert [*(ROOT / folder).glob(f"{match[1]}.*")], command
+    for name in ("site", *repair.PLAYBOOKS.values()):
+        assert (ROOT / f"playbooks/{name}.yml").is_file()
 
 
-def test_the_page_without_script_has_the_commands() -> None:
-    assert f"{SITE} --limit gpu002 --tags sysctl" in "".join(page.lines(fleets.mixed()))
+def test_what_one_run_repairs_has_one_command() -> None:
+    several = [finding(fleets.drifted()), finding(fleets.drifted("thp.enabled", kind="thp"))]
+    overridden = finding(fleets.drifted(status="overridden"))
+
+    assert repair.together(several, ["n1"], 5) == f"{SITE} --limit n1"
+    assert repair.together([*several, overridden], ["n1"], 5) == ""
+    assert repair.together([overridden, overridden], ["n1"], 5).startswith("ansible n1 -b -a 'mlnode explain")

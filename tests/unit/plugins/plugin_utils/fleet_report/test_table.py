@@ -80,7 +80,7 @@ def test_what_has_one_cause_is_one_item() -> None:
     reason = "boot: no file in sysctl.d sets it"
     for name in ("n1", "n2", "n3", "n4"):
         settings = [
-            fleets.drifted(f"vm.s{at:02d}", runtime=str(at), reason=f"runtime is {at}; {reason}")
+            fleets.drifted(f"vm.s{at:02d}", runtime=str(at), why=reason)
             if name != "n4"
             else fleets.setting(f"vm.s{at:02d}")
             for at in range(15)
@@ -148,7 +148,7 @@ def test_a_difference_says_how_many_of_all_hosts(
     differing: int, alike: int, others: int, lost: int, expected: str
 ) -> None:
     fleet = fleets.empty()
-    settings = [fleets.drifted(reason="")] * differing + [fleets.setting()] * alike
+    settings = [fleets.drifted()] * differing + [fleets.setting()] * alike
     settings += [fleets.setting("vm.b")] * others
     for number, one in enumerate(settings, 1):
         fleet.take(fleet.host(f"n{number}"), {"settings": [one]}, "node_drift")

@@ -328,7 +328,9 @@ def test_what_a_user_may_not_read_is_unknown_and_not_drift(user: Machine, run: R
 
     assert status == cli.ERROR
     assert re.search(
-        rf"^vm\.swappiness .* unknown +cannot read {path}: EACCES .*root is needed", out, re.MULTILINE
+        rf"^vm\.swappiness .* unknown +(boot: )?cannot read {path}: EACCES .*root is needed",
+        out,
+        re.MULTILINE,
     )
     assert "drifted" not in out
     assert err.startswith("mlnode: root is needed to look at vm.swappiness")

@@ -27,8 +27,9 @@ from mlnode.engine.kind import Info, Row
 from mlnode.host import places
 from mlnode.host.system import Finished
 from mlnode.linux import node_exporter
+from mlnode.model.cause import placed
 from mlnode.model.errors import HostError, MlnodeError
-from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
+from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 
 FILE = f"{node_exporter.DEBIAN}/mlnode.prom"
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -143,7 +144,7 @@ def test_nodes_that_pull_have_one_digest_whatever_their_names(node: nodes.Node) 
 def _row(area: str, number: int, status: Status, severity: Severity = Severity.LOW) -> Row:
     setting = Setting(area, f"{area}.{number}", "/x", "1", "1")
     reading = Reading("/x", Value(text="0"), Boot(Value(text="1")))
-    return Row(setting, reading, status, "", Info(severity, "", ""))
+    return Row(setting, reading, status, (), Info(severity, "", ""))
 
 
 def _look(
@@ -219,7 +220,7 @@ def test_any_state_of_a_node_is_a_file_of_the_format(
         setting = Setting(area, f"{area}.{key}", "/x", "1", "1")
         value = Value(text=runtime) if runtime is not None else Value(unreadable="no")
         boot = Boot(Value(text="2"), source, foreign=True)
-        rows.append(Row(setting, Reading("/x", value, boot), status, "", Info(severity, "", "")))
+        rows.append(Row(setting, Reading("/x", value, boot), status, (), Info(severity, "", "")))
     found = _look(node, monkeypatch, rows, tuple(errors))
     assert len(found) <= metrics.SERIES + metrics.LISTED
 
@@ -253,7 +254,6 @@ def test_tuned(node: nodes.Node) -> None:
     ("cause", "label"),
     [
         ("/etc/sysctl.d/9.conf:12", "/etc/sysctl.d/9.conf"),
-        ("tuned: /etc/tuned/own/tuned.conf:2", "tuned: /etc/tuned/own/tuned.conf"),
         ("/run/netplan/a b.yml:7 (vm.swappiness = 60)", "/run/netplan/a b.yml (vm.swappiness = 60)"),
         (
             "/boot/loader/entries/0123456789abcdef0123456789abcdef-6.1.0.conf:4",
@@ -264,11 +264,10 @@ def test_tuned(node: nodes.Node) -> None:
             "/etc/NetworkManager/system-connections/eth0-*.nmconnection",
         ),
         ("kernel command line (transparent_hugepage=never)",) * 2,
-        (causes.REBOOT,) * 2,
     ],
 )
 def test_a_cause_is_the_same_label_on_all_nodes(cause: str, label: str) -> None:
-    assert causes.label(cause) == label
+    assert causes.origin(placed(Layer.BOOT, "overridden", cause)) == (cause, label)
 
 
 def test_a_line_that_moves_is_the_same_cause(node: nodes.Node) -> None:
@@ -431,7 +430,7 @@ def test_a_damaged_state_begins_afresh(node: nodes.Node, text: str | bytes) -> N
     node.put(history.PATH, text)
     node.put(SWAPPINESS, "60\n")
     assert drift(export(node)) == {"vm.swappiness": ("unknown", "drifted")}
-    assert json.loads(node.text(checked.PATH))["settings"]["vm.swappiness"]["cause"] == "unknown"
+    assert json.loads(node.text(checked.PATH))["settings"]["vm.swappiness"]["cause"] == ["unknown", "unknown"]
 
 
 def test_a_look_writes_nothing(node: nodes.Node) -> None:

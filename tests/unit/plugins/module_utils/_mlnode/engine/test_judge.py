@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.judge import differs, judge, waits_for_boot
 from mlnode.engine.kind import Context, Facts, Info, Row
+from mlnode.model.cause import SET, Cause, sentence
 from mlnode.model.record import replace
 from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 
@@ -85,11 +86,37 @@ def test_every_reading_has_one_status(
     reading: Reading, layers: str, status: Status, words: list[str]
 ) -> None:
     context = Context(HOST, Facts(HOST), layers=LAYERS[layers])
-    found, reason = judge(WANTED, reading, context)
+    found, causes = judge(WANTED, reading, context)
+    reason = sentence(causes)
     assert found is status
     parts = reason.split("; ") if reason else []
     assert len(parts) == len(words)
     assert [word for word, part in zip(words, parts) if word not in part] == []
+
+
+def causes_of(reading: Reading) -> list[Cause]:
+    return [*judge(WANTED, reading, Context(HOST, Facts(HOST)))[1]]
+
+
+def test_a_cause_has_its_layer_a_word_and_a_place() -> None:
+    beaten = wrong(boot=Boot(THREE, "/etc/x y.conf:12 (a = 3)", foreign=True), note="beside")
+
+    assert causes_of(beaten) == [
+        Cause(Layer.RUNTIME, "differs", text="runtime is 1"),
+        Cause(Layer.BOOT, "overridden", "/etc/x y.conf", 12, "(a = 3) sets 3"),
+        Cause(Layer.RUNTIME, "note", text="beside"),
+    ]
+    assert sentence(causes_of(beaten)) == "runtime is 1; boot: /etc/x y.conf:12 (a = 3) sets 3; beside"
+    by_kernel = right(boot=Boot(THREE, "kernel command line", foreign=True))
+    assert causes_of(by_kernel) == [Cause(Layer.BOOT, "overridden", text="kernel command line sets 3")]
+
+
+def test_the_line_that_has_set_a_value_is_a_cause() -> None:
+    line = Cause(Layer.RUNTIME, SET, "/run/a.rules", 4, "sets x = 1")
+    causes = causes_of(wrong(setter=line))
+
+    assert causes[1] == line
+    assert sentence(causes) == "runtime is 1, as /run/a.rules:4 sets x = 1"
 
 
 @pytest.mark.parametrize(("value", "status"), [(THREE, Status.OK), (TWO, Status.OK), (ONE, Status.DRIFTED)])
@@ -116,6 +143,6 @@ def test_what_has_no_want_or_no_value_does_not_differ() -> None:
     ],
 )
 def test_who_waits_for_a_boot(status: Status, reading: Reading, waits: bool) -> None:
-    row = Row(WANTED, reading, status, "", Info(Severity.LOW, "", ""))
+    row = Row(WANTED, reading, status, (), Info(Severity.LOW, "", ""))
     assert waits_for_boot([row._replace(status=Status.OK, reading=RIGHT), row]) is waits
     assert waits_for_boot([]) is False

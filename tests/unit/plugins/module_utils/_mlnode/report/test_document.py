@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from mlnode.engine.kind import Info, Row
 from mlnode.model import errors
-from mlnode.model.setting import Boot, Reading, Setting, Severity, Status, Value
+from mlnode.model.cause import Cause
+from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status, Value
 from mlnode.report import document
 
 
@@ -20,7 +21,14 @@ def row(status: Status = Status.DRIFTED, **reading: Any) -> Row:
         **reading,
     }
     setting = Setting("sysctl", "vm.swappiness", "/proc/sys/vm/swappiness", "auto-or-1", "claim")
-    return Row(setting, Reading(**full), status, "why", Info(Severity.HIGH, "purpose", "vm.rst"), "60")
+    return Row(
+        setting,
+        Reading(**full),
+        status,
+        (Cause(Layer.RUNTIME, "note", text="why"),),
+        Info(Severity.HIGH, "purpose", "vm.rst"),
+        "60",
+    )
 
 
 def test_one_setting_as_plain_data() -> None:
@@ -37,13 +45,14 @@ def test_one_setting_as_plain_data() -> None:
         "status": "drifted",
         "severity": "high",
         "reason": "why",
+        "causes": [{"layer": "runtime", "code": "note", "file": "", "line": 0, "text": "why"}],
     }
 
 
 def test_plain_data_holds_no_enum() -> None:
     data = row().document()
 
-    assert (type(data["status"]), type(data["severity"])) == (str, str)
+    assert {type(data["status"]), type(data["severity"]), type(data["causes"][0]["layer"])} == {str}
 
 
 @pytest.mark.parametrize(

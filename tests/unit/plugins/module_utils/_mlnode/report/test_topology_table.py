@@ -27,7 +27,6 @@ from mlnode.topology.model import (
     Link,
     Machine,
     Nic,
-    Node,
     PciDevice,
     Problem,
     RdmaDevice,
@@ -39,46 +38,6 @@ from mlnode.topology.model import (
 @pytest.fixture
 def tree(tmp_path: pathlib.Path) -> Tree:
     return two_nodes(Tree(tmp_path / "tree"))
-
-
-def test_a_node_with_a_rail_from_top_to_bottom(tree: Tree) -> None:
-    tree.put("/proc/net/route", "Iface")
-    rail(tree, 0x15, 1, 0, link=("2.5 GT/s PCIe", 16))
-    tree.net("lo")
-
-    assert (
-        table(read.read(tree.host), None)
-        == """\
-MACHINE  bare metal
-CPUS     8 online (0-7): 2 sockets, 8 cores, 1 thread per core
-
-NODE  MEMORY    DISTANCES  CPUS
-0     62.5 GiB  10 20      0-3
-1     62.5 GiB  20 10      4-7
-
-NIC    RDMA    RAIL  NODE  ADDRESS       SPEED  STATE  MTU   QUEUES  DRIVER     LINK
-rail0  mlx5_0  0     1     0000:19:00.0  400G   up     1500  1       mlx5_core  Gen5 x16
-also: 1 virtual (lo)
-
-GPU   NODE  ADDRESS       DEVICE       DRIVER  LINK
-GPU0  1     0000:18:00.0  NVIDIA 2330  nvidia  Gen1 x16 of Gen5 x16
-
-DISTANCE      GPU0
-rail0 mlx5_0  PIX
-PIX: within one PCIe switch. PXB: across several. PHB: through the host bridge. NODE: between host bridges of a NUMA node. SYS: between NUMA nodes.
-
-GPU   NEAREST NIC   IS   OMP_NUM_THREADS  START WITH
-GPU0  rail0 mlx5_0  PIX  4                numactl --cpunodebind=1 --membind=1
---membind=N: a process ends when node N has no memory left. With --preferred=N instead it gets memory of other nodes then.
-
-PCI
-pci0000:15
-  0000:15:01.0 > 0000:16:00.0
-    0000:17:00.0 > 0000:18:00.0  GPU0  Gen1 x16 of Gen5 x16
-    0000:17:01.0 > 0000:19:00.0  rail0 mlx5_0  Gen5 x16
-
-WARNING  GPU0 (0000:18:00.0): PCIe link at 2.5 GT/s x16 of 32.0 GT/s x16: normal while the GPU is idle, so look again under load"""
-    )
 
 
 def test_on_a_terminal_nothing_but_the_tables_is_wider_than_it(tree: Tree) -> None:
@@ -180,26 +139,6 @@ def test_lines_of_a_large_machine_are_for_people_too(tree: Tree) -> None:
     assert max(map(len, lines)) < 300
 
 
-def test_nodes_in_reserve_are_counted_and_not_listed() -> None:
-    nodes = (
-        Node(0, (0, 1), 1048576, (10, 80, 80, 80)),
-        Node(1, (), 0, (80, 10, 80, 80)),
-        Node(2, (), 2097152, (80, 80, 10, 80)),
-        Node(3, (), 0, (80, 80, 80, 10)),
-        Node(4, (), None, ()),
-    )
-
-    lines = table(Topology(Machine("bare metal"), nodes=nodes), None).split("\n")
-
-    assert lines[3:8] == [
-        "NODE  MEMORY   DISTANCES  CPUS",
-        "0     1.0 GiB  10 80      0-1",
-        "2     2.0 GiB  80 10      -",
-        "4     -        -          -",
-        "also: 1,3 without CPUs and memory",
-    ]
-
-
 def nic(**fields: Any) -> list[str]:
     """The cells of one NIC below the names of the columns."""
     topology = Topology(Machine("bare metal"), nics=(Nic("eth0", "physical", **fields),))
@@ -274,24 +213,6 @@ def test_rdma_devices_without_an_interface_have_rows_and_virtual_ones_a_number()
     assert "  0000:10:1b.0  efa_0  -" in lines
 
 
-def test_interfaces_without_hardware_are_told_by_kind() -> None:
-    nics = (
-        Nic("bond0", "bond"),
-        Nic("vf", "virtual function"),
-        *(Nic(f"veth{number}", "virtual") for number in range(10)),
-    )
-
-    text = table(Topology(Machine("bare metal"), nics=nics), None)
-
-    assert text.split("\n")[-2:] == [
-        "NIC  none with hardware of its own",
-        (
-            "also: 1 bond (bond0); 10 virtual (veth0, veth1, veth2, veth3, veth4, veth5, veth6, veth7, 2 more); "
-            "1 virtual function (vf)"
-        ),
-    ]
-
-
 def test_what_cannot_be_told_about_a_gpu_is_a_dash() -> None:
     gpu = Gpu("0000:41:00.0", "AMD", 0x74A1)
     topology = Topology(
@@ -307,23 +228,6 @@ def test_what_cannot_be_told_about_a_gpu_is_a_dash() -> None:
     assert "GPU0  -     0000:41:00.0  AMD 74a1  -       -" in text
     assert "GPU0  -            unknown  -                -" in text
     assert "DISTANCE" not in text
-
-
-def test_functions_of_one_card_stand_below_each_other(tree: Tree) -> None:
-    rail(tree, 0x15, 0, 0)
-    for number in (0, 1):
-        tree.net(f"eth{number}", tree.pci(f"pci0000:26/0000:26:01.0/0000:29:00.{number}", NET, node=0))
-    tree.net("eth2", tree.pci("pci0000:26/0000:26:02.0", NET, node=0))
-
-    lines = table(read.read(tree.host), None).split("\n")
-
-    at = lines.index("pci0000:26")
-    assert lines[at + 1 : at + 5] == [
-        "  0000:26:01.0",
-        "    0000:29:00.0  eth0  -",
-        "    0000:29:00.1  eth1  -",
-        "  0000:26:02.0  eth2  -",
-    ]
 
 
 def test_a_device_above_another_has_its_name_too() -> None:

@@ -46,8 +46,8 @@ def read_rows(
         context = Context(machine, facts, layers=layers, agent=agent, on_disk=claims, origins=origins or {})
     rows = []
     for setting, reading in zip(parsed, sysctl.read(parsed, context)):
-        status, reason = judge.judge(setting, reading, context)
-        rows.append(Row(setting, reading, status, reason, sysctl.info(setting.key, reading.runtime)))
+        status, causes = judge.judge(setting, reading, context)
+        rows.append(Row(setting, reading, status, causes, sysctl.info(setting.key, reading.runtime)))
     return rows, context
 
 
@@ -776,7 +776,7 @@ def test_a_line_whose_effect_is_not_known_is_not_harmless(
     machine.put("/etc/sysctl.d/zzz.conf", f"{key} = {text}\n")
     found = row(machine, key, present)
     assert found.status.value == "unknown"
-    assert found.reason == f"/etc/sysctl.d/zzz.conf:1 sets {text!r}, whose effect is unknown: {why}"
+    assert found.reason == f"boot: /etc/sysctl.d/zzz.conf:1 sets {text!r}, whose effect is unknown: {why}"
     if present.isdigit():  # also for a floor that the present value reaches
         assert row(machine, key, {"at_least": int(present)}).status.value == "unknown"
 

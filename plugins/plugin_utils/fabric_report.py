@@ -3,19 +3,17 @@
 """Differences between the nodes of a fleet: results of rdma_check against what most of them have.
 
 Nodes of one kind have the same devices under the same names, so that a port is compared with the port of that
-name on all others, and a firmware with that of the same board. It runs on the controller.
+name on all others, and a firmware with that of the same board.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from typing import Any, Dict, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ..checks.model import BAD, FAIL_ON, Check, Verdict, summary
-from ..checks.subnet import shape
-from ..linux.lldp import Neighbour
-from ..model.record import NamedTuple, regex, replace
+from ..module_utils._mlnode.checks.model import BAD, FAIL_ON, Check, Verdict, summary
+from ..module_utils._mlnode.checks.subnet import shape
 
 NAME = "fleet"
 
@@ -40,9 +38,6 @@ _ADVICE = {
 
 #: Check of rdma_check with the port of the switch at the other end
 _SWITCH_PORT = "switch_port"
-
-#: The first usable entry in the words of checks/rdma/gid.py
-_INDEX = regex(r"index ([0-9]{1,5}):", re.ASCII)
 
 #: Nodes and values that a line names
 _NAMED = 4
@@ -73,7 +68,7 @@ class Difference(NamedTuple):
     name: str
 
 
-Values = Dict[Place, Value]
+Values = dict[Place, Value]
 
 
 def report(
@@ -115,11 +110,11 @@ def _checks(result: Any) -> Sequence[Mapping[str, Any]] | None:
     return checks if all(isinstance(one, Mapping) and _NEEDED.issubset(one) for one in checks) else None
 
 
-def _missing(name: str, result: Any) -> Check:
+def _missing(name: str, result: Any, look: str = NAME) -> Check:
     answer = result if isinstance(result, Mapping) else {}
     state = "unreachable" if answer.get("unreachable") else "not checked"
     state += f": {answer['msg']}" if answer.get("msg") else ""
-    return Check(NAME, name, Verdict.FAIL, "", state, "", "what is not checked is not known to be well")
+    return Check(look, name, Verdict.FAIL, "", state, "", "what is not checked is not known to be well")
 
 
 def _not_as_expected(name: str, result: Any) -> list[Check]:
@@ -131,7 +126,7 @@ def _not_as_expected(name: str, result: Any) -> list[Check]:
 def _subnet(name: str, result: Any) -> list[Check]:
     checks = _checks(result)
     if checks is None:
-        return [replace(_missing(name, result), name="ib_subnet")]
+        return [_missing(name, result, "ib_subnet")]
     # A cable says itself where it is.
     whole = f"subnet of {name}"
     return [_again("", {**one, "target": whole} if one.get("target") == "subnet" else one) for one in checks]
@@ -184,17 +179,12 @@ def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
 
 
 def _value(one: Mapping[str, Any]) -> Value:
-    """Something not declared is skip, as is something absent; the advice distinguishes them."""
-    name, verdict, text = str(one["name"]), str(one["verdict"]), str(one["found"])
-    undeclared = verdict == "skip" and str(one["advice"]).startswith("declare ")
-    if verdict == "unknown" or (verdict == "skip" and not undeclared):
-        return Value("", text, verdict == "unknown")
-    if name != "gid":
-        return Value(text)
-    match = _INDEX.search(text)
-    return (
-        Value(match.group(1)) if match and verdict == "pass" else Value("", f"none is usable: {text}", True)
-    )
+    verdict, text = one["verdict"], str(one["found"])
+    if one.get("value"):
+        return Value(str(one["value"]))
+    if verdict in (Verdict.UNKNOWN, Verdict.SKIP):
+        return Value("", text, verdict == Verdict.UNKNOWN)
+    return Value("", f"none is usable: {text}", True) if one["name"] == "gid" else Value(text)
 
 
 def _leaves(checked: Mapping[str, Sequence[Mapping[str, Any]] | None]) -> list[Check]:
@@ -203,9 +193,8 @@ def _leaves(checked: Mapping[str, Sequence[Mapping[str, Any]] | None]) -> list[C
     for node, checks in checked.items():
         for one in checks or ():
             device, port, _number = str(one["target"]).partition("/")
-            neighbour = Neighbour.of(str(one["found"])) if port and one["name"] == _SWITCH_PORT else None
-            if neighbour:
-                ends.append(shape.End(neighbour.switch, node, device))
+            if port and one["name"] == _SWITCH_PORT and one.get("value"):
+                ends.append(shape.End(str(one["value"]), node, device))
     results = shape.rails(ends, "nodes", _SWITCH_PORT) if ends else []
     return [check for check in results if check.verdict is Verdict.WARN]
 

@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reasons for the status of a row as data. A sentence is made of them at the end, and never read again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable
+
+from .record import NamedTuple, regex
+from .setting import Layer
+
+
+class Cause(NamedTuple):
+    """One reason for the status of a row.
+
+    code: a word that is the same on all nodes: of the constants below, or a status. file, line: the place
+    that has to be changed; empty and 0 if it is not known, or none. text: the words that follow the place.
+    """
+
+    layer: Layer
+    code: str
+    file: str = ""
+    line: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.line else self.file
+        return " ".join(filter(None, (place, self.text)))
+
+    def document(self) -> dict[str, Any]:
+        return {**self._asdict(), "layer": self.layer.value}
+
+
+#: The runtime value is not the wanted one, and what has set it, or may have
+DIFFERS, SET, MAY_SET = "differs", "set", "may_set"
+#: It is known why the value cannot be written, is to be lowered, or is more than was declared
+BARRED, LOWERS, MORE = "barred", "lowers", "more"
+#: Another row has the reason; the next boot brings the value; facts beside
+SEE, WAITS, NOTE = "see", "waits", "note"
+
+_PLACE = regex(r"(/.*?):([0-9]+)(?=\Z|[ ,;)]) ?(.*)", re.ASCII | re.DOTALL)
+
+
+def placed(layer: Layer, code: str, source: str, text: str = "") -> Cause:
+    """A cause at a source: `path:line`, which more may follow, or words such as `kernel command line`."""
+    match = _PLACE.match(source)
+    file, line, rest = match.groups() if match else ("", "0", source)
+    return Cause(layer, code, file, int(line), " ".join(filter(None, (rest, text))))
+
+
+def sentence(causes: Iterable[Cause]) -> str:
+    """The reason as people read it: one text for all causes."""
+    text, layer = "", Layer.RUNTIME
+    for cause in causes:
+        beside = ", as " if cause.code in (SET, MAY_SET) else "; "
+        label = "boot: " if cause.layer is Layer.BOOT and layer is not Layer.BOOT else ""
+        text += f"{beside if text else ''}{label}{cause}"
+        layer = cause.layer
+    return text

@@ -218,38 +218,6 @@ def test_it_is_refused_under_a_job(roce: Running, dry: bool) -> None:
 # -- what is given ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"peer": None}, "give one of serve: true and peer"),
-        ({"serve": True}, "give one of serve: true and peer"),
-        ({"peer": ""}, "peer: '' is neither"),
-        ({"peer": "-R"}, "peer: '-R' is neither an IPv4 address nor a name"),
-        ({"peer": "fe80::1"}, "is neither an IPv4 address"),
-        ({"peer": "gpu2 --all"}, "is neither"),
-        ({"peer": "gpu2\n"}, "is neither"),
-        ({"device": "../mlx5_0"}, "is not an RDMA device"),
-        ({"device": "-d"}, "is not an RDMA device"),
-        ({"duration": 4}, "duration: 4 is not between 5 and 3600"),
-        ({"size": 0}, "size: 0 is not between 2 and 8388608"),
-        ({"tcp_port": 80}, "tcp_port: 80 is not between 1024 and 65535"),
-        ({"timeout": -1}, "timeout: -1 is not between 0 and 86400"),
-        ({"gid_index": 256}, "gid_index: 256 is not between 0 and 255"),
-        ({"fraction": 0.0}, "fraction: 0 is not above 0"),
-        ({"fraction": 1.5}, "fraction: 1.5 is not above 0"),
-        ({"fraction": float("nan")}, "fraction: nan is not above 0"),
-        ({"least": 0.0}, "least: 0 is not a bandwidth"),
-        ({"least": float("inf")}, "least: inf is not a bandwidth"),
-        ({"least": float("nan")}, "least: nan is not a bandwidth"),
-        ({"allow": ["jobs"]}, "allow[0]: must be one of busy, got 'jobs'"),
-    ],
-)
-def test_what_is_wrong_is_said(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        bandwidth.parse({**GIVEN, **options})
-    assert words in str(caught.value)
-
-
 @quick
 @given(st.one_of(values, st.text()), st.one_of(values, st.text()))
 def test_no_name_becomes_an_option(device: str, peer: str) -> None:

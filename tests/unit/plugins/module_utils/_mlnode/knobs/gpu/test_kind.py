@@ -18,7 +18,7 @@ from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.knobs.gpu import kind as gpu
-from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
+from mlnode.model.errors import HostError, RefusedError, TransactionError
 from mlnode.model.setting import Layer, Status, Value
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
@@ -39,15 +39,6 @@ def row(host: Host, persistence: bool = True, layers: tuple[Layer, ...] = tuple(
 def apply(host: Host, persistence: bool = True) -> engine.Outcome:
     host.forget()
     return engine.apply(host, Request("training", gpu, {"persistence": persistence}))
-
-
-@pytest.mark.parametrize("value", ["always", 2, "", ["on"], {}])
-def test_only_a_switch_is_taken(value: Any) -> None:
-    with pytest.raises(DeclarationError, match=r"gpu\.persistence: must be true or false"):
-        gpu.parse({"persistence": value}, None)
-    with pytest.raises(DeclarationError, match=r"gpu\.ecc: unknown; known are persistence"):
-        gpu.parse({"ecc": value}, None)
-    assert gpu.parse({"persistence": None}, None) == []
 
 
 def test_the_driver_keeps_the_mode_where_there_is_no_daemon(node: GpuMachine) -> None:

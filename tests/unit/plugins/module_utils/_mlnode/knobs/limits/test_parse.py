@@ -120,61 +120,6 @@ def test_amounts(name: str, raw: Any, text: str) -> None:
     assert setting.want == text
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"nofile": "unlimited"}, "no unlimited number of files, only fs.nr_open"),
-        ({"nofile": "1024:unlimited"}, "no unlimited number of files, only fs.nr_open"),
-        ({"nofile": 1023}, "1023 is less than 1024"),
-        ({"nofile": 0}, "0 is less than 1024"),
-        ({"nproc": 1}, "1 is less than 1024"),
-        ({"stack": "1048576:unlimited"}, "1048576 is less than 8388608"),
-        ({"memlock": 1000}, "1000 bytes are not a multiple of 1024"),
-        ({"memlock": 1 << 62}, "too much; write unlimited"),
-        ({"memlock": "unlimited:65536"}, "the soft limit is above the hard one"),
-        ({"nofile": "4096:2048"}, "the soft limit is above the hard one"),
-        ({"nofile": True}, "must be a text"),
-        ({"nofile": -1}, "neither a number"),
-        ({"nofile": 65536.0}, "neither a number"),
-        ({"nofile": ""}, "neither a number"),
-        ({"nofile": "1048576\n"}, "does not print"),
-        ({"nofile": "1048576\nroot - core 0"}, "does not print"),
-        ({"nofile": "1048576 # all"}, "neither a number"),
-        ({"nofile": "1048576;"}, "neither a number"),
-        ({"nofile": "1M"}, "neither a number"),
-        ({"nofile": "1024:2048:4096"}, "neither a number"),
-        ({"nofile": "٤٠٩٦"}, "neither a number"),
-        ({"nofile": "9" * 5000}, "neither a number"),
-        ({"nofile": [1024]}, "must be a text"),
-        ({"memlock": "infinity"}, "neither a number"),
-        ({"nofile": "auto"}, "neither a number"),
-        ({"nofile": {"logins": 1024}}, "limits.nofile.logins: unknown; known are login, systemd"),
-        ({"nofile": {"slurmd": 512}}, "limits.nofile.slurmd: 512 is less than 1024"),
-        ({"nofile": {"login": {"soft": 1}}}, "limits.nofile.login: must be a text"),
-        ({"memlock": "auto:auto"}, "nor SOFT:HARD of these, nor auto"),
-        ({"nofiles": 1024}, "nofiles: unknown; known are nofile, memlock"),
-        ({"nofile": 4096, "domains": "*"}, "must be a list"),
-        ({"nofile": 4096, "domains": ["*\nroot"]}, "does not print"),
-        ({"nofile": 4096, "domains": ["a b"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["#a"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["%a"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["1000:2000"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": [""]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["-"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": [1]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "services": "slurmd"}, "must be a list"),
-        ({"nofile": 4096, "services": ["../x"]}, "is none of slurmd, containerd"),
-        ({"nofile": 4096, "services": ["slurmd\n"]}, "does not print"),
-        ({"nofile": 4096, "services": ["auto", "slurmd"]}, "is none of slurmd, containerd"),
-        ({"nofile": 4096, "services": [{"a": 1}]}, "must be a text"),
-        ({"nofile": 4096, "defaults": "auto"}, "must be true or false"),
-    ],
-)
-def test_what_is_wrong(spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match="(?s)" + words.replace("(", "\\(")):
-        limits_parse.parse(spec)
-
-
 @quick
 @given(strategies.sampled_from([*LIMITS]), values, values)
 def test_what_is_taken_is_one_word_that_everybody_reads_alike(name: str, soft: str, hard: str) -> None:

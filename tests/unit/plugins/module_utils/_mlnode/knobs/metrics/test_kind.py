@@ -13,7 +13,6 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host import places
 from mlnode.knobs.metrics import kind as metrics
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 
 AUTO = {"textfile_directory": "auto"}
@@ -36,22 +35,6 @@ def row(node: nodes.Node, spec: dict[str, Any], layers: tuple[Layer, ...] = tupl
 def apply(node: nodes.Node, spec: dict[str, Any]) -> engine.Outcome:
     node.forget()
     return engine.apply(node, Request("site", metrics, spec))
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"textfile_directory": "relative"}, "metrics.textfile_directory: must be auto or the absolute path"),
-        ({"textfile_directory": "/a/../etc"}, "metrics.textfile_directory"),
-        ({"textfile_directory": "/a b"}, "metrics.textfile_directory"),
-        ({**AUTO, "ignore": [{"key": "a", "reason": "b", "until": "soon"}]}, "a day such as 2026-01-31"),
-        ({**AUTO, "ignore": [{"key": "a", "reason": "b", "until": "2026-02-30"}]}, "until"),
-        ({**AUTO, "ignore": [{"key": "a", "until": "2026-02-20"}]}, "reason"),
-    ],
-)
-def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match=words):
-        metrics.parse(spec, None)
 
 
 @pytest.mark.parametrize("spec", [{}, {"textfile_directory": None}, {"ignore": []}])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
@@ -66,29 +65,6 @@ def test_both_signs_are_one() -> None:
         ("module.rdma_ucm", "/sys/module/rdma_ucm", "loaded"),
         ("module.ib_uverbs", "/sys/module/ib_uverbs", "loaded"),
     ]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "", " ", "a b", "a\n", "a\nb", "#a", ";a", "-a", "a/b", "../a", "a.ko", "a=1", "$(a)", "a\0", "ä",
-        "a" * 56, True, ["a"], {"a": "max_loop=8"},
-    ],
-)  # fmt: skip
-def test_what_is_no_name(name: Any) -> None:
-    with pytest.raises(
-        DeclarationError,
-        match=r"must be the name of a module|must be a text|does not print|the character NUL",
-    ):
-        modules.parse({"modules": ["loop", name]}, None)
-
-
-@pytest.mark.parametrize(
-    "spec", [{"modules": "loop"}, {"modules": {"loop": "max_loop=8"}}, {"module": ["loop"]}, {"modules": 1}]
-)
-def test_what_is_no_list(spec: dict[str, Any]) -> None:
-    with pytest.raises(DeclarationError):
-        modules.parse(spec, None)
 
 
 @quick

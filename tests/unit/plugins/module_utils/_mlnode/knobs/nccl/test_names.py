@@ -12,10 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.knobs.nccl import auto as nccl_auto
 from mlnode.knobs.nccl import names as nccl_names
-from mlnode.knobs.nccl import parse as nccl_parse
 from mlnode.knobs.nccl import values as nccl_values
 from mlnode.knobs.nccl.names import DEBUGGING, GONE, KNOWN, SYSTEM, UNDOCUMENTED, UNFIT
-from mlnode.model.errors import DeclarationError
 
 #: The headings of NCCL's user guide, Environment Variables, as of 2.32
 GUIDE = """
@@ -126,24 +124,6 @@ def test_every_entry_is_sane() -> None:
 def test_the_version_that_introduced_a_variable(name: str, since: str, group: str) -> None:
     assert KNOWN[name].since == since
     assert KNOWN[name].group == group
-
-
-@pytest.mark.parametrize(
-    ("typo", "name"),
-    [
-        ("NCCL_IB_HCAS", "NCCL_IB_HCA"),
-        ("NCCL_SOCKET_IF_NAME", "NCCL_SOCKET_IFNAME"),
-        ("NCCL_IB_GIDINDEX", "NCCL_IB_GID_INDEX"),
-        ("nccl_ib_tc", "NCCL_IB_TC"),
-        ("NCCL_DEBUGG", "NCCL_DEBUG"),
-        ("NCCL_SHARP_ENABLED", "NCCL_SHARP_ENABLE"),
-        ("something else", ""),
-    ],
-)
-def test_the_nearest_name(typo: str, name: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        nccl_parse.parse({"variables": {typo: "1"}})
-    assert f"NCCL knows no such variable{f'; did you mean {name}' if name else ''}" in str(caught.value)
 
 
 def spell(name: str, text: str) -> str | None:

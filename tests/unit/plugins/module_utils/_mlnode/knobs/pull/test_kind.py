@@ -13,32 +13,9 @@ from mlnode.engine.engine import Request
 from mlnode.host import places
 from mlnode.knobs.pull import kind as pull
 from mlnode.knobs.pull import window
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Status
 
 DROP_IN = "/etc/systemd/system/timers.target.d/zz-mlnode.pull-site.conf"
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"url": "http://a.example:65536/x"}, "pull.url"),
-        ({"url": "https://user@a.example/x"}, "pull.url"),
-        ({"url": "file:///etc"}, "pull.url"),
-        ({"url": "http://a.example/a b"}, "pull.url"),
-        ({"node": "../x"}, "pull.node"),
-        ({"node": "-x"}, "pull.node"),
-        ({"signers": ['x namespaces="file" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA']}, "pull.signers"),
-        ({"signers": []}, "pull.signers: is required"),
-        ({"node": None}, "pull.node: is required"),
-        ({"url": None}, "pull.url: is required"),
-        ({"window": ["25:00-26:00"]}, "pull.window"),
-        ({"window": ["sat 01:00-02:00"]}, "pull.window"),
-    ],
-)
-def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match=words):
-        pull.parse({**nodes.PULL, **spec}, None)
 
 
 def test_the_timer_runs_while_it_is_declared(tmp_path: pathlib.Path) -> None:

@@ -58,37 +58,6 @@ def apply(host: Host, **choices: Any) -> engine.Outcome:
 # -- the declaration -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"tuned": "stop"}, "services.tuned: unknown; known are services"),
-        ({"services": ["tuned"]}, "services.services: must be a dictionary, got ['tuned']"),
-        ({"services": {"tunde": "stop"}}, "services.tunde: unknown; did you mean tuned?"),
-        ({"services": {"sshd": "stop"}}, "services.sshd: unknown; known are tuned, tuned-ppd, power-pro"),
-        ({"services": {"irqbalance": "stop"}}, "services.irqbalance: is declared with irq_affinity"),
-        (
-            {"services": {"tuned": "agree"}},
-            "services.services.tuned: must be one of leave, stop, got 'agree'",
-        ),
-        ({"services": {"tuned": True}}, "services.services.tuned: must be a text, got True"),
-        ({"services": {"tuned": ["stop"]}}, "services.services.tuned: must be a text, got ['stop']"),
-        (
-            {"services": {"tuned\n": "stop"}},
-            "services.services: 'tuned\\n' holds a character that does not print",
-        ),
-        ({"services": {1: "stop"}}, "services.1: unknown"),
-        (
-            {"services": {"google-guest-agent": "stop"}},
-            "services.google-guest-agent: stop would take accounts and SSH keys along; declare leave, and ",
-        ),
-    ],
-)
-def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: Any, words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        services.parse(spec, None)
-    assert words in str(caught.value)
-
-
 @given(st.dictionaries(st.text(max_size=12), st.one_of(st.none(), st.text(max_size=8), st.integers())))
 def test_any_names_and_choices_end_in_settings_or_in_words(spec: dict[str, Any]) -> None:
     try:

@@ -60,34 +60,6 @@ def ahead(machine: Machine, name: str) -> str:
 # -- the declaration -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        ({"read_ahead_kb": 100}, "storage.a.read_ahead_kb: 100 is not a multiple of 64"),
-        ({"read_ahead_kb": -64}, "storage.a.read_ahead_kb: must be from 0 to 1048576, got -64"),
-        ({"read_ahead_kb": {"at_most": 64}}, "storage.a.read_ahead_kb: must be a whole number, got {'at_"),
-        ({"read_ahead_kb": True}, "storage.a.read_ahead_kb: must be a whole number, got True"),
-        ({"scheduler": "NONE"}, "scheduler: must be a word such as none, got 'NONE'"),
-        ({"scheduler": "none", "nfs": True}, "storage.a.scheduler: an NFS mount has none"),
-        ({"read_ahead_kb": 64, "nfs": ["data"]}, "storage.a.nfs[0]: must be a mount point such as /data"),
-        ({"read_ahead_kb": 64, "nfs": []}, "storage.a.nfs: must have from 1 to 1000 entries"),
-        ({"read_ahead_kb": 64, "nfs": True, "devices": {"names": ["sda"]}}, "a: give it devices or nfs"),
-        ({"read_ahead_kb": 64, "devices": {"names": ["../sda"]}}, "must be a block device such as nvme0n1"),
-        ({"read_ahead_kb": 64, "devices": {"types": ["usb"]}}, "types[0]: must be one of nvme, scsi, virtio"),
-        ({"devices": {"names": ["sda"]}}, "give it at least one of read_ahead_kb, scheduler"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_named(rule: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        storage.parse({"rules": [{"name": "a", **rule}]}, None)
-    assert words in str(caught.value)
-
-
-def test_a_number_that_a_large_page_would_round_is_refused_with_the_one_that_fits() -> None:
-    with pytest.raises(DeclarationError, match=r"15380 .* write 15360"):
-        storage.parse({"rules": [{"name": "a", "nfs": True, "read_ahead_kb": 15380}]}, None)
-
-
 def test_no_device_for_nfs_is_a_rule_for_devices() -> None:
     [setting] = storage.parse({"rules": [{**AHEAD, "nfs": False}]}, None)
     assert setting.claim == "4096 (all disks)"

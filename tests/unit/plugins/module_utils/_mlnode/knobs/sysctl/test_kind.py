@@ -321,15 +321,6 @@ def test_a_least_value_of_the_present_number_or_less_lowers_nothing(machine: Mac
         assert (found.status, found.reading.lowers, found.reading.want) == (Status.OK, "", "65530")
 
 
-@pytest.mark.parametrize("value", ["auto", "4096 131072 auto"])
-def test_exactly_is_not_for_a_computed_number_which_never_lowers(machine: Machine, value: str) -> None:
-    key = "net.ipv4.tcp_rmem" if " " in value else "net.core.rmem_max"
-    with pytest.raises(
-        DeclarationError, match=r"exactly must be a number or a text, got .*declare `auto` without it"
-    ):
-        sysctl.parse({"settings": {key: {"exactly": value}}}, Facts(machine))
-
-
 # -- undo ----------------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
 from mlnode.knobs.thp import kind as thp
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value, Write
 
 RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
@@ -34,63 +33,6 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
 
 
 # -- the declaration -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"enable": "madvise"}, "thp.enable: unknown; known are enabled, defrag, shmem_enabled"),
-        ({1: "madvise"}, "thp.1: unknown"),
-        ({"enabled": True}, "thp.enabled: must be a text, got True, which is a YAML boolean"),
-        ({"defrag": False}, "thp.defrag: must be a text, got False, which is a YAML boolean"),
-        ({"enabled": 1}, "thp.enabled: must be a word such as madvise, got 1"),
-        ({"enabled": ""}, "thp.enabled: must be a word such as madvise, got ''"),
-        ({"enabled": "[madvise]"}, "thp.enabled: must be a word such as madvise, got '[madvise]'"),
-        ({"enabled": "madvise\n"}, "thp.enabled: 'madvise\\n' holds a character that does not print"),
-        ({"enabled": "never; id"}, "thp.enabled: must be a word such as madvise, got 'never; id'"),
-        ({"enabled": ["madvise"]}, "thp.enabled: must be a text, got ['madvise']"),
-        ({"use_zero_page": True}, "thp.use_zero_page: must be a whole number, got True"),
-        ({"use_zero_page": -1}, "thp.use_zero_page: must be at least 0, got -1"),
-        ({"use_zero_page": "yes"}, "thp.use_zero_page: must be a whole number, got 'yes'"),
-        ({"khugepaged": "1"}, "thp.khugepaged: must be a dictionary, got '1'"),
-        ({"khugepaged": ["defrag"]}, "thp.khugepaged: must be a dictionary, got ['defrag']"),
-        ({"khugepaged": {"scan_sleep": 1}}, "thp.khugepaged.scan_sleep: unknown; known are defrag"),
-        ({"khugepaged": {"defrag": False}}, "thp.khugepaged.defrag: must be a whole number, got False"),
-        (
-            {"khugepaged": {"pages_to_scan": 1.5}},
-            "thp.khugepaged.pages_to_scan: must be a whole number, got 1.5",
-        ),
-        (
-            {"khugepaged": {"pages_to_scan": "1\n"}},
-            "thp.khugepaged.pages_to_scan: must be a whole number, got '1\\n'",
-        ),
-        ({"sizes": "2048kB"}, "thp.sizes: must be a dictionary, got '2048kB'"),
-        (
-            {"sizes": {"2M": {"enabled": "always"}}},
-            "thp.sizes: the name '2M' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        (
-            {"sizes": {2048: {"enabled": "always"}}},
-            "thp.sizes: the name '2048' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        (
-            {"sizes": {"../2048kB": {"enabled": "always"}}},
-            "thp.sizes: the name '../2048kB' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        (
-            {"sizes": {"02048kB": {"enabled": "always"}}},
-            "thp.sizes: the name '02048kB' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        ({"sizes": {"9" * 5000 + "kB": {"enabled": "always"}}}, "thp.sizes: the name"),
-        ({"sizes": {"2048kB": "always"}}, "thp.sizes.2048kB: must be a dictionary, got 'always'"),
-        ({"sizes": {"2048kB": {"defrag": "always"}}}, "thp.sizes.2048kB.defrag: unknown; known are enabled"),
-        ({"sizes": {"2048kB": {"enabled": True}}}, "thp.sizes.2048kB.enabled: must be a text, got True"),
-    ],
-)
-def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        thp.parse(spec, None)
-    assert words in str(caught.value)
 
 
 def test_settings_come_in_the_order_in_which_they_are_applied() -> None:

@@ -1,0 +1,33 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tables of tests that stand in YAML: what is given and what comes of it, side by side."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import yaml
+
+
+class _Loader(yaml.SafeLoader):
+    """Two things are too long to be written out: `!times [a, 5000, b]` is 5000 times a, and then b, and
+    `!power [10, 5000]` a number."""
+
+
+def _times(loader: _Loader, node: yaml.SequenceNode) -> str:
+    unit, count, end = loader.construct_sequence(node)
+    return str(unit * count + end)
+
+
+def _power(loader: _Loader, node: yaml.SequenceNode) -> int:
+    base, exponent = loader.construct_sequence(node)
+    return int(base**exponent)
+
+
+_Loader.add_constructor("!times", _times)
+_Loader.add_constructor("!power", _power)
+
+
+def load(path: pathlib.Path) -> Any:
+    return yaml.load(path.read_text(encoding="utf-8"), _Loader)

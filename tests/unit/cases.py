@@ -4,10 +4,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import pathlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import pytest
 import yaml
+
+Test = TypeVar("Test", bound=Callable[..., None])
 
 
 class _Loader(yaml.SafeLoader):
@@ -31,3 +37,19 @@ _Loader.add_constructor("!power", _power)
 
 def load(path: pathlib.Path) -> Any:
     return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+
+
+@functools.lru_cache(maxsize=None)
+def _tables(path: pathlib.Path) -> Any:
+    return load(path)
+
+
+def table(test: Test) -> Test:
+    """Gives a test its cases, which name its arguments, from its entry in the YAML file beside its own."""
+    path = pathlib.Path(inspect.getfile(test)).with_suffix(".yml")
+    cases = _tables(path)[test.__name__]
+    names = [*cases[0]]
+    assert all([*case] == names for case in cases), f"{path}, {test.__name__}: cases of other arguments"
+    values = [pytest.param(*case.values()) for case in cases]
+    made: Test = pytest.mark.parametrize(names, values)(test)
+    return made

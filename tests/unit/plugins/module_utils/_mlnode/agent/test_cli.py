@@ -18,6 +18,7 @@ from typing import Any, Callable, Iterator, Tuple
 import ansible_collections
 import jsonschema
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
@@ -191,19 +192,7 @@ def test_an_unknown_kind_is_an_error_beside_the_known_ones(tuned: Machine, run: 
     assert "8 settings" in out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["frobnicate"],
-        ["help", "frobnicate"],
-        ["completion"],
-        ["completion", "csh"],
-        ["status", "--frobnicate"],
-        ["status", "vm.swappiness"],
-        ["explain"],
-        ["explain", "vm.swappiness", "vm.max_map_count"],
-    ],
-)
+@cases.table
 def test_wrong_usage_ends_with_2_and_shows_how(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

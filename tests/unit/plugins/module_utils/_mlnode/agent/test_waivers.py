@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 from mlnode.agent.waivers import judge, parse
@@ -36,19 +37,7 @@ def test_an_exception_holds_to_the_end_of_its_day(
     assert [*verdict.states] == [state]
 
 
-@pytest.mark.parametrize(
-    ("key", "covers"),
-    [
-        ("vm.swappiness", True),
-        ("vm.*", True),
-        ("*", True),
-        ("vm.swappines?", True),
-        ("vm.[rs]*", True),
-        ("VM.*", False),
-        ("vm", False),
-        ("net.*", False),
-    ],
-)
+@cases.table
 def test_names_are_as_in_a_shell(key: str, covers: bool) -> None:
     verdict = judge(parse([waiver(key)]), ["vm.swappiness"], TODAY)
 

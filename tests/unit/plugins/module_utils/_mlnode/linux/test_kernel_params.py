@@ -7,36 +7,16 @@ import random
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import machines
 from ansible_collections.mlnode.tuning.tests.fixtures.seen import see
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.linux import kernel_line, kernel_params
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("transparent_hugepages", "transparent_hugepage"),
-        ("isolcpu", "isolcpus"),
-        ("iomu", "iommu"),
-        ("mitigation", "mitigations"),
-        ("numa_balacing", "numa_balancing"),
-        ("intel_idle.max_cstates", "intel_idle.max_cstate"),
-        ("intel_idel.max_cstate", "intel_idle.max_cstate"),
-        ("kvm.ignore_msr", "kvm.ignore_msrs"),
-    ],
-)
+@cases.table
 def test_the_parameter_that_a_misspelt_one_means(name: str, meant: str) -> None:
     assert kernel_params.meant(name) == meant
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "iommu", "hugepages", "processor.max_cstate",  # known
-        "systemd.unit", "rd.break", "net.ifnames", "nvidia.NVreg_OpenRmEnableUnsupportedGpus",  # of others
-        "mlx5_core.prof_sel", "nvme_core.io_timeout", "rhgb", "ostree", "fsck.mode", "cloud_init",
-        "site_role", "cgroup_enable",  # like none
-        "ip", "lp", "vg",  # too short for a slip
-    ],
-)  # fmt: skip
+@cases.table
 def test_names_that_are_no_slip(name: str) -> None:
     assert kernel_params.meant(name) == ""
 

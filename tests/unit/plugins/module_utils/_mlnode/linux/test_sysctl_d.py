@@ -9,6 +9,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -163,18 +164,7 @@ def test_what_systemd_ignores_is_ignored(text: str) -> None:
     assert sysctl_d.parse(text, "/f") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("a = 1\rb = 2", [1, 2]),
-        ("a = 1\r\nb = 2", [1, 2]),
-        ("a = 1\n\rb = 2", [1, 2]),
-        ("a = 1\r\rb = 2", [1, 3]),
-        ("a = 1\0b = 2", [1, 2]),
-        ("a = 1\0\n\rb = 2", [1, 2]),
-        ("a = 1\n\n\0b = 2", [1, 3]),
-    ],
-)
+@cases.table
 def test_a_line_ends_where_systemd_ends_it(text: str, numbers: list[int]) -> None:
     assert [(line.key, line.value, line.number) for line in sysctl_d.parse(text, "/f")] == [
         ("a", "1", numbers[0]),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -588,21 +589,7 @@ def test_the_configuration_of_network_manager_is_read_once(
 # -- networkd ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("option", "path", "value", "sure"),
-    [
-        ("IPForward=yes", "ipv4/conf/eth0/forwarding", "1", False),  # by which systemd is not known
-        ("IPForward=ipv4", "ipv6/conf/eth0/forwarding", None, True),
-        ("IPForward=ipv4", "ipv4/ip_forward", "1", False),
-        ("IPForward=no", "ipv4/ip_forward", None, True),
-        ("IPMasquerade=both", "ipv6/conf/eth0/forwarding", "1", True),
-        ("IPMasquerade=on", "ipv4/conf/eth0/forwarding", "1", True),
-        ("IPMasquerade=on", "ipv6/conf/eth0/forwarding", None, True),
-        ("IPMasquerade=both\nIPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", False),
-        ("IPv6SendRA=yes", "ipv6/conf/eth0/forwarding", "1", True),
-        ("IPv6AcceptRA=yes", "ipv6/conf/eth0/accept_ra", "0", True),
-    ],
-)
+@cases.table
 def test_what_networkd_makes_of_other_options(
     machine: Machine, option: str, path: str, value: str | None, sure: bool
 ) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit import cases, strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -240,24 +240,7 @@ def test_the_effect_of_a_text(key: str, text: str, effect: Effect) -> None:
     assert sysctl_values.effect(key, text, release=RELEASE) == effect
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ("net.ipv4.tcp_rmem", "4096"),
-        ("net.ipv4.tcp_rmem", "4096 131072 x"),
-        ("net.ipv4.tcp_reordering", "5"),
-        ("net.ipv4.neigh.default.retrans_time_ms", "5"),
-        ("net.ipv4.tcp_keepalive_time", "9000000"),
-        ("net.ipv4.ip_local_port_range", "80 90"),
-        ("net.core.default_qdisc", "fq"),
-        ("net.core.rps_default_mask", "ff"),
-        ("net.ipv4.tcp_congestion_control", "bbr"),
-        ("kernel.core_pattern", "|/usr/bin/dump"),
-        ("lnet.debug", "1"),
-        ("vm.swappiness", "-0"),
-        ("kernel.watchdog_cpumask", "0-3"),
-    ],
-)
+@cases.table
 def test_what_depends_on_more_than_the_text_is_unknown(key: str, text: str) -> None:
     assert sysctl_values.effect(key, text, release=RELEASE).unknown
     # As long as it is not the text that the kernel shows already
@@ -265,16 +248,7 @@ def test_what_depends_on_more_than_the_text_is_unknown(key: str, text: str) -> N
     assert sysctl_values.effect(key, text, like=text, release=RELEASE) == Effect(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "effect"),
-    [
-        ("4096", "4096 2 3"),
-        ("4096 x", "4096 2 3"),
-        ("4096 131072,", "4096 2 3"),
-        ("4096 131072 0", "4096 131072 3"),
-        ("4096 131072 9 x", "4096 131072 9"),
-    ],
-)
+@cases.table
 def test_a_vector_takes_the_numbers_before_a_mistake(text: str, effect: str) -> None:
     found = sysctl_values.effect("net.ipv4.tcp_wmem", text, before="1\t2\t3", release=RELEASE)
     assert found == Effect(effect)

@@ -9,6 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, DROP_INS, MENU, menu, sourced
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -35,22 +36,7 @@ def test_without_installed_kernels_every_entry_counts() -> None:
     assert entries(text, MENU) == [Entry(f"{MENU}:3", "root=/dev/vda1 ro console=ttyS0")]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("linux /boot/vmlinuz a", "a"),
-        ("linux16\t/vmlinuz-5.4  a  b", "a  b"),
-        ("linuxefi ($root)/vmlinuz-5 a", "a"),
-        ("linux /kernel-5.4-gentoo a", "a"),
-        ("linux /boot/vmlinux-6.1", ""),
-        ("linux /boot/memtest86+x64.bin", None),
-        ("linux16 /boot/mt86plus console=ttyS0", None),
-        ("initrd /boot/vmlinuz", None),
-        ("linuxx /boot/vmlinuz a", None),
-        ("# linux /boot/vmlinuz a", None),
-        ("echo 'linux /boot/vmlinuz'", None),
-    ],
-)
+@cases.table
 def test_what_starts_a_kernel(line: str, words: str | None) -> None:
     found = entries(f"menuentry 'x' {{\n\t{line}\n}}\n", MENU)
     assert [entry.line for entry in found] == ([] if words is None else [words])
@@ -207,16 +193,7 @@ def test_the_shell_and_the_library_agree_about_words(
     assert [line.split() for line in sourced(str(root))] == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("", []),
-        ("# iommu=off\n  # iommu\n", []),
-        ("A=1\nB='x iommu=off'\nC=$iommu\n", [2, 3]),
-        ("iommus=1\nintel_iommu=1\namd-iommu\nx.iommu\niommu.x\n", []),
-        ("GRUB_CMDLINE_LINUX=iommu\n", [1]),
-    ],
-)
+@cases.table
 def test_lines_that_name_a_parameter(text: str, numbers: list[int]) -> None:
     assert [number for number, _line in boot_grub.naming(text, "iommu")] == numbers
 
@@ -297,22 +274,7 @@ def assigned_in_double_quotes(text: str) -> str:
     return f'GRUB_CMDLINE_LINUX="{text}"\n'
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"',
-        'GRUB_CMDLINE_LINUX="`cat /x`"',
-        "GRUB_CMDLINE_LINUX=$(cat /x)",
-        'GRUB_CMDLINE_LINUX+=" quiet"',
-        'GRUB_CMDLINE_LINUX="a" "b"',
-        'GRUB_CMDLINE_LINUX="a"b',
-        'GRUB_CMDLINE_LINUX="a"; id',
-        'GRUB_CMDLINE_LINUX="never closed',
-        'GRUB_CMDLINE_LINUX="a\\',
-        "GRUB_CMDLINE_LINUX=a b",
-        "GRUB_CMDLINE_LINUX_DEFAULT='a'\\''b'",
-    ],
-)
+@cases.table
 def test_what_only_a_shell_could_tell_is_left_to_people(line: str) -> None:
     with pytest.raises(
         ValueError, match=r"/etc/default/grub:2 is not a plain GRUB_CMDLINE_LINUX(_DEFAULT)?=\"...\""

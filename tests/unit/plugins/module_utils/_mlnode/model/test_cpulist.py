@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit import cases, strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,17 +32,7 @@ def test_a_list_is_read(text: str, expected: tuple[int, ...]) -> None:
     assert cpulist.parse(text) == expected
 
 
-@pytest.mark.parametrize(
-    "numbers, expected",
-    [
-        ([], ""),
-        ([0], "0"),
-        ([3, 1, 2, 0, 8], "0-3,8"),
-        ([1, 3, 5], "1,3,5"),
-        ([6, 7, 134], "6-7,134"),
-        ([2, 2], "2"),
-    ],
-)
+@cases.table
 def test_a_list_is_written_as_the_kernel_does(numbers: list[int], expected: str) -> None:
     assert cpulist.render(numbers) == expected
 

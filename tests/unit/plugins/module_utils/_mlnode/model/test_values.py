@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit import cases, strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -11,49 +11,13 @@ from mlnode.model import values
 from mlnode.model.errors import DeclarationError
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("4096 131072 6291456", "4096\t131072\t6291456"),
-        ("  1 ", "1\n"),
-        ("010", "10"),
-        ("-0", "0"),
-        ("1,2,3", "1-3"),
-        ("9100,29400-29500", "29400-29499,29500,9100"),
-        ("5", "5-5"),
-        ("0-4294967295", "0-2147483647,2147483648-4294967295"),
-        ("", " \t"),
-        ("madvise", "madvise"),
-    ],
-)
+@cases.table
 def test_two_spellings_of_one_value_are_the_same(one: str, other: str) -> None:
     assert values.same(one, other)
     assert values.same(other, one)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("1", "10"),
-        ("1", "-1"),
-        ("1 2", "1"),
-        ("1 2", "2 1"),
-        ("y", "0"),
-        ("y", "1"),
-        ("Y", "on"),
-        ("N", "0"),
-        ("off", "n"),
-        ("on", "off"),
-        ("yes", "y"),
-        ("madvise", "Madvise"),
-        ("1-3", "1-4"),
-        ("1,3", "1-3"),
-        ("9-5,1", "1,9-5"),
-        ("defer-x", "defer+x"),
-        ("0x10", "16"),
-        ("", "0"),
-    ],
-)
+@cases.table
 def test_values_that_the_kernel_tells_apart_are_not_the_same(one: str, other: str) -> None:
     assert not values.same(one, other)
     assert not values.same(other, one)
@@ -108,33 +72,13 @@ def test_the_version_of_a_kernel_is_compared_by_its_numbers(
     assert values.kernel_version(release) == version
 
 
-@pytest.mark.parametrize(
-    ("floor", "current", "expected"),
-    [
-        ("10", "5", "10"),
-        ("10", "50", "50"),
-        ("-5", "-1", "-1"),
-        ("4096 16384 100", "1\t65536\t99", "4096 65536 100"),
-        ("29500-29500", "", "29500"),
-        ("9100,29500", "29400-29500", "9100,29400-29500"),
-        ("1-2", "3\n", "1-3"),
-    ],
-)
+@cases.table
 def test_raising_takes_the_greater_or_every_member(floor: str, current: str, expected: str) -> None:
     assert values.raised(floor, current) == expected
     assert values.reaches(floor, expected)
 
 
-@pytest.mark.parametrize(
-    ("floor", "current", "named"),
-    [
-        ("1 2", "1 2 3", "same number of integers"),
-        ("1", "cubic", "same number of integers"),
-        ("bbr", "1", "same number of integers"),
-        ("1", "", "same number of integers"),
-        ("1,2", "reno", "not a list of numbers"),
-    ],
-)
+@cases.table
 def test_what_cannot_be_compared_is_said_with_both_values(floor: str, current: str, named: str) -> None:
     with pytest.raises(DeclarationError, match=named) as caught:
         values.raised(floor, current)
@@ -143,18 +87,7 @@ def test_what_cannot_be_compared_is_said_with_both_values(floor: str, current: s
     assert not values.reaches(floor, current)
 
 
-@pytest.mark.parametrize(
-    ("floor", "value", "enough"),
-    [
-        ("10", "10", True),
-        ("10", "9", False),
-        ("4096 16384 100", "4096 16384 99", False),
-        ("4096 16384 100", "8192 16384 100", True),
-        ("29400,29500", "29000-30000", True),
-        ("29400,29500", "29400", False),
-        ("29500-29500", "", False),
-    ],
-)
+@cases.table
 def test_a_floor_is_reached_by_as_much_or_more(floor: str, value: str, enough: bool) -> None:
     assert values.reaches(floor, value) is enough
 
@@ -244,21 +177,7 @@ def _members(text: str) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "equal"),
-    [
-        ("00000000,000000ff", "ff", True),
-        ("ff,00000000", "000000ff,00000000", True),
-        ("ff,00000000", "ff", False),
-        ("00000001,00000000", "00000000,00000001", False),  # as lists of numbers they would be the same
-        ("1,2", "2,1", True),  # and these are lists
-        ("00000000", "0", True),
-        ("f", "e", False),
-        ("ffffffffff", "00ffffffffff", False),  # nine digits are no group of a mask
-        ("face", "0face", True),
-        ("ff", "0x", False),
-    ],
-)
+@cases.table
 def test_masks_are_compared_by_their_bits(left: str, right: str, equal: bool) -> None:
     assert values.same(left, right) is equal
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     BRIDGE,
     GEN4,
@@ -25,25 +26,7 @@ def read(host: Host) -> tuple[dict[str, PciDevice], list[str]]:
     return pci.by_address(pci.read(reader)), [problem.what for problem in reader.problems]
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("0000:41:00.0", "0000:41:00.0"),
-        ("00000000:41:00.0", "0000:41:00.0"),
-        ("00000009:01:00.0", "0009:01:00.0"),
-        ("00010000:E1:00.0", "10000:e1:00.0"),
-        ("10000:e1:00.0", "10000:e1:00.0"),
-        ("00000000:C1:1F.7", "0000:c1:1f.7"),
-        ("41:00.0", None),
-        ("0000:41:00.8", None),
-        ("0000:41:00", None),
-        ("000000000:41:00.0", None),
-        ("0000:41:00.0\n", None),
-        ("pci0000:40", None),
-        ("virtio0", None),
-        ("", None),
-    ],
-)
+@cases.table
 def test_an_address_is_written_as_sysfs_does(text: str, expected: str | None) -> None:
     assert pci.normal(text) == expected
 

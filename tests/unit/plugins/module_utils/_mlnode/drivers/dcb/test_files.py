@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.captures import of_dcb as capture
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
@@ -49,20 +50,7 @@ def test_a_setting_reads_as_a_file_of_the_kernel(machine: DcbMachine, path: str,
     assert machine.exists(f"{ETH0}/{path}")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "nonsense/x",
-        "pfc/nonsense",
-        "pfc/prio-pfc/more",
-        "pfc/prio-pfc,prio-pfc",
-        "pfc/prio-pfc,",
-        "dscp-prio/64",
-        "dscp-prio/026",
-        "dscp-prio/-1",
-        "../eth0/pfc/prio-pfc",
-    ],
-)
+@cases.table
 def test_what_can_be_no_file_is_absent(machine: DcbMachine, path: str) -> None:
     assert machine.value(f"{ETH0}/{path}").absent == f"{ETH0}/{path} does not exist"
     assert not machine.exists(f"{ETH0}/{path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit import cases, strategies
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import FEATURES
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -11,17 +11,7 @@ from hypothesis import strategies as st
 from mlnode.drivers.ethtool import words
 
 
-@pytest.mark.parametrize(
-    ("mask", "text"),
-    [
-        (0, "none"),
-        (1, "none"),
-        (0b10, "auto"),
-        (0b1010, "auto rs"),
-        (0b110100, "off baser llrs"),
-        (0x48, "rs 0x40"),
-    ],
-)
+@cases.table
 def test_fec_modes_are_ethtools_words_in_the_order_of_their_bits(mask: int, text: str) -> None:
     assert words.fec(mask) == text
 

@@ -17,8 +17,8 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 class _Loader(yaml.SafeLoader):
-    """Two things are too long to be written out: `!times [a, 5000, b]` is 5000 times a, and then b, and
-    `!power [10, 5000]` a number."""
+    """`!tuple [a, b]` is one of Python. Two things are too long to be written out: `!times [a, 5000, b]` is
+    5000 times a, and then b, and `!power [10, 5000]` a number."""
 
 
 def _times(loader: _Loader, node: yaml.SequenceNode) -> str:
@@ -31,7 +31,12 @@ def _power(loader: _Loader, node: yaml.SequenceNode) -> int:
     return int(base**exponent)
 
 
+def _tuple(loader: _Loader, node: yaml.SequenceNode) -> tuple[Any, ...]:
+    return tuple(loader.construct_sequence(node, deep=True))
+
+
 _Loader.add_constructor("!times", _times)
+_Loader.add_constructor("!tuple", _tuple)
 _Loader.add_constructor("!power", _power)
 
 

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import irqs, machines, tree
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build
 from ansible_collections.mlnode.tuning.tests.fixtures.seen import CPU, NET, NODE, PCI, Seen, numbers, see
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 NAMES = sorted(machines.MACHINES)
 every = pytest.mark.parametrize("seen", NAMES, indirect=True)
@@ -26,19 +27,7 @@ def seen(request: pytest.FixtureRequest) -> Seen:
 # -- the form of the files --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("cpus", "bits", "text"),
-    [
-        ((0, 1), 2, "3"),
-        ((), 2, "0"),
-        ((3,), 6, "08"),
-        ((0,), 32, "00000001"),
-        ((), 33, "0,00000000"),
-        ((32, 35), 36, "9,00000000"),
-        ((71,), 72, "80,00000000,00000000"),
-        ((0, 223), 224, "80000000,00000000,00000000,00000000,00000000,00000000,00000001"),
-    ],
-)
+@cases.table
 def test_masks_have_all_their_bits(cpus: tuple[int, ...], bits: int, text: str) -> None:
     assert tree.bitmap(cpus, bits) == text
 

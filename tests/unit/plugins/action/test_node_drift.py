@@ -10,6 +10,7 @@ from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, unsupported
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     AGENT,
@@ -124,16 +125,7 @@ def test_only_the_chosen_areas_are_compared(monkeypatch: pytest.MonkeyPatch, mac
     assert "(missing there: thp): run site.yml" in found["verdict"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"fail_at": "worst"}, "node_drift: value of fail_at must be one of"),
-        ({"surprise": 1}, "surprise"),
-        ({"roles": ["training_node"]}, "roles"),
-        ({"ignore": [{"key": "vm.*"}]}, "missing required arguments: reason, until"),
-        ({"declarations": {"node": "x"}}, "declarations.node: must be a dictionary of areas, got 'x'"),
-    ],
-)
+@cases.table
 def test_wrong_options_fail_without_a_remote_call(
     monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], words: str
 ) -> None:

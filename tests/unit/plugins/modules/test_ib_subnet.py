@@ -11,6 +11,7 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import ib_subnet
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import SubnetMachine
 from mlnode.checks.model import Verdict
@@ -107,16 +108,7 @@ def test_leaves_against_what_they_were_built_with(check: Runner, node: SubnetMac
     assert any(line.startswith("leaf1: uplinks fail: 20 Gb/s down, 40 up (0.5:1)") for line in failing)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"port": "mlx5_0; rm"}, "ib_subnet: port: 'mlx5_0; rm' is not a device or port"),
-        ({"timeout": 0}, "ib_subnet: timeout: 0 is not between 1 and 3600 seconds"),
-        ({"oversubscription": 0}, "ib_subnet: oversubscription: expected a ratio of down to up such as 2"),
-        ({"since": {"x": 1}}, "ib_subnet: since: expected `traffic` of an earlier result of this module"),
-        ({"baseline": "new"}, "value of baseline must be one of: keep, reset"),
-    ],
-)
+@cases.table
 def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
     assert check.msg(**arguments).startswith(words)
 

@@ -15,6 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_check
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build, tree
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CapturedWithIp
@@ -116,18 +117,7 @@ def test_the_baseline_is_kept_by_root_and_not_in_check_mode(
     assert verdict(baseline="reset") == "skip"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"expect": {"rials": {}}}, "rdma_check: expect.rials: unknown; did you mean rails?"),
-        (
-            {"expect": {"all": {"rate": "NDRR"}}},
-            "rdma_check: expect.all.rate: 'NDRR' is unknown; did you mean NDR?",
-        ),
-        ({"skip": ["stat"]}, "rdma_check: skip: 'stat' is not a check; did you mean state?"),
-        ({"baseline": "new"}, "value of baseline must be one of: keep, reset"),
-    ],
-)
+@cases.table
 def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
     assert check.msg(**arguments).startswith(words)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,18 +22,7 @@ DECLARED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("device", "port", "rail", "mtu", "width"),
-    [
-        ("mlx5_9", 1, None, 1024, 4),
-        ("mlx5_0", 1, 0, 2048, 2),
-        ("mlx5_0", 1, 3, 4096, 2),
-        ("mlx5_0", 1, 4, 512, 2),
-        ("mlx5_3", None, 3, 256, 1),
-        ("mlx5_3", 1, 3, 256, 1),
-        ("mlx5_3", 2, 3, 256, 8),
-    ],
-)
+@cases.table
 def test_the_most_specific_section_wins_key_by_key(
     device: str, port: int | None, rail: int | None, mtu: int, width: int
 ) -> None:
@@ -125,22 +115,7 @@ def test_what_is_not_used_is_not_judged() -> None:
 # -- values --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("raw", "gbits", "generation"),
-    [
-        (400, 400, ""),
-        ("100", 100, ""),
-        (2.5, 2.5, ""),
-        ("SDR", 10, "SDR"),
-        ("FDR", 56, "FDR"),
-        ("FDR10", 40, "FDR10"),
-        ("edr", 100, "EDR"),
-        ("HDR100", 100, "HDR"),
-        ("NDR", 400, "NDR"),
-        ("NDR200", 200, "NDR"),
-        ("XDR", 800, "XDR"),
-    ],
-)
+@cases.table
 def test_rates(raw: Any, gbits: float, generation: str) -> None:
     found = rdma_values.rate("rate", raw)
     assert (found.gbits, found.generation) == (gbits, generation)

@@ -90,20 +90,7 @@ def test_the_first_file_that_fits_counts_with_its_drop_ins(node: Machine) -> Non
     assert networkd.sets(node, FILTER) is None
 
 
-@pytest.mark.parametrize(
-    ("option", "path", "value"),
-    [
-        ("IPv4ReversePathFilter=no", FILTER, "0"),
-        ("IPv4Forwarding=yes", "/proc/sys/net/ipv4/conf/eth0/forwarding", "1"),
-        ("IPv4ProxyARP=no", "/proc/sys/net/ipv4/conf/eth0/proxy_arp", "0"),
-        ("IPv6MTUBytes=9000", "/proc/sys/net/ipv6/conf/eth0/mtu", "9000"),
-        ("IPv6HopLimit=64", "/proc/sys/net/ipv6/conf/eth0/hop_limit", "64"),
-        ("IPv6PrivacyExtensions=prefer-public", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", "1"),
-        ("IPv6PrivacyExtensions=on", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", "2"),
-        ("IPv6PrivacyExtensions=kernel", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", None),
-        ("IPv4ReversePathFilter=tight", FILTER, None),
-    ],
-)
+@cases.table
 def test_options_and_their_values(node: Machine, option: str, path: str, value: str | None) -> None:
     node.put(f"{NETWORK}/a.network", f"[Match]\nName=eth0\n[Network]\n{option}\n")
     found = networkd.sets(node, path)

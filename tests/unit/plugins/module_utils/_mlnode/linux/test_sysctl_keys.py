@@ -39,20 +39,7 @@ def test_the_known_key_that_a_misspelt_one_means(path: str, meant: str) -> None:
     assert sysctl_keys.meant(path) == meant
 
 
-@pytest.mark.parametrize(
-    ("path", "release", "span"),
-    [
-        ("vm/swappiness", "", (0, 200)),
-        ("net/ipv4/tcp_fin_timeout", "", (-(1 << 31), (1 << 31) - 1)),
-        # An int in 4.19, a byte today
-        ("net/ipv4/tcp_sack", "6.1.0-18-amd64", (0, 255)),
-        ("net/ipv4/tcp_sack", "4.18.0-553.el8", None),
-        ("net/ipv4/tcp_sack", "", None),
-        ("fs/aio-max-nr", "", (0, (1 << 64) - 1)),
-        ("kernel/core_pattern", "6.18", None),
-        ("lnet/debug", "6.18", None),
-    ],
-)
+@cases.table
 def test_the_numbers_that_a_key_takes(path: str, release: str, span: tuple[int, int] | None) -> None:
     assert sysctl_keys.span(path, release) == span
 

@@ -270,42 +270,13 @@ def test_versions_of_the_kernel_differ(key: str, text: str, old: str, new: str) 
         assert said == wanted, release
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "words"),
-    [
-        ("net.ipv4.tcp_rmem", "4096 131072", "must be 3 numbers, got '4096 131072'"),
-        ("vm.swappiness", "10 20", "must be a number, got '10 20'"),
-        ("vm.swappiness", "201", "must be from 0 to 200, got 201"),
-        ("fs.nr_open", "10", "must be from 64 to 2147483584, got 10"),
-        ("net.core.rps_sock_flow_entries", "1000", "the kernel makes 1024 of '1000': declare 1024"),
-        ("net.core.flow_limit_table_len", "1000", "it must be a power of two"),
-        (
-            "net.ipv4.ip_local_port_range",
-            "40000 30000",
-            "the first number must not be greater than the second",
-        ),
-        (PORTS, "65536", "must be numbers and ranges below 65536"),
-    ],
-)
+@cases.table
 def test_a_declared_value_is_held_to_the_same_rules(key: str, text: str, words: str) -> None:
     with pytest.raises(DeclarationError, match=re.escape(words)):
         sysctl_values.require(key, text, release=RELEASE)
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "words"),
-    [
-        ("vm.swappiness", "010", "'010' is not a plain decimal number, and the kernel reads it as 8"),
-        ("vm.swappiness", "0x10", "'0x10' is not a plain decimal number, and the kernel reads it as 16"),
-        ("vm.swappiness", "08", "'08' is not a plain decimal number, and the kernel refuses it (EINVAL)"),
-        ("vm.swappiness", "+1", "'+1' is not a plain decimal number, and the kernel refuses it (EINVAL)"),
-        ("net.ipv4.tcp_rmem", "4096 0131072 1", "'0131072' is not a plain"),
-        (PORTS, "9100,010-020", "'010' is not a plain"),
-        (SWITCH, "y", "'y' is refused by the kernel (EINVAL), which takes numbers for switches here"),
-        (SWITCH, "OFF", "write 0"),
-        (SWITCH, "yes", "write 1"),
-    ],
-)
+@cases.table
 def test_a_declared_text_that_the_kernel_reads_otherwise_is_refused(key: str, text: str, words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         sysctl_values.check(key, text)
@@ -313,21 +284,7 @@ def test_a_declared_text_that_the_kernel_reads_otherwise_is_refused(key: str, te
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ("vm.swappiness", "0"),
-        ("vm.swappiness", "-1"),
-        ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
-        ("net.ipv4.tcp_rmem", "4096 131072 auto"),
-        (PORTS, "9100,29400-29500"),
-        ("kernel.hostname", "010"),
-        ("kernel.core_pattern", "core-0123"),
-        ("net.core.rps_default_mask", "00ff"),
-        ("net.core.default_qdisc", "fq"),
-        ("kernel.some_words", "a-01x"),
-    ],
-)
+@cases.table
 def test_what_is_plain_is_taken(key: str, text: str) -> None:
     sysctl_values.check(key, text)
 

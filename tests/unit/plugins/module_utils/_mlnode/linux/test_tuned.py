@@ -26,17 +26,7 @@ def node(tmp_path: pathlib.Path) -> Machine:
     return node
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "line"),
-    [
-        ("sysctl", "vm.swappiness", ("5", f"{HPC}:5")),
-        ("sysctl", "vm.dirty_ratio", ("10", f"{BASE}:3")),
-        ("thp", "thp.enabled", ("always", f"{BASE}:5")),
-        ("cpu", "cpu.governor", ("performance", f"{BASE}:7")),
-        ("sysctl", "vm.overcommit_memory", None),
-        ("nic", "nic.fabric.rings", None),
-    ],
-)
+@cases.table
 def test_the_line_that_sets_it(
     node: Machine, kind: str, key: str, line: tuple[str, str] | None
 ) -> None:  # fmt: skip

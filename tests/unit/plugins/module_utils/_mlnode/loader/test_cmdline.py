@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -21,26 +20,7 @@ def test_a_loader_knows_single_quotes_too() -> None:
     assert [word.text for word in found] == ["a='b \" c'", 'd="it\'s one"', "e"]
 
 
-@pytest.mark.parametrize(
-    ("line", "name", "words"),
-    [
-        ("ro quiet", "quiet", ("quiet",)),
-        ("ro quiet=1", "quiet", ("quiet=1",)),
-        ("quieter not-quiet rd.quiet quiet.x", "quiet", ()),
-        ("console=tty0 ro console=ttyS0,115200", "console", ("console=tty0", "console=ttyS0,115200")),
-        # - and _ are one to the kernel; the answer is in the spelling of who asks.
-        ("nohz-full=2 nohz_full=3", "nohz_full", ("nohz_full=2", "nohz_full=3")),
-        ("nohz_full=2-3", "nohz-full", ("nohz-full=2-3",)),
-        ("a=b=c-d", "a", ("a=b=c-d",)),
-        ("Quiet QUIET", "quiet", ()),
-        ("ro -- quiet", "quiet", ()),
-        (
-            "intel_idle.max_cstate=1 intel_idleXmax_cstate=2",
-            "intel_idle.max_cstate",
-            ("intel_idle.max_cstate=1",),
-        ),
-    ],
-)
+@cases.table
 def test_the_words_of_one_parameter(line: str, name: str, words: tuple[str, ...]) -> None:
     assert of(line, name) == words
 

@@ -92,27 +92,7 @@ def assigned(everywhere: str, normal: str) -> str:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize(
-    ("before", "changes", "after"),
-    [
-        (("", ""), {"iommu": ["iommu=pt"]}, ("iommu=pt", "")),
-        (("a", "quiet splash"), {"quiet": []}, ("a", "splash")),
-        (("iommu=off a", "b iommu quiet iommu=x"), {"iommu": ["iommu=pt"]}, ("iommu=pt a", "b quiet")),
-        (("nohz-full=1 nohz_full=2 nohzzfull=3", ""), {"nohz_full": []}, ("nohzzfull=3", "")),
-        (("nohz_full=1", "x"), {"nohz-full": ["nohz-full=2"]}, ("nohz-full=2", "x")),
-        (("intel_idleXmax_cstate=1", ""), {"intel_idle.max_cstate": []}, ("intel_idleXmax_cstate=1", "")),
-        (("quieter rd.quiet", "not-quiet"), {"quiet": []}, ("quieter rd.quiet", "not-quiet")),
-        # Words of several pieces stay together, and go together.
-        (('x="a quiet b" quiet', "'c quiet'"), {"quiet": []}, ('x="a quiet b"', "'c quiet'")),
-        (('"quiet=a b" c', ""), {"quiet": []}, ("c", "")),
-        # Neither a file name nor a variable nor an escape is what it seems.
-        (("* /bin/* ?", "$HOME `id` \\n %s -n"), {"quiet": []}, ("* /bin/* ?", "$HOME `id` \\n %s -n")),
-        # What is for init stays behind.
-        (("a -- quiet", ""), {"quiet": [], "b": ["b=1"]}, ("b=1 a -- quiet", "")),
-        (("a  \t b\n c", ""), {"quiet": []}, ("a b c", "")),
-        (("", ""), {"console": ["console=tty0", "console=ttyS0"]}, ("console=tty0 console=ttyS0", "")),
-    ],
-)
+@cases.table
 def test_the_drop_in_takes_out_the_named_parameters_and_sets_them_anew(
     tmp_path: pathlib.Path,
     shell: str,

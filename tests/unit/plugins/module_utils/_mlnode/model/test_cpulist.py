@@ -14,20 +14,7 @@ from mlnode.model import cpulist
 cpus = st.sets(st.integers(0, cpulist.MAX_CPUS - 1), max_size=200)
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("", ()),
-        ("0", (0,)),
-        ("0-3,8", (0, 1, 2, 3, 8)),
-        ("8,0-3", (0, 1, 2, 3, 8)),
-        ("1,1,0-2", (0, 1, 2)),
-        ("5-5", (5,)),
-        ("007", (7,)),
-        ("2,10", (2, 10)),
-        ("8191", (8191,)),
-    ],
-)
+@cases.table
 def test_a_list_is_read(text: str, expected: tuple[int, ...]) -> None:
     assert cpulist.parse(text) == expected
 

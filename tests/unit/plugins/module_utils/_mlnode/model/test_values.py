@@ -23,23 +23,7 @@ def test_values_that_the_kernel_tells_apart_are_not_the_same(one: str, other: st
     assert not values.same(other, one)
 
 
-@pytest.mark.parametrize(
-    ("text", "merged"),
-    [
-        ("7", ((7, 7),)),
-        ("5-9,1,2", ((1, 2), (5, 9))),
-        ("1-4,2-3", ((1, 4),)),
-        ("1-2,3-4", ((1, 4),)),
-        ("0-4294967295", ((0, 4294967295),)),
-        ("9-5", None),
-        ("0-9,9-5", None),
-        ("", None),
-        ("1,", None),
-        ("1 2", None),
-        ("-1", None),
-        ("1\n", None),
-    ],
-)
+@cases.table
 def test_a_list_of_ranges_is_merged_and_anything_else_is_none(
     text: str, merged: tuple[tuple[int, int], ...] | None
 ) -> None:
@@ -54,18 +38,7 @@ def test_integers_are_all_tokens_or_none(text: str, numbers: tuple[int, ...] | N
     assert values.integers(text) == numbers
 
 
-@pytest.mark.parametrize(
-    ("release", "version"),
-    [
-        ("6.8.0-45-generic", (6, 8)),
-        ("5.14.0-503.el9.x86_64\n", (5, 14)),
-        ("6.12-rc3", (6, 12)),
-        ("6", None),
-        ("", None),
-        (None, None),
-        ("v6.8", None),
-    ],
-)
+@cases.table
 def test_the_version_of_a_kernel_is_compared_by_its_numbers(
     release: str | None, version: tuple[int, int] | None
 ) -> None:
@@ -92,18 +65,7 @@ def test_a_floor_is_reached_by_as_much_or_more(floor: str, value: str, enough: b
     assert values.reaches(floor, value) is enough
 
 
-@pytest.mark.parametrize(
-    ("text", "active", "offered"),
-    [
-        ("always [madvise] never", "madvise", ("always", "madvise", "never")),
-        ("always defer defer+madvise [madvise] never\n", "madvise",
-         ("always", "defer", "defer+madvise", "madvise", "never")),
-        ("[none] mq-deadline", "none", ("none", "mq-deadline")),
-        ("cubic\n", "cubic", ()),
-        ("[]", "[]", ()),
-        ("", "", ()),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_bracketed_word_is_the_active_one(text: str, active: str, offered: tuple[str, ...]) -> None:
     assert values.chosen(text) == active
     assert values.choices(text) == offered

@@ -140,17 +140,7 @@ def test_the_nearest_are_all_that_are_as_near() -> None:
     assert distance.nearest(known, "g2", "abcd") == (UNKNOWN, ())
 
 
-@pytest.mark.parametrize(
-    "apart, near",
-    [
-        # the next quarter of the socket, the same one a second time, and the other socket
-        ((16, 16, 25), ("a", "b")),
-        ((25, 25, 16), ("c",)),
-        # not known of all: nobody is nearer
-        ((16, None, 25), ("a", "b", "c")),
-        ((None, None, None), ("a", "b", "c")),
-    ],
-)
+@cases.table
 def test_among_equals_the_distance_of_their_nodes_decides(
     apart: tuple[int | None, ...], near: tuple[str, ...]
 ) -> None:

@@ -146,24 +146,7 @@ def test_a_virtual_function_names_its_physical_one_and_has_no_link(tree: Tree) -
     assert (device.physfn, device.link) == ("0000:00:03.0", None)
 
 
-@pytest.mark.parametrize(
-    "path, root, functions",
-    [
-        (
-            # Intel VMD: a domain of its own below a function
-            "pci0000:64/0000:64:05.5/pci10000:00/10000:00:02.0/10000:01:00.0",
-            "pci0000:64",
-            ("0000:64:05.5", "10000:00:02.0", "10000:01:00.0"),
-        ),
-        (
-            "LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-0001/pci8f2a:00/8f2a:00:02.0",
-            "pci8f2a:00",
-            ("8f2a:00:02.0",),
-        ),
-        ("platform/40000000.pcie/pci0002:00/0002:00:00.0", "pci0002:00", ("0002:00:00.0",)),
-        ("somewhere/0000:00:01.0", "", ("0000:00:01.0",)),
-    ],
-)
+@cases.table
 def test_the_way_from_the_root_wherever_that_is(
     tree: Tree, path: str, root: str, functions: tuple[str, ...]
 ) -> None:

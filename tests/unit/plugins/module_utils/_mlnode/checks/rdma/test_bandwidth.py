@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import gid
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import Running, job
@@ -93,16 +94,7 @@ def test_ipv4_comes_before_ipv6(roce: Running) -> None:
     assert [command.split()[-2] for command in roce.commands] == ["2", "0", "1"]
 
 
-@pytest.mark.parametrize(
-    ("average", "options", "expected"),
-    [
-        ("90.00", {}, "pass"),
-        ("89.99", {}, "fail"),
-        ("50.00", {"fraction": 0.5}, "pass"),
-        ("89.99", {"least": 80.0}, "pass"),
-        ("93.10", {"least": 95.0}, "fail"),
-    ],
-)
+@cases.table
 def test_what_is_enough(roce: Running, average: str, options: dict[str, Any], expected: str) -> None:
     roce.says(average)
     found = measure(roce, **options).check

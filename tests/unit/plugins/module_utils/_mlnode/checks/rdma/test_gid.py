@@ -17,11 +17,6 @@ from mlnode.checks.model import Verdict
 CM = "/sys/kernel/config/rdma_cm/mlx5_0/ports/1"
 
 
-@pytest.fixture
-def roce(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.roce())
-
-
 def table(machine: Machine, *entries: tuple[str, str, str]) -> None:
     """The whole table; an empty type or interface cannot be read."""
     for index in range(8):

@@ -6,6 +6,7 @@ import errno
 import os
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import CLOSED, GPU, NIC, OPEN, named, run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 from mlnode.checks.model import Check
@@ -216,16 +217,7 @@ def instinct(fabric: Tree) -> Tree:
 BUILT = "/boot/config-6.8.0-60-generic"
 
 
-@pytest.mark.parametrize(
-    "lines, verdict",
-    [
-        ("CONFIG_PCI_P2PDMA=y\nCONFIG_DMABUF_MOVE_NOTIFY=y", "pass"),
-        ("CONFIG_PCI_P2PDMA=y", "pass"),
-        ("CONFIG_PCI_P2PDMA=y\n# CONFIG_DMABUF_MOVE_NOTIFY is not set", "warn"),
-        ("# CONFIG_PCI_P2PDMA is not set\nCONFIG_DMABUF_MOVE_NOTIFY=y", "warn"),
-        ("CONFIG_PCI_P2PDMA=yes", "warn"),
-    ],
-)
+@cases.table
 def test_amd(instinct: Tree, lines: str, verdict: str) -> None:
     instinct.put(BUILT, lines)
     check = only(instinct)

@@ -6,6 +6,7 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT, of_port
@@ -19,32 +20,12 @@ from mlnode.host.system import Finished
 FILES = ("state", "phys_state", "link_layer", "rate")
 
 
-@pytest.fixture
-def roce(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.roce())
-
-
-@pytest.fixture
-def infiniband(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.infiniband())
-
-
 def told(machine: Machine, name: str, **declared: object) -> tuple[str, str, str]:
     found = of_port(machine, name, **declared)
     return str(found.verdict), found.found, found.expected
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict", "advice"),
-    [
-        ("4: ACTIVE", "pass", ""),
-        ("2: INIT", "warn", "subnet manager"),
-        ("3: ARMED", "warn", "subnet manager"),
-        ("1: DOWN", "fail", "cable"),
-        ("5: ACTIVE_DEFER", "fail", "cable"),
-        ("nonsense", "fail", "cable"),
-    ],
-)
+@cases.table
 def test_state_of_infiniband(infiniband: Machine, text: str, verdict: str, advice: str) -> None:
     infiniband.put(f"{PORT}/state", f"{text}\n")
     found = of_port(infiniband, "state")
@@ -76,22 +57,7 @@ def test_link_layer(roce: Machine) -> None:
     assert told(roce, "link_layer", link_layer="InfiniBand") == ("fail", "Ethernet", "InfiniBand")
 
 
-@pytest.mark.parametrize(
-    ("text", "declared", "width", "verdict"),
-    [
-        ("200 Gb/sec (4X HDR)", "HDR", None, "pass"),
-        ("200 Gb/sec (4X HDR)", 200, "4X", "pass"),
-        ("200 Gb/sec (4X HDR)", "EDR", None, "fail"),
-        ("200 Gb/sec (4X HDR)", "NDR200", None, "fail"),
-        ("200 Gb/sec (2X NDR)", "NDR200", None, "pass"),
-        ("200 Gb/sec (2X NDR)", "NDR", "2X", "pass"),
-        ("100 Gb/sec (2X HDR)", "HDR", None, "fail"),
-        ("100 Gb/sec (2X HDR)", "HDR100", "2X", "pass"),
-        ("56 Gb/sec (4X FDR)", "FDR", None, "pass"),
-        ("2.5 Gb/sec (1X SDR)", 2.5, None, "pass"),
-        ("400 Gb/sec (4X NDR)", "HDR", None, "fail"),
-    ],
-)
+@cases.table
 def test_rate_of_infiniband(
     infiniband: Machine, text: str, declared: str | float, width: str | None, verdict: str
 ) -> None:

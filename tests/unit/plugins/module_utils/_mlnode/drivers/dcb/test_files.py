@@ -144,26 +144,7 @@ def test_fields_are_written_together(machine: DcbMachine, bridge: Bridge) -> Non
     assert machine.now(f"{ETH0}/buffer/prio-buffer,buffer-size") == f"{ZEROS} 1024/0/0/0/0/0/0/0"
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("pfc/prio-pfc", "8"),
-        ("pfc/prio-pfc", "3-4"),
-        ("pfc/prio-pfc", "all"),
-        ("pfc/prio-pfc", "3 4"),
-        ("pfc/prio-pfc", ""),
-        ("pfc/pfc-cap", "4"),
-        ("ets/prio-tc", "0/0/0"),
-        ("ets/tc-tsa", ORDERED),
-        ("ets/tc-bw", "0/0/0/0/0/0/0/x"),
-        ("buffer/buffer-size", "64K/0/0/0/0/0/0/0"),
-        ("buffer/total-size", "1"),
-        ("dscp-prio/26", "9"),
-        ("dscp-prio/26,48", "3"),
-        ("trust/state", "dei"),
-        ("dcbx/mode", "host"),
-    ],
-)
+@cases.table
 def test_what_can_be_no_value_reaches_no_tool(
     machine: DcbMachine, bridge: Bridge, path: str, value: str
 ) -> None:

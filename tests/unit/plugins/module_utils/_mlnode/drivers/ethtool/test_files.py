@@ -24,16 +24,6 @@ from mlnode.model.setting import Value
 ETH0 = "/ethtool/eth0"
 
 
-@pytest.fixture
-def nic() -> Nic:
-    return Nic()
-
-
-@pytest.fixture
-def machine(tmp_path: pathlib.Path, nic: Nic) -> NicMachine:
-    return NicMachine.with_nics(str(tmp_path / "node"), eth0=nic)
-
-
 # -- reading -------------------------------------------------------------------------------
 
 
@@ -206,22 +196,7 @@ def test_a_write_that_is_ignored_or_cut_shows_in_a_read(machine: NicMachine, nic
 # -- what cannot be set --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("ring/max/rx", f"{ETH0}/ring/max/rx is read-only"),
-        ("link/speed", f"{ETH0}/link/speed is read-only"),
-        ("fec/active", f"{ETH0}/fec/active is read-only"),
-        ("feature/rx-vlan-hw-parse", "the driver mlx5_core keeps rx-vlan-hw-parse fixed"),
-        ("feature/rx-gro,tx-lockless,rx-gro-hw", "the driver mlx5_core keeps tx-lockless, rx-gro-hw fixed"),
-        ("feature/requested/tx-lockless", "the driver mlx5_core keeps tx-lockless fixed"),
-        ("feature/rx-gro", ""),
-        ("fec/encoding", ""),
-        ("ring/rx", ""),
-        ("feature/tx-nonsense", ""),  # which a read tells
-        ("nonsense/rx", ""),
-    ],
-)
+@cases.table
 def test_why_a_setting_cannot_be_set(machine: NicMachine, path: str, words: str) -> None:
     assert machine.blocked(f"{ETH0}/{path}") == words
 

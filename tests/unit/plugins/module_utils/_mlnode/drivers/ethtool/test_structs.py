@@ -219,17 +219,7 @@ def test_any_other_length_is_an_error(length: int) -> None:
         structs.unpack_mask_words(link(length=length))
 
 
-@pytest.mark.parametrize(
-    ("speed", "duplex", "autoneg", "told"),
-    [
-        (400000, 1, 1, ("400000", "full", "on")),
-        (10, 0, 0, ("10", "half", "off")),
-        (0xFFFFFFFF, 0xFF, 0, ("unknown", "unknown", "off")),
-        (0, 2, 1, ("unknown", "unknown", "on")),
-        (0x7FFFFFFF, 1, 1, ("2147483647", "full", "on")),
-        (0x80000000, 1, 1, ("unknown", "full", "on")),
-    ],
-)
+@cases.table
 def test_what_a_link_is(speed: int, duplex: int, autoneg: int, told: tuple[str, str, str]) -> None:
     found = structs.unpack_link(link(speed, duplex, autoneg, 4))
     assert (found["speed"], found["duplex"], found["autoneg"]) == told

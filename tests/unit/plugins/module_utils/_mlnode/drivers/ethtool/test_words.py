@@ -44,26 +44,7 @@ def test_any_text_is_a_mask_that_the_kernel_takes_or_refused(text: str) -> None:
     assert not mask & 1
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("tso", ("tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp6-segmentation")),
-        ("tx", ("tx-checksum-ipv4", "tx-checksum-ip-generic")),
-        ("sg", ("tx-scatter-gather", "tx-scatter-gather-fraglist")),
-        ("rx", ("rx-checksum",)),
-        ("gso", ("tx-generic-segmentation",)),
-        ("gro", ("rx-gro",)),  # and not rx-gro-hw
-        ("lro", ("rx-lro",)),
-        ("rxvlan", ("rx-vlan-hw-parse",)),
-        ("txvlan", ("tx-vlan-hw-insert",)),
-        ("ntuple", ("rx-ntuple-filter",)),
-        ("rxhash", ("rx-hashing",)),
-        ("rx-gro-hw", ("rx-gro-hw",)),
-        ("ufo", ()),
-        ("tx-tcp*", ()),
-        ("", ()),
-    ],
-)
+@cases.table
 def test_what_a_name_stands_for(name: str, found: tuple[str, ...]) -> None:
     assert words.members(name, [feature for feature in FEATURES if feature]) == found
 

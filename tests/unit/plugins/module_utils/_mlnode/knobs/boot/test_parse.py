@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,16 +73,7 @@ def test_the_list_is_exact() -> None:
     assert declared({"isolate": {"cpus": "2,10"}})[0][1] == "isolcpus=managed_irq,domain,2,10"
 
 
-@pytest.mark.parametrize(
-    ("off", "wants"),
-    [
-        (["managed_irq"], ["isolcpus=domain,3", "nohz_full=3", "rcu_nocbs=3", None]),
-        (["domain"], ["isolcpus=managed_irq,3", "nohz_full=3", "rcu_nocbs=3", None]),
-        (["domain", "managed_irq"], ["nohz_full=3", "rcu_nocbs=3", None]),
-        (["nohz_full", "rcu_nocbs"], ["isolcpus=managed_irq,domain,3", None]),
-        (["irqaffinity"], ["isolcpus=managed_irq,domain,3", "nohz_full=3", "rcu_nocbs=3"]),
-    ],
-)
+@cases.table
 def test_each_part_of_isolation_can_be_left_out(off: list[str], wants: list[Any]) -> None:
     spec = {"isolate": {"cpus": 3, "irqaffinity": None, **dict.fromkeys(off, False)}}
     assert [want for _key, want, _claim in declared(spec)] == wants

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,48 +45,12 @@ def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
     assert cpu.parse(spec, None) == []
 
 
-@pytest.mark.parametrize(
-    ("cpus", "key"),
-    [
-        (None, "cpu.governor"),
-        ("all", "cpu.governor"),
-        ("0-31", "cpu.governor[0-31]"),
-        ("3,2,1,0,8", "cpu.governor[0-3,8]"),
-        ("5", "cpu.governor[5]"),
-        (5, "cpu.governor[5]"),
-        (0, "cpu.governor[0]"),
-        ("00-03", "cpu.governor[0-3]"),
-    ],
-)
+@cases.table
 def test_one_set_of_cpus_has_one_key(cpus: Any, key: str) -> None:
     assert wanted({"governor": "performance", "cpus": cpus}) == {key: "performance"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "want"),
-    [
-        # One meaning, one claim: two declarations in different words agree.
-        (PREFERENCE, "0", "performance"),
-        (PREFERENCE, 0, "performance"),
-        (PREFERENCE, "255", "power"),
-        (PREFERENCE, 128, "128"),
-        (PREFERENCE, "032", "32"),
-        ("energy_perf_bias", "performance", "0"),
-        ("energy_perf_bias", "balance-performance", "4"),
-        ("energy_perf_bias", "normal", "6"),
-        ("energy_perf_bias", "balance-power", "8"),
-        ("energy_perf_bias", "power", "15"),
-        ("energy_perf_bias", 15, "15"),
-        ("boost", True, "on"),
-        ("boost", False, "off"),
-        ("min_perf_pct", 0, "0"),
-        ("min_perf_pct", "100", "100"),
-        ("max_latency_us", 0, "0"),
-        ("max_latency_us", "007", "7"),
-        ("max_latency_us", 2147483646, "2147483646"),
-        ("max_latency_us", "unlimited", "unlimited"),
-    ],
-)
+@cases.table
 def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
     assert wanted({name: value}) == {f"cpu.{name}": want}
 
@@ -124,22 +89,6 @@ def test_two_lists_are_rivals_where_they_have_a_cpu_in_common(left: set[int], ri
     assert cpu.conflicts(one, other) == cpu.conflicts(other, one)
 
 
-@pytest.mark.parametrize(
-    ("key", "other", "conflicts"),
-    [
-        ("cpu.governor", "cpu.governor[0-3]", True),
-        ("cpu.governor[8]", "cpu.governor", True),
-        ("cpu.governor", "cpu.governor", False),
-        ("cpu.governor", "cpu.boost", False),
-        ("cpu.governor[0-3]", "cpu.boost[0-3]", False),
-        # What one moves along, so that it would depend on the order of two names.
-        ("cpu.governor", f"cpu.{PREFERENCE}", True),
-        ("cpu.governor[0-3]", f"cpu.{PREFERENCE}[3-4]", True),
-        ("cpu.governor[0-3]", f"cpu.{PREFERENCE}[4]", False),
-        ("cpu.boost", "cpu.min_perf_pct", True),
-        ("cpu.boost[0-3]", "cpu.min_perf_pct", True),
-        ("cpu.governor", "cpu.min_perf_pct", False),
-    ],
-)
+@cases.table
 def test_all_cpus_are_rivals_of_any(key: str, other: str, conflicts: bool) -> None:
     assert cpu.conflicts(key, other) is conflicts

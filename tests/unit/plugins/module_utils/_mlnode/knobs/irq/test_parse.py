@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,16 +66,7 @@ def test_every_word_of_a_selection_is_in_its_claim_in_one_spelling() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("rails", "expected", "words"),
-    [
-        (True, (), "all rails"),
-        ([0], (0,), "rails 0"),
-        (False, None, "all NICs"),
-        ([], None, "all NICs"),
-        (None, None, "all NICs"),
-    ],
-)
+@cases.table
 def test_rails_are_all_of_them_some_or_not_asked_for(rails: Any, expected: Any, words: str) -> None:
     rule = parsed(nics={"rails": rails})
     assert rule.nics.rails == expected

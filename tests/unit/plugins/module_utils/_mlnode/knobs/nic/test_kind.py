@@ -29,11 +29,6 @@ MLX = "eth2, eth3"
 TERABYTE = 1 << 30
 
 
-@pytest.fixture
-def node(tmp_path: pathlib.Path) -> NicNode:
-    return NicNode.made(tmp_path / "node")
-
-
 def statuses(host: NicNode, *rules: Any, **more: Any) -> dict[str, str]:
     return {key: str(found.status) for key, found in rows(host, *rules, **more).items()}
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -130,19 +131,7 @@ def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
     assert words in refused(buffer={**ROCE["buffer"], **changes})
 
 
-@pytest.mark.parametrize(
-    "groups",
-    [
-        {"pfc": [], "global_pause": True},
-        {"trust": "pcp", "pfc": [3]},
-        {"dscp": {"26": 3}, "cnp": {"dscp": 48, "priority": 6}},
-        {"dscp": {"48": 6}, "cnp": {"dscp": 48}},
-        {"dscp": {"26": 4}, "traffic_class": 106},
-        {"dscp": {"26": 4}, "pfc": [], "traffic_class": 106},
-        {"dscp": {"46": 4}, "pfc": [3], "traffic_class": 106},
-        {"pfc": [3], "traffic_class": 106},
-    ],
-)
+@cases.table
 def test_what_does_not_contradict_itself_is_taken(groups: dict[str, Any]) -> None:
     assert parsed(**groups)
 

@@ -6,6 +6,7 @@ import posixpath
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -83,21 +84,7 @@ def test_a_bad_value_is_found_before_the_hardware_is_looked_at() -> None:
 # -- what is taken -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "want"),
-    [
-        (1, "1"),
-        (-1, "-1"),
-        (0, "0"),
-        ("1", "1"),
-        ("  4096\t131072  6291456 ", "4096 131072 6291456"),
-        ("9100,29400-29500", "9100,29400-29500"),
-        ("bbr", "bbr"),
-        ("/var/crash/%p=%e@x", "/var/crash/%p=%e@x"),
-        ("", ""),
-        ("automatic", "automatic"),
-    ],
-)
+@cases.table
 def test_a_plain_value_is_wanted_as_written_with_single_blanks(value: object, want: str) -> None:
     setting = one("vm.x", value)
     assert (setting.want, setting.claim, setting.raise_only, setting.formula) == (want, want, False, "")
@@ -111,38 +98,14 @@ def test_null_leaves_a_setting_out_and_the_order_stays() -> None:
     assert parse({"settings": None, "sizing": None}, None) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "canonical", "path"),
-    [
-        ("vm/swappiness", "vm.swappiness", "/proc/sys/vm/swappiness"),
-        ("net.ipv4.conf.eth0/100.rp_filter", "net.ipv4.conf.eth0/100.rp_filter",
-         "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"),
-        ("net/ipv4/conf/eth0.100/rp_filter", "net.ipv4.conf.eth0/100.rp_filter",
-         "/proc/sys/net/ipv4/conf/eth0.100/rp_filter"),
-        ("net.ipv4.conf.br-lan:1.rp_filter", "net.ipv4.conf.br-lan:1.rp_filter",
-         "/proc/sys/net/ipv4/conf/br-lan:1/rp_filter"),
-        ("vm.nr_hugepages@node3", "vm.nr_hugepages@node3",
-         "/sys/devices/system/node/node3/hugepages/hugepages-@kB/nr_hugepages"),
-        ("vm.nr_hugepages@node0/1048576kB", "vm.nr_hugepages@node0/1048576kB",
-         "/sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_key_has_one_spelling_and_one_file(key: str, canonical: str, path: str) -> None:
     setting = one(key, 1)
     assert (setting.key, setting.path) == (canonical, path)
     assert sysctl_parse.canonical(canonical) == canonical
 
 
-@pytest.mark.parametrize(
-    ("key", "floor", "want"),
-    [
-        ("vm.max_map_count", 1048576, "1048576"),
-        ("net.ipv4.tcp_rmem", "4096 131072 16777216", "4096 131072 16777216"),
-        ("net.ipv4.ip_local_reserved_ports", "9100,29400-29500", "9100,29400-29500"),
-        # A range, so that it is added to a list and not compared with it
-        ("net.ipv4.ip_local_reserved_ports", 29500, "29500-29500"),
-    ],
-)
+@cases.table
 def test_a_floor_only_raises(key: str, floor: object, want: str) -> None:
     setting = one(key, {"at_least": floor})
     assert (setting.want, setting.raise_only, setting.claim) == (want, True, f">= {floor}")

@@ -13,10 +13,11 @@ import pathlib
 import re
 import shutil
 import sys
-from typing import Any
+from typing import Any, Iterator
 
 import yaml
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS, options
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.schema import Option, Table
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Setting, Value
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 
@@ -25,6 +26,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 #: What stands between the two is for a reader of the repository.
 TABLE = re.compile(r"<!-- table of (\w+) -->\n.*?<!-- end of table -->\n", re.DOTALL)
 HEAD = "| setting | default | at boot by | severity | reason | source |\n|---|---|---|---|---|---|\n"
+
+#: The same of the options of an area
+OPTIONS = re.compile(r"<!-- options -->\n.*?<!-- end of options -->\n", re.DOTALL)
+OPTIONS_HEAD = "| option | values | severity | reason | source |\n|---|---|---|---|---|\n"
 
 #: Areas whose values stand in files of the system or on the command line; the agent sets those of all others
 CARRIERS = {
@@ -60,7 +65,11 @@ def carrier(setting: Setting) -> str:
 
 def table(name: str) -> str:
     """One row for each setting, in the order in which they are applied."""
-    settings = [item for area, spec in declaration(name).items() for item in KINDS[area].parse(spec, None)]
+    settings = [
+        item
+        for area, spec in declaration(name).items()
+        for item in KINDS[area].parse(KINDS[area].checked(spec), None)
+    ]
     rows = []
     for setting in settings:
         info = KINDS[setting.kind].info(setting.key, Value())
@@ -77,6 +86,61 @@ def with_tables(page: str) -> str:
     if missing:
         raise ValueError(f"values.md: profile or table is missing: {', '.join(sorted(missing))}")
     return TABLE.sub(lambda match: table(match[1]), page)
+
+
+def option_rows(table: Table, prefix: str = "", parent: Option | None = None) -> Iterator[tuple[str, Option]]:
+    """Every option that makes settings with its name, and the reason of the one around it if it has none."""
+    for name, option in table.items():
+        if not option.declares:
+            continue
+        above = table[option.joined] if option.joined else parent or Option("")
+        if not option.reason:
+            grounds = {"severity": above.severity, "reason": above.reason, "source": above.source}
+            option = option._replace(**grounds)
+        if option.names:
+            mark = "[]" if option.type == "list" else ""
+            yield from option_rows(option.names, f"{prefix}{name}{mark}.", option)
+        elif option.values is not None and option.values.names:
+            yield from option_rows(option.values.names, f"{prefix}{name}.NAME.", option)
+        else:
+            yield f"{prefix}{name}", option
+
+
+_OF_TYPE = {
+    "raw": "see its text",
+    "str": "a text",
+    "list": "a list",
+    "dict": "a dictionary",
+    "bool": "`true`, `false`",
+}
+
+
+def values_of(option: Option) -> str:
+    """The values that an option takes, in words."""
+    if option.choices:
+        return ", ".join(f"`{choice}`" for choice in option.choices)
+    if option.form is not None and option.form.words:
+        return option.form.words
+    if option.type == "int" and option.most is not None:
+        return f"{option.least or 0} to {option.most}"
+    return _OF_TYPE.get(option.type, option.type)
+
+
+def options_table(area: str) -> str:
+    """One row for each option of an area that makes settings."""
+    rows = [
+        (f"`{name}`", values_of(option), str(option.severity), option.reason, option.source)
+        for name, option in option_rows(options(area))
+    ]
+    lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
+    return OPTIONS_HEAD + "".join(f"| {line} |\n" for line in lines)
+
+
+def with_options(page: str, area: str) -> str:
+    """The page of an area with the table of its options. Raises ValueError where it has no place in it."""
+    if not OPTIONS.search(page):
+        raise ValueError(f"knobs/{area}.md: the place of its options is missing")
+    return OPTIONS.sub(lambda _match: options_table(area), page)
 
 
 def with_folders(page: str) -> str:
@@ -132,6 +196,8 @@ def of_site(page: str, text: str, repository: str) -> str:
     text = with_paths(text, os.path.join("docs", os.path.dirname(page)), repository)
     text = with_folders(text) if page == "index.md" else text
     text = LINK.sub(lambda match: in_site(page, match[1], repository) + (match[2] or ""), text)
+    if page.startswith("knobs/"):
+        return with_options(text, pathlib.PurePath(page).stem)
     if page == "values.md":
         return with_tables(text)
     return with_contents(text) if page == "index.md" else text

@@ -110,7 +110,7 @@ running:
 
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot import kind as boot
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.boot.kind import kind as boot
 
 
 def main() -> None:

@@ -79,7 +79,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu import kind as cpu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.cpu.kind import kind as cpu
 
 
 def main() -> None:

@@ -53,7 +53,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.gpu import kind as gpu
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.gpu.kind import kind as gpu
 
 
 def main() -> None:

@@ -101,7 +101,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq import kind as irq
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.irq.kind import kind as irq
 
 
 def main() -> None:

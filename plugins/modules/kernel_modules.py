@@ -78,7 +78,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules import kind as modules
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.modules.kind import kind as modules
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits import kind as limits
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.limits.kind import kind as limits
 
 
 def main() -> None:

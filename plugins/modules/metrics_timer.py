@@ -68,7 +68,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.metrics import kind as metrics
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.metrics.kind import kind as metrics
 
 
 def main() -> None:

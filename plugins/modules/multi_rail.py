@@ -82,7 +82,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail import kind as rail
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.rail.kind import kind as rail
 
 
 def main() -> None:

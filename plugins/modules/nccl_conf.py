@@ -86,7 +86,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl import kind as nccl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nccl.kind import kind as nccl
 
 
 def main() -> None:

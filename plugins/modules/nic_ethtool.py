@@ -131,8 +131,8 @@ reboot_required:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import kind as nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import schema as nic_schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.kind import kind as nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import paragraphs
 

@@ -62,7 +62,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.pull import kind as pull
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.pull.kind import kind as pull
 
 
 def main() -> None:

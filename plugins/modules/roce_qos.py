@@ -117,7 +117,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos import kind as qos
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.qos.kind import kind as qos
 
 
 def main() -> None:

@@ -75,7 +75,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.storage import kind as storage
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.storage.kind import kind as storage
 
 
 def main() -> None:

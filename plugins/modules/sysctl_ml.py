@@ -140,7 +140,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl import kind as sysctl
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.sysctl.kind import kind as sysctl
 
 
 def main() -> None:

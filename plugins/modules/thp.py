@@ -65,7 +65,7 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp import kind as thp
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.thp.kind import kind as thp
 
 
 def main() -> None:

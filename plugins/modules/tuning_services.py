@@ -68,7 +68,9 @@ reboot_required:
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services import kind as services
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.services.kind import (
+    kind as services,
+)
 
 
 def main() -> None:

@@ -22,9 +22,9 @@ from mlnode.agent import node
 from mlnode.engine import declared, engine, lock, revert
 from mlnode.engine.kind import Kind, Spec
 from mlnode.engine.origin import Origin
-from mlnode.knobs.nccl import kind as nccl
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.nccl.kind import kind as nccl
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import MlnodeError
 from mlnode.model.setting import Layer
 
@@ -41,7 +41,7 @@ MEANWHILE = re.compile("nothing is declared|which does not declare|no declaratio
 
 def _declare(name: str, kind: Kind, spec: Spec, *layers: Layer) -> Callable[[Node], object]:
     def declare(machine: Node) -> None:
-        engine.apply(machine, engine.Request(name, kind, spec, layers or tuple(Layer)))
+        engine.apply(machine, engine.Request(name, kind, kind.checked(spec), layers or tuple(Layer)))
 
     return declare
 

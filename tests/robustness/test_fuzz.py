@@ -17,14 +17,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import questions
+from ansible_collections.mlnode.tuning.tests.unit import door, questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, install, made
 from hypothesis import event, given
 from hypothesis import strategies as st
 from mlnode.agent import call, cli, node
-from mlnode.agent.registry import KINDS
 from mlnode.engine import confirm, declared, engine, origin, revert
 from mlnode.model.errors import DeclarationError, MlnodeError
 
@@ -99,14 +98,14 @@ def test_a_declaration_is_taken_as_it_will_be_read_again_or_refused(
     TRIED["ill-formed inputs"] += 1
     kind, spec = found
     try:
-        settings = KINDS[kind].parse(spec, None)
+        settings = door.parse(kind, spec)
     except DeclarationError:
         event(f"{kind}: refused")
         return
     event(f"{kind}: taken")
     kept = declared.Declaration("default", {kind: spec})
     again = declared.parse(declared.render(kept).decode("utf-8"), declared.path_of("default"))
-    assert KINDS[kind].parse(again.kinds[kind], None) == settings
+    assert door.parse(kind, again.kinds[kind]) == settings
     assert len({setting.key for setting in settings}) == len(settings)
 
 
@@ -138,7 +137,7 @@ def test_what_no_grammar_has_is_never_accepted(found: tuple[str, dict[str, Any],
     TRIED["ill-formed inputs"] += 1
     kind, spec, stranger = found
     try:
-        settings = KINDS[kind].parse(spec, None)
+        settings = door.parse(kind, spec)
     except DeclarationError:
         return
     for setting in settings:
@@ -158,7 +157,7 @@ def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, di
         before = machine.state()
         refused = ""
         try:
-            engine.apply(machine, engine.Request("default", KINDS[kind], spec))
+            engine.apply(machine, door.request("default", kind, spec))
         except MlnodeError as error:
             refused = str(error)
         assert not refused or machine.state() == before, refused

@@ -25,10 +25,10 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
 from mlnode.agent import node
 from mlnode.engine import engine, origin, revert
-from mlnode.knobs.limits import kind as limits
-from mlnode.knobs.nccl import kind as nccl
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.limits.kind import kind as limits
+from mlnode.knobs.nccl.kind import kind as nccl
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import MlnodeError
 
 from .gates import End, EndError, changes, guarded, hit

@@ -21,7 +21,7 @@ from ansible_collections.mlnode.tuning.tests.system import sysctl_namespace as n
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.kind import Context, Facts
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.linux import sysctl_d
 from mlnode.model import values
 from mlnode.model.setting import Boot, Setting

@@ -18,10 +18,18 @@ from mlnode.engine import units as agent_files
 from mlnode.host import places
 from mlnode.host.host import Host, Mounts
 from mlnode.host.system import Finished
+from mlnode.knobs.sysctl.info import INFO
+from mlnode.knobs.sysctl.parse import path_of
 from mlnode.model.errors import HostError
+
+#: Not in this kernel any more: knobs/sysctl/kind.py looks for it in debugfs
+GONE = ("kernel.sched_migration_cost_ns",)
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"
+
+#: A kernel has every key that mlnode knows; what others than those below are matters to no test
+OFFERED = {path_of(key): "0" for key in INFO if key not in GONE}
 
 #: A small Debian node; every text is what the kernel prints
 KERNEL = {
@@ -148,7 +156,7 @@ class Machine(Host):
     def debian(cls, root: str, kernel: Mapping[str, str] | None = None) -> Machine:
         """A node as KERNEL and FILES say; kernel adds to or replaces single files."""
         machine = cls(root)
-        for path, text in {**KERNEL, **(kernel or {})}.items():
+        for path, text in {**OFFERED, **KERNEL, **(kernel or {})}.items():
             machine.put(path, text + "\n")
         for path, text in FILES.items():
             machine.put(path, text)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
@@ -36,7 +36,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
 from mlnode.agent import everything  # noqa: F401  # of which the agent is built
 from mlnode.agent import install as agent
-from mlnode.agent.registry import KINDS
 from mlnode.engine import origin
 from mlnode.engine import units as agent_files
 from mlnode.engine.engine import Request
@@ -136,11 +135,11 @@ class Case:
 
     @property
     def request(self) -> Request:
-        return Request("default", KINDS[self.kind], self.spec)
+        return door.request("default", self.kind, self.spec)
 
     @property
     def other_request(self) -> Request:
-        return Request("default", KINDS[self.kind], self.other)
+        return door.request("default", self.kind, self.other)
 
 
 def _debian(folder: pathlib.Path) -> Node:

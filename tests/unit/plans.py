@@ -13,7 +13,8 @@ import math
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
@@ -21,6 +22,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import VERSION
+from ansible_collections.mlnode.tuning.tests.unit.machine import OFFERED
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.boot.test_golden import (
     LOADERS,
@@ -36,6 +38,8 @@ from mlnode.model.setting import BOTH_LAYERS, Layer
 from mlnode.topology import management, read
 
 FOLDER = pathlib.Path(__file__).parents[1] / "fixtures" / "golden"
+#: What is the same of most machines, and what stands for a line of it that a machine does not have
+MOST, NONE = "most.plan.txt", "none"
 
 #: What an operator names beside the profile fabric
 PRESETS = {"hgx": "roce_nvidia", "epyc256": "roce_nvidia", "oci-gpu": "roce_oci"}
@@ -128,7 +132,7 @@ class Installed(DcbMachine):
         self._system = system
         self.topology = read.read(self)
         self.nics = {}
-        for path, text in {**STOCK, **LOADERS[name], READ_AHEAD: "128"}.items():
+        for path, text in {**OFFERED, **STOCK, **LOADERS[name], READ_AHEAD: "128"}.items():
             self._lay(path, text)
         # mm/page_alloc.c: calculate_min_free_kbytes
         memory = re.search(r"^MemTotal: +(\d+) kB", self.text("/proc/meminfo"), re.MULTILINE)
@@ -186,27 +190,66 @@ class Installed(DcbMachine):
         return f"{self._system}{path}" if laid else super().real(path, follow)
 
 
-def text(name: str, system: pathlib.Path) -> str:
-    """A section for each profile, and one for what training and inference share: a line for each setting,
-    with what it would be, and why where it is not as declared."""
-    host = Installed(name, system)
+#: Title of a section → key of a setting → words about it
+Sections = Mapping[str, Mapping[str, str]]
+
+
+def sections(host: Installed, name: str) -> dict[str, dict[str, str]]:
+    """One for each profile, and one for what training and inference share: with what each setting would be,
+    and why where it is not as declared."""
     inference, training = _lines(host, "inference"), _lines(host, "training")
-    sections = {
+    found = {
         "training and inference": _without(training, _without(training, inference)),
         "training": _without(training, inference),
         "inference": _without(inference, training),
     }
     if any(device.rail is not None for device in host.topology.rdma):
         fabric = _lines(host, "fabric")
-        sections["fabric, beside training"] = _without(fabric, training)
+        found["fabric, beside training"] = _without(fabric, training)
         if name in PRESETS:
-            sections[PRESETS[name]] = _without(_lines(host, "fabric", PRESETS[name]), fabric)
-    lines = [line for title, found in sections.items() for line in (f"# {title}", *_folded(found))]
-    whole, head = "\n".join(lines), ""
+            found[PRESETS[name]] = _without(_lines(host, "fabric", PRESETS[name]), fabric)
+    return found
+
+
+def shared(plans: Sequence[Sections]) -> dict[str, dict[str, str]]:
+    """What most machines with a section have in it."""
+    found: dict[str, dict[str, str]] = {}
+    for title in dict.fromkeys(title for plan in plans for title in plan):
+        those = [plan[title] for plan in plans if title in plan]
+        for key in dict.fromkeys(key for one in those for key in one):
+            words, count = Counter(one.get(key, NONE) for one in those).most_common(1)[0]
+            if words != NONE and count * 2 > len(those) > 1:
+                found.setdefault(title, {})[key] = words
+    return found
+
+
+def text(name: str, system: pathlib.Path, of_most: Sections) -> str:
+    """A line for each setting of a machine that is not as of most, and for each that it alone lacks."""
+    host = Installed(name, system)
+    found = {}
+    for title, lines in sections(host, name).items():
+        others = of_most.get(title, {})
+        found[title] = {**_without(lines, others), **{key: NONE for key in others if key not in lines}}
+    whole, head = rendered(found), ""
     for names, group in _groups(host).items():
         head += f"{group}: {names}\n" if names in whole else ""
         whole = whole.replace(names, group)
-    return f"{head}{whole}\n"
+    return f"{head}{whole}"
+
+
+def rendered(found: Sections) -> str:
+    lines = [line for title, words in found.items() for line in (f"# {title}", *_folded(words))]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def parsed(kept: str) -> Sections:
+    """What rendered() has written."""
+    found: dict[str, dict[str, str]] = {}
+    for section in kept.split("# ")[1:]:
+        title, *lines = section.splitlines()
+        rows = [line.partition(" = ") for line in lines]
+        found[title] = {key: words for keys, _equals, words in rows for key in keys.split(", ")}
+    return found
 
 
 def _groups(host: Installed) -> dict[str, str]:
@@ -230,7 +273,7 @@ def _lines(host: Installed, *profiles: str) -> dict[str, str]:
     for area, kind in KINDS.items():
         if area in areas:
             layers = BOTH_LAYERS if area in _AT_BOOT else (Layer.RUNTIME,)
-            plan = engine.evaluate(host, Request(name, kind, areas[area], layers), known)
+            plan = engine.evaluate(host, Request(name, kind, kind.checked(areas[area]), layers), known)
             lines.update((row.setting.key, _words(row)) for row in plan.rows)
     return lines
 
@@ -244,11 +287,11 @@ def _words(row: Row) -> str:
     return f"{want}{declared_as}: {row.status}{f', {reason}' if reason else ''}"
 
 
-def _without(lines: dict[str, str], others: dict[str, str]) -> dict[str, str]:
+def _without(lines: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
     return {key: words for key, words in lines.items() if others.get(key) != words}
 
 
-def _folded(lines: dict[str, str]) -> Iterator[str]:
+def _folded(lines: Mapping[str, str]) -> Iterator[str]:
     """Settings of which the same is said, together."""
     keys: dict[str, list[str]] = {}
     for key, words in lines.items():
@@ -257,7 +300,16 @@ def _folded(lines: dict[str, str]) -> Iterator[str]:
         yield f"{', '.join(alike)} = {words}"
 
 
+def write() -> None:
+    """All files anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        systems = {name: pathlib.Path(folder) / name for name in MACHINES}
+        of_most = shared([sections(Installed(name, system), name) for name, system in systems.items()])
+        (FOLDER / MOST).write_text(rendered(of_most), encoding="utf-8")
+        for name, system in systems.items():
+            plan = text(name, system, parsed(rendered(of_most)))
+            (FOLDER / f"{name}.plan.txt").write_text(plan, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    for machine in MACHINES:
-        with tempfile.TemporaryDirectory() as folder:
-            (FOLDER / f"{machine}.plan.txt").write_text(text(machine, pathlib.Path(folder)), encoding="utf-8")
+    write()

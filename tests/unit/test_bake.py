@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit import questions
+from ansible_collections.mlnode.tuning.tests.unit import door, questions
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MENU, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     PROFILES,
@@ -28,7 +28,6 @@ from mlnode.agent import call, node
 from mlnode.agent import install as agent
 from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
-from mlnode.engine.engine import Request
 from mlnode.engine.origin import Origin
 from mlnode.engine.plan import Row
 from mlnode.engine.revert import revert
@@ -118,7 +117,7 @@ def bake(image: Image, profile: str) -> bool:
 
 def rows(image: Image, profile: str, area: str) -> Sequence[Row]:
     spec = declaration(profile)[area]
-    return engine.evaluate(image, Request(name_of(profile), KINDS[area], spec, (Layer.BOOT,))).rows
+    return engine.evaluate(image, door.request(name_of(profile), area, spec, (Layer.BOOT,))).rows
 
 
 @pytest.mark.parametrize("profile", PROFILES)

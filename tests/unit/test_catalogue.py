@@ -10,11 +10,10 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration, load
-from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
-from mlnode.engine.engine import Request
 from mlnode.model.errors import DeclarationError, RefusedError
 
 ROWS: list[dict[str, Any]] = load("tests/unit/catalogue.yml")
@@ -28,7 +27,7 @@ def rows(word: str) -> list[Any]:
 def declared(profile: str) -> frozenset[str]:
     """The keys of all that it declares."""
     specs = declaration(profile).items()
-    return frozenset(item.key for kind, spec in specs for item in KINDS[kind].parse(spec, None))
+    return frozenset(item.key for kind, spec in specs for item in door.parse(kind, spec))
 
 
 def test_every_row_says_one_thing() -> None:
@@ -45,7 +44,7 @@ def test_a_default_is_in_these_profiles(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", rows("opt_in"))
 def test_what_may_be_opted_for_is_understood(row: dict[str, Any]) -> None:
     [(kind, spec)] = row["opt_in"].items()
-    assert KINDS[kind].parse(spec, None)
+    assert door.parse(kind, spec)
 
 
 @pytest.mark.parametrize("row", rows("refused"))
@@ -54,7 +53,7 @@ def test_what_is_refused_is_declared_at_most(row: dict[str, Any], tmp_path: path
     machine = GrubMachine.debian_with_grub(tmp_path / "machine")
     before = machine.tree()
     with pytest.raises((DeclarationError, RefusedError)):
-        engine.apply(machine, Request("default", KINDS[kind], spec))
+        engine.apply(machine, door.request("default", kind, spec))
     after = machine.tree()
     # The declaration is kept, as all that is declared; neither the kernel nor a file of the system has it.
     changed = {path for path in {**before, **after} if before.get(path) != after.get(path)}

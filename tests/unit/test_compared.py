@@ -8,8 +8,8 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.roles import NODES, PROFILES, ROOT, declaration
-from mlnode.agent.registry import KINDS
 
 PAGE = (ROOT / "docs/guide/compared.md").read_text(encoding="utf-8")
 
@@ -51,7 +51,7 @@ def in_words(*pattern: str) -> str:
         name
         for name in PROFILES
         for area, spec in declaration(name).items()
-        for item in KINDS[area].parse(spec, None)
+        for item in door.parse(area, spec)
         if re.fullmatch("|".join(pattern), item.key)
     }
     return "left" if not found else "on" if found == {*NODES} else ", ".join(sorted(found))

@@ -9,14 +9,13 @@ import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
-from mlnode.agent.registry import KINDS
+from mlnode.agent.registry import KINDS, options
 from mlnode.engine import engine
-from mlnode.engine.kind import no_boot_files
-from mlnode.knobs.nics import targets
+from mlnode.engine.kind import Kind
 
 FORGE = "https://forge.example/tuning"
 VALUES = (ROOT / "docs/values.md").read_text(encoding="utf-8")
@@ -28,7 +27,7 @@ def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){5}$", part, re.MULTILINE) for part in page.split("\n## ")]
     for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
-        assert [item.key for kind, spec in specs for item in KINDS[kind].parse(spec, None)] in shown, name
+        assert [item.key for kind, spec in specs for item in door.parse(kind, spec)] in shown, name
     assert "the site that" not in page
 
 
@@ -40,24 +39,38 @@ def test_values_says_of_each_area_who_sets_it_at_boot() -> None:
     assert [row for row in rows if row[0] != "sysctl"] == expected
     assert [by for area, by in rows if area == "sysctl"] == ["file", "agent"]
     for area, kind in KINDS.items():
-        if kind.boot_files in (no_boot_files, targets.management_file):
+        if type(kind).boot_files is Kind.boot_files:
             assert docs_pages.CARRIERS.get(area, "agent") == "agent"
 
 
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])
 def test_the_table_has_who_a_run_leaves_a_sysctl_to(name: str, tmp_path: pathlib.Path) -> None:
     spec = docs_pages.declaration(name)["sysctl"]
-    settings = KINDS["sysctl"].parse(spec, None)
+    settings = door.parse("sysctl", spec)
     # Each of them is less than declared, so that at_least has a line, too.
     kernel = {setting.path: "" if "ports" in setting.key else "0" for setting in settings}
     kernel.update({path: "0 0 0" for path in kernel if path.endswith(("mem", "port_range"))})
     kernel.update({path: "0 0" for path in kernel if path.endswith("port_range")})
     machine = Machine.debian(str(tmp_path), kernel)
-    engine.apply(machine, engine.Request("t", KINDS["sysctl"], {**spec, "allow": ["min_free"]}))
+    engine.apply(machine, door.request("t", "sysctl", {**spec, "allow": ["min_free"]}))
     lines = {line.partition(" = ")[0] for line in machine.now("/etc/sysctl.d/zz-mlnode-t.conf").splitlines()}
 
     by_file = {setting.key for setting in settings if docs_pages.carrier(setting) == "file"}
     assert {setting.key for setting in settings} & lines == by_file
+
+
+@pytest.mark.parametrize("area", KINDS)
+def test_every_option_is_on_the_page_of_its_area_with_a_reason_and_a_source(area: str) -> None:
+    text = (ROOT / f"docs/knobs/{area}.md").read_text(encoding="utf-8")
+
+    page = docs_pages.of_site(f"knobs/{area}.md", text, FORGE)
+
+    cells = {row[0]: row for row in (line.strip("| ").split(" | ") for line in page.splitlines())}
+    found = {name: cells[f"`{name}`"] for name, _option in docs_pages.option_rows(options(area))}
+    assert {name for name, row in found.items() if len(row) != 5 or not all(row)} == set()
+    assert "documentation site" not in page
+    with pytest.raises(ValueError, match=f"knobs/{area}.md: the place of its options is missing"):
+        docs_pages.with_options(docs_pages.OPTIONS.sub("", text), area)
 
 
 @pytest.mark.parametrize(

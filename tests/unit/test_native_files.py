@@ -42,7 +42,9 @@ def areas(name: str) -> dict[str, Any]:
 def files(host: Host, spec: dict[str, Any]) -> dict[str, bytes | None]:
     """The files of others that a run would write."""
     plans = [
-        engine.evaluate(host, Request("t", kind, spec[area])) for area, kind in KINDS.items() if area in spec
+        engine.evaluate(host, Request("t", kind, kind.checked(spec[area])))
+        for area, kind in KINDS.items()
+        if area in spec
     ]
     return {
         step.path: step.content

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tests.unit import door
 from mlnode.knobs.nic import parse as nic_parse
-from mlnode.knobs.storage import kind as storage
 from mlnode.knobs.sysctl import info
-from mlnode.knobs.sysctl import parse as sysctl_parse
 
 _SWITCH = "a switch or a mode: there is no more of it"
 _TIME = "a time: longer is another choice, and not a better one"
@@ -41,7 +40,7 @@ EXACT = {
 
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])
 def test_each_value_of_a_profile_raises_or_is_exact_for_a_reason(name: str) -> None:
-    settings = sysctl_parse.parse(profile.areas(name, {})["sysctl"], None)
+    settings = door.parse("sysctl", profile.areas(name, {})["sysctl"])
     assert settings
     for setting in settings:
         assert setting.raise_only != (setting.key in EXACT), setting.key
@@ -58,10 +57,10 @@ BOUNDS = {
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])
 def test_numbers_of_devices_raise_or_are_bounds_for_a_reason(name: str) -> None:
     areas = profile.areas(name, {})
-    for setting in nic_parse.parse(areas.get("nic", {})):
+    for setting in door.parse("nic", areas.get("nic", {})):
         assert isinstance(setting, nic_parse.NicSetting)
         if setting.amount is not None:
             bound = (setting.group, setting.amount.word) in BOUNDS
             assert setting.raise_only != bound, setting.key
-    for setting in storage.parse(areas.get("storage", {}), None):
+    for setting in door.parse("storage", areas.get("storage", {})):
         assert setting.raise_only or not setting.key.endswith("read_ahead_kb"), setting.key

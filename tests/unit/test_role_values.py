@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
@@ -91,7 +92,7 @@ LEFT_OUT = (
 
 def request(profile: str, kind_name: str, *layers: Layer) -> Request:
     spec = declaration(profile)[kind_name]
-    return Request(name_of(profile), KINDS[kind_name], spec, layers or BOTH_LAYERS)
+    return door.request(name_of(profile), kind_name, spec, layers or BOTH_LAYERS)
 
 
 def evaluated(host: Host, profile: str, kind_name: str) -> Plan:

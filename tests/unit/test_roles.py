@@ -15,7 +15,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of, profile
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     NODES,
@@ -40,7 +40,7 @@ from mlnode.engine.digests import digests
 from mlnode.engine.kind import Facts
 from mlnode.engine.origin import PATH as ORIGIN
 from mlnode.knobs.sysctl import info as sysctl_info
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import Value
 from mlnode.model.version import VERSION
 
@@ -231,7 +231,7 @@ def test_the_role_fabric_declares_the_scheme_that_is_named() -> None:
 
 def settings_of(preset: str, area: str, **variables: Any) -> dict[str, str]:
     specs = said("fabric", fabric_qos_preset=preset, **variables)
-    return {item.key: item.claim.partition(" (")[0] for item in KINDS[area].parse(specs[area], None)}
+    return {item.key: item.claim.partition(" (")[0] for item in door.parse(area, specs[area])}
 
 
 def test_without_a_scheme_no_priority_is_declared() -> None:
@@ -262,11 +262,11 @@ def test_null_leaves_an_area_alone(role: str) -> None:
 def test_the_settings_of_a_profile_are_a_sound_declaration(name: str, machine: Machine) -> None:
     spec = declaration(name)["sysctl"]
 
-    parsed = sysctl.parse(spec, Facts(machine))
+    parsed = door.parse("sysctl", spec, Facts(machine))
 
     assert [setting.key for setting in parsed] == [*spec["settings"]]
     assert all(setting.want for setting in parsed)
-    assert [setting.key for setting in sysctl.parse(spec, None)] == [*spec["settings"]]
+    assert [setting.key for setting in door.parse("sysctl", spec)] == [*spec["settings"]]
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_the_settings_of_a_profile_are_a_sound_declaration(name: str, machine: M
 def test_every_kind_takes_the_profile_and_has_a_reason_for_each_setting(name: str, kind_name: str) -> None:
     knob = KINDS[kind_name]
 
-    settings = knob.parse(declaration(name)[kind_name], None)
+    settings = door.parse(kind_name, declaration(name)[kind_name])
 
     assert settings
     for setting in settings:
@@ -291,7 +291,7 @@ def test_nothing_has_to_be_allowed_on_an_ordinary_node(name: str, machine: Machi
     context = kind.Context(machine, Facts(machine))
     spec = declaration(name)["sysctl"]
 
-    readings = sysctl.read(sysctl.parse(spec, Facts(machine)), context)
+    readings = sysctl.read(door.parse("sysctl", spec, Facts(machine)), context)
 
     assert [reading.refusal for reading in readings if reading.refusal] == []
 

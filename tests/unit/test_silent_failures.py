@@ -9,13 +9,13 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk
 from mlnode.agent import node, node_report
-from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
@@ -25,7 +25,7 @@ from mlnode.report import table
 
 
 def request(kind: str, spec: dict[str, Any]) -> Request:
-    return Request("site", KINDS[kind], spec)
+    return door.request("site", kind, spec)
 
 
 def look(machine: Machine, kind: str, spec: dict[str, Any]) -> dict[str, Row]:

@@ -17,8 +17,7 @@ from ..engine.plan import Plan, Request
 from ..engine.transaction import FOR_GOOD, Confirmation
 from ..host import places
 from ..host.host import Host
-from ..model import schema
-from ..model.errors import MlnodeError, RiskError, paragraphs, printable
+from ..model.errors import DeclarationError, MlnodeError, RiskError, paragraphs, printable
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import BOTH_LAYERS, Layer, Status
 from ..report.diff import closed, diff
@@ -116,18 +115,21 @@ def requests(host: Host, order: Order) -> list[Request]:
     """The areas that this is about, in the order in which they are applied. Raises MlnodeError."""
     old = declared.load(host, declared.check_name(order.name))
     before = old.kinds if old and order.whole else {}
-    return [
-        Request(
-            order.name,
-            order.kinds[name],
-            order.areas.get(name, {}),
-            order.layers,
-            leave=order.leave,
-            profile=_keys(order.kinds[name], order.profile.get(name, {})),
-        )
-        for name in order.selected
-        if name in before or _is_asked(order, name)
-    ]
+    asked = []
+    for area in order.selected:
+        if area not in before and area not in order.areas:
+            continue
+        kind = order.kinds[area]
+        try:
+            spec = kind.checked(order.areas.get(area, {}))
+        except DeclarationError as error:
+            error.area = area
+            raise
+        # A playbook that has a variable for each area names all of them, and most are empty on most nodes.
+        if spec or area in before or not order.whole:
+            profile = _keys(kind, order.profile.get(area, {}))
+            asked.append(Request(order.name, kind, spec, order.layers, leave=order.leave, profile=profile))
+    return asked
 
 
 def _keys(kind: Kind, spec: Spec) -> frozenset[str]:
@@ -137,16 +139,6 @@ def _keys(kind: Kind, spec: Spec) -> frozenset[str]:
     # By its name, as no module of one area has to bring it along.
     keys: frozenset[str] = import_module("..engine.partial", __package__).keys(kind, spec)
     return keys
-
-
-def _is_asked(order: Order, area: str) -> bool:
-    """A playbook that has a variable for each area names all of them, and most are empty on most nodes."""
-    if not order.whole or area not in order.areas:
-        return area in order.areas
-    try:
-        return bool(schema.checked(area, order.areas[area], order.kinds[area].OPTIONS))
-    except MlnodeError:
-        return True  # the engine says of which area it is
 
 
 def _gate(order: Order) -> Callable[[Plan], None]:

@@ -4,16 +4,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence, TypeVar
 
 from ..engine import declared, digests
+from ..engine.declared import Declaration
 from ..engine.kind import Spec
 from ..host.host import Host
 from ..model import schema, strict_json
 from ..model.errors import DeclarationError, MlnodeError, paragraphs
+from ..model.schema import Checked
 from . import missed, node_report, registry, waivers
 from .node import survey
 from .registry import KINDS
+
+S = TypeVar("S", bound=Spec)
 
 #: As many lines as fit on a screen; the result has all of them
 NAMED = 12
@@ -70,7 +74,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         declarations = declared.load_all(host, [])
     except MlnodeError:
         declarations = []
-    there = {item.name: _only(only, _meant(item.kinds)) for item in declarations}
+    there = {item.name: _only(only, _meant(item)) for item in declarations}
     present = {name: digests.digests(kinds) for name, kinds in there.items()}
     errors += digests.differences(
         expected,
@@ -109,18 +113,20 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _only(areas: Sequence[str], kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _only(areas: Sequence[str], kinds: Mapping[str, S]) -> dict[str, S]:
     """Those of these areas, all if none is named."""
     return {kind: spec for kind, spec in kinds.items() if not areas or kind in areas}
 
 
-def _changed(area: str, inventory: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+def _changed(area: str, inventory: Checked, there: Spec) -> str:
     """The settings of an area that the inventory has and the node has otherwise. Empty where only guards or
     sizes differ, and where one of them is of another version."""
+    if not isinstance(there, Checked):
+        return ""
     try:
         wanted, kept = (
-            {setting.key: setting.claim for setting in KINDS[area].parse(spec, None)}
-            for spec in (inventory, there)
+            {setting.key: setting.claim for setting in KINDS[area].parse(given, None)}
+            for given in (inventory, there)
         )
     except MlnodeError:
         return ""
@@ -130,19 +136,19 @@ def _changed(area: str, inventory: Mapping[str, Any], there: Mapping[str, Any]) 
     return f" ({', '.join([*lines[:_KEYS], *more])})" if lines else ""
 
 
-def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Checked]:
     """Raises DeclarationError."""
     schema.refuse_unknown(f"declarations.{name}", areas, tuple(KINDS))
     return {area: schema.checked(area, areas[area], registry.options(area)) for area in areas}
 
 
-def _meant(kinds: Mapping[str, Spec]) -> dict[str, Spec]:
-    """The same in the one spelling of this version, as people or another version may have written the file.
+def _meant(declaration: Declaration) -> dict[str, Spec]:
+    """Its kinds in the one spelling of this version, as people or another version may have written the file.
     What is refused stays as it stands there, and survey() reports it."""
-    spelled = dict(kinds)
-    for kind in (kind for kind in kinds if kind in KINDS):
+    spelled = dict(declaration.kinds)
+    for kind in (kind for kind in spelled if kind in KINDS):
         try:
-            spelled[kind] = schema.checked(kind, kinds[kind], registry.options(kind))
+            spelled[kind] = declaration.of(kind, registry.options(kind))
         except DeclarationError:
             continue
     return spelled

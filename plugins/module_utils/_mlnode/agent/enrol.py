@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..host.host import Host
-from ..knobs.pull.kind import KIND
+from ..knobs.pull.kind import kind
 from . import declare, output
 from .arguments import DRIFT, ERROR, OK
 
@@ -29,7 +29,9 @@ def enrol(host: Host, options: argparse.Namespace) -> int:
 
     node = options.node or host.value(_HOSTNAME).text
     spec = {"url": options.url, "node": node, "signers": options.signer}
-    order = declare.Order(NAME, registry.KINDS, {KIND: spec}, (KIND,), check=options.dry_run, diff=False)
+    order = declare.Order(
+        NAME, registry.KINDS, {kind.KIND: spec}, (kind.KIND,), check=options.dry_run, diff=False
+    )
     result = declare.run(host, order)
     for warning in result.warnings:
         output.complain(warning)
@@ -40,5 +42,5 @@ def enrol(host: Host, options: argparse.Namespace) -> int:
     output.say_wrapped(f"{node} {done}; its document is {options.url.rstrip('/')}/{node}.signed")
     if options.dry_run:
         return DRIFT if result.changed else OK
-    statuses = [item["status"] for item in result.areas[KIND]["settings"]]
+    statuses = [item["status"] for item in result.areas[kind.KIND]["settings"]]
     return OK if all(status in _IN_FORCE for status in statuses) else DRIFT

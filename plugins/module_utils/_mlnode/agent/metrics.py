@@ -21,7 +21,7 @@ from ..engine.origin_paths import is_known
 from ..host import places
 from ..host.host import Host
 from ..knobs.metrics import kind as metrics
-from ..knobs.pull import kind as pulling
+from ..knobs.pull.kind import kind as pulling
 from ..linux import node_exporter
 from ..model.errors import HostError, MlnodeError, UntrustedError
 from ..model.record import NamedTuple
@@ -90,7 +90,7 @@ def _claims(host: Host, errors: list[str]) -> list[str]:
     return [
         str(spec["textfile_directory"])
         for item in declared.load_all(host, errors)
-        for spec in [item.kinds.get(metrics.KIND, {})]
+        for spec in [item.kinds.get(metrics.kind.KIND, {})]
         if spec.get("textfile_directory")
     ]
 
@@ -181,7 +181,7 @@ def _exceptions(host: Host) -> list[Waiver]:
         given = [
             item
             for declaration in declared.load_all(host, [])
-            for item in declaration.kinds.get(metrics.KIND, {}).get("ignore", [])
+            for item in declaration.kinds.get(metrics.kind.KIND, {}).get("ignore", [])
         ]
         return waivers.parse(given)
     except (MlnodeError, KeyError, TypeError):

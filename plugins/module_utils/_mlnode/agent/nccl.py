@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 from ..host.host import Host
-from ..knobs.nccl import jobs, kind, lint, meanings, names
+from ..knobs.nccl import jobs, lint, meanings, names
 from ..knobs.nccl.jobs import Assigned
+from ..knobs.nccl.kind import kind
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from ..model.setting import Value

@@ -4,23 +4,31 @@
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Callable, Iterator, Sequence
 
 from ..engine import boot_run, confirm, declared, engine, leftovers, lock
 from ..engine.declared import Declaration
 from ..engine.engine import Outcome, Request
-from ..engine.kind import Row
+from ..engine.kind import Kind, Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.origin import Origin, complete
 from ..engine.plan import kept_by_node
 from ..host import trust
 from ..host.host import Host
 from ..linux import systemd_show
-from ..model.errors import HostError, LostOriginError, MlnodeError, UntrustedError, is_denial, listed
+from ..model.errors import (
+    DeclarationError,
+    HostError,
+    LostOriginError,
+    MlnodeError,
+    UntrustedError,
+    is_denial,
+    listed,
+)
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from ..topology import management
-from . import rows as of_agent
+from . import rows as agent
 from .registry import KINDS
 
 
@@ -81,7 +89,6 @@ def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, l
     def look(request: Request) -> tuple[Sequence[Row], bool]:
         plan = engine.evaluate(host, request, kept_by_node(host))
         about = f"{request.name}, {request.kind.KIND}"
-        errors.extend(f"{about}: {word}" for word in plan.errors)
         if host.is_superuser():  # who can read all that a file is made of
             image = request._replace(layers=(Layer.BOOT,))
             stale = leftovers.outlived(plan.steps, lambda: engine.evaluate(host, image).steps, request.name)
@@ -160,29 +167,51 @@ def each(
     errors += _lost(host)
     rows_by_key: dict[str, NodeRow] = {}
     changed = False
-    for request in _requests(declarations, errors):
-        if only and request.kind.KIND not in only:
+    for declaration, kind in _declared(declarations, errors):
+        if only and kind.KIND not in only:
             continue
+        about = f"{declaration.name}, {kind.KIND}"
         try:
-            rows, moved = treat(request)
+            rows, moved, wrong = treated(treat, declaration, kind)
         except UntrustedError as error:  # says it all, and may be the same for all of them
             errors += [str(error)] if str(error) not in errors else []
             continue
         except MlnodeError as error:
-            errors.append(f"{request.name}, {request.kind.KIND}: {error}")
+            errors.append(f"{about}: {error}")
             continue
+        errors += [f"{about}: {word}" for word in wrong]
         changed = changed or moved
         for row in rows:
-            _merge(rows_by_key, request.name, row)
-    about = [] if only else agent_rows(host, declarations)
-    return Survey((*about, *rows_by_key.values()), tuple(errors), changed)
+            _merge(rows_by_key, declaration.name, row)
+    of_agent = [] if only else agent_rows(host, declarations)
+    return Survey((*of_agent, *rows_by_key.values()), tuple(errors), changed)
+
+
+def treated(
+    treat: Callable[[Request], tuple[Sequence[Row], bool]], declaration: Declaration, kind: Kind
+) -> tuple[Sequence[Row], bool, list[str]]:
+    """Treat a kind of a declaration, or the part of it that this version understands, with what is wrong with
+    the rest. Raises MlnodeError."""
+    profile = frozenset(declaration.profile.get(kind.KIND, ()))
+    try:
+        spec = declaration.of(kind.KIND, kind.OPTIONS)
+        request = Request(declaration.name, kind, spec, alone=True, profile=profile)
+        return (*treat(request), [])
+    except DeclarationError:
+        from ..engine import partial  # only here: most files are understood
+
+        spec, wrong = partial.understood(kind, declaration.kinds[kind.KIND])
+        if not wrong:  # with what is declared elsewhere
+            raise
+    request = Request(declaration.name, kind, spec, alone=True, partial=True, profile=profile)
+    return (*treat(request), wrong)
 
 
 def agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:
     """Once for the node, as all declarations rely on the agent; without any there is nothing for it to do."""
     names = tuple(declaration.name for declaration in declarations)
     kinds = {kind for declaration in declarations for kind in declaration.kinds}
-    return [NodeRow(row, names) for row in of_agent.rows(host, kinds)] if kinds else []
+    return [NodeRow(row, names) for row in agent.rows(host, kinds)] if kinds else []
 
 
 def _lost(host: Host) -> list[str]:
@@ -196,7 +225,7 @@ def _lost(host: Host) -> list[str]:
     return []
 
 
-def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Request]:
+def _declared(declarations: Sequence[Declaration], errors: list[str]) -> Iterator[tuple[Declaration, Kind]]:
     """In the order of the kinds, so that dependent kinds follow across declarations too."""
     errors += [
         f"{declaration.path}: kind {kind!r} is unknown to this version of mlnode"
@@ -204,18 +233,10 @@ def _requests(declarations: Sequence[Declaration], errors: list[str]) -> list[Re
         for kind in declaration.kinds
         if kind not in KINDS
     ]
-    return [
-        Request(
-            declaration.name,
-            KINDS[name],
-            declaration.kinds[name],
-            alone=True,
-            profile=frozenset(declaration.profile.get(name, ())),
-        )
-        for name in KINDS
-        for declaration in declarations
-        if declared.declares(declaration.kinds.get(name, {}))
-    ]
+    for name in KINDS:
+        for declaration in declarations:
+            if declared.declares(declaration.kinds.get(name, {})):
+                yield declaration, KINDS[name]
 
 
 def _merge(rows_by_key: dict[str, NodeRow], name: str, row: Row) -> None:

@@ -38,7 +38,7 @@ def foresee_all(host: Host, only: Sequence[str] = ()) -> Foreseen:
     def work(request: Request) -> tuple[Sequence[Row], bool]:
         plan = evaluate(host, request)
         due, left_out = boot_run.due(plan, reason)
-        errors.extend(f"{request.name}, {request.kind.KIND}: {word}" for word in (*plan.errors, *left_out))
+        errors.extend(f"{request.name}, {request.kind.KIND}: {word}" for word in left_out)
         steps.extend(due)
         return plan.rows, bool(due)
 

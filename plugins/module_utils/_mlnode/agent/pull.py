@@ -17,9 +17,9 @@ from typing import Any, Mapping, Sequence
 from ..engine import declared
 from ..host import places, signature, trust, web
 from ..host.host import Host
-from ..knobs.pull import kind as enrolled
+from ..knobs.pull.kind import kind as enrolled
 from ..knobs.pull.window import is_open
-from ..model import schema, strict_json
+from ..model import strict_json
 from ..model.errors import DamagedError, HostError, MlnodeError, printable
 from ..model.record import NamedTuple
 from ..model.version import VERSION
@@ -100,7 +100,7 @@ def enrolment(host: Host) -> Spec:
     """The area, as the declarations of this node have it. Raises MlnodeError."""
     errors: list[str] = []
     specs = {
-        item.name: schema.checked(enrolled.KIND, item.kinds[enrolled.KIND], enrolled.OPTIONS)
+        item.name: item.of(enrolled.KIND, enrolled.OPTIONS)
         for item in declared.load_all(host, errors)
         if declared.declares(item.kinds.get(enrolled.KIND, {}))
     }

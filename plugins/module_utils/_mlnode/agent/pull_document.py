@@ -16,7 +16,7 @@ from ..model import schema, strict_json
 from ..model.errors import MlnodeError, StoreError
 from ..model.record import NamedTuple
 from . import waivers
-from .registry import KINDS, options
+from .registry import KINDS
 
 #: Raised with every change that an older agent would misunderstand
 FORMAT = 1
@@ -108,6 +108,6 @@ def check(declarations: Declarations) -> None:
         try:
             schema.refuse_unknown("declaration", item["areas"], tuple(KINDS))
             for area, spec in item["areas"].items():
-                KINDS[area].parse(schema.checked(area, spec, options(area)), None)
+                KINDS[area].parse(KINDS[area].checked(spec), None)
         except MlnodeError as error:
             raise MlnodeError(f"{name}: {error}") from error

@@ -60,7 +60,7 @@ class _Kinds(Mapping[str, "Kind"]):
         if name not in MODULES:
             raise KeyError(name)
         package = __name__.rpartition(".agent.")[0]
-        kind: Kind = importlib.import_module(f"{package}.knobs.{name}.kind")
+        kind: Kind = importlib.import_module(f"{package}.knobs.{name}.kind").kind
         return kind
 
     def __contains__(self, name: object) -> bool:
@@ -85,22 +85,22 @@ def options(area: str) -> Table:
 
 def imported() -> tuple[Kind, ...]:
     """All of them. Ansible sends along what it finds in an import statement, and no other."""
-    from ..knobs.boot import kind as boot
-    from ..knobs.cpu import kind as cpu
-    from ..knobs.gpu import kind as gpu
-    from ..knobs.irq import kind as irq
-    from ..knobs.limits import kind as limits
-    from ..knobs.metrics import kind as metrics
-    from ..knobs.modules import kind as modules
-    from ..knobs.nccl import kind as nccl
-    from ..knobs.nic import kind as nic
-    from ..knobs.pull import kind as pull
-    from ..knobs.qos import kind as qos
-    from ..knobs.rail import kind as rail
-    from ..knobs.services import kind as services
-    from ..knobs.storage import kind as storage
-    from ..knobs.sysctl import kind as sysctl
-    from ..knobs.thp import kind as thp
+    from ..knobs.boot.kind import kind as boot
+    from ..knobs.cpu.kind import kind as cpu
+    from ..knobs.gpu.kind import kind as gpu
+    from ..knobs.irq.kind import kind as irq
+    from ..knobs.limits.kind import kind as limits
+    from ..knobs.metrics.kind import kind as metrics
+    from ..knobs.modules.kind import kind as modules
+    from ..knobs.nccl.kind import kind as nccl
+    from ..knobs.nic.kind import kind as nic
+    from ..knobs.pull.kind import kind as pull
+    from ..knobs.qos.kind import kind as qos
+    from ..knobs.rail.kind import kind as rail
+    from ..knobs.services.kind import kind as services
+    from ..knobs.storage.kind import kind as storage
+    from ..knobs.sysctl.kind import kind as sysctl
+    from ..knobs.thp.kind import kind as thp
 
     return (
         services,

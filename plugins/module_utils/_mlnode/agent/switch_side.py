@@ -15,9 +15,9 @@ from ..engine.declared import Declaration
 from ..host.host import Host
 from ..knobs.nic import schema as nic_schema
 from ..knobs.qos import parse as qos
+from ..knobs.qos import schema as qos_schema
 from ..knobs.qos import switches
 from ..knobs.qos.parse import QosSetting
-from ..model import schema
 from ..model.errors import DeclarationError, MlnodeError
 from ..model.record import NamedTuple
 from . import output
@@ -74,7 +74,7 @@ def of(host: Host, nos: str = "") -> Found:
 def _rules(declaration: Declaration) -> dict[str, list[QosSetting]]:
     """Settings of each rule, as `qos.NAME`. Raises DeclarationError."""
     found: dict[str, list[QosSetting]] = {}
-    for setting in qos.parse(declaration.kinds.get(qos.KIND, {})):
+    for setting in qos.parse(declaration.of(qos.KIND, qos_schema.OPTIONS)):
         if isinstance(setting, QosSetting):
             found.setdefault(f"{qos.KIND}.{setting.rule.name}", []).append(setting)
     # Such as a rule that sets the type of service alone
@@ -83,7 +83,7 @@ def _rules(declaration: Declaration) -> dict[str, list[QosSetting]]:
 
 def _mtu(declaration: Declaration) -> int:
     """The greatest MTU that a rule for NICs declares, 0 if none does. Raises DeclarationError."""
-    given = schema.checked("nic", declaration.kinds.get("nic", {}), nic_schema.OPTIONS)
+    given = declaration.of("nic", nic_schema.OPTIONS)
     numbers = [_number(rule["mtu"]) for rule in given.get("rules", ()) if rule.get("mtu") is not None]
     return max(numbers, default=0)
 

@@ -8,7 +8,8 @@ cannot be undone is named: values of the running kernel until a boot, and words 
 
 from __future__ import annotations
 
-from typing import Sequence
+from contextlib import suppress
+from typing import Sequence, Tuple
 
 from ..engine import confirm, declared, engine, handlers, origin, origin_paths
 from ..engine.declared import FOLDER as DECLARED
@@ -24,7 +25,7 @@ from ..model.errors import HostError, LostOriginError, MlnodeError, RefusedError
 from ..model.record import NamedTuple
 from ..model.setting import Layer
 from ..model.values import same
-from . import mounts, registry
+from . import mounts, node, registry
 from .registry import KINDS
 
 _UNITS = "/etc/systemd/system/"
@@ -49,7 +50,7 @@ def pending(host: Host) -> Removal:
     """Removal that remove() would do. Raises MlnodeError."""
     _refuse_with_origin(host)
     changes = tuple(_change(host, file) for file in _files(host))
-    return Removal(changes, tuple(_running(_rows(host))))
+    return Removal(changes, tuple(_running(_looked(host))))
 
 
 def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
@@ -60,7 +61,7 @@ def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
     with locked(host, wait_seconds):
         confirm.refuse_while_pending(host)
         _refuse_with_origin(host)
-        files, rows = _files(host), _rows(host)
+        files, looked = _files(host), _looked(host)
         changes = tuple(_change(host, file) for file in files)
         if files and not host.is_superuser():
             raise HostError("revert", "this node", None, "root is needed")
@@ -70,7 +71,7 @@ def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
             done = [change.key for change in changes if not any(change.key in problem for problem in stuck)]
             raise TransactionError("not everything could be removed", done, stuck)
         _clear(host)
-        return Removal(changes, (*_running(rows), *_next_boot(host, rows)))
+        return Removal(changes, (*_running(looked), *_next_boot(host, looked)))
 
 
 def _refuse_with_origin(host: Host) -> None:
@@ -156,22 +157,28 @@ def _clear(host: Host) -> None:
 # -- what stays ----------------------------------------------------------------------------
 
 
-def _rows(host: Host) -> list[tuple[Request, Row]]:
-    """Every declared setting as it is now. What cannot be looked at can only be left."""
-    requested_rows: list[tuple[Request, Row]] = []
+#: The request of a declared area, and its settings as they are now
+_Looked = Tuple[Request, Sequence[Row]]
+
+
+def _looked(host: Host) -> list[_Looked]:
+    """All that is declared. What cannot be looked at can only be left."""
+    looked: list[_Looked] = []
+
+    def look(request: Request) -> tuple[Sequence[Row], bool]:
+        looked.append((request, engine.evaluate(host, request).rows))
+        return (), False
+
     for declaration in declared.load_all(host, []):
         for kind in (name for name in KINDS if name in declaration.kinds):
-            request = Request(declaration.name, KINDS[kind], declaration.kinds[kind], alone=True)
-            try:
-                requested_rows += [(request, row) for row in engine.evaluate(host, request).rows]
-            except MlnodeError:
-                continue
-    return requested_rows
+            with suppress(MlnodeError):
+                node.treated(look, declaration, KINDS[kind])
+    return looked
 
 
-def _running(rows: Sequence[tuple[Request, Row]]) -> list[str]:
+def _running(looked: Sequence[_Looked]) -> list[str]:
     lines = []
-    for _request, row in rows:
+    for row in (row for _request, rows in looked for row in rows):
         text = row.reading.runtime.text
         # What a file says is gone with it.
         kept = not row.reading.path.startswith("/etc/")
@@ -180,14 +187,12 @@ def _running(rows: Sequence[tuple[Request, Row]]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def _next_boot(host: Host, rows: Sequence[tuple[Request, Row]]) -> list[str]:
+def _next_boot(host: Host, looked: Sequence[_Looked]) -> list[str]:
     """Values that are brought at boot though all own files are gone: edits that bear no mark."""
     lines = []
-    for request in dict.fromkeys((request.name, request.kind.KIND) for request, _row in rows):
-        own_rows = [(one, row) for one, row in rows if (one.name, one.kind.KIND) == request]
-        boot_only = own_rows[0][0]._replace(layers=(Layer.BOOT,))
+    for request, _rows in looked:
         try:
-            after = engine.evaluate(host, boot_only).rows
+            after = engine.evaluate(host, request._replace(layers=(Layer.BOOT,))).rows
         except MlnodeError as error:
             lines.append(str(error))
             continue

@@ -41,12 +41,12 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
         more, gone = _run_each(host, plan, skip_reason)
         errors += [error_parts for error_parts in more if error_parts not in errors]
     if not first.steps:
-        return Outcome(first, first.rows, changed=False), [*plan.errors, *errors]
+        return Outcome(first, first.rows, changed=False), errors
     try:
         after = evaluate(host, request, kept_by_node(host))
-        return Outcome(taken(first, after), *ended(first, after)), [*plan.errors, *errors, *gone]
+        return Outcome(taken(first, after), *ended(first, after)), [*errors, *gone]
     except MlnodeError as error:
-        error_parts = [*plan.errors, *errors, *gone, afterwards(error, first.steps)]
+        error_parts = [*errors, *gone, afterwards(error, first.steps)]
         raise MlnodeError("; ".join(error_parts)) from error
 
 

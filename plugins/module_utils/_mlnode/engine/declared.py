@@ -12,13 +12,14 @@ import json
 import re
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Callable, Collection, Dict, Iterator, Mapping, Sequence
 
 from ..host import trust
 from ..host.host import Host
-from ..model import strict_json
+from ..model import schema, strict_json
 from ..model.errors import DeclarationError, HostError, MlnodeError, StoreError
 from ..model.record import NamedTuple, regex
+from ..model.schema import Checked, Table
 from ..model.setting import Setting
 
 FOLDER = "/etc/mlnode/declared.d"
@@ -33,8 +34,14 @@ _NAME = regex(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
 Spec = Mapping[str, Any]
 
 
+class _Stored(Dict[str, Any]):
+    """A specification as a file has it. checked: the same, once somebody has asked for it."""
+
+    checked: Checked | None = None
+
+
 class Declaration(NamedTuple):
-    """Everything declared under one name: kind of knob → its specification.
+    """Everything declared under one name: kind of knob → its specification, as it stands in the file.
 
     profile: kind of knob → the keys of its settings that a profile asks for, of all that the operator does
     not declare himself.
@@ -47,6 +54,18 @@ class Declaration(NamedTuple):
     @property
     def path(self) -> str:
         return path_of(self.name)
+
+    def of(self, kind: str, table: Table) -> Checked:
+        """Specification of a kind, which is checked once for each file, as its content is parsed once. Raises
+        DeclarationError."""
+        spec = self.kinds.get(kind, {})
+        if isinstance(spec, Checked):
+            return spec
+        if not isinstance(spec, _Stored):
+            return schema.checked(kind, spec, table)
+        if spec.checked is None:
+            spec.checked = schema.checked(kind, spec, table)
+        return spec.checked
 
 
 def check_name(name: str) -> str:
@@ -102,7 +121,8 @@ def parse(content: bytes, path: str) -> Declaration:
     for kind, spec in kinds.items():
         if not isinstance(spec, dict):
             raise StoreError(f"{path}: {kind} holds {strict_json.shown(spec)}, which is not a declaration")
-    return Declaration(name, kinds, _of_profile(document.get("profile", {}), path))
+    stored = {kind: _Stored(spec) for kind, spec in kinds.items()}
+    return Declaration(name, stored, _of_profile(document.get("profile", {}), path))
 
 
 def _of_profile(raw: Any, path: str) -> Mapping[str, Sequence[str]]:
@@ -159,13 +179,15 @@ def expected(host: Host) -> list[Declaration]:
 
 
 def settings(
-    host: Host, kind: str, parse: Callable[[Spec], Sequence[Setting]]
+    host: Host, kind: str, table: Table, parse: Callable[[Checked], Sequence[Setting]], but: str = ""
 ) -> Iterator[tuple[Declaration, Any]]:
     """Each setting of a kind with the declaration that has it, as of expected(). What cannot be parsed is
-    reported by its own run. Raises HostError."""
+    reported by its own run. but: the name of a declaration that is left out. Raises HostError."""
     for declaration in expected(host):
+        if declaration.name == but:
+            continue
         try:
-            parsed = parse(declaration.kinds.get(kind, {}))
+            parsed = parse(declaration.of(kind, table))
         except MlnodeError:
             continue
         yield from ((declaration, setting) for setting in parsed)

@@ -14,7 +14,7 @@ from typing import Callable, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host
-from ..model import schema, values
+from ..model import values
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
@@ -129,7 +129,6 @@ def preview(
     kinds: Mapping[str, Kind] = NO_KINDS,
 ) -> Outcomes:
     """Outcome that apply_together() would have now; writes nothing. Raises MlnodeError."""
-    requests = _checked(requests)
     known = _kept(host, requests)
     new = declaration_of(requests, known)
     with declared.expecting(host, new):
@@ -162,7 +161,7 @@ def apply_together(
     with locked(host, wait_seconds) as mended:
         confirmation.refuse_while_pending(host)
         complete(host)
-        requests = _checked(ask())
+        requests = ask()
         if _is_live(requests):
             _try_again(host)
         run = _Run(host, requests, gate, confirm_seconds, confirmation, kinds)
@@ -240,14 +239,15 @@ class _Run:
                 if agent:
                     work.perform(agent, check=lambda: first.check(agent), settled=True, notify=False)
                 # Before the declaration, so that a run which is killed here finds what leaves once more.
+                moved = False
                 for outcome in reversed(foreseen):
-                    work.perform(outcome.leaving.steps)
+                    moved = work.perform(outcome.leaving.steps) or moved
                 # While a change waits to be confirmed, a power cut must find the declaration that was before;
                 # and so must the run after one that was killed before a late step.
                 is_last = bool(risks) or any(one.leaving.late for one in foreseen)
                 if not is_last:
                     work.perform(shared)
-                plans = self._stages(work, foreseen, moved=bool(steps), risky=bool(risks))
+                plans = self._stages(work, foreseen, moved, risky=bool(risks))
                 if is_last:
                     work.perform(shared)
                 # After the areas, one of which may raise a limit that a unit needs, and the declaration,
@@ -272,7 +272,8 @@ class _Run:
         return self._outcomes(done, [*agent, *shared])
 
     def _stages(self, work: Transaction, foreseen: Sequence[Outcome], moved: bool, risky: bool) -> list[Plan]:
-        """Perform each area, and return what was done in each. moved: something is written in this run."""
+        """Perform each area, and return what was done in each. moved: a value was put back before, so that
+        each area is planned again at its turn, as it is after an area that has written something."""
         done = []
         known = None
         for request, outcome in zip(self._requests, foreseen):
@@ -287,17 +288,17 @@ class _Run:
                     "applied: run it again"
                 )
             try:
-                work.perform(plan.steps, present(self._host, plan))
+                wrote = work.perform(plan.steps, present(self._host, plan))
                 if any(map(brings, plan.rows)):
                     more = _plan(self._host, request, kept(self._host, request.layers), self._gate)
                     work.perform(more.steps, present(self._host, more))
                     plan = plan._replace(steps=(*plan.steps, *more.steps))
-                work.perform(outcome.leaving.late)
+                wrote = work.perform(outcome.leaving.late) or wrote
             except MlnodeError as error:
                 error.area = request.kind.KIND
                 raise
-            if plan.steps:
-                known = None
+            if wrote:
+                moved, known = True, None
             done.append(plan)
         return done
 
@@ -332,21 +333,6 @@ class _Run:
             raise MlnodeError("; ".join(messages)) from error
         changed = bool(shared) or any(item.changed for item in outcomes)
         return Outcomes(outcomes, tuple(shared), changed, self._waits)
-
-
-def _checked(requests: Sequence[Request]) -> list[Request]:
-    """With the one form of each specification, which is kept on the node. Raises DeclarationError."""
-    checked = []
-    for request in requests:
-        declared.check_name(request.name)
-        try:
-            checked.append(
-                request._replace(spec=schema.checked(request.kind.KIND, request.spec, request.kind.OPTIONS))
-            )
-        except MlnodeError as error:
-            error.area = request.kind.KIND
-            raise
-    return checked
 
 
 def _foresee(

@@ -1,19 +1,19 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kind of knob: the functions each file in knobs/ offers to the engine."""
+"""A kind of knob: what each area of knobs/ offers to the engine."""
 
 from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Any, Callable, Mapping, Protocol, Sequence
+from typing import Any, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host, Mounts
-from ..model import values
+from ..model import schema, values
 from ..model.errors import HostError
 from ..model.record import NamedTuple
-from ..model.schema import Table
+from ..model.schema import Checked, Option, Table
 from ..model.setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
 
 #: The link is what `systemctl enable` makes; read as a file, so that a captured tree shows it, too.
@@ -161,7 +161,7 @@ class Context(NamedTuple):
     agent_row: bool = False
     on_disk: Mapping[str, str] = MappingProxyType({})
     origins: Mapping[str, str] = MappingProxyType({})
-    spec: Spec = MappingProxyType({})
+    spec: Checked = Checked()
 
     @property
     def runtime(self) -> bool:
@@ -189,75 +189,83 @@ class Context(NamedTuple):
         return Boot(Value(absent="not yet declared on the node"))
 
 
-def no_facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-    """Kind.facts() where the rows say all."""
-    del host, rows
-    return {}
+class Kind:
+    """A kind of knob: knobs/AREA/kind.py of each area has one object of its class.
 
-
-def no_boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Kind.boot_files() where the agent alone brings the declaration back."""
-    del name, rows, context
-    return []
-
-
-def no_conflicts(key: str, other: str) -> bool:
-    """Kind.conflicts() where a write to one changes no other, or read() compares what several want."""
-    del key, other
-    return False
-
-
-def read_each(
-    settings: Sequence[Setting], context: Context, read: Callable[[Setting, Context], Reading]
-) -> list[Reading]:
-    """Readings of settings that have a file of their own, and know nothing of each other; unknown where its
-    files cannot be read."""
-    readings = []
-    for setting in settings:
-        try:
-            readings.append(read(setting, context))
-        except HostError as error:
-            problem = Value(unreadable=str(error))
-            readings.append(Reading(setting.path, problem, Boot(problem), setting.want, native=True))
-    return readings
-
-
-def never_kept(key: str, path: str, origin: str, context: Context) -> str:
-    """Kind.keeps() where no guard stands before a change, or a unit holds what it risks."""
-    del key, path, origin, context
-    return ""
-
-
-class Kind(Protocol):
-    """A module of knobs/ with these names."""
+    The defaults here are for settings that have a file each, and that the agent alone brings back at boot.
+    """
 
     KIND: str
     OPTIONS: Table
     #: The drivers of the files that it reads and writes
-    MOUNTS: Mounts
+    MOUNTS: Mounts = {}
 
-    def parse(self, spec: Spec, facts: Facts | None) -> list[Setting]:
-        """Settings of a declaration. facts None: leave `auto` unresolved. Raises DeclarationError."""
+    def checked(self, spec: Any) -> Checked:
+        """What is declared of the area, as all that is behind takes it. Raises DeclarationError."""
+        return schema.checked(self.KIND, spec, self.OPTIONS)
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        """Settings of a declaration, in the order in which they are applied. facts None: leave `auto`
+        unresolved. Raises DeclarationError."""
+        raise NotImplementedError
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """One reading per setting, in the same order. Raises HostError only where nothing is known."""
+        return [self._known(setting, context) for setting in settings]
+
+    def _known(self, setting: Setting, context: Context) -> Reading:
+        try:
+            return self.read_one(setting, context)
+        except HostError as error:
+            problem = Value(unreadable=str(error))
+            return Reading(setting.path, problem, Boot(problem), setting.want, native=True)
+
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        """Reading of a setting that knows nothing of the others. Raises HostError where its files cannot be
+        read."""
+        raise NotImplementedError
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The drop-ins that carry these rows at boot."""
+        return []
 
     def conflicts(self, key: str, other: str) -> bool:
         """True if a write to one of two different keys would change the other, so that not both can be
-        declared."""
+        declared. False as well where read() compares what several want."""
+        return False
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """Facts of a result besides its rows, such as the commands that would do the same."""
+        return {}
 
     def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
         """Reason why a kernel file of a setting that is not declared any more keeps its value, as the change
         back to its origin would be refused to a declaration; empty where it goes back."""
+        return ""
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Every place that says something about the key at boot, for an explanation."""
+        return []
+
+    def option(self, key: str) -> Option:
+        """The option that a setting comes from, or the one around it that has its reason."""
+        return reasoned(self.OPTIONS, key.split(".")[1:])
 
     def info(self, key: str, runtime: Value) -> Info:
-        """Facts about a key."""
+        """Severity, reason and source of a key."""
+        option = self.option(key)
+        return Info(option.severity, option.reason, option.source)
+
+
+def reasoned(table: Table, words: Sequence[str]) -> Option:
+    """The innermost option with a reason on the way of a key's words. Raises KeyError if there is none."""
+    found: Option | None = None
+    for word in words:
+        named = {option.key or name: option for name, option in table.items()}
+        if word not in named:
+            break
+        found = named[word] if found is None or named[word].reason else found
+        table = named[word].names
+    if found is None:
+        raise KeyError(".".join(words))
+    return found

@@ -69,11 +69,11 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
     if request.leave or {*request.layers} != {Layer.RUNTIME, Layer.BOOT}:
         return _Gone()
     area = request.kind.KIND
-    old = next((item.kinds.get(area) for item in known.declarations if item.name == request.name), None)
-    if not old or old == request.spec:
+    old = next((item for item in known.declarations if item.name == request.name), None)
+    if not old or not old.kinds.get(area) or old.kinds[area] == request.spec:
         return _Gone()
     try:
-        rows = _rows(host, request._replace(spec=old), known)
+        rows = evaluate(host, request._replace(spec=old.of(area, request.kind.OPTIONS)), known).rows
     except MlnodeError as error:
         return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
     declared = {*_files(plan.rows)}
@@ -89,12 +89,13 @@ def _kept(
     paths = {path for plan in plans for path in _files(plan.rows)}
     own = {(request.name, request.kind.KIND) for request in requests}
     for declaration in known.declarations:
-        for area, spec in declaration.kinds.items():
+        for area in declaration.kinds:
             kind = next((one.kind for one in requests if area == one.kind.KIND), None) or kinds.get(area)
             if (declaration.name, area) in own or kind is None:
                 continue
             try:
-                paths |= {*_files(_rows(host, Request(declaration.name, kind, spec), known))}
+                spec = declaration.of(area, kind.OPTIONS)
+                paths |= {*_files(evaluate(host, Request(declaration.name, kind, spec), known).rows)}
             except MlnodeError as error:
                 doubt = f"whether {declaration.name} declares of {area} what leaves is unknown"
                 return frozenset(), f"{doubt}, so that it keeps its value: {error}"
@@ -151,12 +152,6 @@ def _risk(write: KernelWrite) -> str:
     if unit is None:
         return ""
     return write.file.risk or (f"putting it back resets {unit.name}" if unit.resets else "")
-
-
-def _rows(host: Host, request: Request, known: Kept) -> Sequence[Row]:
-    """Of a declaration that may have been written by another version. Raises MlnodeError, also where only
-    some of it is understood: the rest may be about any file."""
-    return evaluate(host, request, known).rows
 
 
 def _files(rows: Sequence[Row]) -> Iterator[str]:

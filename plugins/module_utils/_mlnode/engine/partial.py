@@ -11,40 +11,49 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Optional
 
 from ..model.errors import DeclarationError
-from ..model.schema import Option
+from ..model.schema import Checked, Option
+from ..model.setting import Setting
 from .kind import Kind, Spec
 
 #: Says why what is given to it is refused; None if it is not
 _Test = Callable[[Any], Optional[str]]
 
 
-def understood(kind: Kind, spec: Spec) -> tuple[Spec, list[str]]:
-    """The specification without the parts that the kind refuses, and why it refuses them. Of parts that
-    contradict each other none is left. Raises DeclarationError where what is left is refused all the same.
-    """
+def understood(kind: Kind, spec: Spec) -> tuple[Checked, list[str]]:
+    """A specification that the kind refuses, without the parts that it refuses, and why it refuses them. Of
+    parts that contradict each other none is left. Raises DeclarationError where what is left is refused all
+    the same."""
 
     def test(part: Any) -> str | None:
         try:
-            kind.parse(part, None)
+            kind.parse(kind.checked(part), None)
         except DeclarationError as error:
             return str(error)
         return None
 
-    if test(spec) is None:
-        return spec, []
     errors: list[str] = []
-    kept = _kept(spec, Option("dict", suboptions=kind.OPTIONS), test, errors)
+    sound = _kept(spec, Option("dict", suboptions=kind.OPTIONS), test, errors)
+    kept = kind.checked(sound)
     kind.parse(kept, None)
     return kept, list(dict.fromkeys(errors))
+
+
+def settings(kind: Kind, spec: Spec) -> list[Setting]:
+    """Settings of the part of a specification that the kind takes, which may be none."""
+    try:
+        return kind.parse(kind.checked(spec), None)
+    except DeclarationError:
+        pass
+    try:
+        return kind.parse(understood(kind, spec)[0], None)
+    except DeclarationError:
+        return []
 
 
 def keys(kind: Kind, spec: Spec) -> frozenset[str]:
     """Keys of the settings that a part of a specification declares. What has no meaning without the rest has
     none."""
-    try:
-        return frozenset(setting.key for setting in kind.parse(understood(kind, spec)[0], None))
-    except DeclarationError:
-        return frozenset()
+    return frozenset(setting.key for setting in settings(kind, spec))
 
 
 def _kept(given: Mapping[str, Any], option: Option, test: _Test, errors: list[str]) -> dict[str, Any]:

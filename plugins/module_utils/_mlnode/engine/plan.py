@@ -5,19 +5,20 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Mapping, Sequence, TypeVar
+from typing import Mapping, Sequence, Tuple, TypeVar
 
 from ..host import places, trust
 from ..host.host import Host
-from ..model import schema, values
+from ..model import values
 from ..model.errors import DeclarationError, HostError, MlnodeError
 from ..model.record import NamedTuple
+from ..model.schema import Checked
 from ..model.setting import BOTH_LAYERS, BootFile, KnobFile, Layer, Reading, Setting, Severity, Status
 from . import declared, lasting
 from .answers import Answers, settled
 from .declared import Declaration
 from .judge import differs, judge, with_bar
-from .kind import AGENT_FAULT, AGENT_IMAGE_FAULT, Context, Facts, Kind, Row, Spec
+from .kind import AGENT_FAULT, AGENT_IMAGE_FAULT, Context, Facts, Kind, Row
 from .origin import Entry, Origin
 from .steps import (
     FileWrite,
@@ -37,31 +38,28 @@ S = TypeVar("S", bound=Step)
 class Request(NamedTuple):
     """One kind of one declaration, and what may be done about it.
 
-    alone: the agent's, one of all requests of a node, which applies what it understands of a file. What is
-    wrong with the files of other declarations is reported by their own requests, and stops nothing here; and
-    what is wrong with the agent has a row of its own. leave: what leaves the declaration keeps its value,
-    instead of getting back its origin.
+    alone: the agent's, one of all requests of a node, for what a file of the node declares. What is wrong
+    with the files of other declarations is reported by their own requests, and stops nothing here; and what
+    is wrong with the agent has a row of its own. partial: the file declares more, which is not understood.
+    leave: what leaves the declaration keeps its value, instead of getting back its origin.
     """
 
     name: str
     kind: Kind
-    spec: Spec
+    spec: Checked
     layers: tuple[Layer, ...] = BOTH_LAYERS
     alone: bool = False
+    partial: bool = False
     leave: bool = False
     profile: frozenset[str] = frozenset()
 
 
 class Plan(NamedTuple):
-    """Every setting with its status, and the steps that would make them right.
-
-    errors: of settings that are not understood.
-    """
+    """Every setting with its status, and the steps that would make them right."""
 
     area: str
     rows: tuple[Row, ...]
     steps: tuple[Step, ...]
-    errors: tuple[str, ...] = ()
 
 
 class Kept(NamedTuple):
@@ -103,13 +101,13 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
 
     known: as kept() returns it, where several areas are evaluated in a row.
     """
-    declared.check_name(request.name)
-    spec, errors = _understood(request, request.spec)
-    request = request._replace(spec=schema.checked(request.kind.KIND, spec, request.kind.OPTIONS))
     known = known or kept(host, request.layers, request.alone)
     context = context_of(host, request, known)
     settings = request.kind.parse(request.spec, context.facts if context.runtime else None)
-    _refuse_conflicts(request, settings, known.declarations)
+    claims = _claims(request, settings, known.declarations)
+    _refuse_conflicts(request, settings, claims)
+    on_disk = {key: claim for _declaration, of_one in claims for key, claim in of_one.items()}
+    context = context._replace(on_disk=on_disk)
     rows = []
     known_answers = Answers(host) if context.runtime else None
     for setting, reading in zip(settings, request.kind.read(settings, context)):
@@ -123,14 +121,14 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
         origin = reading.origin or context.origins.get(reading.path)
         rows.append(Row(setting, reading, status, reason, info, origin))
     steps = _kernel_steps(rows, context)
-    if context.boot and not errors:  # a file made of a part would lose the lines of the rest
+    if context.boot and not request.partial:  # a file made of a part would lose the lines of the rest
         files = request.kind.boot_files(request.name, rows, context)
         for file in files:
             steps += _file_steps(host, file, host.content(file.path), context)
         steps.sort(key=lambda step: not getattr(step, "first", False))
         rows = _with_masks(host, rows, files)
     rows = lasting.of_rows(rows, context)
-    return Plan(request.kind.KIND, tuple(rows), tuple(steps), tuple(errors))
+    return Plan(request.kind.KIND, tuple(rows), tuple(steps))
 
 
 #: A link to it is a file without content
@@ -147,15 +145,6 @@ def _with_masks(host: Host, rows: list[Row], files: Sequence[BootFile]) -> list[
         row._replace(reason=f"{row.reason}; {words}") if row.reading.boot.value.absent is not None else row
         for row in rows
     ]
-
-
-def _understood(request: Request, spec: Spec) -> tuple[Spec, list[str]]:
-    """The part that the agent takes, and what is wrong with the rest; else all of it."""
-    if not request.alone:
-        return spec, []
-    # By its name, as no module has to bring along what only the agent needs.
-    parts: tuple[Spec, list[str]] = import_module(f"{__package__}.partial").understood(request.kind, spec)
-    return parts
 
 
 def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | None:
@@ -251,51 +240,58 @@ def present(host: Host, plan: Plan) -> list[Entry]:
 
 
 def context_of(host: Host, request: Request, known: Kept) -> Context:
+    """Without what is declared on the node. Raises MlnodeError."""
     return Context(
         host=host,
         facts=Facts(host),
         name=request.name,
         layers=request.layers,
-        allow=_allowed(request.spec),
+        allow=tuple(request.spec.get("allow", ())),
         agent=not known.agent_fault and not known.agent_unread,
         agent_fault=known.agent_fault,
         agent_unread=known.agent_unread,
         agent_row=known.agent_installed,
-        on_disk=_claims(request, known.declarations),
         origins=known.origins,
         spec=request.spec,
     )
 
 
-def _allowed(spec: Spec) -> tuple[str, ...]:
-    """The names; what is not a list of them is for the kind's own parser to refuse."""
-    allow = spec.get("allow") or ()
-    return tuple(str(name) for name in allow) if isinstance(allow, (list, tuple)) else ()
+#: A declaration on the node, and key → claim of what it has of one kind
+_Claims = Tuple[Declaration, Mapping[str, str]]
 
 
-def _claims(request: Request, declarations: Sequence[Declaration]) -> dict[str, str]:
-    """Key → claim of what is kept on the node. Raises DeclarationError naming the file, except where this run
-    replaces that file, or where a mistake in it is reported by its own request."""
+def _claims(
+    request: Request, settings: Sequence[Setting], declarations: Sequence[Declaration]
+) -> list[_Claims]:
+    """What is kept on the node of the kind. settings: those of the request. Raises DeclarationError naming
+    the file, except where this run replaces that file, or where a mistake in it is reported by its own
+    request, and the rest of it counts."""
     kind = request.kind
-    claims: dict[str, str] = {}
+    claims: list[_Claims] = []
     for declaration in declarations:
-        if kind.KIND in declaration.kinds:
+        if kind.KIND not in declaration.kinds:
+            continue
+        own = declaration.name == request.name
+        there = settings
+        if not own or not (request.alone or declaration.kinds[kind.KIND] == request.spec):
             try:
-                spec = declaration.kinds[kind.KIND]
-                settings = kind.parse(_understood(request, spec)[0], None)
+                there = kind.parse(declaration.of(kind.KIND, kind.OPTIONS), None)
             except DeclarationError as error:
-                if request.alone or declaration.name == request.name:
+                if own:
                     continue
-                raise DeclarationError(f"{declaration.path}: {error}") from error
-            claims.update({setting.key: setting.claim for setting in settings})
+                if not request.alone:
+                    raise DeclarationError(f"{declaration.path}: {error}") from error
+                # By its name, as no module has to bring along what only the agent needs.
+                partial = import_module(".partial", __package__)
+                there = partial.settings(kind, declaration.kinds[kind.KIND])
+        claims.append((declaration, {setting.key: setting.claim for setting in there}))
     return claims
 
 
-def _refuse_conflicts(request: Request, settings: Sequence[Setting], on_disk: Sequence[Declaration]) -> None:
-    for other in on_disk:
+def _refuse_conflicts(request: Request, settings: Sequence[Setting], claims: Sequence[_Claims]) -> None:
+    for other, theirs in claims:
         if other.name == request.name:
             continue
-        theirs = _claims(request, [other])
         for setting in settings:
             claim = theirs.get(setting.key)
             if claim is not None and claim != setting.claim:

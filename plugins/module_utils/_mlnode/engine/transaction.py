@@ -137,8 +137,8 @@ class Transaction:
         check: Callable[[], None] = _unchecked,
         settled: bool = False,
         notify: bool = True,
-    ) -> None:
-        """Perform one stage in order. Raises MlnodeError.
+    ) -> bool:
+        """Perform one stage in order; True if anything was written. Raises MlnodeError.
 
         known: things that are right already and whose origin is to be kept all the same. check: called once
         all steps are done, before any daemon is notified of them; what it raises undoes them. settled: an
@@ -172,6 +172,7 @@ class Transaction:
             self._tell(steps[early:] if early < len(steps) else steps)
         if steps:
             self._host.forget(files=any(isinstance(step, _OF_FILES) for step in steps))
+        return bool(steps)
 
     def _tell(self, steps: Sequence[Step]) -> None:
         """Notify those who read the files of these steps. Raises MlnodeError."""

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Protocol, Sequence, Tuple
+from typing import Any, Callable, Iterable, Protocol, Sequence, Tuple
 
 from ..engine import declared
-from ..engine.kind import Context, Info
-from ..model import schema, values
+from ..engine.kind import Context, Info, Kind, reasoned
+from ..host.host import Host
+from ..model import values
 from ..model.errors import DeclarationError, MlnodeError
+from ..model.schema import Option
 from ..model.setting import KnobFile, Reading, Setting, Severity, Value
 from .summary import grouped
 
@@ -25,6 +27,25 @@ def unique(settings: Iterable[Setting]) -> list[Setting]:
             raise DeclarationError(f"{setting.key} is declared by two rules: give each its own name")
         by_key[setting.key] = setting
     return list(by_key.values())
+
+
+class RuleKind(Kind):
+    """A kind whose settings come from rules, as its option `rules` has them. Keys are KIND.RULE.WORD."""
+
+    def option(self, key: str) -> Option:
+        return reasoned(self.OPTIONS["rules"].suboptions, key.split(".")[2:])
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+        if not context.runtime:
+            return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in settings]
+        readings = self.together(context.host, [self.read_one(item, context) for item in settings])
+        refuse_overlap(context, zip(settings, readings), of_others(context, self), self.read_one)
+        return report_once(settings, readings, self.info)
+
+    def together(self, host: Host, readings: list[Reading]) -> list[Reading]:
+        """The readings with what they mean for each other."""
+        return readings
 
 
 class Nothing(Protocol):
@@ -92,19 +113,17 @@ def _rule_of(setting: Setting) -> str:
     return setting.key.split(".")[1]
 
 
-def of_others(
-    context: Context, kind: str, options: schema.Table, parse: Callable[[Mapping[str, Any]], list[Setting]]
-) -> list[Other]:
+def of_others(context: Context, kind: Kind) -> list[Other]:
     """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
     if not context.runtime:
         return []
     entries: list[Other] = []
     for declaration in declared.expected(context.host):
-        if declaration.name == context.name or kind not in declaration.kinds:
+        if declaration.name == context.name or kind.KIND not in declaration.kinds:
             continue
         try:
-            spec = schema.checked(kind, declaration.kinds[kind], options)
-            settings = parse(spec)
+            spec = declaration.of(kind.KIND, kind.OPTIONS)
+            settings = kind.parse(spec, None)
         except MlnodeError:
             continue
         there = context._replace(allow=tuple(spec.get("allow", ())), spec=spec)

@@ -14,11 +14,12 @@ import math
 import re
 from collections import abc
 from types import MappingProxyType
-from typing import Any, Callable, Collection, Iterable, Mapping, Pattern, Sequence
+from typing import Any, Callable, Collection, Dict, Iterable, Iterator, Mapping, Pattern, Sequence
 
 from . import cpulist, strict_json
 from .errors import DeclarationError
 from .record import NamedTuple, regex
+from .setting import Severity
 
 #: How alike a mistaken name and the one that was meant are (difflib): one wrong letter of four or more,
 #: and not yet names that only begin alike
@@ -55,6 +56,10 @@ class Option(NamedTuple):
     has no meaning. parts: its entries are settings of their own, so that one that is unknown here costs no
     other. empty: an empty list or dictionary is something else than none. raw with a form: a text, of
     whose words on and off YAML makes booleans.
+
+    Of what makes settings: file: the kernel's, in the folder of its area, with * for the name of an entry or
+    for each device. key: the word of its settings, if that is another one than its name. severity: the cost
+    of a deviation. reason: for a value. source: of that reason. Suboptions without a reason have this one.
     """
 
     type: str
@@ -76,6 +81,11 @@ class Option(NamedTuple):
     joined: str = ""
     parts: bool = False
     empty: bool = False
+    file: str = ""
+    key: str = ""
+    severity: Severity = Severity.LOW
+    reason: str = ""
+    source: str = ""
 
     @property
     def names(self) -> Mapping[str, Option]:
@@ -102,6 +112,11 @@ _FALSE = ("n", "no", "off", "0", "false", "f")
 def guards(names: Collection[str], text: str) -> Option:
     """The option `allow`: guards that can be switched off."""
     return Option("list", text, "str", tuple(names), default=[], declares=False, parts=True)
+
+
+def switch(text: str, **fields: Any) -> Option:
+    """A kernel file that is 0 or 1."""
+    return Option("int", text, choices=(0, 1), **fields)
 
 
 def cpus(*words: str) -> Form:
@@ -214,7 +229,12 @@ def _argument(option: Option) -> dict[str, Any]:
 # -- declarations --------------------------------------------------------------------------
 
 
-def checked(area: str, spec: Any, table: Table) -> dict[str, Any]:
+class Checked(Dict[str, Any]):
+    """Specification of an area that has passed checked(), which alone makes one: all that is behind it takes
+    this type, and checks nothing again."""
+
+
+def checked(area: str, spec: Any, table: Table) -> Checked:
     """A plain copy of what is declared of an area: each value of its type, and without what declares nothing.
     Raises DeclarationError naming place, value and what is allowed."""
     try:
@@ -222,7 +242,22 @@ def checked(area: str, spec: Any, table: Table) -> dict[str, Any]:
     except ValueError as error:
         raise DeclarationError(f"{area}: {error}") from error
     declared = _named(area, table, spec)
-    return declared if any(table[name].declares for name in declared) else {}
+    return Checked(declared if any(table[name].declares for name in declared) else {})
+
+
+def files(table: Table, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The kernel's file of each given option that has one, and its value, in the order of the table."""
+    for name, option in table.items():
+        if name not in given:
+            continue
+        if option.file:
+            yield option.file, given[name]
+        elif option.values is not None:
+            for entry, inner in given[name].items():
+                found = files(option.values.names, inner)
+                yield from ((file.replace("*", entry), value) for file, value in found)
+        elif option.type == "dict":
+            yield from files(option.names, given[name])
 
 
 def value(where: str, option: Option, raw: Any) -> Any:

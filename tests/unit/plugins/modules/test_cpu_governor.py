@@ -14,8 +14,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import
 from mlnode.agent import registry
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.cpu import kind as cpu
 from mlnode.knobs.cpu import parse as cpu_parse
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model.setting import Layer
 from mlnode.report import diff
 

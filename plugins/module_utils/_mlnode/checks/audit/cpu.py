@@ -9,9 +9,10 @@ from typing import Iterator, Sequence
 
 from ...host.host import Host
 from ...knobs.cpu import files as cpu_files
-from ...knobs.cpu import kind as cpu_knobs
 from ...knobs.cpu import node as cpu_node
 from ...knobs.cpu import parse as cpu_parse
+from ...knobs.cpu.kind import kind as cpu_knobs
+from ...knobs.cpu.schema import OPTIONS
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import replace
@@ -122,7 +123,7 @@ def _governor(host: Host) -> AuditCheck:
 
 def _bias(host: Host) -> AuditCheck:
     """By the files that the knob would write."""
-    source = cpu_parse.PATHS["energy_perf_bias"]
+    source = f"{cpu_parse.CPU}/{OPTIONS['energy_perf_bias'].file}"
     node = cpu_node.Node(host)
     try:
         found = cpu_files.bias(node, node.scope(None), {"energy_perf_bias": _BEST_BIAS})

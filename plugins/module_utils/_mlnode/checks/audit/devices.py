@@ -8,7 +8,7 @@ from typing import Iterator
 
 from ...drivers import nvidia
 from ...host.host import Host
-from ...knobs.gpu import kind as gpu_knobs
+from ...knobs.gpu.kind import kind as gpu_knobs
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import replace

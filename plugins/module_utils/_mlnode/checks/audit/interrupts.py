@@ -15,6 +15,7 @@ from ...host.host import Host
 from ...knobs.irq import files as irq_files
 from ...knobs.irq import parse as irq_parse
 from ...knobs.irq import plan
+from ...knobs.irq import schema as irq_schema
 from ...knobs.irq.parse import Rule
 from ...knobs.nics import ports
 from ...knobs.nics.ports import Port
@@ -138,7 +139,7 @@ def _uptime(host: Host) -> int | None:
 
 def _planned(host: Host, port: Port) -> _Planned:
     """The declared rule for this NIC. Raises HostError."""
-    for declaration, setting in declared.settings(host, irq_parse.KIND, irq_parse.parse):
+    for declaration, setting in declared.settings(host, irq_parse.KIND, irq_schema.OPTIONS, irq_parse.parse):
         if getattr(setting, "topic", "") == "irq" and port in ports.find(host, setting.rule.nics).ports:
             allowed = declaration.kinds[irq_parse.KIND].get("allow", ())
             return _Planned(setting.rule, "isolated_cpus" in allowed, declaration.name)

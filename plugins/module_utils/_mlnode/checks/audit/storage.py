@@ -22,10 +22,10 @@ from ..model import Verdict
 from . import model
 from .model import AuditCheck, Topic
 
-DISKS = Topic("disks", *storage.info("read_ahead_kb", Value()))
+DISKS = Topic("disks", *storage.kind.info("storage.disks.read_ahead_kb", Value()))
 NVME = Topic(
     "nvme_scheduler",
-    *storage.info("scheduler", Value()),
+    *storage.kind.info("storage.disks.scheduler", Value()),
     "set it to none, and look for what has changed it (udev, tuned): the module storage_queue",
 )
 NFS = Topic(

@@ -17,6 +17,7 @@ from ...engine import declared
 from ...host.host import Host
 from ...knobs.nics import targets as nic_targets
 from ...knobs.qos import parse as qos_parse
+from ...knobs.qos import schema as qos_schema
 from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
@@ -60,7 +61,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 def _declared(host: Host) -> dict[str, dict[str, Any]]:
     """Interface → its values in this node's declarations."""
     wanted: dict[str, dict[str, Any]] = {}
-    for _declaration, setting in declared.settings(host, qos_parse.KIND, qos_parse.parse):
+    for _declaration, setting in declared.settings(host, qos_parse.KIND, qos_schema.OPTIONS, qos_parse.parse):
         for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
             wanted.setdefault(target.name, {}).update(setting.rule.given)
     return wanted

@@ -5,30 +5,35 @@ ports work."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, List, Mapping, Sequence
+from typing import Callable, Iterator, List, Sequence
 
 from ...engine import declared
 from ...engine.declared import Declaration
 from ...host.host import Host
 from ...knobs.irq import parse as irq_parse
+from ...knobs.irq import schema as irq_schema
 from ...knobs.nic import parse as nic_parse
+from ...knobs.nic import schema as nic_schema
 from ...knobs.nics import targets as nic_targets
 from ...knobs.nics.selection import Selection
 from ...knobs.qos import parse as qos_parse
+from ...knobs.qos import schema as qos_schema
 from ...knobs.rail import parse as rail_parse
+from ...knobs.rail import schema as rail_schema
 from ...model.errors import MlnodeError
+from ...model.schema import Checked, Table
 from ...model.setting import Setting
 from ...topology.model import Topology
 from ..model import Check, Verdict, judged, skip
 
 NAMES = ("rules",)
 
-_Parse = Callable[[Mapping[str, Any]], List[Setting]]
-_PARSERS: Sequence[tuple[str, _Parse]] = (
-    (nic_parse.KIND, nic_parse.parse),
-    (rail_parse.KIND, rail_parse.parse),
-    (qos_parse.KIND, qos_parse.parse),
-    (irq_parse.KIND, irq_parse.parse),
+_Parse = Callable[[Checked], List[Setting]]
+_PARSERS: Sequence[tuple[str, Table, _Parse]] = (
+    (nic_parse.KIND, nic_schema.OPTIONS, nic_parse.parse),
+    (rail_parse.KIND, rail_schema.OPTIONS, rail_parse.parse),
+    (qos_parse.KIND, qos_schema.OPTIONS, qos_parse.parse),
+    (irq_parse.KIND, irq_schema.OPTIONS, irq_parse.parse),
 )
 
 _ADVICE = "have the NICs appear (drivers, RDMA drivers, rdma link), or declare the rule for what is here"
@@ -47,9 +52,9 @@ def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
 
 def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
     """Rules with the NICs that they are for, each once. What is unreadable is reported by its own run."""
-    for kind, parse in _PARSERS:
+    for kind, table, parse in _PARSERS:
         try:
-            settings = parse(declaration.kinds.get(kind, {}))
+            settings = parse(declaration.of(kind, table))
         except MlnodeError:
             continue
         rules = [getattr(setting, "rule", None) for setting in settings]

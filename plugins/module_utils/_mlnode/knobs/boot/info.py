@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from ...engine.kind import Info
-from ...model.setting import Severity, Value
-from .parse import KIND
+from ...model.setting import Severity
 
 _SOURCE = "kernel-parameters.txt"
 _HUGE = "transhuge.rst"
@@ -30,9 +29,7 @@ _REASONS: dict[str, tuple[Severity, str, str]] = {
 }  # fmt: skip
 
 
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; what is not in the table is known to who declared it."""
-    del runtime
-    default = (Severity.LOW, "a parameter that this node was declared to boot with", _SOURCE)
-    severity, reason, source = _REASONS.get(key[len(KIND) + 1 :], default)
-    return Info(severity, reason, source)
+def info(name: str) -> Info | None:
+    """Of a parameter; None if it is known to those who declare it alone."""
+    known = _REASONS.get(name)
+    return Info(*known) if known else None

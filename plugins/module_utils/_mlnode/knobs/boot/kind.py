@@ -12,7 +12,7 @@ from typing import Any, Sequence
 
 from ...engine import declared
 from ...engine.judge import waits_for_boot
-from ...engine.kind import Context, Facts, Row, Spec, never_kept
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
 from ...linux import jobs
 from ...loader import boot_loader, cmdline
@@ -20,7 +20,7 @@ from ...loader.boot_loader import Loader
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
-from ...model.schema import unless_allowed
+from ...model.schema import Checked, Option, unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
 from ...topology.model import Topology
@@ -29,9 +29,7 @@ from . import isolation, known, loaders, passthrough
 from . import parse as boot_parse
 from . import schema as own
 
-OPTIONS = own.OPTIONS
 KIND = boot_parse.KIND
-MOUNTS = topology.MOUNTS
 
 _BOOT_ONLY = "the kernel reads its command line at boot only: declare it with the layer boot too"
 _NOT_BY_GRUB = (
@@ -43,12 +41,6 @@ _MENU_LATER = (
     "agent does so at the first boot, for the second one"
 )
 _CONTAINER = "this is a container: the command line is that of its host's kernel"
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """See boot_parse.parse."""
-    del facts  # the CPUs of the machine are asked for when they are compared with
-    return boot_parse.parse(spec)
 
 
 class _Node(NamedTuple):
@@ -64,16 +56,6 @@ class _Node(NamedTuple):
     @property
     def topology(self) -> Topology:
         return topology.of(self.context.host)
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """The running command line, and that of the loader's menu."""
-    line = context.host.value(cmdline.COMMAND_LINE) if context.runtime else Value()
-    settings = [_resolved(setting, context) for setting in settings]
-    isolated = _isolated(settings, _others(context))
-    node = _Node(boot_loader.find(context.host, not context.runtime), line, isolated, context)
-    node = node._replace(too_long=_too_long(settings, node))
-    return [_read_one(setting, node) for setting in settings]
 
 
 def _resolved(setting: Setting, context: Context) -> Setting:
@@ -93,8 +75,8 @@ def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[i
 
 def _others(context: Context) -> list[Setting]:
     """Settings of the node's other declarations."""
-    pairs = declared.settings(context.host, KIND, boot_parse.parse)
-    return [setting for declaration, setting in pairs if declaration.name != context.name]
+    pairs = declared.settings(context.host, KIND, own.OPTIONS, boot_parse.parse, but=context.name)
+    return [setting for _declaration, setting in pairs]
 
 
 def _too_long(settings: Sequence[Setting], node: _Node) -> str:
@@ -389,21 +371,6 @@ def _overriding(name: str, node: _Node, lost: bool) -> str:
     return loaders.later_file(host, own, name, lost)
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """The loader's files as these rows require them."""
-    loader = boot_loader.find(context.host, not context.runtime)
-    if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
-        return []  # what cannot be read this once must not take away what stands there
-    changes: dict[str, tuple[str, ...]] = {}
-    for row in rows:
-        if _is_carried(row):
-            changes[boot_parse.name_of(_resolved(row.setting, context))] = _words(row)
-        else:
-            changes.update(_kept(row, loader, name, context.host))
-    stale = any(_is_stale(row) for row in rows if _is_carried(row))
-    return loaders.files(loader, name, changes, stale, context.host)
-
-
 def _words(row: Row) -> tuple[str, ...]:
     return cmdline.wanted(row.reading.want or cmdline.ABSENT)
 
@@ -433,32 +400,64 @@ def _is_stale(row: Row) -> bool:
     return not right and not boot.foreign
 
 
-def conflicts(key: str, other: str) -> bool:
-    """Only the two that an automatic iommu may become: all others have their own words."""
-    return {key, other} == {f"{KIND}.{name}" for name in passthrough.names(passthrough.PARAMETER)}
+class BootKind(Kind):
+    KIND = KIND
+    OPTIONS = own.OPTIONS
+    MOUNTS = topology.MOUNTS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return boot_parse.parse(given)
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """The running command line, and that of the loader's menu."""
+        line = context.host.value(cmdline.COMMAND_LINE) if context.runtime else Value()
+        settings = [_resolved(setting, context) for setting in settings]
+        isolated = _isolated(settings, _others(context))
+        node = _Node(boot_loader.find(context.host, not context.runtime), line, isolated, context)
+        node = node._replace(too_long=_too_long(settings, node))
+        return [_read_one(setting, node) for setting in settings]
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """The loader's files as these rows require them."""
+        loader = boot_loader.find(context.host, not context.runtime)
+        if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
+            return []  # what cannot be read this once must not take away what stands there
+        changes: dict[str, tuple[str, ...]] = {}
+        for row in rows:
+            if _is_carried(row):
+                changes[boot_parse.name_of(_resolved(row.setting, context))] = _words(row)
+            else:
+                changes.update(_kept(row, loader, name, context.host))
+        stale = any(_is_stale(row) for row in rows if _is_carried(row))
+        return loaders.files(loader, name, changes, stale, context.host)
+
+    def conflicts(self, key: str, other: str) -> bool:
+        """Only the two that an automatic iommu may become: all others have their own words."""
+        return {key, other} == {f"{KIND}.{name}" for name in passthrough.names(passthrough.PARAMETER)}
+
+    def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+        """Jobs that a reboot would end. Searched only where one is due, as it inspects every process."""
+        if not waits_for_boot(rows):
+            return {}
+        try:
+            return {"running": jobs.running(host)}
+        except HostError as error:  # what cannot be seen may run all the same
+            return {"running": [f"processes that cannot be looked at: {error}"]}
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """The words of the running kernel, and every line of a loader's file that names the parameter."""
+        lines = []
+        for name in passthrough.names(key[len(KIND) + 1 :]):
+            words = cmdline.of(host.value(cmdline.COMMAND_LINE).text or "", name)
+            lines += [f"{cmdline.COMMAND_LINE}: {cmdline.shown(words)}"] if words else []
+            lines += boot_loader.boot_sources(host, name)
+        return lines
+
+    def option(self, key: str) -> Option:
+        return self.OPTIONS["parameters"]
+
+    def info(self, key: str, runtime: Value) -> Info:
+        return boot_info.info(key[len(KIND) + 1 :]) or super().info(key, runtime)
 
 
-keeps = never_kept
-
-
-def facts(host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-    """Jobs that a reboot would end. Searched only where one is due, as it inspects every process."""
-    if not waits_for_boot(rows):
-        return {}
-    try:
-        return {"running": jobs.running(host)}
-    except HostError as error:  # what cannot be seen may run all the same
-        return {"running": [f"processes that cannot be looked at: {error}"]}
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """The words of the running kernel, and every line of a loader's file that names the parameter."""
-    lines = []
-    for name in passthrough.names(key[len(KIND) + 1 :]):
-        words = cmdline.of(host.value(cmdline.COMMAND_LINE).text or "", name)
-        lines += [f"{cmdline.COMMAND_LINE}: {cmdline.shown(words)}"] if words else []
-        lines += boot_loader.boot_sources(host, name)
-    return lines
-
-
-info = boot_info.info
+kind = BootKind()

@@ -8,13 +8,14 @@ import re
 from typing import Any, Mapping, Sequence
 
 from ...loader import cmdline
-from ...model import cpulist, schema
+from ...model import cpulist
 from ...model.errors import DeclarationError
 from ...model.record import regex
+from ...model.schema import Checked
 from ...model.setting import Setting
 from ...model.strict_json import shown
 from . import isolation, passthrough
-from .schema import ISOLATED_FROM, OPTIONS
+from .schema import ISOLATED_FROM
 
 KIND = "boot"
 
@@ -47,9 +48,8 @@ _LISTED = ("console",)
 _ALL_BUT = "all CPUs but "
 
 
-def parse(spec: Mapping[str, Any]) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """All settings of one declaration, isolation first. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     settings = _isolated(given["isolate"]) if "isolate" in given else []
     for name, value in given.get("parameters", {}).items():
         if name == passthrough.PARAMETER and value == passthrough.AUTO:

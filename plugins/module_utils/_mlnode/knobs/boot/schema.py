@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ...model.schema import Option, Table, cpus, guards
+from ...model.setting import Severity
 
 #: What can be allowed, see boot.refusal()
 GUARDS = ("housekeeping", "mitigations")
@@ -66,6 +67,8 @@ OPTIONS: Table = {
         default={},
         values=Option("raw", empty=True),
         parts=True,
+        reason="a parameter that this node was declared to boot with",
+        source="kernel-parameters.txt",
     ),
     "absent": Option(
         "list",
@@ -73,6 +76,8 @@ OPTIONS: Table = {
         elements="str",
         default=[],
         parts=True,
+        reason="a parameter that this node was declared to boot without",
+        source="kernel-parameters.txt",
     ),
     "isolate": Option(
         "dict",
@@ -93,6 +98,9 @@ OPTIONS: Table = {
             ),
             **ISOLATED_FROM,
         },
+        severity=Severity.MEDIUM,
+        reason="CPUs that serve requests are kept free of the scheduler, the tick, RCU and interrupts",
+        source="kernel-parameters.txt",
     ),
     "allow": guards(
         GUARDS,

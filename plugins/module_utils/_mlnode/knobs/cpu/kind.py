@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Callable, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_facts
-from ...host.host import Host, Mounts
+from ...engine.kind import Context, Facts, Info, Kind
+from ...host.host import Host
 from ...model import cpulist, values
+from ...model.schema import Checked, Option
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ...model.values import same
 from ..summary import Files
@@ -20,10 +21,6 @@ from . import boost, files
 from . import parse as cpu_parse
 from . import schema as own
 from .node import LATER, WHOLE, Node, NoReadingError, Scope, subject
-
-OPTIONS = own.OPTIONS
-KIND = cpu_parse.KIND
-MOUNTS: Mounts = {}
 
 _READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Files]] = {
     "governor": files.governor,
@@ -33,19 +30,6 @@ _READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Files]] = {
     "min_perf_pct": boost.percent,
     "max_latency_us": files.latency,
 }
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # nothing here is automatic
-    return cpu_parse.parse(spec)
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """Runtime from sysfs, boot from the agent."""
-    node = Node(context.host)
-    wanted = {cpu_parse.split(setting.key)[0]: setting.want or "" for setting in settings}
-    return [_read_one(setting, wanted, node, context) for setting in settings]
 
 
 def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: Context) -> Reading:
@@ -118,70 +102,46 @@ def _left_out(scope: Scope) -> str:
     return f"{left} offline and left out: {LATER}"
 
 
-def boot_sources(key: str, host: Host) -> list[str]:
-    """The governor of the kernel command line, which every policy starts with."""
-    if cpu_parse.split(key)[0] != "governor":
-        return []
-    given = Facts(host).command_line("cpufreq.default_governor")
-    return [f"/proc/cmdline: cpufreq.default_governor={value}" for value in given[-1:]]
-
-
 #: What moves what, so that the order of two names would decide; in one declaration the order is right
 _MOVES = {"governor": "energy_performance_preference", "boost": "min_perf_pct"}
 
 
-def conflicts(key: str, other: str) -> bool:
-    """True if one thing is declared for two lists that have a CPU in common, or moves the other there."""
-    name, cpus = cpu_parse.split(key)
-    their_name, their_cpus = cpu_parse.split(other)
-    if key == other or (name != their_name and _MOVES.get(name) != their_name):
-        return False
-    return cpus is None or their_cpus is None or not set(cpus).isdisjoint(their_cpus)
+class CpuKind(Kind):
+    KIND = cpu_parse.KIND
+    OPTIONS = own.OPTIONS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return cpu_parse.parse(given)
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """Runtime from sysfs, boot from the agent."""
+        node = Node(context.host)
+        wanted = {cpu_parse.split(setting.key)[0]: setting.want or "" for setting in settings}
+        return [_read_one(setting, wanted, node, context) for setting in settings]
+
+    def conflicts(self, key: str, other: str) -> bool:
+        """True if one thing is declared for two lists that have a CPU in common, or moves the other there."""
+        name, cpus = cpu_parse.split(key)
+        their_name, their_cpus = cpu_parse.split(other)
+        if key == other or (name != their_name and _MOVES.get(name) != their_name):
+            return False
+        return cpus is None or their_cpus is None or not set(cpus).isdisjoint(their_cpus)
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """The governor of the kernel command line, which every policy starts with."""
+        if cpu_parse.split(key)[0] != "governor":
+            return []
+        given = Facts(host).command_line("cpufreq.default_governor")
+        return [f"/proc/cmdline: cpufreq.default_governor={value}" for value in given[-1:]]
+
+    def option(self, key: str) -> Option:
+        return self.OPTIONS[cpu_parse.split(key)[0]]
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """Severity and reason; another governor than performance at run time is severity high."""
+        info = super().info(key, runtime)
+        slow = cpu_parse.split(key)[0] == "governor" and runtime.text not in (None, "performance")
+        return info._replace(severity=Severity.HIGH) if slow else info
 
 
-boot_files = no_boot_files
-facts = no_facts
-keeps = never_kept
-
-
-_INFO: Mapping[str, Info] = {
-    "governor": Info(
-        Severity.MEDIUM,
-        "a clock that follows the load is always late for the short bursts between two kernel launches",
-        "cpufreq.rst",
-    ),
-    "energy_performance_preference": Info(
-        Severity.MEDIUM,
-        "how soon the processor itself raises its clock; below performance it saves energy while ranks wait",
-        "intel_pstate.rst, amd-pstate.rst",
-    ),
-    "energy_perf_bias": Info(
-        Severity.LOW,
-        "above 0 the processor saves power at the cost of speed, and no governor changes it",
-        "intel_epb.rst; x86_energy_perf_policy(8)",
-    ),
-    "boost": Info(
-        Severity.MEDIUM,
-        "the one thread that launches kernels needs the highest clock; off makes nodes alike, and slower",
-        "cpufreq.rst, intel_pstate.rst",
-    ),
-    "min_perf_pct": Info(
-        Severity.LOW,
-        "keeps the clock up under a dynamic governor; with performance it adds nothing",
-        "intel_pstate.rst",
-    ),
-    "max_latency_us": Info(
-        Severity.MEDIUM,
-        "waking from a deep idle state takes more than 100 microseconds; no sleep leaves less for boost",
-        "cpuidle.rst, ABI sysfs-devices-power, drivers/idle/intel_idle.c",
-    ),
-}
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; another governor than performance at run time is severity high."""
-    name = cpu_parse.split(key)[0]
-    entry = _INFO[name]
-    if name == "governor" and runtime.text not in (None, "performance"):
-        return Info(Severity.HIGH, entry.reason, entry.source)
-    return entry
+kind = CpuKind()

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from ...engine.kind import Spec
-from ...model import cpulist, schema
+from ...model import cpulist
 from ...model.errors import DeclarationError
+from ...model.schema import Checked
 from ...model.setting import Setting
 from .schema import ALL, OPTIONS
 
@@ -16,21 +16,9 @@ CPU = "/sys/devices/system/cpu"
 CPUFREQ = f"{CPU}/cpufreq"
 PSTATE = f"{CPU}/intel_pstate"
 
-#: What can be declared → its files, in the order that makes them stick: a change of governor moves the
-#: preference, and switching boost off moves min_perf_pct (drivers/cpufreq/intel_pstate.c)
-PATHS = {
-    "governor": f"{CPUFREQ}/policy*/scaling_governor",
-    "energy_performance_preference": f"{CPUFREQ}/policy*/energy_performance_preference",
-    "energy_perf_bias": f"{CPU}/cpu*/power/energy_perf_bias",
-    "boost": f"{CPUFREQ}/boost",
-    "min_perf_pct": f"{PSTATE}/min_perf_pct",
-    "max_latency_us": f"{CPU}/cpu*/power/pm_qos_resume_latency_us",
-}
 
-
-def parse(spec: Spec) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     listed = given.get("cpus", ALL)
     if listed != ALL and "min_perf_pct" in given:
         raise DeclarationError(
@@ -38,10 +26,11 @@ def parse(spec: Spec) -> list[Setting]:
         )
     bracket = "" if listed == ALL else f"[{listed}]"
     settings = []
-    for name, path in PATHS.items():
-        if name in given:
+    for name, option in OPTIONS.items():
+        if option.file and name in given:
             value = given[name]
             want = str(value) if name != "boost" else "on" if value else "off"
+            path = f"{CPU}/{option.file}"
             settings.append(Setting(KIND, f"{KIND}.{name}{bracket}", path, want, want))
     return settings
 

@@ -8,6 +8,7 @@ import re
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table, cpus, word_or_number
+from ...model.setting import Severity
 
 #: The kernel reads no more letters (cpufreq.c: store_scaling_governor)
 _GOVERNOR = Form(regex(r"[a-z_]{1,15}\Z", re.ASCII), "a word such as performance")
@@ -33,6 +34,8 @@ _LATENCY = word_or_number(UNLIMITED, UNLIMITED, 2**31 - 2)
 #: All CPUs of the machine
 ALL = "all"
 
+#: In the order that makes them stick: a change of governor moves the preference, and switching boost off
+#: moves min_perf_pct (drivers/cpufreq/intel_pstate.c). Files are below /sys/devices/system/cpu.
 OPTIONS: Table = {
     "governor": Option(
         "str",
@@ -47,6 +50,11 @@ OPTIONS: Table = {
         Unset leaves it untouched, as with all other options.
         """,
         form=_GOVERNOR,
+        file="cpufreq/policy*/scaling_governor",
+        severity=Severity.MEDIUM,
+        reason="a clock that follows the load is always late for the short bursts between two kernel "
+        "launches",
+        source="cpufreq.rst",
     ),
     "energy_performance_preference": Option(
         "str",
@@ -63,6 +71,11 @@ OPTIONS: Table = {
         EBUSY. This is refused before anything is written.
         """,
         form=_PREFERENCE,
+        file="cpufreq/policy*/energy_performance_preference",
+        severity=Severity.MEDIUM,
+        reason="how soon the processor itself raises its clock; below performance it saves energy while "
+        "ranks wait",
+        source="intel_pstate.rst, amd-pstate.rst",
     ),
     "energy_perf_bias": Option(
         "str",
@@ -71,6 +84,9 @@ OPTIONS: Table = {
         V(balance-performance) (4), V(normal) (6), V(balance-power) (8), V(power) (15).
         """,
         form=_BIAS,
+        file="cpu*/power/energy_perf_bias",
+        reason="above 0 the processor saves power at the cost of speed, and no governor changes it",
+        source="intel_epb.rst; x86_energy_perf_policy(8)",
     ),
     "boost": Option(
         "bool",
@@ -80,6 +96,11 @@ OPTIONS: Table = {
         It is written to C(intel_pstate/no_turbo) (inverted), or to C(cpufreq/boost) and the file C(boost)
         of each policy. With O(cpus) only the latter can do it, since Linux 6.7.
         """,
+        file="cpufreq/boost",
+        severity=Severity.MEDIUM,
+        reason="the one thread that launches kernels needs the highest clock; off makes nodes alike, "
+        "and slower",
+        source="cpufreq.rst, intel_pstate.rst",
     ),
     "min_perf_pct": Option(
         "int",
@@ -92,6 +113,9 @@ OPTIONS: Table = {
         """,
         least=0,
         most=100,
+        file="intel_pstate/min_perf_pct",
+        reason="keeps the clock up under a dynamic governor; with performance it adds nothing",
+        source="intel_pstate.rst",
     ),
     "max_latency_us": Option(
         "str",
@@ -105,6 +129,11 @@ OPTIONS: Table = {
         CPUs that never sleep take power and heat from those that could boost.
         """,
         form=_LATENCY,
+        file="cpu*/power/pm_qos_resume_latency_us",
+        severity=Severity.MEDIUM,
+        reason="waking from a deep idle state takes more than 100 microseconds; no sleep leaves less "
+        "for boost",
+        source="cpuidle.rst, ABI sysfs-devices-power, drivers/idle/intel_idle.c",
     ),
     "cpus": Option(
         "str",

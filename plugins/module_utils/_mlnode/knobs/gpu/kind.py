@@ -14,21 +14,19 @@ from ...drivers import nvidia
 from ...drivers import services as service_files
 from ...drivers.nvidia import OFF, ON
 from ...drivers.services import RUNNING
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Kind
 from ...host.host import Host, Mounts
 from ...linux import systemd_conf
-from ...model import schema, values
+from ...model import values
 from ...model.errors import HostError
-from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.schema import Checked
+from ...model.setting import Boot, KnobFile, Reading, Setting, Value, Write
 from ...topology import read as topology
 from ...topology.model import Gpu
 from ..services import kind as services
 from ..summary import Files, ValueOf
 from . import schema as own
 
-OPTIONS = own.OPTIONS
-KIND = "gpu"
-MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.MOUNTS, **topology.MOUNTS}
 KEY = "gpu.persistence"
 
 DAEMON = "nvidia-persistenced.service"
@@ -37,21 +35,6 @@ _LEAVES = "--no-persistence-mode"
 
 _VENDOR = "NVIDIA"
 _CONTAINER = "the driver is that of the container's host: declare it there"
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """At most one setting. Raises DeclarationError."""
-    del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS)
-    if not given:
-        return []
-    want = ON if given["persistence"] else OFF
-    return [Setting(KIND, KEY, nvidia.TOP, want, want)]
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """State of every GPU by nvidia-smi, now and after the next boot."""
-    return [_read_one(setting, context) for setting in settings]
 
 
 def _read_one(setting: Setting, context: Context) -> Reading:
@@ -177,30 +160,28 @@ def _native(host: Host) -> str:
     return next(services.starters(host, DAEMON), "")
 
 
-# -- the rest of a kind --------------------------------------------------------------------
+class GpuKind(Kind):
+    KIND = "gpu"
+    OPTIONS = own.OPTIONS
+    MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.kind.MOUNTS, **topology.MOUNTS}
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        if not given:
+            return []
+        want = ON if given["persistence"] else OFF
+        return [Setting(self.KIND, KEY, nvidia.TOP, want, want)]
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """State of every GPU by nvidia-smi, now and after the next boot."""
+        return [_read_one(setting, context) for setting in settings]
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Files and lines that start the daemon."""
+        sources = [f"{path} starts it" for path in services.starters(host, DAEMON)]
+        return sources + [
+            f"{line.where}: ExecStart={line.value}"
+            for line in systemd_conf.service(host, [DAEMON], "ExecStart")
+        ]
 
 
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Files and lines that start the daemon."""
-    del key
-    sources = [f"{path} starts it" for path in services.starters(host, DAEMON)]
-    return sources + [
-        f"{line.where}: ExecStart={line.value}" for line in systemd_conf.service(host, [DAEMON], "ExecStart")
-    ]
-
-
-#: Never: there is one setting.
-boot_files = no_boot_files
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason."""
-    del key, runtime
-    return Info(
-        Severity.MEDIUM,
-        "the driver releases an unused GPU: the next program waits for seconds until it is awake",
-        "NVIDIA, Driver Persistence",
-    )
+kind = GpuKind()

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ...model.schema import Option, Table
+from ...model.setting import Severity
 
 OPTIONS: Table = {
     "persistence": Option(
@@ -14,5 +15,8 @@ OPTIONS: Table = {
 
         V(false) sets the mode of each GPU, and leaves the daemon as it is.
         """,
+        severity=Severity.MEDIUM,
+        reason="the driver releases an unused GPU: the next program waits for seconds until it is awake",
+        source="NVIDIA, Driver Persistence",
     ),
 }

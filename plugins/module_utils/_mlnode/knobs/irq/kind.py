@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Row
 from ...host.host import Host
 from ...model import cpulist, values
 from ...model.record import NamedTuple
-from ...model.setting import BootFile, Reading, Setting, Severity, Value
+from ...model.schema import Checked, Option
+from ...model.setting import BootFile, Reading, Setting, Value
 from ...topology import read as topology
 from ...topology.model import Topology
 from .. import rules
@@ -28,44 +29,8 @@ from . import parse as irq_parse
 from . import schema as own
 from .parse import RuleSetting
 
-KIND = irq_parse.KIND
-OPTIONS = own.OPTIONS
-MOUNTS = topology.MOUNTS
-
 #: A declaration of sysctl values that would pull the flow table down again
 _FLOW_KEY = "net.core.rps_sock_flow_entries"
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    return irq_parse.parse(spec)
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    ruled = [item for item in settings if isinstance(item, RuleSetting)]
-    balanced = irq_parse.BALANCE_KEY in {item.key for item in settings}
-    flows = max((item.rule.rfs_entries or 0 for item in ruled), default=0)
-    readings = [_read_rule(item, flows, context) for item in ruled]
-    others = rules.of_others(context, KIND, OPTIONS, irq_parse.parse)
-    rules.refuse_overlap(
-        context,
-        zip(ruled, readings),
-        [other for other in others if isinstance(other[1], RuleSetting)],
-        lambda setting, there: _read_rule(setting, 0, there),
-        shared=[files.FLOW_TABLE],  # only ever raised
-    )
-    devices = irqbalance.devices(context.host, zip(ruled, readings)) if context.runtime else None
-    warning = "" if balanced or not devices else irqbalance.warning(context, devices)
-    readings_by_key = {
-        item.key: _noted(reading, warning if item.topic == "irq" and reading.parts else "")
-        for item, reading in zip(ruled, rules.report_once(ruled, readings, info))
-    }
-    for item in settings:
-        if item.key not in readings_by_key:
-            readings_by_key[item.key] = irqbalance.read(item, devices, context)
-    return [readings_by_key[item.key] for item in settings]
 
 
 # -- one rule ------------------------------------------------------------------------------
@@ -221,48 +186,55 @@ def _noted(reading: Reading, note: str) -> Reading:
     return reading._replace(note="; ".join(text for text in (reading.note, note) if text))
 
 
-# -- the rest of a kind --------------------------------------------------------------------
+class IrqKind(rules.RuleKind):
+    KIND = irq_parse.KIND
+    OPTIONS = own.OPTIONS
+    MOUNTS = topology.MOUNTS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return irq_parse.parse(given)
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+        ruled = [item for item in settings if isinstance(item, RuleSetting)]
+        balanced = irq_parse.BALANCE_KEY in {item.key for item in settings}
+        flows = max((item.rule.rfs_entries or 0 for item in ruled), default=0)
+        readings = [_read_rule(item, flows, context) for item in ruled]
+        others = rules.of_others(context, self)
+        rules.refuse_overlap(
+            context,
+            zip(ruled, readings),
+            [other for other in others if isinstance(other[1], RuleSetting)],
+            lambda setting, there: _read_rule(setting, 0, there),
+            shared=[files.FLOW_TABLE],  # only ever raised
+        )
+        devices = irqbalance.devices(context.host, zip(ruled, readings)) if context.runtime else None
+        warning = "" if balanced or not devices else irqbalance.warning(context, devices)
+        readings_by_key = {
+            item.key: _noted(reading, warning if item.topic == "irq" and reading.parts else "")
+            for item, reading in zip(ruled, rules.report_once(ruled, readings, self.info))
+        }
+        for item in settings:
+            if item.key not in readings_by_key:
+                readings_by_key[item.key] = irqbalance.read(item, devices, context)
+        return [readings_by_key[item.key] for item in settings]
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """Files that make irqbalance agree; the rules themselves are re-applied by the agent."""
+        return irqbalance.files(name, rows, context)
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Other sources that set interrupts at boot."""
+        if key == irq_parse.BALANCE_KEY:
+            return irqbalance.boot_sources(host)
+        words = Facts(host).command_line("irqaffinity")
+        return [f"/proc/cmdline: irqaffinity={word}" for word in words]
+
+    def option(self, key: str) -> Option:
+        """Keys without a third word are the interrupts themselves."""
+        if key == irq_parse.BALANCE_KEY:
+            return self.OPTIONS["irqbalance"]
+        return super().option(key if key.count(".") > 1 else f"{key}.strategy")
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Files that make irqbalance agree; the rules themselves are re-applied by the agent."""
-    return irqbalance.files(name, rows, context)
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Other sources that set interrupts at boot."""
-    if key == irq_parse.BALANCE_KEY:
-        return irqbalance.boot_sources(host)
-    words = Facts(host).command_line("irqaffinity")
-    return [f"/proc/cmdline: irqaffinity={word}" for word in words]
-
-
-#: Never by their names alone: read() compares the files that two rules want.
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
-_REASONS = {
-    "irq": (
-        Severity.MEDIUM,
-        "an interrupt on a core far from the NIC, or on a busy one, delays every packet of its queue",
-        "core-api/irq/irq-affinity.rst",
-    ),
-    "rps": (Severity.LOW, "with fewer queues than cores, other cores can take packets over", "scaling.rst"),
-    "xps": (
-        Severity.LOW,
-        "cores that send through a queue of their own do not wait for its lock",
-        "scaling.rst",
-    ),
-    "rfs": (Severity.LOW, "packets go to the core on which their program runs", "scaling.rst"),
-    "irqbalance": (Severity.MEDIUM, "irqbalance moves interrupts every 10 s", "irqbalance(1)"),
-}
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Reason by the topic, which is the third word of the key or, without one, the interrupts themselves."""
-    del runtime
-    words = key.split(".")
-    topic = "irqbalance" if key == irq_parse.BALANCE_KEY else words[2] if len(words) > 2 else "irq"
-    return Info(*_REASONS[topic])
+kind = IrqKind()

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...model import cpulist, schema
+from ...model import cpulist
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
+from ...model.schema import Checked
 from ...model.setting import Setting
 from .. import rules
 from ..nics import selection
 from ..nics.selection import ALL, Selection
-from .schema import OPTIONS
 
 KIND = "irq"
 
@@ -66,9 +66,8 @@ PATHS = {
 }
 
 
-def parse(spec: Mapping[str, Any]) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     parsed = [_rule(raw, f"{KIND}.rules[{place}]") for place, raw in enumerate(given.get("rules", ()))]
     settings = rules.unique(setting for rule in parsed for setting in _settings(rule))
     if "irqbalance" in given:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ...model.schema import Option, Table, cpus, guards
+from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
 
 STRATEGIES = ("spread", "housekeeping", "list")
@@ -61,6 +62,10 @@ OPTIONS: Table = {
                 Without it, interrupts stay where they are.
                 """,
                 choices=STRATEGIES,
+                severity=Severity.MEDIUM,
+                reason="an interrupt on a core far from the NIC, or on a busy one, delays every packet of "
+                "its queue",
+                source="core-api/irq/irq-affinity.rst",
             ),
             "cpus": Option(
                 "str",
@@ -81,6 +86,8 @@ OPTIONS: Table = {
                 A list of CPUs, or V(off). The kernel takes no isolated CPU here.
                 """,
                 form=_STEERING,
+                reason="with fewer queues than cores, other cores can take packets over",
+                source="scaling.rst",
             ),
             "xps": Option(
                 "raw",
@@ -93,6 +100,8 @@ OPTIONS: Table = {
                 A NIC with one transmit queue has no such choice.
                 """,
                 form=_STEERING,
+                reason="cores that send through a queue of their own do not wait for its lock",
+                source="scaling.rst",
             ),
             "rfs_entries": Option(
                 "int",
@@ -105,6 +114,9 @@ OPTIONS: Table = {
                 """,
                 least=0,
                 most=MAX_FLOWS,
+                key="rfs",
+                reason="packets go to the core on which their program runs",
+                source="scaling.rst",
             ),
         },
     ),
@@ -122,6 +134,9 @@ OPTIONS: Table = {
         Where it is not installed, V(agree) and V(disable) are fulfilled.
         """,
         choices=IRQBALANCE,
+        severity=Severity.MEDIUM,
+        reason="irqbalance moves interrupts every 10 s",
+        source="irqbalance(1)",
     ),
     "allow": guards(
         GUARDS,

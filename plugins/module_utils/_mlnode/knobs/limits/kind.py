@@ -13,12 +13,14 @@ import math
 from typing import Any, Callable, Mapping, Sequence
 
 from ...engine.handlers import UNITS
-from ...engine.kind import Context, Facts, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...engine.unit_drop_in import drop_in
-from ...host.host import Host, Mounts
+from ...host.host import Host
 from ...linux import daemons, sysctl_d, systemd_conf
 from ...model.errors import HostError
-from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Value
+from ...model.schema import Checked, Option
+from ...model.setting import EXACTLY, Boot, BootFile, Reading, Setting, Severity, Value
+from .. import own_file
 from . import auto, floors, scopes
 from . import guards as limits_guards
 from . import info as limits_info
@@ -31,30 +33,10 @@ from .parse import ALL, FOLDERS, LOGIN, MANAGER, SERVICE_NAMES, Amount, Limit, W
 from .schema import AUTO
 from .units import Service
 
-KIND = limits_parse.KIND
-OPTIONS = own.OPTIONS
-MOUNTS: Mounts = {}
-
 _PAM, _MANAGER = FOLDERS[LOGIN], FOLDERS[MANAGER]
 _UNITS = systemd_conf.UNITS[0]
 
 _ONLY_BOOT = "limits are kept in files of the layer boot: declare that, too"
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """See limits_parse.parse."""
-    del facts  # which services there are is asked in read()
-    return limits_parse.parse(spec)
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting; files and processes are looked for once."""
-    try:
-        node = _node(context)
-    except HostError as error:
-        problem = Value(unreadable=str(error))
-        return [Reading(setting.path, problem, Boot(problem), setting.want) for setting in settings]
-    return [_read_one(setting, node) for setting in settings]
 
 
 def _node(context: Context) -> scopes.Node:
@@ -140,48 +122,6 @@ def _not_given(now: Value, want: str) -> Value:
 # -- files ---------------------------------------------------------------------------------
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Three kinds of file: for logins, for all services, and one for each service that is installed."""
-    logins: list[str] = []
-    manager: list[str] = []
-    own: dict[str, list[str]] = {f"{known}.service": [] for known in SERVICE_NAMES}
-    services: list[Service] | None = None
-    stale = False
-    live = context.runtime and context.host.systemd_runs()
-    pam = limits_pam.load(context.host) if rows else limits_pam.Limits(())
-    for row in rows:
-        if not _is_carried(row):
-            continue
-        scope, domain, limit = taken_apart(row.setting.key)
-        wants, mark = auto.resolved(row.setting, context), auto.mark(row.setting, context)
-        if scope == LOGIN:
-            floor = _floor(wants[ALL], floors.of_login, context.host, pam, domain, limit, live)
-            lines = [f"{domain} {kind} {limit.name} {text}" for kind, text in _in_pam(floor, limit)]
-            logins += [line for line in mark if lines and line not in logins] + lines
-        elif scope == MANAGER:
-            floor = _floor(wants[ALL], floors.of_manager, context.host, limit, live)
-            if not floor.kept:
-                manager += [*mark, *floors.mark(limit, floor.base, _all_wants(rows, limit, context))]
-                manager.append(f"Default{limit.key}={floor.amount.in_systemd()}")
-            stale = stale or _is_stale(row)
-        else:
-            if services is None:
-                services = limits_units.installed(context.host, limits_parse.services(context.spec))[0]
-            for service, wanted in scopes.with_wants(services, wants):
-                floor = _floor(wanted, floors.of_service, context.host, limit, service, live)
-                if not floor.kept:
-                    own[service.unit] += [*mark, f"{limit.key}={floor.amount.in_systemd()}"]
-    file = file_of(name)
-    return [
-        BootFile(f"{_PAM}/{file}", _content(name, logins)),
-        BootFile(f"{_MANAGER}/{file}", _content(name, manager, "[Manager]"), UNITS, stale),
-        *(
-            drop_in(context, unit, f"{_UNITS}/{unit}.d/{file}", _content(name, lines, "[Service]"))
-            for unit, lines in own.items()
-        ),
-    ]
-
-
 def _in_pam(floor: Floor, limit: Limit) -> list[tuple[str, str]]:
     """Lines for logins. What a login has by itself and is more than declared is not repeated: a number that
     systemd caps, pam_limits would refuse, and with it every login."""
@@ -219,39 +159,89 @@ def _is_stale(row: Row) -> bool:
     return now is not None and at_boot == reading.want and now != reading.want
 
 
-def _content(name: str, lines: Sequence[str], section: str = "") -> bytes | None:
-    if not lines:
-        return None
-    head = [
-        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
-        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain KEY",
-        *([section] if section else []),
-    ]
-    return "\n".join([*head, *lines, ""]).encode("ascii")
+class LimitsKind(Kind):
+    KIND = limits_parse.KIND
+    OPTIONS = own.OPTIONS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return limits_parse.parse(given)
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """One reading per setting; files and processes are looked for once."""
+        try:
+            node = _node(context)
+        except HostError as error:
+            problem = Value(unreadable=str(error))
+            return [Reading(setting.path, problem, Boot(problem), setting.want) for setting in settings]
+        return [_read_one(setting, node) for setting in settings]
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """Three kinds of file: for logins, for all services, and one for each service that is installed."""
+        logins: list[str] = []
+        manager: list[str] = []
+        own: dict[str, list[str]] = {f"{known}.service": [] for known in SERVICE_NAMES}
+        services: list[Service] | None = None
+        stale = False
+        live = context.runtime and context.host.systemd_runs()
+        pam = limits_pam.load(context.host) if rows else limits_pam.Limits(())
+        for row in rows:
+            if not _is_carried(row):
+                continue
+            scope, domain, limit = taken_apart(row.setting.key)
+            wants, mark = auto.resolved(row.setting, context), auto.mark(row.setting, context)
+            if scope == LOGIN:
+                floor = _floor(wants[ALL], floors.of_login, context.host, pam, domain, limit, live)
+                lines = [f"{domain} {kind} {limit.name} {text}" for kind, text in _in_pam(floor, limit)]
+                logins += [line for line in mark if lines and line not in logins] + lines
+            elif scope == MANAGER:
+                floor = _floor(wants[ALL], floors.of_manager, context.host, limit, live)
+                if not floor.kept:
+                    manager += [*mark, *floors.mark(limit, floor.base, _all_wants(rows, limit, context))]
+                    manager.append(f"Default{limit.key}={floor.amount.in_systemd()}")
+                stale = stale or _is_stale(row)
+            else:
+                if services is None:
+                    services = limits_units.installed(context.host, limits_parse.services(context.spec))[0]
+                for service, wanted in scopes.with_wants(services, wants):
+                    floor = _floor(wanted, floors.of_service, context.host, limit, service, live)
+                    if not floor.kept:
+                        own[service.unit] += [*mark, f"{limit.key}={floor.amount.in_systemd()}"]
+        file = file_of(name)
+        return [
+            BootFile(f"{_PAM}/{file}", own_file.content(name, logins)),
+            BootFile(f"{_MANAGER}/{file}", own_file.content(name, manager, "[Manager]"), UNITS, stale),
+            *(
+                drop_in(
+                    context, unit, f"{_UNITS}/{unit}.d/{file}", own_file.content(name, lines, "[Service]")
+                )
+                for unit, lines in own.items()
+            ),
+        ]
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Every line that gives the limit, in the order in which they count. Raises HostError."""
+        scope, _domain, limit = taken_apart(key)
+        if scope == LOGIN:
+            lines = limits_pam.load(host).lines
+            return [f"{line.where}: {line.text}" for line in lines if line.item in ("", limit.name)]
+        if scope == MANAGER:
+            name = f"Default{limit.key}"
+            return [f"{one.where}: {name}={one.value}" for one in systemd_conf.manager(host, name)]
+        services, _missing = limits_units.installed(host, (AUTO,))
+        return [
+            f"{one.where}: {limit.key}={one.value}"
+            for service in services
+            for one in systemd_conf.service(host, service.names, limit.key)
+        ]
+
+    def option(self, key: str) -> Option:
+        return self.OPTIONS[taken_apart(key)[2].name]
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """Enough files for most programs lower the severity."""
+        info, (scope, _domain, limit) = super().info(key, runtime), taken_apart(key)
+        enough = limit.name == "nofile" and limits_info.has_files(scope, runtime.text or "")
+        return info._replace(severity=Severity.LOW) if enough else info
 
 
-# -- the rest of a kind --------------------------------------------------------------------
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Every line that gives the limit, in the order in which they count. Raises HostError."""
-    scope, _domain, limit = taken_apart(key)
-    if scope == LOGIN:
-        lines = limits_pam.load(host).lines
-        return [f"{line.where}: {line.text}" for line in lines if line.item in ("", limit.name)]
-    if scope == MANAGER:
-        name = f"Default{limit.key}"
-        return [f"{one.where}: {name}={one.value}" for one in systemd_conf.manager(host, name)]
-    services, _missing = limits_units.installed(host, (AUTO,))
-    return [
-        f"{one.where}: {limit.key}={one.value}"
-        for service in services
-        for one in systemd_conf.service(host, service.names, limit.key)
-    ]
-
-
-#: Never: each limit stands for itself.
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-info = limits_info.info
+kind = LimitsKind()

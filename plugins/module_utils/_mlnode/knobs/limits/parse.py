@@ -11,9 +11,9 @@ from ...engine.kind import Spec
 from ...model import schema, strict_json
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import Setting
-from .schema import AUTO, DOMAINS, OPTIONS
+from .schema import AUTO, DOMAINS
 
 KIND = "limits"
 
@@ -176,9 +176,8 @@ def is_within(number: int | None, most: int | None) -> bool:
 # -- declarations --------------------------------------------------------------------------
 
 
-def parse(spec: Spec) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings of a declaration, pure. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     domains, chosen = dict.fromkeys(given.get("domains", DOMAINS)), services(given)
     settings: list[Setting] = []
     for limit in LIMITS.values():

@@ -8,6 +8,7 @@ import re
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
+from ...model.setting import Severity
 
 DOMAINS = ("*", "root")
 AUTO = "auto"
@@ -28,6 +29,10 @@ OPTIONS: Table = {
         V({exactly: AMOUNT}) stands for an amount anywhere, and lowers. O(core) is exact by itself, and
         V({at_least: AMOUNT}) makes it the least.
         """,
+        severity=Severity.MEDIUM,
+        reason="data loaders and connections of all ranks run out of files; a soft one of a million "
+        "breaks some",
+        source="systemd.exec(5), LimitNOFILE; moby pull request 45534, containerd pull request 8924",
     ),
     "memlock": Option(
         "raw",
@@ -38,12 +43,17 @@ OPTIONS: Table = {
         V(auto) is V(unlimited) on a node with an RDMA device or a GPU, and leaves the limit untouched on any
         other.
         """,
+        severity=Severity.HIGH,
+        reason="RDMA locks the memory it registers, and fails without",
+        source="user_verbs.rst",
     ),
     "stack": Option(
         "raw",
         """
         Size of the stack, in bytes, or V(unlimited). At least 8 MiB, which is what the kernel gives.
         """,
+        reason="programs with large arrays on the stack crash",
+        source="getrlimit(2)",
     ),
     "core": Option(
         "raw",
@@ -51,8 +61,16 @@ OPTIONS: Table = {
         Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none. What is more is
         lowered, unless V({at_least: AMOUNT}) is declared.
         """,
+        reason="a crash leaves no file to look at, or one as large as memory",
+        source="core(5)",
     ),
-    "nproc": Option("raw", "Processes and threads of one user, at least V(1024), or V(unlimited)."),
+    "nproc": Option(
+        "raw",
+        "Processes and threads of one user, at least V(1024), or V(unlimited).",
+        severity=Severity.MEDIUM,
+        reason="workers and threads of one user cannot be started",
+        source="getrlimit(2)",
+    ),
     "domains": Option(
         "list",
         """

@@ -5,74 +5,17 @@ seen."""
 
 from __future__ import annotations
 
-from typing import Sequence
-
-from ...engine.kind import (
-    Context,
-    Facts,
-    Info,
-    Row,
-    Spec,
-    never_kept,
-    no_conflicts,
-    no_facts,
-    read_each,
-)
+from ...engine.kind import Context, Facts
 from ...host import places
-from ...host.host import Host, Mounts
+from ...host.host import Host
 from ...linux import node_exporter
 from ...linux.node_exporter import Found
-from ...model import schema
-from ...model.setting import BootFile, Reading, Setting, Severity, Value
-from .. import timers
+from ...model.schema import Checked
+from ...model.setting import Reading, Setting, Value
+from ..timers import TimerKind
 from . import schema as own
 
-OPTIONS = own.OPTIONS
-KIND = "metrics"
-MOUNTS: Mounts = {}
-
 KEY = "metrics.textfile"
-TIMER = timers.Timer(
-    places.CHECK_TIMER,
-    (places.CHECK_SERVICE, places.WATCH_SERVICE),
-    places.CHECK_DROP_IN,
-    "the node is checked",
-    (places.WATCH_TIMER,),
-)
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """At most one setting. Raises DeclarationError."""
-    del facts  # what is automatic is found in read(), whatever becomes of it
-    given = schema.checked(KIND, spec, OPTIONS)
-    if not given:
-        return []
-    folder = given["textfile_directory"]
-    return [Setting(KIND, KEY, TIMER.path, None if folder == own.AUTO else folder, folder)]
-
-
-# -- reading -------------------------------------------------------------------------------
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """The folder, if the timer runs."""
-    return read_each(settings, context, _read)
-
-
-def _read(setting: Setting, context: Context) -> Reading:
-    if not context.runtime:  # the folder is found on the machine that boots
-        return Reading(
-            setting.path, Value(), timers.boot(TIMER, setting.claim, context), setting.want, native=True
-        )
-    found = folder_of(context.host, setting.claim)
-    boot = timers.boot(TIMER, found.path or setting.claim, context)
-    if found.problem:
-        lacking = Value(absent=found.problem)
-        return Reading(setting.path, lacking, boot, found.path or None, missing=True, native=True)
-    path = f"{found.path}/{node_exporter.FILE}"
-    note = f"folder as in {found.source}" if setting.claim == own.AUTO else ""
-    state, why = timers.state(context.host, TIMER, found.path), timers.why_off(context.host, TIMER)
-    return Reading(path, state, boot, found.path, native=True, note=note, barred=why)
 
 
 def folder_of(host: Host, claim: str) -> Found:
@@ -84,33 +27,35 @@ def folder_of(host: Host, claim: str) -> Found:
     return found
 
 
-# -- the rest of a kind --------------------------------------------------------------------
+class MetricsKind(TimerKind):
+    KIND = "metrics"
+    OPTIONS = own.OPTIONS
+    DROP_IN = places.CHECK_DROP_IN
+    ABOUT = "the node is checked"
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        if not given:
+            return []
+        folder = given["textfile_directory"]
+        return [Setting(self.KIND, KEY, self.path, None if folder == own.AUTO else folder, folder)]
+
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        """The folder, if the timer runs. It is found on the machine that boots."""
+        if not context.runtime:
+            return self.reading(setting, setting.claim, context)
+        found = folder_of(context.host, setting.claim)
+        reading = self.reading(setting, found.path or setting.claim, context)
+        if found.problem:
+            lacking = Value(absent=found.problem)
+            return reading._replace(runtime=lacking, want=found.path or None, missing=True, barred="")
+        note = f"folder as in {found.source}" if setting.claim == own.AUTO else ""
+        return reading._replace(path=f"{found.path}/{node_exporter.FILE}", note=note)
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """And the place where the folder is configured."""
+        found = node_exporter.textfile_folder(host)
+        where = f"{found.source}: {found.path}" if found.path else found.problem
+        return [*super().boot_sources(key, host), where]
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """The drop-in that starts the timer."""
-    return timers.boot_files(TIMER, name, rows, context)
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Files that start the timer, and the place where the folder is configured."""
-    del key
-    found = node_exporter.textfile_folder(host)
-    where = f"{found.source}: {found.path}" if found.path else found.problem
-    return [*timers.starts(TIMER, host), where]
-
-
-#: Never: there is one setting.
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason."""
-    del key, runtime
-    return Info(
-        Severity.MEDIUM,
-        "without it drift of this node is seen only when a playbook looks for it",
-        "docs/guide/watching.md",
-    )
+kind = MetricsKind()

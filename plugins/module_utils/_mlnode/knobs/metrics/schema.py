@@ -9,6 +9,7 @@ from datetime import date
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
+from ...model.setting import Severity
 
 AUTO = "auto"
 
@@ -42,6 +43,9 @@ OPTIONS: Table = {
         container.
         """,
         form=FOLDER,
+        severity=Severity.MEDIUM,
+        reason="without it drift of this node is seen only when a playbook looks for it",
+        source="docs/guide/watching.md",
     ),
     "ignore": Option(
         "list",

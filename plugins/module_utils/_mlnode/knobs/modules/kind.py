@@ -8,22 +8,19 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...engine import boot_service
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
-from ...host.host import Host, Mounts
+from ...engine.kind import Context, Facts, Info, Kind, Row
+from ...host.host import Host
 from ...linux import modules_load, systemd_show
 from ...linux.modules_load import Bar, Config
-from ...model import schema
 from ...model.errors import HostError
 from ...model.record import NamedTuple
+from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
 from ...topology.reader import Reader
+from .. import own_file
 from . import needed, options
 from . import schema as own
-
-OPTIONS = own.OPTIONS
-KIND = "modules"
-MOUNTS: Mounts = {}
 
 #: No name of a declaration has a dot, so that this is never the file of the kind sysctl
 DROP_IN = "/etc/modules-load.d/mlnode-modules."
@@ -34,19 +31,6 @@ _BUILT_IN = "built into the kernel"
 
 _CONTAINER = "kernel modules are those of the container's host: declare them there"
 _NO_MORE = "/proc/sys/kernel/modules_disabled"
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """One setting for each module, and then for each parameter, in their order. Raises DeclarationError."""
-    del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS)
-    names = [modules_load.underscored(name) for name in given.get("modules", ())]
-    claims = {**dict.fromkeys(given.get("where_needed", ()), needed.CLAIM), **dict.fromkeys(names, LOADED)}
-    loaded = [
-        Setting(KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, claim)
-        for name, claim in claims.items()
-    ]
-    return [*loaded, *options.parse(KIND, given.get("options", {}))]
 
 
 class _Node(NamedTuple):
@@ -63,21 +47,6 @@ class _Node(NamedTuple):
     @property
     def host(self) -> Host:
         return self.context.host
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """Modules that are loaded, and those of the next boot by the files."""
-    host = context.host
-    node = _Node(
-        context,
-        modules_load.load(host),
-        context.facts.kernel_release() if context.runtime else "",
-        # A build host says nothing about the machines that boot its image.
-        context.runtime and machine.read(Reader(host)).kind == "container",
-        context.runtime and host.value(_NO_MORE).text == "1",
-        options.words_of(settings),
-    )
-    return [_read_one(setting, node) for setting in settings]
 
 
 def _read_one(setting: Setting, node: _Node) -> Reading:
@@ -172,42 +141,6 @@ def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, lis
     return Boot(Value(absent="no file in modules-load.d lists it"))
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """The list of one declaration. What this kernel does not have is not in it: systemd would report at every
-    boot that it could not be loaded."""
-    del context
-    native = [row for row in rows if row.reading.native]
-    pairs = [(options.split(row.setting.key), row) for row in native]
-    names = [
-        module for (module, parameter), row in pairs if not parameter and row.reading.runtime.absent is None
-    ]
-    head = [
-        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
-        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain module.NAME",
-    ]
-    content = "\n".join([*head, *names, ""]).encode("ascii") if names else None
-    # A parameter that a module does not show may still be one.
-    given = options.file(name, [row.setting for (_module, parameter), row in pairs if parameter])
-    return [BootFile(f"{DROP_IN}{name}.conf", content), BootFile(*given)]
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Every line of modules-load.d and modprobe.d, and of the kernel command line, that speaks of it."""
-    name, parameter = options.split(key)
-    if parameter:
-        lines = options.given(modules_load.load(host), host, name, parameter)
-        return [f"{one.where} gives {one.value}" for one in lines]
-    _listed, barred = modules_load.on_command_line(host, name)
-    sources = [barred.words] if barred else []
-    return sources + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]
-
-
-#: Never: each module stands for itself.
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
 _BBR = "tcp(7), tcp_congestion_control"
 
 #: Module → severity, reason, source
@@ -225,12 +158,69 @@ _REASONS: dict[str, tuple[Severity, str, str]] = {
 }  # fmt: skip
 
 
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; what is not in the table is known to who declared it."""
-    del runtime
-    name, parameter = options.split(key)
-    if parameter:
-        return Info(Severity.MEDIUM, f"how {name} was declared to work", f"modprobe.d(5), modinfo -p {name}")
-    default = (Severity.LOW, "a module that this node was declared to load", "modules-load.d(5)")
-    severity, reason, source = _REASONS.get(name, default)
-    return Info(severity, reason, source)
+class ModulesKind(Kind):
+    KIND = "modules"
+    OPTIONS = own.OPTIONS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        """One setting for each module, and then for each parameter."""
+        names = [modules_load.underscored(name) for name in given.get("modules", ())]
+        claims = {
+            **dict.fromkeys(given.get("where_needed", ()), needed.CLAIM),
+            **dict.fromkeys(names, LOADED),
+        }
+        loaded = [
+            Setting(self.KIND, f"module.{name}", f"{modules_load.LOADED}/{name}", LOADED, claim)
+            for name, claim in claims.items()
+        ]
+        return [*loaded, *options.parse(self.KIND, given.get("options", {}))]
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """Modules that are loaded, and those of the next boot by the files."""
+        host = context.host
+        node = _Node(
+            context,
+            modules_load.load(host),
+            context.facts.kernel_release() if context.runtime else "",
+            # A build host says nothing about the machines that boot its image.
+            context.runtime and machine.read(Reader(host)).kind == "container",
+            context.runtime and host.value(_NO_MORE).text == "1",
+            options.words_of(settings),
+        )
+        return [_read_one(setting, node) for setting in settings]
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """The list of one declaration. What this kernel does not have is not in it: systemd would report at
+        every boot that it could not be loaded."""
+        native = [row for row in rows if row.reading.native]
+        pairs = [(options.split(row.setting.key), row) for row in native]
+        names = [
+            module
+            for (module, parameter), row in pairs
+            if not parameter and row.reading.runtime.absent is None
+        ]
+        # A parameter that a module does not show may still be one.
+        given = options.file(name, [row.setting for (_module, parameter), row in pairs if parameter])
+        content = own_file.content(name, names, explains="module.NAME")
+        return [BootFile(f"{DROP_IN}{name}.conf", content), BootFile(*given)]
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Every line of modules-load.d and modprobe.d, and of the kernel command line, that speaks of it."""
+        name, parameter = options.split(key)
+        if parameter:
+            lines = options.given(modules_load.load(host), host, name, parameter)
+            return [f"{one.where} gives {one.value}" for one in lines]
+        _listed, barred = modules_load.on_command_line(host, name)
+        sources = [barred.words] if barred else []
+        return sources + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]
+
+    def option(self, key: str) -> Option:
+        return self.OPTIONS["options" if options.split(key)[1] else "modules"]
+
+    def info(self, key: str, runtime: Value) -> Info:
+        name, parameter = options.split(key)
+        known = None if parameter else _REASONS.get(name)
+        return Info(*known) if known else super().info(key, runtime)
+
+
+kind = ModulesKind()

@@ -18,6 +18,7 @@ from ...model import values
 from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.setting import Boot, Reading, Setting, Value
+from .. import own_file
 
 DROP_IN = "/etc/modprobe.d/zz-mlnode-"
 
@@ -66,13 +67,8 @@ def words_of(settings: Iterable[Setting]) -> dict[str, list[str]]:
 def file(name: str, settings: Iterable[Setting]) -> tuple[str, bytes | None]:
     """Path and content of the drop-in of a declaration; no content where it has no parameter."""
     arguments = words_of(settings)
-    head = [
-        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
-        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain module.NAME.PARAMETER",
-    ]
     lines = [f"options {module} {' '.join(given)}" for module, given in arguments.items()]
-    content = "\n".join([*head, *lines, ""]).encode("ascii") if arguments else None
-    return f"{DROP_IN}{name}.conf", content
+    return f"{DROP_IN}{name}.conf", own_file.content(name, lines, explains="module.NAME.PARAMETER")
 
 
 # -- what the module has, and what it will be given ----------------------------------------

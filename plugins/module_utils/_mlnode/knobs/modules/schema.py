@@ -8,6 +8,7 @@ import re
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
+from ...model.setting import Severity
 from .needed import KNOWN
 
 #: include/linux/module.h: MODULE_NAME_LEN is 64 less a word of the machine, with the zero at the end
@@ -40,6 +41,8 @@ OPTIONS: Table = {
         form=_NAME,
         keyed="name",
         parts=True,
+        reason="a module that this node was declared to load",
+        source="modules-load.d(5)",
     ),
     "where_needed": Option(
         "list",
@@ -53,6 +56,8 @@ OPTIONS: Table = {
         default=[],
         keyed="name",
         parts=True,
+        reason="a module that this node was declared to load",
+        source="modules-load.d(5)",
     ),
     "options": Option(
         "dict",
@@ -69,5 +74,8 @@ OPTIONS: Table = {
         keys=_NAME,
         values=Option("dict", keys=_PARAMETER, values=Option("str", form=_VALUE), parts=True),
         parts=True,
+        severity=Severity.MEDIUM,
+        reason="a parameter that a module was declared to have",
+        source="modprobe.d(5), modinfo -p",
     ),
 }

@@ -12,11 +12,12 @@ import re
 from typing import Sequence
 
 from ...engine import declared, edited_file
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
+from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ..qos import files as qos_files
 from . import auto, environment, file, names
@@ -26,14 +27,9 @@ from .environment import Places
 from .file import PATH, Conf
 from .parse import name_of
 
-KIND = nccl_parse.KIND
-OPTIONS = own.OPTIONS
-
 #: Loaded by its name where a file is written that others edit, too: this area has it sent along
 BRINGS = (edited_file,)
 
-#: It may depend on the priorities of the fabric
-MOUNTS = qos_files.MOUNTS
 
 #: What is shown where nothing sets a variable
 UNSET = "not set"
@@ -42,12 +38,6 @@ _ONLY_BOOT = f"{PATH} is of the layer boot: declare that, too"
 #: Every user's jobs read it: others may read the file, and pass through its folder
 _READ_BY_ALL, _PASSED_BY_ALL = 0o004, 0o001
 _MODE = 0o644
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """See nccl_parse.parse."""
-    del facts  # what is automatic is asked for in read(), whatever becomes of it
-    return nccl_parse.parse(spec)
 
 
 class _Node(NamedTuple):
@@ -63,16 +53,6 @@ class _Node(NamedTuple):
     @property
     def host(self) -> Host:
         return self.context.host
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting; the file is read once."""
-    try:
-        node = _node(context)
-    except HostError as error:
-        problem = Value(unreadable=str(error))
-        return [Reading(PATH, problem, Boot(problem), setting.want) for setting in settings]
-    return [_read_one(setting, node) for setting in settings]
 
 
 def _node(context: Context) -> _Node:
@@ -210,34 +190,6 @@ def _conflict(name: str, want: str, host: Host) -> str:
 # -- the file ------------------------------------------------------------------------------
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """The file with the block of this declaration. None where it cannot be read, or is not mlnode's."""
-    try:
-        text, linked = context.host.text(PATH), context.host.is_link(PATH)
-    except HostError:
-        if rows:
-            return []  # the rows say so
-        raise
-    conf = file.parse(text)
-    if linked or (not rows and name not in conf.blocks):
-        return []
-    # No other run removes the lines of a declaration that was removed by hand.
-    gone = [owner for owner in conf.blocks if not context.host.exists(declared.path_of(owner))]
-    variables: dict[str, str] = {}
-    for row in rows:
-        variable = name_of(row.setting.key)
-        kept = conf.own(variable, name)
-        if _is_carried(row):
-            variables[variable] = row.reading.want or ""
-        elif _is_kept(row, context) and kept is not None:
-            variables[variable] = kept.value
-    new = conf.having(name, variables, gone)
-    content = new.encode("utf-8", "surrogateescape") if new else None
-    # What others have written may be closed on purpose: then the row says what to do.
-    whole = not conf.others.strip()
-    return [BootFile(PATH, content, mode=_MODE if whole and _is_closed(context.host) else None)]
-
-
 def _is_closed(host: Host) -> bool:
     mode = host.mode(PATH)
     return mode is not None and not mode & _READ_BY_ALL
@@ -255,26 +207,6 @@ def _is_kept(row: Row, context: Context) -> bool:
     unresolved = row.setting.want is None and not context.runtime
     return unresolved or bool(reading.refusal) or reading.runtime.unreadable is not None
 
-
-# -- the rest of a kind --------------------------------------------------------------------
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Every line that sets the variable, in the order in which they count: a job with it in its environment
-    needs no file."""
-    name = name_of(key)
-    sources = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).of(name)]
-    lines = file.parse(host.text(PATH)).lines
-    return sources + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
-
-
-#: Never: each variable has lines of its own.
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
-_SOURCE = "NCCL user guide, Environment Variables"
 
 #: Variable → severity and reason
 _REASONS: dict[str, tuple[Severity, str]] = {
@@ -296,12 +228,70 @@ _GROUPS = {
 }
 
 
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason, with the version from which on NCCL reads it."""
-    del runtime
-    name = name_of(key)
-    known = names.KNOWN.get(name)
-    other = _GROUPS[known.group] if known else "not a variable of any known version of NCCL"
-    severity, reason = _REASONS.get(name, (Severity.LOW, other))
-    since = f" (NCCL {known.since} and later)" if known and known.since else ""
-    return Info(severity, f"{reason}{since}", _SOURCE)
+class NcclKind(Kind):
+    KIND = nccl_parse.KIND
+    OPTIONS = own.OPTIONS
+    #: It may depend on the priorities of the fabric
+    MOUNTS = qos_files.MOUNTS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return nccl_parse.parse(given)
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """One reading per setting; the file is read once."""
+        try:
+            node = _node(context)
+        except HostError as error:
+            problem = Value(unreadable=str(error))
+            return [Reading(PATH, problem, Boot(problem), setting.want) for setting in settings]
+        return [_read_one(setting, node) for setting in settings]
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """The file with the block of this declaration. None where it cannot be read, or is not mlnode's."""
+        try:
+            text, linked = context.host.text(PATH), context.host.is_link(PATH)
+        except HostError:
+            if rows:
+                return []  # the rows say so
+            raise
+        conf = file.parse(text)
+        if linked or (not rows and name not in conf.blocks):
+            return []
+        # No other run removes the lines of a declaration that was removed by hand.
+        gone = [owner for owner in conf.blocks if not context.host.exists(declared.path_of(owner))]
+        variables: dict[str, str] = {}
+        for row in rows:
+            variable = name_of(row.setting.key)
+            kept = conf.own(variable, name)
+            if _is_carried(row):
+                variables[variable] = row.reading.want or ""
+            elif _is_kept(row, context) and kept is not None:
+                variables[variable] = kept.value
+        new = conf.having(name, variables, gone)
+        content = new.encode("utf-8", "surrogateescape") if new else None
+        # What others have written may be closed on purpose: then the row says what to do.
+        whole = not conf.others.strip()
+        return [BootFile(PATH, content, mode=_MODE if whole and _is_closed(context.host) else None)]
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Every line that sets the variable, in the order in which they count: a job with it in its
+        environment needs no file."""
+        name = name_of(key)
+        sources = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).of(name)]
+        lines = file.parse(host.text(PATH)).lines
+        return sources + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
+
+    def option(self, key: str) -> Option:
+        return self.OPTIONS["variables"]
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """With the version from which on NCCL reads it."""
+        info, name = super().info(key, runtime), name_of(key)
+        known = names.KNOWN.get(name)
+        other = _GROUPS[known.group] if known else "not a variable of any known version of NCCL"
+        severity, reason = _REASONS.get(name, (info.severity, other))
+        since = f" (NCCL {known.since} and later)" if known and known.since else ""
+        return info._replace(severity=severity, reason=f"{reason}{since}")
+
+
+kind = NcclKind()

@@ -14,6 +14,7 @@ from ...topology import read as topology
 from ..nics import targets as nic_targets
 from ..qos import files as qos_files
 from ..qos import parse as qos_parse
+from ..qos import schema as qos_schema
 from ..qos.parse import QosSetting
 from ..summary import Files, grouped
 
@@ -61,7 +62,7 @@ def _has(one: Files) -> bool:
 
 def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:
     """Settings declared of kind qos, each with its file."""
-    for declaration, setting in declared.settings(host, qos_parse.KIND, qos_parse.parse):
+    for declaration, setting in declared.settings(host, qos_parse.KIND, qos_schema.OPTIONS, qos_parse.parse):
         yield declaration.path, setting
 
 

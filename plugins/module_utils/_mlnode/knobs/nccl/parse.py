@@ -10,6 +10,7 @@ from typing import Any, Mapping, Sequence
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import regex
+from ...model.schema import Checked
 from ...model.setting import Setting
 from ...model.strict_json import shown
 from . import auto
@@ -17,7 +18,6 @@ from . import names as nccl_names
 from . import reading as nccl_reading
 from . import values as nccl_values
 from .file import PATH
-from .schema import OPTIONS
 
 KIND = "nccl"
 AUTO = "auto"
@@ -29,9 +29,8 @@ _FOREIGN = regex(r"(?:NCCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
 _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", 64
 
 
-def parse(spec: Mapping[str, Any]) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are declared. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     allow = given.get("allow", ())
     settings = [_setting(name, raw, allow) for name, raw in given.get("variables", {}).items()]
     _refuse_too_many_sockets({setting.key: setting.want for setting in settings})

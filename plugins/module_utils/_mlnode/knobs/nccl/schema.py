@@ -47,6 +47,8 @@ OPTIONS: Table = {
         default={},
         values=Option("raw", empty=True),
         parts=True,
+        reason="every job on the node starts with these values",
+        source="NCCL user guide, Environment Variables",
     ),
     "allow": guards(
         GUARDS,

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence, Tuple
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
+from ...engine.kind import Context, Facts, Row
 from ...host.host import Host, Mounts
-from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.schema import Checked
+from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Value, Write
 from ...model.values import reaches, same
 from ...topology import read as topology
 from .. import rules
@@ -28,31 +29,9 @@ from . import schema as own
 from .guards import Guards
 from .parse import NicSetting
 
-KIND = nic_parse.KIND
-OPTIONS = own.OPTIONS
-MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
-
 #: A NIC, and a line of another program's file
 _Other = Tuple[str, owners.Word]
 _UNSURE = "; whether it is for this interface, a plain search does not resolve"
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    return nic_parse.parse(spec)
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    ruled = [item for item in settings if isinstance(item, NicSetting)]
-    if not context.runtime:
-        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
-    readings = _without_excluded(context.host, [_read(item, context) for item in ruled])
-    exclusive.refuse(context.host, readings)
-    others = rules.of_others(context, KIND, OPTIONS, nic_parse.parse)
-    rules.refuse_overlap(context, zip(ruled, readings), others, _read)
-    return rules.report_once(ruled, _undone_together(readings), info)
 
 
 # -- one setting ---------------------------------------------------------------------------
@@ -167,27 +146,6 @@ def _all_interfaces(host: Host) -> list[owners.Target]:
     return [owners.Target(nic.name, nic.mac, nic.driver or "") for nic in topology.of(host).nics]
 
 
-boot_files = nic_targets.management_file
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Other sources that set the same thing of any NIC at boot, those that could not be read, and the
-    programs that manage the NICs."""
-    _kind, _rule, group, *names = key.split(".")
-    here = _all_interfaces(host)
-    lines = [
-        f"{word.source}: {interface} {word.file} {word.value} ({word.owner}){'' if word.sure else _UNSURE}"
-        for interface, words in owners.of(host, here).items()
-        for word in words
-        if word.file in (group, f"{group}/{'.'.join(names)}")
-        or (not names and word.file.startswith(f"{group}/"))
-    ]
-    return [*lines, *owners.problems(host, here), *owners.advice(host, here)]
-
-
-# -- the rest of a kind --------------------------------------------------------------------
-
-
 def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
     """Put back in one write what one write sets: kinds of channel by themselves could leave a NIC
     without a queue, some PHYs take pause frames in both directions only, and each would be a reset."""
@@ -213,54 +171,41 @@ def commands(rows: Iterable[Row]) -> list[str]:
     return nic_commands.of(rows)
 
 
-#: Never by their names alone: read() compares the files that two rules want.
-conflicts = no_conflicts
-keeps = never_kept
+class NicKind(nic_targets.NicKind):
+    KIND = nic_parse.KIND
+    OPTIONS = own.OPTIONS
+    MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return nic_parse.parse(given)
+
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        assert isinstance(setting, NicSetting)
+        return _read(setting, context)
+
+    def together(self, host: Host, readings: list[Reading]) -> list[Reading]:
+        readings = _without_excluded(host, readings)
+        exclusive.refuse(host, readings)
+        return _undone_together(readings)
+
+    def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+        """The commands that would do the same."""
+        return {"commands": commands(rows)}
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Other sources that set the same thing of any NIC at boot, those that could not be read, and the
+        programs that manage the NICs."""
+        _kind, _rule, group, *names = key.split(".")
+        here = _all_interfaces(host)
+        lines = [
+            f"{word.source}: {interface} {word.file} {word.value} ({word.owner})"
+            f"{'' if word.sure else _UNSURE}"
+            for interface, words in owners.of(host, here).items()
+            for word in words
+            if word.file in (group, f"{group}/{'.'.join(names)}")
+            or (not names and word.file.startswith(f"{group}/"))
+        ]
+        return [*lines, *owners.problems(host, here), *owners.advice(host, here)]
 
 
-def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-    """The commands that would do the same."""
-    return {"commands": commands(rows)}
-
-
-_REASONS = {
-    "channels": (
-        Severity.HIGH,
-        "packets of one queue are the work of one core; too few queues are a few busy cores",
-        "networking/scaling.rst",
-    ),
-    "ring": (Severity.HIGH, "what arrives while a ring is full is lost, and sent again", "ethtool(8), -G"),
-    "coalesce": (
-        Severity.MEDIUM,
-        "interrupts cost cores their time, waiting for more costs latency",
-        "ethtool(8), -C",
-    ),
-    "pause": (
-        Severity.MEDIUM,
-        "global pause stops all traffic of a port, beside PFC that of RoCE too",
-        "IEEE 802.3",
-    ),
-    "fec": (
-        Severity.HIGH,
-        "both ends of a link must correct errors alike, or there is no link",
-        "ethtool(8)",
-    ),
-    "feature": (
-        Severity.MEDIUM,
-        "what the NIC does not do, a core does",
-        "networking/segmentation-offloads.rst",
-    ),
-    "private-flag": (Severity.LOW, "what the driver says of it", "ethtool(8), --set-priv-flags"),
-    "tx_queue_len": (Severity.LOW, "packets that wait for a ring", "ip-link(8)"),
-    "mtu": (
-        Severity.HIGH,
-        "packets that one end does not take are lost silently",
-        "networking/ip-sysctl.rst",
-    ),
-}
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason by the group, which is the third word of the key."""
-    del runtime
-    return Info(*_REASONS[key.split(".")[2]])
+kind = NicKind()

@@ -10,6 +10,7 @@ from ...drivers.ethtool import words
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
+from ...model.schema import Checked
 from ...model.setting import Setting
 from .. import rules
 from ..nics import selection
@@ -17,7 +18,7 @@ from ..nics.selection import ALL, Selection
 from ..nics.targets import SYSFS
 from . import exclusive
 from .disruption import Disruption
-from .schema import BEYOND, COALESCE, MTU, NUMBER, OPTIONS, PAUSE
+from .schema import BEYOND, COALESCE, MTU, NUMBER, PAUSE
 
 KIND = "nic"
 
@@ -94,9 +95,8 @@ def path_of(interface: str, group: str, field: str) -> str:
     return f"/ethtool/{interface}/{group}/{field}"
 
 
-def parse(spec: Mapping[str, Any]) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
     ordered: list[NicSetting] = sorted(settings, key=_place)
     return rules.unique(ordered)

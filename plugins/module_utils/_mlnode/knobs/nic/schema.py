@@ -11,6 +11,7 @@ from ...drivers.ethtool import words
 from ...drivers.ethtool.structs import TABLES
 from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
+from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
 from .disruption import Disruption
 
@@ -85,6 +86,9 @@ OPTIONS: Table = {
 
                 A dictionary of C(combined), C(rx) and C(tx) names the kinds instead.
                 """,
+                severity=Severity.HIGH,
+                reason="packets of one queue are the work of one core; too few queues are a few busy cores",
+                source="networking/scaling.rst",
             ),
             "rings": Option(
                 "raw",
@@ -100,6 +104,10 @@ OPTIONS: Table = {
 
                 A dictionary of C(rx), C(tx), C(rx-mini) and C(rx-jumbo) names the rings instead.
                 """,
+                key="ring",
+                severity=Severity.HIGH,
+                reason="what arrives while a ring is full is lost, and sent again",
+                source="ethtool(8), -G",
             ),
             "coalesce": Option(
                 "dict",
@@ -115,12 +123,18 @@ OPTIONS: Table = {
                 """,
                 fields=COALESCE,
                 parts=True,
+                severity=Severity.MEDIUM,
+                reason="interrupts cost cores their time, waiting for more costs latency",
+                source="ethtool(8), -C",
             ),
             "pause": Option(
                 "dict",
                 "Pause frames, C(autoneg), C(rx) and C(tx), on or off.",
                 fields=dict.fromkeys(PAUSE, _SWITCH),
                 parts=True,
+                severity=Severity.MEDIUM,
+                reason="global pause stops all traffic of a port, beside PFC that of RoCE too",
+                source="IEEE 802.3",
             ),
             "fec": Option(
                 "raw",
@@ -128,6 +142,9 @@ OPTIONS: Table = {
                 Forward error correction, one or more of V(auto), V(off), V(rs), V(baser) and V(llrs).
                 """,
                 form=_FEC,
+                severity=Severity.HIGH,
+                reason="both ends of a link must correct errors alike, or there is no link",
+                source="ethtool(8)",
             ),
             "features": Option(
                 "dict",
@@ -142,6 +159,10 @@ OPTIONS: Table = {
                 keys=_FEATURE,
                 values=_SWITCH,
                 parts=True,
+                key="feature",
+                severity=Severity.MEDIUM,
+                reason="what the NIC does not do, a core does",
+                source="networking/segmentation-offloads.rst",
             ),
             "private_flags": Option(
                 "dict",
@@ -149,6 +170,9 @@ OPTIONS: Table = {
                 keys=_FLAG,
                 values=_SWITCH,
                 parts=True,
+                key="private-flag",
+                reason="what the driver says of it",
+                source="ethtool(8), --set-priv-flags",
             ),
             "mtu": Option(
                 "raw",
@@ -156,9 +180,17 @@ OPTIONS: Table = {
                 Bytes of an IP packet. A number, or C({at_least: NUMBER}), which leaves a greater one as it
                 is. That of a bond is set on the bond, which hands it on.
                 """,
+                severity=Severity.HIGH,
+                reason="packets that one end does not take are lost silently",
+                source="networking/ip-sysctl.rst",
             ),
             "tx_queue_len": Option(
-                "int", "Packets that wait for a transmit ring.", least=1, most=(1 << 31) - 1
+                "int",
+                "Packets that wait for a transmit ring.",
+                least=1,
+                most=(1 << 31) - 1,
+                reason="packets that wait for a ring",
+                source="ip-link(8)",
             ),
             "beyond_max": Option(
                 "str",

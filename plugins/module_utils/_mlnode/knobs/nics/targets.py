@@ -13,6 +13,7 @@ from ...model.setting import BootFile, Value
 from ...topology import management
 from ...topology import read as topology
 from ...topology.model import Nic
+from ..rules import RuleKind
 from ..summary import Target
 from . import ports
 from .selection import ALL, Selection
@@ -120,8 +121,10 @@ def _lower(host: Host, name: str) -> list[str]:
     return [entry[len("lower_") :] for entry in host.names(f"{_NETS}/{name}") if entry.startswith("lower_")]
 
 
-def management_file(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Interfaces over which the node is managed, for a boot at which there is no route yet."""
-    del name
-    content = management.record(context.host) if rows and context.runtime else None
-    return [BootFile(management.RECORD, content)] if content is not None else []
+class NicKind(RuleKind):
+    """A kind whose rules are for NICs."""
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """Interfaces over which the node is managed, for a boot at which there is no route yet."""
+        content = management.record(context.host) if rows and context.runtime else None
+        return [BootFile(management.RECORD, content)] if content is not None else []

@@ -8,6 +8,7 @@ import re
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
+from ...model.setting import Severity
 from .window import FORM as WINDOW
 
 _PORT = regex(r"\Ahttps?://[^/]*:([0-9]{1,5})(?:/|\Z)", re.ASCII)
@@ -58,6 +59,9 @@ OPTIONS: Table = {
         timer off. Redirects are not followed, and no proxy is used.
         """,
         form=_URL,
+        severity=Severity.MEDIUM,
+        reason="without it this node stays as it was declared when a playbook was last played on it",
+        source="docs/guide/pull.md",
     ),
     "node": Option(
         "str",

@@ -12,6 +12,7 @@ from ...host.host import Host
 from ...model.schema import unless_allowed
 from ...model.setting import KnobFile
 from ..nic import parse as nic_parse
+from ..nic import schema as nic_schema
 from ..nic.disruption import Disruption
 from ..nic.guards import Guards
 from ..nic.parse import NicSetting
@@ -98,7 +99,7 @@ def paused(host: Host, setting: QosSetting, target: Target) -> str:
 def wants_pause(host: Host) -> dict[str, str]:
     """NIC → who declares that it pauses all of its traffic: a setting of nic_ethtool, and its declaration."""
     sources: dict[str, str] = {}
-    for declaration, setting in declared.settings(host, nic_parse.KIND, nic_parse.parse):
+    for declaration, setting in declared.settings(host, nic_parse.KIND, nic_schema.OPTIONS, nic_parse.parse):
         if setting.group != "pause" or setting.text != "on":
             continue
         if setting.field == "autoneg":  # negotiated to what rx and tx allow

@@ -13,15 +13,16 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.dcb import tools
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts
+from ...engine.kind import Context, Facts, Row
 from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple
-from ...model.setting import KnobFile, Reading, Setting, Severity, Value
+from ...model.schema import Checked, Option
+from ...model.setting import KnobFile, Reading, Setting, Value
 from .. import rules
 from ..nic import parse as nic_parse
 from ..nics import targets as nic_targets
-from ..nics.targets import Targets
+from ..nics.targets import NicKind, Targets
 from ..summary import Files, Summary, grouped
 from . import files as qos_files
 from . import guards as qos_guards
@@ -31,36 +32,8 @@ from . import switch as qos_switch
 from .guards import QosGuards
 from .parse import QosSetting
 
-KIND = qos_parse.KIND
-OPTIONS = own.OPTIONS
-MOUNTS = qos_files.MOUNTS
-
 #: What `systemctl enable lldpad` makes
 _LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    return qos_parse.parse(spec)
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    ruled = [item for item in settings if isinstance(item, QosSetting)]
-    if not context.runtime:
-        return [_unread(item, context) for item in ruled]
-    pausing = qos_guards.wants_pause(context.host)
-    looks = [_look(item, context) for item in ruled]
-    _refuse_together(looks)
-    readings = [_reading(look, context, pausing) for look in looks]
-    rules.refuse_overlap(
-        context,
-        zip(ruled, readings),
-        rules.of_others(context, KIND, OPTIONS, qos_parse.parse),
-        lambda item, there: _reading(_look(item, there), there, pausing),
-    )
-    return rules.report_once(ruled, readings, info)
 
 
 class _Look(NamedTuple):
@@ -141,9 +114,18 @@ def _notes(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[
     if setting.group == "pfc" and setting.value:
         notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
     if setting.path.startswith("/dcb/"):
-        notes += [*_tool(host), *boot_sources(setting.key, host)]
+        notes += [*_tool(host), *_lldpad(host)]
         notes += grouped((_negotiates(host, one), one.label) for one in all_files if _negotiates(host, one))
     return notes
+
+
+def _lldpad(host: Host) -> list[str]:
+    """Another program that sets priorities at boot."""
+    try:
+        enabled = host.is_link(_LLDPAD)
+    except HostError as error:
+        return [str(error)]
+    return [f"{_LLDPAD}: lldpad negotiates priorities with the switch, which may differ"] if enabled else []
 
 
 def _tool(host: Host) -> list[str]:
@@ -181,84 +163,40 @@ def _name(path: str) -> str:
     return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
 
 
-# -- the rest of a kind --------------------------------------------------------------------
+class QosKind(NicKind):
+    KIND = qos_parse.KIND
+    OPTIONS = own.OPTIONS
+    MOUNTS = qos_files.MOUNTS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return qos_parse.parse(given)
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+        ruled = [item for item in settings if isinstance(item, QosSetting)]
+        if not context.runtime:
+            return [_unread(item, context) for item in ruled]
+        pausing = qos_guards.wants_pause(context.host)
+        looks = [_look(item, context) for item in ruled]
+        _refuse_together(looks)
+        readings = [_reading(look, context, pausing) for look in looks]
+        rules.refuse_overlap(
+            context,
+            zip(ruled, readings),
+            rules.of_others(context, self),
+            lambda item, there: _reading(_look(item, there), there, pausing),
+        )
+        return rules.report_once(ruled, readings, self.info)
+
+    def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
+        """The commands that would do the same, and what the switch has to match."""
+        return {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)}
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        return _lldpad(host)
+
+    def option(self, key: str) -> Option:
+        return super().option(key.replace(".cnp_", ".cnp."))
 
 
-boot_files = nic_targets.management_file
-
-
-#: Never by their names alone: read() compares the files that two rules want.
-conflicts = no_conflicts
-keeps = never_kept
-
-
-def facts(_host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-    """The commands that would do the same, and what the switch has to match."""
-    return {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)}
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Other sources that set priorities at boot."""
-    del key
-    try:
-        enabled = host.is_link(_LLDPAD)
-    except HostError as error:
-        return [str(error)]
-    return [f"{_LLDPAD}: lldpad negotiates priorities with the switch, which may differ"] if enabled else []
-
-
-_REASONS = {
-    "global_pause": (
-        Severity.HIGH,
-        "a port that pauses all of its traffic stops what must not wait, and excludes PFC",
-        "IEEE 802.1Q, 36.1",
-    ),
-    "trust": (
-        Severity.HIGH,
-        "where priorities are taken from VLAN tags, RoCE without tags is ordinary traffic, which may be lost",
-        "dcb-apptrust(8)",
-    ),
-    "dscp": (Severity.HIGH, "it puts RoCE into the priority that is not lost", "dcb-app(8)"),
-    "pfc": (
-        Severity.HIGH,
-        "a priority without it loses packets of RoCE; one too many stops what should flow",
-        "dcb-pfc(8)",
-    ),
-    "ets": (Severity.MEDIUM, "without a share of its own RoCE waits behind other traffic", "dcb-ets(8)"),
-    "buffer": (
-        Severity.MEDIUM,
-        "what is on its way when a pause is sent needs room, the more the longer the cable",
-        "dcb-buffer(8)",
-    ),
-    "ecn": (
-        Severity.HIGH,
-        "without DCQCN senders never slow down, until PFC stops whole links",
-        "IETF RFC 3168; DCQCN, SIGCOMM 2015",
-    ),
-    "cnp_dscp": (
-        Severity.MEDIUM,
-        "a notification of congestion that waits in the congestion comes too late",
-        "drivers/infiniband/hw/mlx5/cong.c",
-    ),
-    "cnp_priority": (
-        Severity.MEDIUM,
-        "a notification of congestion that waits in the congestion comes too late",
-        "drivers/infiniband/hw/mlx5/cong.c",
-    ),
-    "rdma_cm_tos": (
-        Severity.MEDIUM,
-        "connections of rdma_cm carry it in their packets, which says their DSCP",
-        "drivers/infiniband/core/cma_configfs.c",
-    ),
-    "traffic_class": (
-        Severity.MEDIUM,
-        "it is the DSCP of all RoCE packets, also of programs that set none",
-        "the vendor's driver, tc/PORT/traffic_class",
-    ),
-}
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason by the group, which is the last word of the key."""
-    del runtime
-    return Info(*_REASONS[key.rpartition(".")[2]])
+kind = QosKind()

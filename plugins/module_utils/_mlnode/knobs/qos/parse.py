@@ -12,7 +12,7 @@ from ...drivers.ethtool import words
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import dataclass, field, replace
-from ...model.schema import Option
+from ...model.schema import Checked, Option
 from ...model.setting import Setting
 from .. import rules
 from ..nics import selection
@@ -65,9 +65,8 @@ class QosSetting(Setting):
     text: str = ""
 
 
-def parse(spec: Mapping[str, Any]) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
     settings.sort(key=_place)
     return rules.unique(settings)

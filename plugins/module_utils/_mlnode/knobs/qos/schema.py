@@ -8,6 +8,7 @@ from ...drivers.dcb.answers import TSAS
 from ...drivers.dcb.device import CLASSES, DSCPS
 from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
+from ...model.setting import Severity
 from ...model.values import number_ranges
 from ..nic import schema as nic_schema
 from ..nics.schema import name, nics, rules
@@ -24,9 +25,6 @@ _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
 _SIZE = (1 << 32) - 1
 
-#: One for each priority, class or buffer
-_EIGHT = (len(CLASSES), len(CLASSES))
-
 
 def dscps(listed: str) -> list[int]:
     """DSCPs of `26`, `24-31` or several of these. Raises ValueError."""
@@ -37,6 +35,16 @@ def dscps(listed: str) -> list[int]:
 
 
 _DSCPS = Form(regex(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda text: f"{dscps(text)}")
+
+
+def _eight(text: str, most: int | None = None, form: Form | None = None) -> Option:
+    """One for each priority, class or buffer: a number up to this, or a word of this form."""
+    count, least = len(CLASSES), None if most is None else 0
+    elements = "str" if most is None else "int"
+    return Option(
+        "list", text, elements, entries=(count, count), required=True, least=least, most=most, form=form
+    )
+
 
 OPTIONS: Table = {
     "rules": rules(
@@ -54,6 +62,10 @@ OPTIONS: Table = {
                 priority 0 to DSCP 0, which it has anyway, and V(pcp) takes all of them away.
                 """,
                 choices=TRUSTS,
+                severity=Severity.HIGH,
+                reason="where priorities are taken from VLAN tags, RoCE without tags is ordinary traffic, "
+                "which may be lost",
+                source="dcb-apptrust(8)",
             ),
             "dscp": Option(
                 "dict",
@@ -64,6 +76,9 @@ OPTIONS: Table = {
                 keys=_DSCPS,
                 values=Option("int", least=0, most=_CLASS),
                 entries=(1, len(DSCPS)),
+                severity=Severity.HIGH,
+                reason="it puts RoCE into the priority that is not lost",
+                source="dcb-app(8)",
             ),
             "pfc": Option(
                 "list",
@@ -78,74 +93,55 @@ OPTIONS: Table = {
                 least=0,
                 most=_CLASS,
                 empty=True,
+                severity=Severity.HIGH,
+                reason="a priority without it loses packets of RoCE; one too many stops what should flow",
+                source="dcb-pfc(8)",
             ),
             "global_pause": Option(
                 "bool",
                 """
                 Pause frames for all traffic (IEEE 802.3x), in both directions. Beside PFC it has to be off.
                 """,
+                severity=Severity.HIGH,
+                reason="a port that pauses all of its traffic stops what must not wait, and excludes PFC",
+                source="IEEE 802.1Q, 36.1",
             ),
             "ets": Option(
                 "dict",
                 "Traffic classes and their share of the link. All three lists are set together.",
                 suboptions={
-                    "prio_tc": Option(
-                        "list",
-                        "The traffic class of each of the priorities 0 to 7.",
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
-                        most=_CLASS,
+                    "prio_tc": _eight("The traffic class of each of the priorities 0 to 7.", most=_CLASS),
+                    "tc_tsa": _eight(
+                        "Of each of the eight classes, V(strict), V(ets), V(cbs) or V(vendor).", form=_TSA
                     ),
-                    "tc_tsa": Option(
-                        "list",
-                        "Of each of the eight classes, V(strict), V(ets), V(cbs) or V(vendor).",
-                        elements="str",
-                        entries=_EIGHT,
-                        required=True,
-                        form=_TSA,
-                    ),
-                    "tc_bw": Option(
-                        "list",
+                    "tc_bw": _eight(
                         """
                         Of each of the eight classes its percentage. Those of V(ets) have 100 together, all
                         others 0.
                         """,
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
                         most=100,
                     ),
                 },
+                severity=Severity.MEDIUM,
+                reason="without a share of its own RoCE waits behind other traffic",
+                source="dcb-ets(8)",
             ),
             "buffer": Option(
                 "dict",
                 "Receive buffers, where the driver lets them be set. Both lists are set together.",
                 suboptions={
-                    "prio_buffer": Option(
-                        "list",
-                        "The buffer of each of the priorities 0 to 7.",
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
-                        most=_CLASS,
-                    ),
-                    "buffer_size": Option(
-                        "list",
+                    "prio_buffer": _eight("The buffer of each of the priorities 0 to 7.", most=_CLASS),
+                    "buffer_size": _eight(
                         """
                         Bytes of each of the eight buffers. A driver that rounds them fails the task; use
                         what it has made of them then.
                         """,
-                        elements="int",
-                        entries=_EIGHT,
-                        required=True,
-                        least=0,
                         most=_SIZE,
                     ),
                 },
+                severity=Severity.MEDIUM,
+                reason="what is on its way when a pause is sent needs room, the more the longer the cable",
+                source="dcb-buffer(8)",
             ),
             "ecn": Option(
                 "list",
@@ -160,6 +156,9 @@ OPTIONS: Table = {
                 least=0,
                 most=_CLASS,
                 entries=(1, len(CLASSES)),
+                severity=Severity.HIGH,
+                reason="without DCQCN senders never slow down, until PFC stops whole links",
+                source="IETF RFC 3168; DCQCN, SIGCOMM 2015",
             ),
             "cnp": Option(
                 "dict",
@@ -170,6 +169,9 @@ OPTIONS: Table = {
                     "dscp": Option("int", "Their DSCP, often V(48) or V(46).", least=0, most=_DSCP),
                     "priority": Option("int", "Their priority, often V(6).", least=0, most=_CLASS),
                 },
+                severity=Severity.MEDIUM,
+                reason="a notification of congestion that waits in the congestion comes too late",
+                source="drivers/infiniband/hw/mlx5/cong.c",
             ),
             "rdma_cm_tos": Option(
                 "int",
@@ -179,6 +181,9 @@ OPTIONS: Table = {
                 """,
                 least=0,
                 most=_BYTE,
+                severity=Severity.MEDIUM,
+                reason="connections of rdma_cm carry it in their packets, which says their DSCP",
+                source="drivers/infiniband/core/cma_configfs.c",
             ),
             "traffic_class": Option(
                 "int",
@@ -188,6 +193,9 @@ OPTIONS: Table = {
                 """,
                 least=0,
                 most=_BYTE,
+                severity=Severity.MEDIUM,
+                reason="it is the DSCP of all RoCE packets, also of programs that set none",
+                source="the vendor's driver, tc/PORT/traffic_class",
             ),
         },
     ),

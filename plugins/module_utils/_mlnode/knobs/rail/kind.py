@@ -12,40 +12,19 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers import ethtool
-from ...engine.kind import Context, Facts, Info, Spec, no_conflicts, no_facts
+from ...engine.kind import Context, Facts
 from ...host.host import Host, Mounts
 from ...linux import setters, sysctl_d
 from ...model.errors import HostError
-from ...model.setting import Boot, Reading, Setting, Severity, Value
+from ...model.schema import Checked
+from ...model.setting import Boot, Reading, Setting, Value
 from .. import rules
-from ..nics.targets import management_file
+from ..nics.targets import NicKind
 from ..summary import Files, Summary
 from . import files, interfaces
 from . import parse as rail_parse
 from . import schema as own
 from .parse import RailSetting, path_of
-
-KIND = rail_parse.KIND
-OPTIONS = own.OPTIONS
-MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # a rule is read against the interfaces in read(), whatever becomes of it
-    return rail_parse.parse(spec)
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    ruled = [item for item in settings if isinstance(item, RailSetting)]
-    if not context.runtime:
-        return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in ruled]
-    readings = [_read(item, context) for item in ruled]
-    others = rules.of_others(context, KIND, OPTIONS, rail_parse.parse)
-    rules.refuse_overlap(context, zip(ruled, readings), others, _read)
-    return rules.report_once(ruled, readings, info)
-
 
 # -- one setting ---------------------------------------------------------------------------
 
@@ -76,62 +55,39 @@ def _boot(
     return boot, [hint] if hint else []
 
 
-# -- the rest of a kind --------------------------------------------------------------------
-
-
 #: No lines for interfaces, which say nothing of one that is called otherwise after a change of cards
-boot_files = management_file
 
 
-#: Never by their names alone: read() compares the files that two rules want.
-conflicts = no_conflicts
-facts = no_facts
+class RailKind(NicKind):
+    KIND = rail_parse.KIND
+    OPTIONS = own.OPTIONS
+    MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return rail_parse.parse(given)
+
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        assert isinstance(setting, RailSetting)
+        return _read(setting, context)
+
+    def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
+        """Refusal of a value on the management path, as for a declared one."""
+        return files.back_refusal(context.host, path, origin, context.allow)
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Every line of sysctl.d that speaks of the knob, for whatever interface."""
+        group = key.rpartition(".")[2]
+        config = sysctl_d.load(host)
+        try:
+            here = host.names("/proc/sys/net/ipv4/conf")
+        except HostError as error:
+            return [str(error)]
+        lines = {
+            line.where: f"{line.where}: {line.text}"
+            for name in ("all", "default", *here)
+            for line in config.statements(path_of(name, group)[len("/proc/sys/") :])
+        }
+        return [*lines.values(), *config.unreadable]
 
 
-def keeps(key: str, path: str, origin: str, context: Context) -> str:
-    """Refusal of a value on the management path, as for a declared one."""
-    del key
-    return files.back_refusal(context.host, path, origin, context.allow)
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Every line of sysctl.d that speaks of the knob, for whatever interface."""
-    group = key.rpartition(".")[2]
-    config = sysctl_d.load(host)
-    try:
-        here = host.names("/proc/sys/net/ipv4/conf")
-    except HostError as error:
-        return [str(error)]
-    lines = {
-        line.where: f"{line.where}: {line.text}"
-        for name in ("all", "default", *here)
-        for line in config.statements(path_of(name, group)[len("/proc/sys/") :])
-    }
-    return [*lines.values(), *config.unreadable]
-
-
-_ARP = "Documentation/networking/ip-sysctl.rst, {}; RFC 1122, 3.3.4.2 (the weak ES model)"
-
-_REASONS = {
-    "arp_ignore": (
-        Severity.HIGH,
-        "with 0 a NIC answers for the addresses of all others, so that their traffic comes in on one rail",
-        _ARP.format("arp_ignore"),
-    ),
-    "arp_announce": (
-        Severity.HIGH,
-        "with 0 a NIC asks with the address of another, so that peers send to the wrong rail",
-        _ARP.format("arp_announce"),
-    ),
-    "rp_filter": (
-        Severity.HIGH,
-        "with 1 what comes in on one rail, and would be answered over another, is dropped silently",
-        "Documentation/networking/ip-sysctl.rst, rp_filter; RFC 3704",
-    ),
-}
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason by the group, which is the last word of the key."""
-    del runtime
-    return Info(*_REASONS[key.rpartition(".")[2]])
+kind = RailKind()

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...model import schema
 from ...model.record import NamedTuple, dataclass
+from ...model.schema import Checked
 from ...model.setting import Setting
 from .. import rules
 from ..nics import selection
 from ..nics.selection import ALL, Selection
-from .schema import OPTIONS, VALUES
+from .schema import VALUES
 
 KIND = "rail"
 
@@ -39,9 +39,8 @@ class RailSetting(Setting):
     text: str = ""
 
 
-def parse(spec: Mapping[str, Any]) -> list[Setting]:
+def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
-    given = schema.checked(KIND, spec, OPTIONS)
     settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
     settings.sort(key=lambda setting: GROUPS.index(setting.group))
     return rules.unique(settings)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...model.schema import Option, Table, guards
+from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
 
 #: What can be allowed, and what it lets through
@@ -20,6 +21,8 @@ VALUES: Mapping[str, Sequence[int]] = {
     "rp_filter": (0, 1, 2),
 }
 
+_ARP = "Documentation/networking/ip-sysctl.rst, {}; RFC 1122, 3.3.4.2 (the weak ES model)"
+
 OPTIONS: Table = {
     "rules": rules(
         "What is wanted of which NICs. Every value that is left out is left untouched.",
@@ -30,11 +33,18 @@ OPTIONS: Table = {
                 "int",
                 "For which addresses it answers. V(1) is those of its own, V(0) all of the node.",
                 choices=VALUES["arp_ignore"],
+                severity=Severity.HIGH,
+                reason="with 0 a NIC answers for the addresses of all others, so that their traffic comes in "
+                "on one rail",
+                source=_ARP.format("arp_ignore"),
             ),
             "arp_announce": Option(
                 "int",
                 "With which address it asks. V(2) is the best of its own, V(0) any of the node.",
                 choices=VALUES["arp_announce"],
+                severity=Severity.HIGH,
+                reason="with 0 a NIC asks with the address of another, so that peers send to the wrong rail",
+                source=_ARP.format("arp_announce"),
             ),
             "rp_filter": Option(
                 "int",
@@ -46,6 +56,10 @@ OPTIONS: Table = {
                 managed it is refused without V(management) in O(allow).
                 """,
                 choices=VALUES["rp_filter"],
+                severity=Severity.HIGH,
+                reason="with 1 what comes in on one rail, and would be answered over another, is dropped "
+                "silently",
+                source="Documentation/networking/ip-sysctl.rst, rp_filter; RFC 3704",
             ),
         },
     ),

@@ -14,32 +14,24 @@ from typing import Iterator, Sequence
 from ...drivers import services as service_files
 from ...drivers.services import STOPPED
 from ...engine import declared, unit_drop_in
-from ...engine.kind import Context, Facts, Info, Row, Spec, never_kept, no_conflicts, no_facts, read_each
+from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host, Mounts
 from ...linux import systemd_unit
 from ...model import schema
 from ...model.errors import DeclarationError, HostError
+from ...model.schema import Checked
 from ...model.setting import Boot, BootFile, KnobFile, Reading, Setting, Value, Write
 from . import competing, known
 from . import schema as own
 from .known import SERVICES, Service
 
-OPTIONS = own.OPTIONS
 KIND = "services"
-MOUNTS: Mounts = {service_files.TOP: lambda: service_files}
 
 #: What can be declared → what the setting says then
 _WANTS = {"leave": "left", "stop": STOPPED}
 
 _MASK = "/dev/null"
 _BEGIN = "zz-mlnode-stopped."
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """One setting for each service, in their order. Raises DeclarationError."""
-    del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS).get("services", {})
-    return [_setting(name, choice) for name, choice in given.items()]
 
 
 def _setting(name: str, choice: str) -> Setting:
@@ -80,11 +72,6 @@ def _content(name: str) -> bytes:
 
 
 # -- reading -------------------------------------------------------------------------------
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """Services that run or that the next boot starts, and what they would move."""
-    return read_each(settings, context, _read)
 
 
 def _read(setting: Setting, context: Context) -> Reading:
@@ -217,37 +204,40 @@ def _left(setting: Setting, context: Context) -> Reading:
     return Reading(setting.path, right, boot, setting.want, note=rivalry.note)
 
 
-# -- the rest of a kind --------------------------------------------------------------------
+class ServicesKind(Kind):
+    KIND = KIND
+    OPTIONS = own.OPTIONS
+    MOUNTS: Mounts = {service_files.TOP: lambda: service_files}
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return [_setting(name, choice) for name, choice in given.get("services", {}).items()]
+
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        return _read(setting, context)
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """A drop-in for each service that is to be stopped; taken away again once it is not."""
+        stopped = [service_of(row.setting.key).unit for row in rows if row.setting.want == STOPPED]
+        wanted = {unit for unit in stopped if service_files.fragment(context.host, unit)}
+        return [
+            unit_drop_in.drop_in(
+                context, unit, drop_in(unit, name), _content(name) if unit in wanted else None
+            )
+            for unit in known.UNITS
+        ]
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Files that start it or keep it stopped, and tuned's profile."""
+        service = service_of(key)
+        sources = [f"{path} starts it" for path in starters(host, service.unit)]
+        kept = stopped_by(host, service.unit)
+        sources += [f"{kept} keeps it stopped"] if kept else []
+        return sources + competing.boot_sources(host, service)
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """Severity and reason; what is stopped costs nothing any more."""
+        service = service_of(key)
+        return Info(service.severity, service.reason, service.source)
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """A drop-in for each service that is to be stopped; taken away again once it is not."""
-    stopped = [service_of(row.setting.key).unit for row in rows if row.setting.want == STOPPED]
-    wanted = {unit for unit in stopped if service_files.fragment(context.host, unit)}
-    return [
-        unit_drop_in.drop_in(context, unit, drop_in(unit, name), _content(name) if unit in wanted else None)
-        for unit in known.UNITS
-    ]
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Files that start it or keep it stopped, and tuned's profile."""
-    service = service_of(key)
-    sources = [f"{path} starts it" for path in starters(host, service.unit)]
-    kept = stopped_by(host, service.unit)
-    sources += [f"{kept} keeps it stopped"] if kept else []
-    return sources + competing.boot_sources(host, service)
-
-
-#: Never: each service stands for itself.
-conflicts = no_conflicts
-facts = no_facts
-#: What a start of the service would undo is not declared any more, or reported.
-keeps = never_kept
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; what is stopped costs nothing any more."""
-    del runtime
-    service = service_of(key)
-    return Info(service.severity, service.reason, service.source)
+kind = ServicesKind()

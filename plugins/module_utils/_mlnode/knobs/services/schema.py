@@ -29,5 +29,7 @@ OPTIONS: Table = {
         default={},
         values=Option("str", choices=CHOICES),
         parts=True,
+        reason="a second program that tunes puts back what is declared; each has its own reason",
+        source="knobs/services/known.py",
     ),
 }

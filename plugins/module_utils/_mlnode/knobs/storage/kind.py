@@ -9,26 +9,25 @@ file of the system carries it: the agent does.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Mapping, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
-from ...host.host import Host, Mounts
+from ...engine.kind import Context, Facts
+from ...host.host import Host
 from ...linux import drop_ins, setters, udev_rules
 from ...linux import mounts as mount_tables
 from ...model import schema, values
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple, dataclass
-from ...model.schema import Option
-from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Severity, Value, Write
+from ...model.schema import Checked, Option
+from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Value, Write
 from ...topology import machine
 from ...topology.reader import Reader
 from .. import rules
 from ..summary import Files, Summary, Target, grouped
 from . import schema as own
+from .schema import OPTIONS
 
-OPTIONS = own.OPTIONS
 KIND = "storage"
-MOUNTS: Mounts = {}
 
 BLOCK, BDI = "/sys/block", "/sys/class/bdi"
 _CONTAINER = "block devices and mounts are those of the container's host: declare them there"
@@ -75,6 +74,8 @@ class RuleSetting(Setting):
 
 # -- what is declared ----------------------------------------------------------------------
 
+#: The others are those of block devices
+_OF_NFS = ("read_ahead_kb",)
 _KB = Option("int", least=0, most=own.MOST_KB)
 _POINTS = Option("list", elements="str", form=own.MOUNT_POINT, entries=(1, 1000))
 #: The greatest page of a kernel on arm64 and POWER, in KiB: a number is rounded down to whole pages
@@ -83,24 +84,18 @@ _PAGE_KB = 64
 _SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")
 
 
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # a rule is read against the hardware in read(), whatever becomes of it
-    given = schema.checked(KIND, spec, OPTIONS)
-    return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
-
-
 def _settings(given: Mapping[str, Any]) -> list[Setting]:
     where, rule = f"{KIND}.{given['name']}", _rule(given)
     settings: list[Setting] = []
-    if "read_ahead_kb" in given:
-        folder = f"{BLOCK}/*/queue" if rule.nfs is None else f"{BDI}/*"
-        at_least, number = _read_ahead(f"{where}.read_ahead_kb", given["read_ahead_kb"])
-        settings.append(_setting(rule, f"{folder}/read_ahead_kb", str(number), at_least))
-    if "scheduler" in given:
-        if rule.nfs is not None:
-            raise DeclarationError(f"{where}.scheduler: an NFS mount has none; declare it for devices")
-        settings.append(_setting(rule, f"{BLOCK}/*/queue/scheduler", given["scheduler"]))
+    for name, option in OPTIONS["rules"].suboptions.items():
+        if not option.file or name not in given:
+            continue
+        if rule.nfs is not None and name not in _OF_NFS:
+            raise DeclarationError(f"{where}.{name}: an NFS mount has none; declare it for devices")
+        at_least, value = False, str(given[name])
+        if name == "read_ahead_kb":
+            at_least, value = _read_ahead(f"{where}.{name}", given[name])
+        settings.append(_setting(rule, option.file, value, at_least))
     return settings
 
 
@@ -120,7 +115,7 @@ def _rule(given: Mapping[str, Any]) -> Rule:
     return Rule(given["name"], devices, points)
 
 
-def _read_ahead(where: str, raw: Any) -> tuple[bool, int]:
+def _read_ahead(where: str, raw: Any) -> tuple[bool, str]:
     """True for a floor, and the number of KiB."""
     at_least = isinstance(raw, Mapping) and [*raw] == ["at_least"]
     number: int = schema.value(where, _KB, raw["at_least"] if at_least else raw)
@@ -129,11 +124,12 @@ def _read_ahead(where: str, raw: Any) -> tuple[bool, int]:
             f"{where}: {number} is not a multiple of {_PAGE_KB}, and a kernel with pages of {_PAGE_KB} KiB "
             f"rounds it down: write {number // _PAGE_KB * _PAGE_KB}"
         )
-    return at_least, number
+    return at_least, str(number)
 
 
-def _setting(rule: Rule, path: str, value: str, at_least: bool = False) -> Setting:
-    key = f"{KIND}.{rule.name}.{path.rpartition('/')[2]}"
+def _setting(rule: Rule, file: str, value: str, at_least: bool) -> Setting:
+    name = file.rpartition("/")[2]
+    key, path = f"{KIND}.{rule.name}.{name}", f"{BLOCK}/*/{file}" if rule.nfs is None else f"{BDI}/*/{name}"
     claim = f"{'>= ' if at_least else ''}{value} ({rule})"
     floor = value if at_least else ""
     return RuleSetting(KIND, key, path, None, claim, at_least, floor=floor, rule=rule, value=value)
@@ -218,15 +214,6 @@ def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, st
 # -- the files of a device -----------------------------------------------------------------
 
 
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-    ruled = [item for item in settings if isinstance(item, RuleSetting)]
-    readings = [_read_one(item, context) for item in ruled]
-    others = rules.of_others(context, KIND, OPTIONS, lambda spec: parse(spec, None))
-    rules.refuse_overlap(context, zip(ruled, readings), others, _read_one)
-    return readings
-
-
 def _read_one(setting: RuleSetting, context: Context) -> Reading:
     if not context.runtime:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
@@ -234,7 +221,7 @@ def _read_one(setting: RuleSetting, context: Context) -> Reading:
     all_files: list[Files] = []
     try:
         devices, problem, lacking = _devices(host, setting.rule)
-        all_files += [_FILES[setting.topic](host, setting, device) for device in devices]
+        all_files += [_of_device(host, setting, device) for device in devices]
     except HostError as error:
         all_files, problem, lacking = [], Value(unreadable=str(error)), ""
     if not all_files:
@@ -251,27 +238,26 @@ def _read_one(setting: RuleSetting, context: Context) -> Reading:
     return setters.named(host, reading._replace(lowers=rules.lowers(reading.parts, EXACTLY)))
 
 
-def _read_ahead_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
-    files, path = Files(Target(device.name)), f"{device.folder}/read_ahead_kb"
-    if device.part:
+def _of_device(host: Host, setting: RuleSetting, device: _Device) -> Files:
+    files, path = Files(Target(device.name)), f"{device.folder}/{setting.topic}"
+    if device.part and setting.topic == "read_ahead_kb":
         files.lacking = f"left alone, as it is a part of {device.part}, which reads ahead"
         return files
     now = host.value(path)
     number = values.number(now.text)
-    if number is None:
+    if not now.text or (setting.value.isdigit() and number is None):
         return _without(files, path, now)
-    want = max(number, int(setting.value)) if setting.raise_only else int(setting.value)
-    _add(files, path, str(number), str(want), device)
+    if number is None:
+        _add_word(files, path, now.text, setting.value, device)
+    else:
+        want = max(number, int(setting.value)) if setting.raise_only else int(setting.value)
+        _add(files, path, str(number), str(want), device)
     return files
 
 
-def _scheduler_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
-    files, path = Files(Target(device.name)), f"{device.folder}/scheduler"
-    now, want = host.value(path), setting.value
-    if not now.text:
-        return _without(files, path, now)
-    offered = values.choices(now.text)
-    if not offered and want == now.text.strip():
+def _add_word(files: Files, path: str, now: str, want: str, device: _Device) -> None:
+    offered = values.choices(now)
+    if not offered and want == now.strip():
         files.kept = f"{want} [fixed]"
     elif not offered:
         files.lacking = "hands its requests on to others, and has no scheduler to choose"
@@ -279,8 +265,7 @@ def _scheduler_file(host: Host, setting: RuleSetting, device: _Device) -> Files:
         lack = f"{path} does not offer {want!r}, but {', '.join(offered)}; if it is a module, load it first"
         if want not in (*offered, *_SCHEDULERS):
             files.invalid = f"{lack}; no kernel has a scheduler of this name"
-        _add(files, path, values.chosen(now.text), want, device, "" if want in offered else lack)
-    return files
+        _add(files, path, values.chosen(now), want, device, "" if want in offered else lack)
 
 
 def _without(files: Files, path: str, now: Value) -> Files:
@@ -298,48 +283,26 @@ def _add(files: Files, path: str, now: str, want: str, device: _Device, answer: 
     files.parts = [part._replace(answer=answer, place=device.name)]
 
 
-_FILES: Mapping[str, Callable[[Host, RuleSetting, _Device], Files]] = {
-    "read_ahead_kb": _read_ahead_file,
-    "scheduler": _scheduler_file,
-}
+class StorageKind(rules.RuleKind):
+    KIND = KIND
+    OPTIONS = OPTIONS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
+
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        assert isinstance(setting, RuleSetting)
+        return _read_one(setting, context)
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Lines of udev rules that set the same of some device; the agent has its turn after them."""
+        name = key.rpartition(".")[2]
+        lines = []
+        for path in udev_rules.paths(host):
+            for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+                if f"{name}}}" in line and not line.lstrip().startswith("#"):
+                    lines.append(f"{path}:{number}: {line.strip()}")
+        return lines
 
 
-# -- the rest of a kind --------------------------------------------------------------------
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Lines of udev rules that set the same of some device; the agent has its turn after them."""
-    name = key.rpartition(".")[2]
-    lines = []
-    for path in udev_rules.paths(host):
-        for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
-            if f"{name}}}" in line and not line.lstrip().startswith("#"):
-                lines.append(f"{path}:{number}: {line.strip()}")
-    return lines
-
-
-#: Never by their names alone: read() compares the files that two rules want.
-boot_files = no_boot_files
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
-_REASONS = {
-    "read_ahead_kb": (
-        Severity.MEDIUM,
-        "one reader of a large file waits for each 128 KiB of it, the kernel's default",
-        "sysfs-block, sysfs-class-bdi; tuned: hpc-compute, accelerator-performance; nfsrahead(5)",
-    ),
-    "scheduler": (
-        Severity.LOW,
-        "an NVMe drive orders its requests itself, and a scheduler before it only costs time",
-        "block/switching-sched.rst, block/elevator.c",
-    ),
-}
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Reason by the last word of the key."""
-    del runtime
-    return Info(*_REASONS[key.rpartition(".")[2]])
+kind = StorageKind()

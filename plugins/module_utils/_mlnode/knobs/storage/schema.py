@@ -8,6 +8,7 @@ import re
 
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
+from ...model.setting import Severity
 from ..nics import schema as rules_schema
 
 #: As /sys/block has it, where ! stands for a slash (block/genhd.c, cciss!c0d0); never a partition
@@ -72,6 +73,11 @@ OPTIONS: Table = {
                 It is set where the file system is: on a device-mapper or md device, not on the disks that are
                 a part of it.
                 """,
+                file="queue/read_ahead_kb",
+                severity=Severity.MEDIUM,
+                reason="one reader of a large file waits for each 128 KiB of it, the kernel's default",
+                source="sysfs-block, sysfs-class-bdi; tuned: hpc-compute, accelerator-performance; "
+                "nfsrahead(5)",
             ),
             "scheduler": Option(
                 "str",
@@ -80,6 +86,9 @@ OPTIONS: Table = {
                 such as a software RAID, has none to choose.
                 """,
                 form=_SCHEDULER,
+                file="queue/scheduler",
+                reason="an NVMe drive orders its requests itself, and a scheduler before it only costs time",
+                source="block/switching-sched.rst, block/elevator.c",
             ),
         },
     ),

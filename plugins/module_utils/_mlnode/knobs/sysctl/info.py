@@ -12,6 +12,7 @@ from ...engine.kind import Info
 from ...model.setting import Severity, Value
 from ...model.values import integers
 from .parse import node_pages
+from .schema import OPTIONS
 
 _H, _M, _L = Severity.HIGH, Severity.MEDIUM, Severity.LOW
 
@@ -135,7 +136,8 @@ _PER_INTERFACE = {
     "rp_filter": Info(_H, "strict mode drops replies that come back over another rail; the greater of all and IF counts", "ip-sysctl.rst"),
 }  # fmt: skip
 
-_UNKNOWN = Info(_M, "declared by you; mlnode has no opinion on this key", "your declaration")
+_OF_ANY = OPTIONS["settings"]
+_UNKNOWN = Info(_OF_ANY.severity, _OF_ANY.reason, _OF_ANY.source)
 
 
 def info(key: str, runtime: Value) -> Info:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...engine import declared
-from ...engine.kind import Context, Row, no_facts
-from ...host.host import Host, Mounts
+from ...engine.kind import Context, Facts, Info, Kind, Row
+from ...host.host import Host
 from ...linux import (
     setters,
     sysctl_aliases,
@@ -19,65 +19,22 @@ from ...linux import (
 )
 from ...model import values
 from ...model.errors import DeclarationError, HostError
+from ...model.schema import Checked
 from ...model.setting import EXACTLY, Boot, BootFile, KnobFile, Reading, Setting, Value, Write
+from .. import own_file
 from . import at_boot, cgroup1, copies, guards, needed, of_module
 from . import info as sysctl_info
 from . import lines as own_lines
 from . import parse as sysctl_parse
 from . import schema as own
 
-OPTIONS = own.OPTIONS
 KIND = "sysctl"
-MOUNTS: Mounts = {}
 
 DROP_IN = own_lines.DROP_IN
 MODULES_FILE = "/etc/modules-load.d/mlnode-"
 
 #: Where the scheduler's knob went in 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
 _DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
-
-
-parse = sysctl_parse.parse
-
-
-def boot_sources(key: str, host: Host) -> list[str]:
-    """Every sysctl.d line that speaks of the key, by whatever name, in the order in which they count, and
-    those of programs that set it later."""
-    name = sysctl_d.slashed(key)
-    lines = sysctl_d.load(host).statements(name)
-    effects = [
-        (owner, sysctl_d.decided(owner.lines, name, lambda _name, text, _before: sysctl_d.Effect(text)))
-        for owner in sysctl_owners.load(host)
-    ]
-    later = [f"{one.line.where}: {setters.words(owner, one)}" for owner, one in effects if one is not None]
-    return [*(f"{line.where}: {line.text}" for line in lines), *later]
-
-
-def conflicts(key: str, other: str) -> bool:
-    """See sysctl_parse.conflicts."""
-    return other in sysctl_parse.conflicts(key)
-
-
-facts = no_facts
-
-
-def keeps(key: str, path: str, origin: str, context: Context) -> str:
-    """The guards of a declaration that asks for the origin, such as that of a pool which is in use."""
-    runtime = context.host.value(path).text or ""
-    return guards.refusal(key, path, runtime, origin, context)
-
-
-info = sysctl_info.info
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two
-    settings turn out to be one file of this kernel."""
-    _refuse_other_names(settings, context)
-    config = sysctl_d.load(context.host)
-    readings = [setters.named(context.host, _read_one(setting, config, context)) for setting in settings]
-    _refuse_same_pool(settings, readings, context)
-    return _with_moved(settings, readings)
 
 
 def _with_moved(settings: Sequence[Setting], readings: Sequence[Reading]) -> list[Reading]:
@@ -108,9 +65,10 @@ def _refuse_other_names(settings: Sequence[Setting], context: Context) -> None:
     """Two declarations that give one variable two values by two names would take turns at every run. The same
     key twice is the engine's to refuse."""
     by_key = {setting.key: setting for setting in settings}
-    for declaration, theirs in declared.settings(context.host, KIND, lambda spec: parse(spec, None)):
-        if declaration.name == context.name:
-            continue
+    others = declared.settings(
+        context.host, KIND, own.OPTIONS, lambda given: kind.parse(given, None), but=context.name
+    )
+    for declaration, theirs in others:
         for twin in sysctl_parse.twins(theirs, by_key):
             raise DeclarationError(
                 f"{twin.key} ({twin.claim!r}, declared by {context.name}) and {theirs.key} "
@@ -332,28 +290,6 @@ def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, .
 # -- boot layer ----------------------------------------------------------------------------
 
 
-def boot_files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """The drop-in of one declaration and its list of modules; without content where not needed."""
-    present, foreign = sysctl_d.load(context.host), sysctl_d.load(context.host, without=DROP_IN)
-    lines: list[str] = []
-    modules: list[str] = []
-    for row in rows:
-        reading = row.reading
-        if reading.runtime.unreadable is not None and row.setting.raise_only and reading.native:
-            lines += _kept(row.setting.key, name, present)
-        if reading.invalid or reading.refusal or not reading.native or reading.want is None:
-            continue
-        modules += reading.modules
-        lines += _drop_in_line(row, foreign, context)
-    return [
-        BootFile(f"{DROP_IN}{name}.conf", _file(name, lines)),
-        BootFile(f"{MODULES_FILE}{name}.conf", _file(name, sorted(set(modules)))),
-        *copies.boot_files(
-            name, f"{DROP_IN}{name}.conf", {row.setting.key for row in rows}, present, context
-        ),
-    ]
-
-
 def _drop_in_line(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> list[str]:
     setting, value = row.setting, row.reading.want or ""
     if setting.raise_only:
@@ -373,11 +309,68 @@ def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
     return [f"{key} = {line.value}" for line in own[-1:]]
 
 
-def _file(name: str, lines: Sequence[str]) -> bytes | None:
-    if not lines:
-        return None
-    head = [
-        f"# Written by mlnode.tuning for the declaration {name}; edits are overwritten.",
-        f"# Declared in /etc/mlnode/declared.d/{name}.json; see: mlnode explain KEY",
-    ]
-    return "\n".join([*head, *lines, ""]).encode("utf-8")
+class SysctlKind(Kind):
+    KIND = KIND
+    OPTIONS = own.OPTIONS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return sysctl_parse.parse(given, facts)
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two
+        settings turn out to be one file of this kernel."""
+        _refuse_other_names(settings, context)
+        config = sysctl_d.load(context.host)
+        readings = [setters.named(context.host, _read_one(setting, config, context)) for setting in settings]
+        _refuse_same_pool(settings, readings, context)
+        return _with_moved(settings, readings)
+
+    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
+        """The drop-in of one declaration and its list of modules; without content where not needed."""
+        present, foreign = sysctl_d.load(context.host), sysctl_d.load(context.host, without=DROP_IN)
+        lines: list[str] = []
+        modules: list[str] = []
+        for row in rows:
+            reading = row.reading
+            if reading.runtime.unreadable is not None and row.setting.raise_only and reading.native:
+                lines += _kept(row.setting.key, name, present)
+            if reading.invalid or reading.refusal or not reading.native or reading.want is None:
+                continue
+            modules += reading.modules
+            lines += _drop_in_line(row, foreign, context)
+        return [
+            BootFile(f"{DROP_IN}{name}.conf", own_file.content(name, lines)),
+            BootFile(f"{MODULES_FILE}{name}.conf", own_file.content(name, sorted(set(modules)))),
+            *copies.boot_files(
+                name, f"{DROP_IN}{name}.conf", {row.setting.key for row in rows}, present, context
+            ),
+        ]
+
+    def conflicts(self, key: str, other: str) -> bool:
+        """See sysctl_parse.conflicts."""
+        return other in sysctl_parse.conflicts(key)
+
+    def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
+        """The guards of a declaration that asks for the origin, such as that of a pool which is in use."""
+        runtime = context.host.value(path).text or ""
+        return guards.refusal(key, path, runtime, origin, context)
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """Every sysctl.d line that speaks of the key, by whatever name, in the order in which they count, and
+        those of programs that set it later."""
+        name = sysctl_d.slashed(key)
+        lines = sysctl_d.load(host).statements(name)
+        effects = [
+            (owner, sysctl_d.decided(owner.lines, name, lambda _name, text, _before: sysctl_d.Effect(text)))
+            for owner in sysctl_owners.load(host)
+        ]
+        later = [
+            f"{one.line.where}: {setters.words(owner, one)}" for owner, one in effects if one is not None
+        ]
+        return [*(f"{line.where}: {line.text}" for line in lines), *later]
+
+    def info(self, key: str, runtime: Value) -> Info:
+        return sysctl_info.info(key, runtime)
+
+
+kind = SysctlKind()

@@ -10,14 +10,13 @@ from typing import Any, Callable, Iterator, Mapping
 from ...engine.kind import Facts
 from ...linux import sysctl_aliases, sysctl_values
 from ...linux.sysctl_d import dotted, parts, slashed
-from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
+from ...model.schema import Checked
 from ...model.setting import Setting
 from ...model.values import integers, number_ranges, same, tokens
 from .. import sizing
 from ..sizing import Sizing
-from .schema import OPTIONS
 
 _KEY = regex(r"[A-Za-z0-9_][A-Za-z0-9_.:/+-]*\Z", re.ASCII)
 #: vm.nr_hugepages@node0 and vm.nr_hugepages@node0/1048576kB: one NUMA node's share of the pool
@@ -83,9 +82,8 @@ def node_pages(key: str) -> tuple[int, int | None] | None:
     return int(match.group(1)), int(match.group(2)) if match.group(2) else None
 
 
-def parse(spec: Mapping[str, Any], facts: Facts | None) -> list[Setting]:
+def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
-    given = schema.checked("sysctl", spec, OPTIONS)
     size = Sizing(**given.get("sizing", {}))
     settings: dict[str, Setting] = {}
     for raw_key, raw_value in given.get("settings", {}).items():

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from ...model.schema import Option, Table, guards
+from ...model.setting import Severity
 from ..sizing import DATA_PATHS, Sizing
 
 #: What can be allowed, and what each name lets through
@@ -52,6 +53,9 @@ OPTIONS: Table = {
         required=True,
         values=Option("raw", empty=True),
         parts=True,
+        severity=Severity.MEDIUM,
+        reason="declared by you; mlnode has no opinion on this key",
+        source="your declaration",
     ),
     "sizing": Option(
         "dict",

@@ -10,22 +10,16 @@ from __future__ import annotations
 
 from typing import Collection, Sequence
 
-from ...engine.kind import Context, Facts, Info, Spec, never_kept, no_boot_files, no_conflicts, no_facts
-from ...host.host import Host, Mounts
+from ...engine.kind import Context, Facts, Info, Kind
+from ...host.host import Host
 from ...model import schema, values
+from ...model.schema import Checked, Option
 from ...model.setting import Boot, KnobFile, Reading, Setting, Severity, Value, Write
 from . import schema as own
 
-OPTIONS = own.OPTIONS
-KIND = "thp"
-MOUNTS: Mounts = {}
-
 BASE = "/sys/kernel/mm/transparent_hugepage"
 _MIN_FREE = "/proc/sys/vm/min_free_kbytes"
-_SOURCE = "transhuge.rst"
 
-#: Directly below BASE, in the order of application
-_FILES = ("enabled", "defrag", "shmem_enabled", "use_zero_page")
 #: Kernel command line: knob → parameter (kernel-parameters.txt)
 _PARAMETERS = {"enabled": "transparent_hugepage", "shmem_enabled": "transparent_hugepage_shmem"}
 _ACCEPTED = {
@@ -44,25 +38,6 @@ _WORDS = (
 )
 #: The policies of both of them
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
-
-
-def parse(spec: Spec, facts: Facts | None) -> list[Setting]:
-    """Settings in the order in which they are applied. Raises DeclarationError."""
-    del facts  # nothing here is automatic
-    given = schema.checked(KIND, spec, OPTIONS)
-    entries = [(name, f"{BASE}/{name}", given[name]) for name in _FILES if name in given]
-    for name, number in given.get("khugepaged", {}).items():
-        entries.append((f"khugepaged.{name}", f"{BASE}/khugepaged/{name}", number))
-    for size, files in given.get("sizes", {}).items():
-        folder = f"hugepages-{size}"
-        entries += [(f"{folder}.{name}", f"{BASE}/{folder}/{name}", word) for name, word in files.items()]
-    return [Setting(KIND, f"{KIND}.{name}", path, str(value), str(value)) for name, path, value in entries]
-
-
-def read(settings: Sequence[Setting], context: Context) -> list[Reading]:
-    """Runtime from sysfs, boot from the command line or the agent."""
-    declared = {setting.path for setting in settings}
-    return [_read_one(setting, context, declared) for setting in settings]
 
 
 def _read_one(setting: Setting, context: Context, declared: Collection[str]) -> Reading:
@@ -187,46 +162,49 @@ def _kilobytes(text: str) -> int | None:
     return number >> 10 if number >= 1024 and number & (number - 1) == 0 else None
 
 
-def boot_sources(key: str, host: Host) -> list[str]:
-    """The kernel command line's word, if it has one."""
-    given = _from_command_line(key[len("thp.") :], Facts(host))
-    return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
-
-
-#: Never: every file stands for itself.
-boot_files = no_boot_files
-conflicts = no_conflicts
-facts = no_facts
-keeps = never_kept
-
-
-_REASONS: dict[str, tuple[Severity, str]] = {
-    "enabled": (
-        Severity.LOW,
-        "always gives huge pages to programs that did not ask, which takes memory; madvise is opt-in",
-    ),
-    "defrag": (Severity.MEDIUM, "direct compaction in a page fault stalls the thread for milliseconds"),
-    "shmem_enabled": (Severity.LOW, "huge pages for shared memory, which data loaders use"),
-    "use_zero_page": (Severity.LOW, "read faults map one shared zero page"),
-}
-
-
-def info(key: str, runtime: Value) -> Info:
-    """Severity and reason; `always` of defrag is severity high, as it is what stalls every process that
-    `enabled` gives huge pages to."""
-    name = key[len("thp.") :]
-    if name == "defrag" and runtime.text == "always":
-        return Info(Severity.HIGH, _REASONS[name][1], _SOURCE)
-    default = (Severity.LOW, "how hard khugepaged and each page size work in the background")
-    severity, reason = _REASONS.get(name, default)
-    return Info(severity, reason, _SOURCE)
-
-
 def cost(enabled: Value, defrag: Value) -> Info:
     """Cost of the policy, judged with how hard a page fault works for it: under `always` any process stalls
     in compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
     if enabled.text == "always" and defrag.text == "always":
-        return info("thp.defrag", defrag)
+        return kind.info("thp.defrag", defrag)
     if enabled.text == "always" and defrag.text is None:
-        return Info(Severity.MEDIUM, "any process may stall in compaction, if defrag is always", _SOURCE)
-    return info("thp.enabled", enabled)
+        reason = "any process may stall in compaction, if defrag is always"
+        return kind.info("thp.enabled", enabled)._replace(severity=Severity.MEDIUM, reason=reason)
+    return kind.info("thp.enabled", enabled)
+
+
+class ThpKind(Kind):
+    KIND = "thp"
+    OPTIONS = own.OPTIONS
+
+    def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
+        return [
+            Setting(
+                self.KIND, f"{self.KIND}.{file.replace('/', '.')}", f"{BASE}/{file}", str(value), str(value)
+            )
+            for file, value in schema.files(self.OPTIONS, given)
+        ]
+
+    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+        """Runtime from sysfs, boot from the command line or the agent."""
+        declared = {setting.path for setting in settings}
+        return [_read_one(setting, context, declared) for setting in settings]
+
+    def boot_sources(self, key: str, host: Host) -> list[str]:
+        """The kernel command line's word, if it has one."""
+        given = _from_command_line(key[len("thp.") :], Facts(host))
+        return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
+
+    def option(self, key: str) -> Option:
+        """Those of one size of page are alike."""
+        return self.OPTIONS["sizes"] if ".hugepages-" in key else super().option(key)
+
+    def info(self, key: str, runtime: Value) -> Info:
+        """`always` of defrag is severity high, as it is what stalls every process that `enabled` gives huge
+        pages to."""
+        info = super().info(key, runtime)
+        stalls = key == "thp.defrag" and runtime.text == "always"
+        return info._replace(severity=Severity.HIGH) if stalls else info
+
+
+kind = ThpKind()

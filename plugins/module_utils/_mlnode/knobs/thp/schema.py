@@ -7,10 +7,22 @@ from __future__ import annotations
 import re
 
 from ...model.record import regex
-from ...model.schema import Form, Option, Table
+from ...model.schema import Form, Option, Table, switch
+from ...model.setting import Severity
 
 _WORD = Form(regex(r"[a-z_+]+\Z", re.ASCII), "a word such as madvise")
 _SIZE = Form(regex(r"[1-9][0-9]{0,9}kB\Z", re.ASCII), "a size as the kernel writes it, such as 2048kB")
+
+_SOURCE = "transhuge.rst"
+_BACKGROUND = "how hard khugepaged and each page size work in the background"
+#: mm/khugepaged.c keeps numbers as unsigned int, and takes fewer of these than a huge page has small ones:
+#: 8192 where those have 64 KiB (arm64), the most of all
+_MOST, _MOST_PTES = (1 << 32) - 1, 8191
+
+
+def _number(name: str, text: str, least: int = 0, most: int = _MOST) -> Option:
+    return Option("int", text, least=least, most=most, file=f"khugepaged/{name}")
+
 
 OPTIONS: Table = {
     "enabled": Option(
@@ -22,6 +34,9 @@ OPTIONS: Table = {
         One of the words in C(/sys/kernel/mm/transparent_hugepage/enabled). Unset leaves it untouched.
         """,
         form=_WORD,
+        file="enabled",
+        reason="always gives huge pages to programs that did not ask, which takes memory; madvise is opt-in",
+        source=_SOURCE,
     ),
     "defrag": Option(
         "str",
@@ -30,26 +45,52 @@ OPTIONS: Table = {
         compacts memory in every fault that may get one.
         """,
         form=_WORD,
+        file="defrag",
+        severity=Severity.MEDIUM,
+        reason="direct compaction in a page fault stalls the thread for milliseconds",
+        source=_SOURCE,
     ),
-    "shmem_enabled": Option("str", "Huge pages for shared memory, such as V(advise).", form=_WORD),
-    "use_zero_page": Option("int", "Whether a read fault maps one shared zero page, V(0) or V(1).", least=0),
+    "shmem_enabled": Option(
+        "str",
+        "Huge pages for shared memory, such as V(advise).",
+        form=_WORD,
+        file="shmem_enabled",
+        reason="huge pages for shared memory, which data loaders use",
+        source=_SOURCE,
+    ),
+    "use_zero_page": switch(
+        "Whether a read fault maps one shared zero page, V(0) or V(1).",
+        file="use_zero_page",
+        reason="read faults map one shared zero page",
+        source=_SOURCE,
+    ),
     "khugepaged": Option(
         "dict",
         "The background daemon that collects pages into huge pages. It runs under V(madvise) too.",
         parts=True,
         suboptions={
-            "defrag": Option("int", "Whether it may compact memory, V(0) or V(1).", least=0),
-            "scan_sleep_millisecs": Option("int", "Pause between two scans, in milliseconds.", least=0),
-            "alloc_sleep_millisecs": Option(
-                "int", "Pause after a failed allocation, in milliseconds.", least=0
+            "defrag": switch("Whether it may compact memory, V(0) or V(1).", file="khugepaged/defrag"),
+            "scan_sleep_millisecs": _number(
+                "scan_sleep_millisecs", "Pause between two scans, in milliseconds."
             ),
-            "pages_to_scan": Option("int", "Pages per scan.", least=0),
-            "max_ptes_none": Option("int", "Unused small pages that a huge page may be made of.", least=0),
-            "max_ptes_swap": Option(
-                "int", "Swapped-out small pages that it may bring in for a huge page.", least=0
+            "alloc_sleep_millisecs": _number(
+                "alloc_sleep_millisecs", "Pause after a failed allocation, in milliseconds."
             ),
-            "max_ptes_shared": Option("int", "Shared small pages that a huge page may be made of.", least=0),
+            "pages_to_scan": _number("pages_to_scan", "Pages per scan.", least=1),
+            "max_ptes_none": _number(
+                "max_ptes_none", "Unused small pages that a huge page may be made of.", most=_MOST_PTES
+            ),
+            "max_ptes_swap": _number(
+                "max_ptes_swap",
+                "Swapped-out small pages that it may bring in for a huge page.",
+                most=_MOST_PTES,
+            ),
+            "max_ptes_shared": _number(
+                "max_ptes_shared", "Shared small pages that a huge page may be made of.", most=_MOST_PTES
+            ),
         },
+        reason=_BACKGROUND,
+        source=_SOURCE,
     ),
     "sizes": Option(
         "dict",
@@ -59,8 +100,15 @@ OPTIONS: Table = {
         """,
         keys=_SIZE,
         values=Option(
-            "dict", fields=dict.fromkeys(("enabled", "shmem_enabled"), Option("str", form=_WORD)), parts=True
+            "dict",
+            fields={
+                name: Option("str", form=_WORD, file=f"hugepages-*/{name}")
+                for name in ("enabled", "shmem_enabled")
+            },
+            parts=True,
         ),
         parts=True,
+        reason=_BACKGROUND,
+        source=_SOURCE,
     ),
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import ASKED
 from mlnode.agent import waivers
 from mlnode.agent.registry import KINDS
@@ -54,7 +54,7 @@ def defaults(options: Table) -> dict[str, Any]:
 
 
 def feed(area: str, given: Any) -> object:
-    return FEEDS[area](given) if area in FEEDS else KINDS[area].parse(given, None)
+    return FEEDS[area](given) if area in FEEDS else door.parse(area, given)
 
 
 CASES = [
@@ -72,6 +72,11 @@ def test_it_is_refused_in_these_words(area: str, given: Any, words: str) -> None
     assert re.fullmatch(re.escape(words).replace(r"\.\.\.", ".*"), said), said
     assert said.isprintable()
     assert len(said) < 500
+
+
+@cases.table
+def test_nothing_is_declared(area: str, given: Any) -> None:
+    assert door.parse(area, given) == []
 
 
 def test_every_kind_has_its_cases() -> None:

@@ -19,7 +19,7 @@ from mlnode.agent import archive as agent_zip
 from mlnode.agent import call, cli, drift, node
 from mlnode.agent import install as agent
 from mlnode.engine import engine, lock
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import MlnodeError
 
 OPTIONS: dict[str, Any] = {"fail_at": "low", "ignore": [], "declarations": {}}

@@ -18,14 +18,14 @@ from typing import Any, Callable, Iterator, Tuple
 import ansible_collections
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
 from mlnode.engine import engine, origin_paths
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.version import VERSION
 
 ROOT = pathlib.Path(__file__).parents[6]
@@ -71,7 +71,7 @@ def tuned(machine: Machine) -> Machine:
     """A node that is what it is declared to be, agent included."""
     machine.enable_agent()
     engine.apply(machine, Request("training", thp, {"enabled": "madvise"}))
-    engine.apply(machine, Request("training", sysctl, {"settings": SETTINGS}))
+    engine.apply(machine, door.request("training", "sysctl", {"settings": SETTINGS}))
     return machine
 
 

@@ -21,7 +21,7 @@ from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import KernelWrite
 from mlnode.host import detached
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import KnobFile, Write
 
 MAPS = "/proc/sys/vm/max_map_count"

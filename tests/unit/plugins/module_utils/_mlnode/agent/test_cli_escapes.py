@@ -12,8 +12,8 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli, drift
 from mlnode.engine import confirm, declared, engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 
 from .test_cli import Live
 

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli
 from mlnode.engine import engine, origin
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.report import paint
 
 from .test_cli import SWAPPINESS, Run, _signals, declare, live, run, tuned, zipped

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import questions
+from ansible_collections.mlnode.tuning.tests.unit import door, questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, install, made
@@ -250,7 +250,7 @@ def test_what_is_to_be_left_keeps_its_value(machine: Machine) -> None:
 
 
 def test_what_another_name_declares_too_stays(machine: Machine) -> None:
-    engine.apply(machine, Request("other", KINDS["sysctl"], {"settings": {"vm.swappiness": 10}}))
+    engine.apply(machine, door.request("other", "sysctl", {"settings": {"vm.swappiness": 10}}))
     settle(machine, {"sysctl": {"settings": {"vm.swappiness": 10, "vm.max_map_count": 262144}}})
     settle(machine, {"sysctl": {"settings": {"vm.max_map_count": 262144}}})
     assert machine.now(SWAPPINESS) == "10"

@@ -17,7 +17,7 @@ from mlnode.agent.arguments import DRIFT, ERROR, OK, USAGE, parser
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import places
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 
 URL = "https://config.example/mlnode"
 KEY, OTHER = nodes.PULL["signers"][0], "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGotherotherother"

@@ -13,8 +13,8 @@ from mlnode.agent import cli
 from mlnode.agent.explain import explain
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import MlnodeError
 
 SWAPPINESS = "/proc/sys/vm/swappiness"

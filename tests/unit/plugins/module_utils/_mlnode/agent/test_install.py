@@ -22,7 +22,7 @@ from mlnode.agent import install as agent
 from mlnode.engine import engine, kind, lock, revert
 from mlnode.engine import units as agent_files
 from mlnode.host.system import Finished
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import HostError, LockTimeoutError, MlnodeError, TransactionError
 from mlnode.model.version import VERSION
 

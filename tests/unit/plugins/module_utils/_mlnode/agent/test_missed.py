@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pathlib
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMa
 from mlnode.agent import drift, missed, waivers
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.limits import kind as limits
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.engine.kind import Kind
+from mlnode.knobs.limits.kind import kind as limits
+from mlnode.knobs.sysctl.kind import kind as sysctl
 
 LATE = "/etc/sysctl.d/zzz.conf"
 DROP_IN = "/etc/systemd/system/slurmd.service.d/zzz.conf"
@@ -33,9 +33,11 @@ def machine(tmp_path: pathlib.Path) -> LimitsMachine:
     return found
 
 
-def applied(machine: LimitsMachine, kind: ModuleType, spec: dict[str, Any]) -> list[dict[str, Any]]:
+def applied(machine: LimitsMachine, kind: Kind, spec: dict[str, Any]) -> list[dict[str, Any]]:
     """As a module returns them."""
-    return [row.document() for row in engine.apply(machine, Request("training", kind, spec)).rows]
+    return [
+        row.document() for row in engine.apply(machine, Request("training", kind, kind.checked(spec))).rows
+    ]
 
 
 def test_a_run_names_file_and_line_of_what_is_in_its_way(machine: LimitsMachine) -> None:

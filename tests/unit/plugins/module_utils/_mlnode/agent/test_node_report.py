@@ -14,7 +14,7 @@ from mlnode.agent.node import Survey, apply_all, survey
 from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import Severity, Status
 from mlnode.model.version import VERSION
 from mlnode.report.document import drift_line

@@ -8,11 +8,10 @@ import json
 import re
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli
-from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
-from mlnode.engine.engine import Request
 
 from .test_cli import DECLARED, SWAPPINESS, Run, _signals, declare, live, run, schema, tuned
 
@@ -60,7 +59,7 @@ def test_its_statuses_are_those_of_check_mode(due: Machine, run: Run) -> None:
     shown = {item["key"]: (item["status"], item["reason"]) for item in document["settings"]}
     del shown["agent.boot"]
 
-    requests = [Request("one", KINDS[kind], spec) for kind, spec in DECLARATION.items()]
+    requests = [door.request("one", kind, spec) for kind, spec in DECLARATION.items()]
     outcomes = engine.preview(due, requests, lambda plan: None)
 
     rows = [row for outcome in outcomes.outcomes for row in outcome.rows]

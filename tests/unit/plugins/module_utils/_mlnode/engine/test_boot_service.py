@@ -23,9 +23,9 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, Row
 from mlnode.host.places import AGENT_COMMAND
 from mlnode.host.system import Finished
-from mlnode.knobs.modules import kind as modules
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.modules.kind import kind as modules
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.linux import systemd_show
 from mlnode.model.setting import Severity, Status
 

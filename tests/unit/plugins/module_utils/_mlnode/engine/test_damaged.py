@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import FILES, KERNEL, THP, Machine
@@ -23,7 +24,6 @@ from mlnode.agent.registry import KINDS
 from mlnode.checks.audit import run as audit
 from mlnode.engine import declared, engine
 from mlnode.engine.declared import Declaration
-from mlnode.engine.engine import Request
 from mlnode.model.errors import DeclarationError, HostError, MlnodeError
 from mlnode.report import topology_table
 from mlnode.topology import read as topology
@@ -208,7 +208,7 @@ def test_a_mutated_declaration_costs_its_own_part(whole: Machine, document: dict
         judged(whole)
     if kind in KINDS and isinstance(spec, dict):
         try:
-            engine.evaluate(whole, Request("all", KINDS[kind], spec))
+            engine.evaluate(whole, door.request("all", kind, spec))
         except MlnodeError:
             pass
     try:
@@ -260,7 +260,7 @@ def test_what_no_reader_would_take_is_not_written(machine: Machine, value: Any) 
     before = machine.tree()
     for kind, spec in (("thp", {"enabled": value}), ("nccl", {"variables": {"NCCL_DEBUG": value}})):
         with pytest.raises(DeclarationError):
-            engine.apply(machine, Request("a", KINDS[kind], spec))
+            engine.apply(machine, door.request("a", kind, spec))
     assert machine.tree() == before
 
 

@@ -6,9 +6,12 @@ import json
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.agent import declare
+from mlnode.agent.declare import Order
+from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine
 from mlnode.engine.declared import Declaration
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import DeclarationError, HostError, StoreError
 
 PATH = f"{declared.FOLDER}/default.json"
@@ -116,7 +119,7 @@ def test_names_that_may_not(machine: Machine, name: str) -> None:
     with pytest.raises(DeclarationError, match="use 1 to 63"):
         declared.path_of(name)
     with pytest.raises(DeclarationError, match="use 1 to 63"):
-        engine.apply(machine, engine.Request(name, sysctl, {"settings": {"vm.swappiness": 10}}))
+        declare.requests(machine, Order(name, KINDS, {"thp": {"enabled": "never"}}, ("thp",)))
     assert machine.tree() == before
 
 

@@ -21,9 +21,9 @@ from mlnode.engine.edited_file import KEPT
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import Origin
 from mlnode.engine.steps import FileWrite
-from mlnode.knobs.boot import kind as boot
-from mlnode.knobs.nccl import kind as nccl
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.boot.kind import kind as boot
+from mlnode.knobs.nccl.kind import kind as nccl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import HostError, StoreError, TransactionError
 
 GRUB = (
@@ -56,7 +56,7 @@ def node(folder: pathlib.Path) -> GrubMachine:
 
 
 def apply(machine: Machine, kind: Any, spec: dict[str, Any]) -> None:
-    engine.apply(machine, engine.Request("default", kind, spec))
+    engine.apply(machine, engine.Request("default", kind, kind.checked(spec)))
 
 
 def edit(machine: Machine, path: str, *pairs: tuple[str, str]) -> None:

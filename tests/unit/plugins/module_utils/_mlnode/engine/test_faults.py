@@ -17,8 +17,8 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import ERRNOS, Gate, Ga
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP
 from mlnode.agent import install as agent
 from mlnode.engine import declared, engine, origin, revert
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import MlnodeError, TransactionError
 
 pytestmark = pytest.mark.robustness

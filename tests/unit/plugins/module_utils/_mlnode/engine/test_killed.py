@@ -21,8 +21,8 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, kills, st
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import install as agent
 from mlnode.engine import declared, engine, lock, origin, revert
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.setting import Layer
 from mlnode.model.values import chosen, same
 

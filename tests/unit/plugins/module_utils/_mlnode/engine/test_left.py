@@ -19,8 +19,8 @@ from mlnode.engine.origin import Origin
 from mlnode.engine.plan import Request
 from mlnode.engine.steps import PutBack
 from mlnode.host import detached
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import HostError
 
 from ..knobs.nic.node import NicNode

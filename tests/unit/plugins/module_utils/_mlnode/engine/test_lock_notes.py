@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import call, declare, node
@@ -45,7 +46,7 @@ def ended(machine: Machine, number: int) -> None:
         write, machine.write_kernel = machine.write_kernel, die  # type: ignore[method-assign]  # as above
         if number != signal.SIGKILL:
             signal.signal(number, lambda *_about: _interrupted())
-        engine.apply(machine, engine.Request("node", KINDS["sysctl"], ORDER.areas["sysctl"]))
+        engine.apply(machine, door.request("node", "sysctl", ORDER.areas["sysctl"]))
 
     os.waitpid(start(work), 0)
 

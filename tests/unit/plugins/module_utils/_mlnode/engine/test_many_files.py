@@ -21,7 +21,7 @@ from mlnode.engine.origin_paths import present as owned_files
 from mlnode.engine.steps import Notify
 from mlnode.host import places
 from mlnode.host.host import Host
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import HostError, TransactionError
 from mlnode.model.schema import Option
 from mlnode.model.setting import (

@@ -14,8 +14,8 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import declared, engine, origin, revert
 from mlnode.engine.lock import LOCK_PATH
 from mlnode.engine.origin import Origin
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import HostError, StoreError, TransactionError
 
 SWAPPINESS = "/proc/sys/vm/swappiness"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, kills
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
@@ -22,13 +23,12 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli, node, without_origin
 from mlnode.agent import install as agent
-from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine, origin, origin_paths, revert
 from mlnode.engine import units as agent_files
 from mlnode.engine.origin import COPY, PATH, Origin
-from mlnode.knobs.boot import kind as boot
-from mlnode.knobs.nccl import kind as nccl
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.boot.kind import kind as boot
+from mlnode.knobs.nccl.kind import kind as nccl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import HostError, LostOriginError, MlnodeError, RefusedError, TransactionError
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -359,7 +359,7 @@ def test_every_file_that_a_kind_owns_is_known_by_its_name(folder: pathlib.Path) 
     }
     for kind, spec in specs.items():
         try:
-            engine.apply(machine, engine.Request("default", KINDS[kind], spec))
+            engine.apply(machine, door.request("default", kind, spec))
         except MlnodeError as error:
             pytest.fail(f"{kind}: {error}")
     agent.install(machine)

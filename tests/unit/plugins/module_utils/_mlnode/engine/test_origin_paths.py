@@ -25,7 +25,7 @@ from mlnode.knobs.nccl import file as nccl_file
 from mlnode.knobs.services import kind as services
 from mlnode.knobs.services import known as services_known
 from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.linux import irqbalance
 from mlnode.loader import bls as boot_bls
 from mlnode.loader import grub as boot_grub

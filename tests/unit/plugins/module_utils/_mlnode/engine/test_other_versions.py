@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import questions
+from ansible_collections.mlnode.tuning.tests.unit import door, questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from mlnode.agent import archive as agent_zip
@@ -21,8 +21,8 @@ from mlnode.agent import install as agent
 from mlnode.agent.registry import KINDS
 from mlnode.engine import declared, engine, handlers, origin, origin_paths, partial, revert
 from mlnode.engine.engine import Request
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, StoreError
 from mlnode.model.setting import Status
 
@@ -139,17 +139,18 @@ NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
 def test_a_setting_in_a_newer_form_costs_itself(kind: str) -> None:
     spec, left, count = NEWER[kind]
     with pytest.raises(DeclarationError):
-        KINDS[kind].parse(spec, None)
+        door.parse(kind, spec)
     before = json.dumps(spec)
 
     found, errors = partial.understood(KINDS[kind], spec)
 
+    left = door.checked(kind, left)
     assert found == left
     assert json.dumps(spec) == before
     assert list(found) == [name for name in spec if name in left], "the order of the declaration"
     assert len(errors) == count, errors
-    assert KINDS[kind].parse(found, None)
-    assert partial.understood(KINDS[kind], left) == (left, [])
+    assert door.parse(kind, found)
+    assert partial.understood(KINDS[kind], left) == (found, [])
 
 
 def test_a_rule_is_told_by_its_place() -> None:
@@ -174,7 +175,7 @@ def test_a_rule_is_told_by_its_place() -> None:
 )
 def test_what_gives_the_others_their_meaning_costs_them_all(kind: str, spec: dict[str, Any]) -> None:
     found, errors = partial.understood(KINDS[kind], spec)
-    assert KINDS[kind].parse(found, None) == []
+    assert door.parse(kind, found) == []
     assert len(errors) == 1
 
 
@@ -223,7 +224,7 @@ def test_a_playbook_refuses_all_of_it_before_anything_is_touched(machine: Machin
     before = machine.tree()
     for spec in ({"enabled": "madvise", "new": 1}, {"enabled": "madvise", "khugepaged": {"new": 1}}):
         with pytest.raises(DeclarationError, match="new: unknown"):
-            engine.apply(machine, Request("a", thp, spec))
+            engine.apply(machine, door.request("a", "thp", spec))
     assert machine.tree() == before
     declare(machine, "b", {"thp": {"defrag": "never", "new": 1}})
     before = machine.tree()

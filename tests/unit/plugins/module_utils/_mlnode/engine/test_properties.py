@@ -9,6 +9,7 @@ import os
 import pathlib
 from typing import Any
 
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
@@ -128,7 +129,7 @@ def node(root: pathlib.Path, kernel: dict[str, str], others: dict[str, Any], age
 
 
 def requests(specs: dict[str, Any], layers: tuple[Layer, ...]) -> list[engine.Request]:
-    return [engine.Request("default", KINDS[name], specs[name], layers) for name in KINDS if name in specs]
+    return [door.request("default", name, specs[name], layers) for name in KINDS if name in specs]
 
 
 SPECS = st.fixed_dictionaries({"sysctl": SYSCTL, "thp": TRANSPARENT})

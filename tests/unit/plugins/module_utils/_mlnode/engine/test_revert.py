@@ -14,8 +14,8 @@ from mlnode.engine import declared, engine, kind, lock, origin, revert
 from mlnode.engine import units as agent_files
 from mlnode.host import places
 from mlnode.host.system import Finished
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import HostError, LockTimeoutError, TransactionError
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"

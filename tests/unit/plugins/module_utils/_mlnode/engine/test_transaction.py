@@ -29,7 +29,7 @@ from mlnode.engine.steps import (
 from mlnode.host import places
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import HostError, MlnodeError, RefusedError, TransactionError
 from mlnode.model.setting import KnobFile, Unit, Write
 

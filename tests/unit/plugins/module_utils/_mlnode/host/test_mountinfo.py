@@ -22,8 +22,8 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import mountinfo
 from mlnode.host.host import Host
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import HostError, MlnodeError
 from mlnode.model.setting import Status
 

@@ -20,9 +20,9 @@ from mlnode.engine import units as agent_files
 from mlnode.engine.engine import Request
 from mlnode.host import folders, places, trust
 from mlnode.host.host import Host
-from mlnode.knobs.limits import kind as limits
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.limits.kind import kind as limits
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.linux import irqbalance
 from mlnode.model.errors import HostError, MlnodeError, UntrustedError
 from mlnode.model.setting import KnobFile

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import BuildHost, captured
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, made
@@ -97,8 +98,8 @@ def test_whatever_is_declared_goes_back(node: Node, case: Case) -> None:
 @every_kind
 def test_nothing_declared_is_nothing_done(node: Node, case: Case) -> None:
     before = node.state()
-    nothing = case.request._replace(spec=dict.fromkeys(registry.options(case.kind)))
-    assert case.request.kind.parse(nothing.spec, None) == []
+    nothing = case.request._replace(spec=door.checked(case.kind, dict.fromkeys(registry.options(case.kind))))
+    assert door.parse(case.kind, nothing.spec) == []
     assert not engine.apply(node, nothing).changed
     assert node.state() == before
 
@@ -113,10 +114,9 @@ def test_nothing_declared_is_nothing_done(node: Node, case: Case) -> None:
 def test_bad_input_is_named_and_nothing_is_written(node: Node, case: Case) -> None:
     before = node.state()
     for spec, names in (case.bad, ({**case.spec, "nonsense": 1}, (f"{case.kind}.nonsense",))):
-        for run in (engine.evaluate, engine.apply):
-            with pytest.raises(DeclarationError) as caught:
-                run(node, case.request._replace(spec=spec))
-            assert [name for name in names if name not in str(caught.value)] == []
+        with pytest.raises(DeclarationError) as caught:
+            engine.apply(node, door.request("default", case.kind, spec))
+        assert [name for name in names if name not in str(caught.value)] == []
     assert node.state() == before
 
 
@@ -124,7 +124,7 @@ def test_bad_input_is_named_and_nothing_is_written(node: Node, case: Case) -> No
 def test_what_is_kept_on_the_node_means_the_same(node: Node, case: Case) -> None:
     engine.apply(node, case.request)
     kept = json.loads(node.read(declared.path_of("default")))["kinds"][case.kind]
-    assert case.request.kind.parse(kept, None) == case.request.kind.parse(case.spec, None)
+    assert door.parse(case.kind, kept) == door.parse(case.kind, case.spec)
 
 
 @every_kind
@@ -156,7 +156,7 @@ def test_two_declarations_that_disagree_are_both_named(node: Node, case: Case) -
     engine.apply(node, case.request)
     node.forget()
     before = node.state()
-    rival = case.other_request._replace(name="rival", spec=RIVALS.get(case.kind, case.other))
+    rival = door.request("rival", case.kind, RIVALS.get(case.kind, case.other))
     with pytest.raises(DeclarationError) as caught:
         engine.apply(node, rival)
     assert re.search(r"\bby rival\b.*\bby default\b", str(caught.value)), caught.value
@@ -165,7 +165,7 @@ def test_two_declarations_that_disagree_are_both_named(node: Node, case: Case) -
 
 @every_kind
 def test_every_setting_has_its_reason_and_a_source(case: Case, kind: str) -> None:
-    for setting in case.request.kind.parse(case.spec, None):
+    for setting in door.parse(case.kind, case.spec):
         found = case.request.kind.info(setting.key, Value())
         assert found.reason
         assert found.source

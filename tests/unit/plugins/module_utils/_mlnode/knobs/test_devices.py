@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
-from ansible_collections.mlnode.tuning.tests.unit import questions
+from ansible_collections.mlnode.tuning.tests.unit import door, questions
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, made
 from mlnode.agent import call
@@ -114,7 +114,7 @@ ASKED = pytest.mark.parametrize("profile", [True, False], ids=["profile", "opera
 
 
 def asked(case: Case, profile: bool) -> Request:
-    keys = {setting.key for setting in case.request.kind.parse(case.spec, None)}
+    keys = {setting.key for setting in door.parse(case.kind, case.spec)}
     return case.request._replace(profile=frozenset(keys if profile else ()))
 
 

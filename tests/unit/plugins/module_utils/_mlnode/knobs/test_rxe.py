@@ -24,9 +24,9 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.knobs.nccl import auto as nccl_auto
-from mlnode.knobs.nic import kind as nic
-from mlnode.knobs.qos import kind as qos
-from mlnode.knobs.rail import kind as rail
+from mlnode.knobs.nic.kind import kind as nic
+from mlnode.knobs.qos.kind import kind as qos
+from mlnode.knobs.rail.kind import kind as rail
 from mlnode.model.setting import Layer
 
 from .irq.node import HARDWARE, igb

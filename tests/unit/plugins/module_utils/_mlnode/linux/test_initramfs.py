@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node, whole_node
 from mlnode.engine import declared, engine
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.linux import initramfs
 from mlnode.model.setting import Status
 

@@ -15,8 +15,8 @@ from mlnode.agent import causes
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.modules import kind as modules
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.modules.kind import kind as modules
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.linux import networkd, setters, udev_rules
 from mlnode.model.setting import Status
 

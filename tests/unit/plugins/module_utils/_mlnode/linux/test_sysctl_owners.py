@@ -16,7 +16,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_LINK, AGENT_UNIT, Row
 from mlnode.host.system import LIMIT
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.linux import networkd, setters, sysctl_d, sysctl_owners
 from mlnode.model.setting import Status
 

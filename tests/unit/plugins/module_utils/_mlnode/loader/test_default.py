@@ -14,7 +14,7 @@ from mlnode.agent import node
 from mlnode.engine import engine
 from mlnode.engine.judge import waits_for_boot
 from mlnode.engine.kind import Row
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.linux import last_boot
 from mlnode.model.setting import Status
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.model import Verdict
 from mlnode.engine import engine
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import Status
 
 from .looking import one

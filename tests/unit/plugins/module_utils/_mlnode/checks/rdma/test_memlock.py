@@ -18,7 +18,7 @@ from mlnode.checks.model import Check
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.origin import Origin, file_entry
-from mlnode.knobs.limits import kind as limits
+from mlnode.knobs.limits.kind import kind as limits
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer
 

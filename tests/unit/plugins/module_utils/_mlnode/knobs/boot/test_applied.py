@@ -20,7 +20,7 @@ from mlnode.engine import boot_run, engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.revert import revert
 from mlnode.engine.steps import Notify
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.model.errors import DeclarationError, RefusedError, TransactionError
 from mlnode.model.setting import Layer, Status
 

@@ -23,7 +23,7 @@ from mlnode.engine.engine import Plan, Request
 from mlnode.engine.kind import Row
 from mlnode.engine.steps import FileWrite
 from mlnode.host.host import Host
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 
 GOLDEN = pathlib.Path(__file__).parents[6] / "fixtures" / "golden"
 

@@ -13,7 +13,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Outcomes
 from mlnode.host import mountinfo
 from mlnode.host.host import Host
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.loader import boot_loader
 from mlnode.model.errors import HostError
 from mlnode.model.setting import Status

@@ -7,6 +7,7 @@ import shutil
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     CPU,
     DEFAULTS,
@@ -18,7 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.loader import grub as boot_grub
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value
 
@@ -33,7 +34,7 @@ def readings(
     machine: Machine, spec: dict[str, Any], layers: Any = BOTH_LAYERS, **how: Any
 ) -> dict[str, Reading]:
     machine.forget()
-    settings = boot.parse(spec, None)
+    settings = door.parse("boot", spec)
     claims = {setting.key: setting.claim for setting in settings}
     allow = tuple(spec.get("allow", ()))
     context = Context(machine, Facts(machine), layers=layers, on_disk=claims, allow=allow, **how)

@@ -11,7 +11,7 @@ from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import CPU, GrubMachine
 from mlnode.engine import engine
 from mlnode.engine.kind import Row
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 

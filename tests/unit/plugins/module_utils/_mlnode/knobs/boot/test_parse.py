@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.boot import kind as boot
 from mlnode.knobs.boot import parse as boot_parse
 from mlnode.model.errors import DeclarationError
 
 
 def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
-    return [(setting.key, setting.want, setting.claim) for setting in boot.parse(spec, None)]
+    return [(setting.key, setting.want, setting.claim) for setting in door.parse("boot", spec)]
 
 
 def test_parameters_in_all_their_forms() -> None:
@@ -52,7 +50,7 @@ def test_parameters_in_all_their_forms() -> None:
 
 def test_a_name_stays_as_it_was_spelled() -> None:
     spec = {"parameters": {"nohz-full": "2", "nosmt": ""}, "absent": ["a-b"], "isolate": None}
-    assert [boot_parse.name_of(setting) for setting in boot.parse(spec, None)] == [
+    assert [boot_parse.name_of(setting) for setting in door.parse("boot", spec)] == [
         "nohz-full",
         "nosmt",
         "a_b",
@@ -79,18 +77,6 @@ def test_each_part_of_isolation_can_be_left_out(off: list[str], wants: list[Any]
     assert [want for _key, want, _claim in declared(spec)] == wants
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {},
-        {"parameters": None, "absent": None, "isolate": None, "allow": None},
-        {"parameters": {}, "absent": []},
-    ],
-)
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert boot.parse(spec, None) == []
-
-
 def test_the_longest_declaration_that_the_kernel_reads_is_taken() -> None:
     assert len(declared({"parameters": {"a": "x" * 2044}})[0][1]) == 2046
 
@@ -110,7 +96,7 @@ _strange = st.recursive(
 )
 def test_whatever_is_declared_gives_plain_words_or_is_refused(spec: dict[str, Any]) -> None:
     try:
-        settings = boot.parse(spec, None)
+        settings = door.parse("boot", spec)
     except DeclarationError:
         return
     for setting in settings:

@@ -8,12 +8,13 @@ import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 
@@ -159,7 +160,7 @@ def test_two_declarations_cannot_have_it_and_what_it_becomes(tmp_path: pathlib.P
 
 def test_both_may_be_declared_by_their_words() -> None:
     spec = {"parameters": {"iommu": "force", "iommu.passthrough": 1}}
-    assert [setting.want for setting in boot.parse(spec, None)] == ["iommu=force", "iommu.passthrough=1"]
+    assert [setting.want for setting in door.parse("boot", spec)] == ["iommu=force", "iommu.passthrough=1"]
 
 
 def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) -> None:
@@ -172,5 +173,5 @@ def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) 
 
 
 def test_a_word_of_the_kernel_that_is_auto_stays_one() -> None:
-    [setting] = boot.parse({"parameters": {"mitigations": "auto"}}, None)
+    [setting] = door.parse("boot", {"parameters": {"mitigations": "auto"}})
     assert setting.want == "mitigations=auto"

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE
 from mlnode.agent import node as whole
 from mlnode.engine import boot_run, engine
 from mlnode.engine.engine import Outcome, Plan, Request
-from mlnode.knobs.boot import kind as boot
+from mlnode.knobs.boot.kind import kind as boot
 from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import Layer
 

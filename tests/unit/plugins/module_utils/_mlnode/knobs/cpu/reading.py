@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPUFREQ
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.kind import Context, Facts
-from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading
 
 PREFERENCE = "energy_performance_preference"
@@ -22,7 +23,7 @@ def readings(
     agent: bool = False,
     origins: dict[str, str] | None = None,
 ) -> dict[str, Reading]:
-    settings = cpu.parse(spec, None)
+    settings = door.parse("cpu", spec)
     claims = {setting.key: setting.claim for setting in settings}
     context = Context(
         machine, Facts(machine), layers=layers, agent=agent, on_disk=claims, origins=origins or {}

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 from mlnode.engine import engine
-from mlnode.engine.engine import Plan, Request
+from mlnode.engine.engine import Plan
 from mlnode.engine.kind import Row
-from mlnode.knobs.cpu import kind as cpu
 from mlnode.knobs.cpu import node as cpu_node
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model import cpulist
 from mlnode.model.setting import Layer
 
@@ -34,7 +35,7 @@ DECLARATION: dict[str, Any] = {
 
 
 def plan(name: str) -> Plan:
-    request = Request("golden", cpu, DECLARATION, (Layer.RUNTIME,))
+    request = door.request("golden", "cpu", DECLARATION, (Layer.RUNTIME,))
     return engine.evaluate(captured(tree(name), cpu.MOUNTS), request)
 
 
@@ -75,7 +76,8 @@ def test_each_cpu_more_is_the_same_work() -> None:
 
     def rule(cpus: int) -> int:
         spec = {**some, "cpus": f"0-{cpus - 1}"}
-        found = engine.evaluate(captured(host.root, cpu.MOUNTS), Request("x", cpu, spec, (Layer.RUNTIME,)))
+        request = door.request("x", "cpu", spec, (Layer.RUNTIME,))
+        found = engine.evaluate(captured(host.root, cpu.MOUNTS), request)
         return max(len(row.reading.parts) for row in found.rows)
 
     assert rule(128) > 100

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.cpu import kind as cpu
 from mlnode.knobs.cpu import parse as cpu_parse
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model import cpulist
 from mlnode.model.errors import DeclarationError
 
@@ -18,7 +17,7 @@ PREFERENCE = "energy_performance_preference"
 
 
 def wanted(spec: dict[str, Any]) -> dict[str, str | None]:
-    return {setting.key: setting.want for setting in cpu.parse(spec, None)}
+    return {setting.key: setting.want for setting in door.parse("cpu", spec)}
 
 
 def test_settings_come_in_the_order_that_makes_them_stick() -> None:
@@ -30,7 +29,7 @@ def test_settings_come_in_the_order_that_makes_them_stick() -> None:
         PREFERENCE: "balance_power",
         "governor": "powersave",
     }
-    assert [(setting.key, setting.want, setting.claim) for setting in cpu.parse(spec, None)] == [
+    assert [(setting.key, setting.want, setting.claim) for setting in door.parse("cpu", spec)] == [
         ("cpu.governor", "powersave", "powersave"),
         (f"cpu.{PREFERENCE}", "balance_power", "balance_power"),
         ("cpu.energy_perf_bias", "15", "15"),
@@ -38,11 +37,6 @@ def test_settings_come_in_the_order_that_makes_them_stick() -> None:
         ("cpu.min_perf_pct", "50", "50"),
         ("cpu.max_latency_us", "10", "10"),
     ]
-
-
-@pytest.mark.parametrize("spec", [{}, {"governor": None, "cpus": "0-3"}, {"cpus": "all", "boost": None}])
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert cpu.parse(spec, None) == []
 
 
 @cases.table
@@ -59,16 +53,18 @@ _junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(
 
 
 @quick
-@given(st.dictionaries(st.sampled_from([*cpu_parse.PATHS, "cpus", "x"]), _junk, max_size=4))
+@given(st.dictionaries(st.sampled_from([*cpu.OPTIONS, "x"]), _junk, max_size=4))
 def test_whatever_is_declared_is_settings_or_an_error_that_tells(spec: dict[str, Any]) -> None:
     names: list[str] = []
     words = "cpu."
     try:
-        names = [cpu_parse.split(setting.key)[0] for setting in cpu.parse(spec, None)]
+        names = [cpu_parse.split(setting.key)[0] for setting in door.parse("cpu", spec)]
     except DeclarationError as error:
         words = str(error)
     assert words.startswith("cpu")
-    assert words != "cpu." or names == [name for name in cpu_parse.PATHS if spec.get(name) is not None]
+    assert words != "cpu." or names == [
+        name for name in cpu.OPTIONS if name != "cpus" and spec.get(name) is not None
+    ]
 
 
 _cpus = st.sets(st.integers(0, 60), min_size=1, max_size=8)
@@ -77,7 +73,7 @@ _cpus = st.sets(st.integers(0, 60), min_size=1, max_size=8)
 @quick
 @given(_cpus)
 def test_a_key_gives_its_name_and_cpus_back(cpus: set[int]) -> None:
-    (setting,) = cpu.parse({"boost": True, "cpus": cpulist.render(cpus)}, None)
+    (setting,) = door.parse("cpu", {"boost": True, "cpus": cpulist.render(cpus)})
     assert cpu_parse.split(setting.key) == ("boost", tuple(sorted(cpus)))
 
 

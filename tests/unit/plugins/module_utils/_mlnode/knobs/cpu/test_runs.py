@@ -10,11 +10,12 @@ import shutil
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Outcome, Request
 from mlnode.engine.plan import Plan
-from mlnode.knobs.cpu import kind as cpu
+from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.knobs.cpu.node import LATER
 from mlnode.model.errors import DeclarationError, HostError, MlnodeError, RefusedError, TransactionError
 from mlnode.model.setting import Status
@@ -48,7 +49,7 @@ def acpi(root: str) -> CpuMachine:
 
 
 def apply(machine: CpuMachine, name: str = "default", **spec: Any) -> Outcome:
-    return engine.apply(machine, Request(name, cpu, spec))
+    return engine.apply(machine, door.request(name, "cpu", spec))
 
 
 def statuses(outcome: Outcome | Plan) -> dict[str, Status]:

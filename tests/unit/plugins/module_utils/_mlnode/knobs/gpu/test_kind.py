@@ -17,7 +17,8 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
-from mlnode.knobs.gpu import kind as gpu
+from mlnode.knobs.gpu.kind import DAEMON, KEY
+from mlnode.knobs.gpu.kind import kind as gpu
 from mlnode.model.errors import HostError, RefusedError, TransactionError
 from mlnode.model.setting import Layer, Status, Value
 
@@ -57,45 +58,43 @@ def test_the_driver_keeps_the_mode_where_there_is_no_daemon(node: GpuMachine) ->
 
 
 def test_the_daemon_runs_where_it_is_installed(node: GpuMachine) -> None:
-    node.install(gpu.DAEMON, enabled=False, runs=False, text=START)
+    node.install(DAEMON, enabled=False, runs=False, text=START)
     assert row(node).reading.runtime.text == "off; nvidia-persistenced is stopped"
     apply(node)
-    assert node.runs(gpu.DAEMON)
+    assert node.runs(DAEMON)
     assert row(node).reading.boot.source == "mlnode-apply.service"
     revert.revert(node)
-    assert not node.runs(gpu.DAEMON)
+    assert not node.runs(DAEMON)
     assert {*node.modes.values()} == {"Disabled"}
 
 
-@pytest.mark.parametrize(
-    ("option", "source"), [("", f"{WANTS}/{gpu.DAEMON}"), (" --no-persistence-mode", None)]
-)
+@pytest.mark.parametrize(("option", "source"), [("", f"{WANTS}/{DAEMON}"), (" --no-persistence-mode", None)])
 def test_a_daemon_that_is_enabled_brings_it_at_boot(
     node: GpuMachine, option: str, source: str | None
 ) -> None:
-    node.install(gpu.DAEMON, text=f"{START}{option}\n")
+    node.install(DAEMON, text=f"{START}{option}\n")
     apply(node)
     assert row(node).reading.boot.source == (source or "mlnode-apply.service")
 
 
 def test_off_while_the_daemon_brings_on(node: GpuMachine) -> None:
-    node.install(gpu.DAEMON, text=START)
+    node.install(DAEMON, text=START)
     found = row(node, False)
     assert found.status is Status.OVERRIDDEN
-    assert found.reason == f"boot: {WANTS}/{gpu.DAEMON} sets on"
+    assert found.reason == f"boot: {WANTS}/{DAEMON} sets on"
 
 
 def test_a_masked_daemon_is_none(node: GpuMachine) -> None:
-    node.install(gpu.DAEMON, runs=False, text=START)
-    node.link(f"/etc/systemd/system/{gpu.DAEMON}", "/dev/null")
+    node.install(DAEMON, runs=False, text=START)
+    node.link(f"/etc/systemd/system/{DAEMON}", "/dev/null")
     apply(node)
-    assert not node.runs(gpu.DAEMON)
+    assert not node.runs(DAEMON)
     assert row(node).status is Status.OK
 
 
 def test_a_daemon_that_does_not_start_leaves_all_as_it_was(node: GpuMachine) -> None:
-    node.install(gpu.DAEMON, runs=False, text=START)
-    node.refuses.add(gpu.DAEMON)
+    node.install(DAEMON, runs=False, text=START)
+    node.refuses.add(DAEMON)
     with pytest.raises(
         TransactionError, match=r"cannot start nvidia-persistenced.service: systemctl: Job for"
     ):
@@ -225,9 +224,9 @@ def test_any_answer_is_a_table_or_an_error(text: str) -> None:
 
 
 def test_an_explanation_tells_how_the_daemon_is_started(node: GpuMachine) -> None:
-    node.install(gpu.DAEMON, text=START)
-    assert gpu.boot_sources(gpu.KEY, node) == [
-        f"{WANTS}/{gpu.DAEMON} starts it",
-        f"{UNITS}/{gpu.DAEMON}:2: ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced",
+    node.install(DAEMON, text=START)
+    assert gpu.boot_sources(KEY, node) == [
+        f"{WANTS}/{DAEMON} starts it",
+        f"{UNITS}/{DAEMON}:2: ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced",
     ]
-    assert "waits for seconds" in gpu.info(gpu.KEY, Value()).reason
+    assert "waits for seconds" in gpu.info(KEY, Value()).reason

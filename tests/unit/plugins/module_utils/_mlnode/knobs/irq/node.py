@@ -26,12 +26,13 @@ from ansible_collections.mlnode.tuning.tests.fixtures.hardware import (
 )
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Machine as Hardware
 from ansible_collections.mlnode.tuning.tests.fixtures.parts import ETHERNET, LO, mac, mlx5, virtio
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Context, Facts, Row
 from mlnode.host.system import Finished
-from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model.errors import HostError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading
 
@@ -152,7 +153,7 @@ class IrqNode(Machine):
 def request(
     *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
 ) -> Request:
-    return Request(name, irq, {"rules": list(rules), **more}, layers)
+    return door.request(name, "irq", {"rules": list(rules), **more}, layers)
 
 
 def plan(host: Machine, *rules: Mapping[str, Any], **more: Any) -> Plan:
@@ -174,7 +175,7 @@ def row(host: Machine, *rules: Mapping[str, Any], **more: Any) -> Row:
 
 def reading(host: Machine, rule: Mapping[str, Any], allow: tuple[str, ...] = (), **how: Any) -> Reading:
     """One rule's one reading, without the engine around it."""
-    settings = irq.parse({"rules": [rule]}, None)
+    settings = door.parse("irq", {"rules": [rule]})
     (found,) = irq.read(settings, Context(host, Facts(host), allow=allow, **how))
     return found
 

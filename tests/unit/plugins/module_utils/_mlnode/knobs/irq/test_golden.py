@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 from mlnode.engine import engine
 from mlnode.engine.engine import Plan, Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model import cpulist
 from mlnode.model.setting import KnobFile, Layer
 from mlnode.topology import read

@@ -13,7 +13,7 @@ from mlnode.engine import boot_run, engine, handlers, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
 from mlnode.knobs.irq import irqbalance as irq_balance
-from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY
 from mlnode.model.errors import HostError, TransactionError
 from mlnode.model.setting import Layer, Status

@@ -6,11 +6,10 @@ import contextlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, values
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.irq import kind as irq
 from mlnode.knobs.irq import parse as irq_parse
 from mlnode.knobs.irq import schema as irq_schema
 from mlnode.knobs.irq.parse import RuleSetting, Selection, Steering
@@ -20,7 +19,7 @@ RULE = {"name": "a", "strategy": "spread"}
 
 
 def parsed(**rule: Any) -> irq_parse.Rule:
-    (setting, *_rest) = irq.parse({"rules": [{**RULE, **rule}]}, None)
+    (setting, *_rest) = door.parse("irq", {"rules": [{**RULE, **rule}]})
     assert isinstance(setting, RuleSetting)
     return setting.rule
 
@@ -34,7 +33,7 @@ def test_one_rule_is_a_setting_for_each_thing_it_rules_in_the_order_of_applicati
         ],
         "allow": ["isolated_cpus"],
     }
-    assert [(item.key, item.claim, item.want) for item in irq.parse(spec, None)] == [
+    assert [(item.key, item.claim, item.want) for item in door.parse("irq", spec)] == [
         ("irq.fabric", "spread (all NICs)", None),
         ("irq.fabric.rps", "auto (all NICs)", None),
         ("irq.fabric.xps", "3 (all NICs)", None),
@@ -42,11 +41,6 @@ def test_one_rule_is_a_setting_for_each_thing_it_rules_in_the_order_of_applicati
         ("irq.storage", "list 0-3,8 (names eth0, eth1)", None),
         ("irq.irqbalance", "agree", "agree"),
     ]
-
-
-@pytest.mark.parametrize("spec", [{}, {"rules": None}, {"rules": [], "irqbalance": None, "allow": None}])
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert irq.parse(spec, None) == []
 
 
 def test_every_word_of_a_selection_is_in_its_claim_in_one_spelling() -> None:
@@ -95,8 +89,12 @@ def test_no_flows_at_all_is_something_that_is_declared() -> None:
 
 
 def test_two_declarations_that_say_the_same_have_one_claim() -> None:
-    first = irq.parse({"rules": [{**RULE, "nics": {"names": ["eth0", "eth1"], "rails": [1, 0]}}]}, None)
-    other = irq.parse({"rules": [{**RULE, "nics": {"rails": ["0", 1], "names": ["eth1", "eth0"]}}]}, None)
+    first = door.parse(
+        "irq", {"rules": [{**RULE, "nics": {"names": ["eth0", "eth1"], "rails": [1, 0]}}]}, None
+    )
+    other = door.parse(
+        "irq", {"rules": [{**RULE, "nics": {"rails": ["0", 1], "names": ["eth1", "eth0"]}}]}, None
+    )
     assert [item.claim for item in first] == [item.claim for item in other]
 
 
@@ -133,7 +131,7 @@ anything = st.one_of(
 def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, Any]) -> None:
     settings: list[Any] = []
     with contextlib.suppress(DeclarationError):
-        settings = irq.parse({"rules": [rule]}, None)
+        settings = door.parse("irq", {"rules": [rule]})
         assert settings
     assert all(item.key.startswith(f"irq.{rule['name']}") and item.claim for item in settings)
 

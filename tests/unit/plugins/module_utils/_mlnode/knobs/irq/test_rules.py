@@ -6,9 +6,10 @@ import json
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from mlnode.engine import engine
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.irq import kind as irq
+from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Severity, Status, Value
 
@@ -99,7 +100,7 @@ def test_the_origin_is_what_there_was_before(node: IrqNode) -> None:
     apply(node, ETH2_SPREAD)
     assert row(node, ETH2_SPREAD).origin == "eth2: 9 1..3"
     context = Context(node, Facts(node))
-    (found,) = irq.read(irq.parse({"rules": [ETH2_SPREAD]}, None), context)
+    (found,) = irq.read(door.parse("irq", {"rules": [ETH2_SPREAD]}), context)
     assert found.origin is None
 
 

@@ -17,8 +17,8 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
-from mlnode.knobs.limits import kind as limits
 from mlnode.knobs.limits.auto import LEFT
+from mlnode.knobs.limits.kind import kind as limits
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 FILE = "zz-mlnode-default.conf"

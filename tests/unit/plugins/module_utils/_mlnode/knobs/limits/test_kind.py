@@ -15,7 +15,7 @@ from mlnode.engine import boot_run, engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
-from mlnode.knobs.limits import kind as limits
+from mlnode.knobs.limits.kind import kind as limits
 from mlnode.model.errors import RefusedError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Status, Value
 

@@ -17,8 +17,8 @@ from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.limits import kind as limits
 from mlnode.knobs.limits import login as limits_login
+from mlnode.knobs.limits.kind import kind as limits
 from mlnode.model.setting import Layer
 
 SPEC: dict[str, Any] = {"nofile": "65536:1048576", "memlock": "unlimited", "core": 0}

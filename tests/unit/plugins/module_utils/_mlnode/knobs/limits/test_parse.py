@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given, strategies
 from mlnode.knobs.limits import parse as limits_parse
@@ -14,7 +14,7 @@ from mlnode.model.errors import DeclarationError
 
 
 def keys(spec: dict[str, Any]) -> list[str]:
-    return [setting.key for setting in limits_parse.parse(spec)]
+    return [setting.key for setting in door.parse("limits", spec)]
 
 
 def test_who_gets_a_limit() -> None:
@@ -40,7 +40,7 @@ def test_keys_can_be_taken_apart() -> None:
 
 def test_claims_tell_services_that_are_named() -> None:
     def claim(**spec: Any) -> str:
-        return limits_parse.parse({"nofile": 65536, **spec})[-1].claim
+        return door.parse("limits", {"nofile": 65536, **spec})[-1].claim
 
     assert claim() == claim(services=["auto"]) == "65536"
     assert (
@@ -59,7 +59,7 @@ SCOPED: dict[str, Any] = {
 
 
 def test_each_scope_may_have_its_own_amount() -> None:
-    found = {setting.key: setting.want for setting in limits_parse.parse({"nofile": SCOPED})}
+    found = {setting.key: setting.want for setting in door.parse("limits", {"nofile": SCOPED})}
     assert found == {
         "limits.login.*.nofile": "65536:1048576",
         "limits.login.root.nofile": "65536:1048576",
@@ -73,7 +73,7 @@ def test_each_scope_may_have_its_own_amount() -> None:
 
 
 def test_an_amount_that_waits_for_the_hardware_has_no_value_yet() -> None:
-    found = limits_parse.parse({"memlock": {"login": "auto", "systemd": 0}})
+    found = door.parse("limits", {"memlock": {"login": "auto", "systemd": 0}})
     assert [(setting.want, setting.claim) for setting in found] == [
         (None, "auto"), (None, "auto"), ("0", "0"),
     ]  # fmt: skip
@@ -91,7 +91,7 @@ def test_an_amount_is_the_least_or_exact(name: str, raw: Any, text: str, exact: 
 
 @cases.table
 def test_amounts(name: str, raw: Any, text: str) -> None:
-    (setting,) = limits_parse.parse({name: raw, "domains": [], "services": []})
+    (setting,) = door.parse("limits", {name: raw, "domains": [], "services": []})
     assert setting.want == text
 
 

@@ -12,7 +12,8 @@ from mlnode.engine import engine, units
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host import places
-from mlnode.knobs.metrics import kind as metrics
+from mlnode.knobs.metrics.kind import KEY
+from mlnode.knobs.metrics.kind import kind as metrics
 from mlnode.model.setting import Layer, Status
 
 AUTO = {"textfile_directory": "auto"}
@@ -35,11 +36,6 @@ def row(node: nodes.Node, spec: dict[str, Any], layers: tuple[Layer, ...] = tupl
 def apply(node: nodes.Node, spec: dict[str, Any]) -> engine.Outcome:
     node.forget()
     return engine.apply(node, Request("site", metrics, spec))
-
-
-@pytest.mark.parametrize("spec", [{}, {"textfile_directory": None}, {"ignore": []}])
-def test_nothing_is_declared(spec: dict[str, Any]) -> None:
-    assert metrics.parse(spec, None) == []
 
 
 def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:
@@ -113,7 +109,7 @@ def test_an_image_has_the_drop_in_and_looks_for_no_folder(node: nodes.Node) -> N
 
 def test_an_explanation_names_what_starts_it(node: nodes.Node) -> None:
     apply(node, AUTO)
-    assert metrics.boot_sources(metrics.KEY, node) == [
+    assert metrics.boot_sources(KEY, node) == [
         f"{DROP_IN} starts it",
         "the default of prometheus-node-exporter.service: /var/lib/prometheus/node-exporter",
     ]

@@ -7,13 +7,15 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.modules.kind import DROP_IN
+from mlnode.knobs.modules.kind import kind as modules
 from mlnode.model.errors import DeclarationError, MlnodeError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Value
 
@@ -60,7 +62,7 @@ def listed(machine: Machine) -> list[str]:
 
 
 def test_both_signs_are_one() -> None:
-    settings = modules.parse({"modules": ["rdma-ucm", "ib_uverbs", "rdma_ucm"]}, None)
+    settings = door.parse("modules", {"modules": ["rdma-ucm", "ib_uverbs", "rdma_ucm"]})
     assert [(one.key, one.path, one.want) for one in settings] == [
         ("module.rdma_ucm", "/sys/module/rdma_ucm", "loaded"),
         ("module.ib_uverbs", "/sys/module/ib_uverbs", "loaded"),
@@ -71,18 +73,12 @@ def test_both_signs_are_one() -> None:
 @given(strategies.one_of(strategies.text(), strategies.text("ab-_.# \n;")))
 def test_a_name_is_one_line_of_a_file(name: str) -> None:
     try:
-        [setting] = modules.parse({"modules": [name]}, None)
+        [setting] = door.parse("modules", {"modules": [name]})
     except DeclarationError:
         return
     assert name.isascii()
     assert not {*name} & {*" \t\r\n#;/.\\\0"}
     assert setting.key == "module." + name.replace("-", "_")
-
-
-def test_nothing_is_declared() -> None:
-    assert modules.parse({}, None) == []
-    assert modules.parse({"modules": None}, None) == []
-    assert modules.parse({"modules": {"loop": None, "tcp_bbr": False}}, None) == []
 
 
 # -- runs ----------------------------------------------------------------------------------
@@ -101,7 +97,7 @@ def test_a_module_is_loaded_now_and_at_boot(machine: Machine) -> None:
 
 def test_the_file_of_sysctl_is_another() -> None:
     """Whatever the declarations are called."""
-    assert not modules.DROP_IN.startswith("/etc/modules-load.d/mlnode-modules-")
+    assert not DROP_IN.startswith("/etc/modules-load.d/mlnode-modules-")
 
 
 def test_a_revert_takes_no_module_away_from_who_uses_it_by_now(machine: Machine) -> None:

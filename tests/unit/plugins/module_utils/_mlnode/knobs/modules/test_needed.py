@@ -8,11 +8,12 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.modules.kind import kind as modules
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 PEERMEM: dict[str, Any] = {"where_needed": ["nvidia_peermem"]}
@@ -115,5 +116,5 @@ def test_an_image_leaves_it_to_the_agent(machine: Machine) -> None:
 
 
 def test_named_among_the_modules_it_is_loaded_anyway(machine: Machine) -> None:
-    [setting] = modules.parse({**PEERMEM, "modules": ["nvidia-peermem"]}, None)
+    [setting] = door.parse("modules", {**PEERMEM, "modules": ["nvidia-peermem"]})
     assert setting.claim == "loaded"

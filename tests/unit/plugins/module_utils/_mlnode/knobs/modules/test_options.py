@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import engine, revert
-from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
-from mlnode.knobs.modules import kind as modules
+from mlnode.knobs.modules.kind import kind as modules
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 FILE = "/etc/modprobe.d/zz-mlnode-default.conf"
@@ -35,7 +35,7 @@ def rows(machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOT
     machine.forget()
     return {
         row.setting.key: row
-        for row in engine.evaluate(machine, Request("default", modules, spec, layers)).rows
+        for row in engine.evaluate(machine, door.request("default", "modules", spec, layers)).rows
     }
 
 
@@ -43,7 +43,7 @@ def applied(
     machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS
 ) -> dict[str, Row]:
     machine.forget()
-    done = engine.apply(machine, Request("default", modules, spec, layers))
+    done = engine.apply(machine, door.request("default", "modules", spec, layers))
     machine.forget()
     return {row.setting.key: row for row in done.rows}
 

@@ -13,11 +13,11 @@ from ansible_collections.mlnode.tuning.tests.fixtures.build import build
 from ansible_collections.mlnode.tuning.tests.fixtures.clouds import small_vm
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Function, Nic, Rdma, Root
 from ansible_collections.mlnode.tuning.tests.fixtures.parts import guid, mac, mlx5, port
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.nccl import kind as nccl
 from mlnode.knobs.nccl.file import PATH
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
@@ -72,7 +72,7 @@ def request(
     spec: dict[str, Any] = {"variables": dict(variables)} if variables else {}
     if allow:
         spec["allow"] = [*allow]
-    return Request(name, nccl, spec, layers)
+    return door.request(name, "nccl", spec, layers)
 
 
 def apply(

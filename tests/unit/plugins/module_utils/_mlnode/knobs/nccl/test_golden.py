@@ -15,7 +15,7 @@ from mlnode.engine.engine import Plan, Request
 from mlnode.engine.kind import Row
 from mlnode.engine.steps import FileWrite
 from mlnode.host.host import Host
-from mlnode.knobs.nccl import kind as nccl
+from mlnode.knobs.nccl.kind import kind as nccl
 
 GOLDEN = pathlib.Path(__file__).parents[6] / "fixtures" / "golden"
 

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_run, engine, revert
-from mlnode.knobs.nccl import kind as nccl
 from mlnode.knobs.nccl.file import PATH
+from mlnode.knobs.nccl.kind import kind as nccl
 from mlnode.model.errors import DeclarationError, MlnodeError, RefusedError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Value
 
@@ -50,19 +50,6 @@ def test_a_new_file(machine: Machine) -> None:
         "NCCL_SOCKET_IFNAME": "=eth0",
         "NCCL_DEBUG": "WARN",
     }
-
-
-def test_a_second_run_changes_nothing(machine: Machine) -> None:
-    put_theirs(machine)
-    spec = {"NCCL_IB_HCA": "auto", "NCCL_IB_GID_INDEX": "auto", "NCCL_DEBUG": "WARN"}
-    apply(machine, **spec)
-    before = machine.tree()
-
-    again = apply(machine, **spec)
-
-    assert (again.changed, again.plan.steps) == (False, ())
-    assert {str(found.status) for found in again.rows} == {"ok"}
-    assert machine.tree() == before
 
 
 def test_the_lines_of_others_stay_byte_for_byte(machine: Machine) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.nccl import kind as nccl
 from mlnode.model.errors import DeclarationError
 
 
 def refused(spec: Any) -> str:
     with pytest.raises(DeclarationError) as caught:
-        nccl.parse(spec, None)
+        door.parse("nccl", spec)
     return str(caught.value)
 
 
 def parsed(allow: Any = None, **variables: Any) -> dict[str, tuple[str | None, str]]:
     spec = {"variables": variables, **({"allow": allow} if allow else {})}
-    return {setting.key: (setting.want, setting.claim) for setting in nccl.parse(spec, None)}
+    return {setting.key: (setting.want, setting.claim) for setting in door.parse("nccl", spec)}
 
 
 @pytest.mark.parametrize("raw", ["huge", "huge in a list"])
@@ -67,7 +67,7 @@ def test_unknown_names_can_be_allowed_but_not_all_of_them() -> None:
 def test_the_sockets_of_a_connection(threads: int, each: int, fine: bool) -> None:
     spec = {"variables": {"NCCL_SOCKET_NTHREADS": threads, "NCCL_NSOCKS_PERTHREAD": each}}
     if fine:
-        assert len(nccl.parse(spec, None)) == 2
+        assert len(door.parse("nccl", spec)) == 2
     else:
         assert f"is {threads * each} sockets of a connection, and NCCL takes 64" in refused(spec)
 
@@ -85,7 +85,7 @@ RAW = st.recursive(
 )
 def test_no_declaration_is_too_odd(name: str, raw: Any) -> None:
     try:
-        found = nccl.parse({"variables": {name: raw}, "allow": ["unknown"]}, None)
+        found = door.parse("nccl", {"variables": {name: raw}, "allow": ["unknown"]})
     except DeclarationError:
         return
     assert all(setting.want is None or "\n" not in setting.want for setting in found)

@@ -21,7 +21,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
-from mlnode.knobs.nic import kind as nic
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import ETH2, ETH3, HARDWARE, igb

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMac
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.nic import kind as nic
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.setting import Layer, Severity, Status
 from mlnode.topology import read
 

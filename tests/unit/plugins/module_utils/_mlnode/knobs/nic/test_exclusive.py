@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Bits, Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic import node
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
-from mlnode.agent.registry import KINDS
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host.system import Finished
-from mlnode.knobs.nic import kind as nic
-from mlnode.knobs.nic import parse as nic_parse
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 
@@ -132,9 +131,9 @@ EXCLUSIVE: list[tuple[dict[str, bool], str]] = [
 @pytest.mark.parametrize(("features", "words"), EXCLUSIVE)
 def test_features_that_exclude_each_other_are_refused(features: dict[str, bool], words: str) -> None:
     with pytest.raises(DeclarationError, match=f"nic.data.features: .*{words} exclude each other"):
-        nic_parse.parse({"rules": [rule(features=features)]})
+        door.parse("nic", {"rules": [rule(features=features)]})
     for name, on in features.items():  # each of them alone may be
-        assert nic_parse.parse({"rules": [rule(features={name: on})]})
+        assert door.parse("nic", {"rules": [rule(features={name: on})]})
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,7 @@ def test_features_that_exclude_each_other_are_refused(features: dict[str, bool],
 )
 def test_values_that_go_together_are_not_refused(features: dict[str, bool]) -> None:
     """GRO in hardware goes with rx-gro in two drivers only: see below."""
-    assert nic_parse.parse({"rules": [rule(features=features)]})
+    assert door.parse("nic", {"rules": [rule(features=features)]})
 
 
 def feature(host: NicNode, name: str, on: bool, more: dict[str, bool] | None = None) -> tuple[Status, str]:
@@ -281,7 +280,7 @@ def test_one_declaration_that_forwards_and_wants_lro_is_refused_at_its_first_run
     host.put(FORWARDING[0], "0\n")
     with pytest.raises(DeclarationError, match=r"net.ipv4.ip_forward is declared 1"):
         engine.apply_together(
-            host, lambda: [Request("site", KINDS[name], spec) for name, spec in kinds.items()]
+            host, lambda: [door.request("site", name, spec) for name, spec in kinds.items()]
         )
     assert not host.nics["eth2"].features["rx-lro"].active
     assert host.now(FORWARDING[0]) == "0"

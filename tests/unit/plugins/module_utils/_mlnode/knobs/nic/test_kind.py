@@ -14,8 +14,8 @@ from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as 
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import TABLES, Bits, Nic
 from mlnode.engine import boot_run, engine, revert
 from mlnode.knobs.nic import commands as nic_commands
-from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic import settle as nic_settle
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
 from mlnode.model.setting import Layer, Status, Value
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic import parse as nic_parse
 from mlnode.knobs.nic.disruption import Disruption
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.errors import DeclarationError
 
 
 def claims(**rule: Any) -> dict[str, str]:
-    settings = nic.parse({"rules": [{"name": "fabric", **rule}]}, None)
+    settings = door.parse("nic", {"rules": [{"name": "fabric", **rule}]})
     return {setting.key: setting.claim.replace(" (all NICs)", "") for setting in settings}
 
 
@@ -50,7 +51,7 @@ def test_every_option_has_its_settings_in_the_order_of_application() -> None:
 
 def test_groups_come_before_rules() -> None:
     spec = {"rules": [{"name": "a", "mtu": 9000}, {"name": "b", "channels": 4, "rings": 512}]}
-    keys = [setting.key for setting in nic.parse(spec, None)]
+    keys = [setting.key for setting in door.parse("nic", spec)]
     assert keys == ["nic.b.channels", "nic.b.ring.rx", "nic.b.ring.tx", "nic.a.mtu"]
 
 
@@ -97,7 +98,7 @@ anything = st.recursive(
 @given(st.dictionaries(st.sampled_from((*nic_parse.GROUPS, "nics", "beyond_max")), anything, max_size=4))
 def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, Any]) -> None:
     with contextlib.suppress(DeclarationError):
-        for setting in nic.parse({"rules": [{"name": "fabric", **rule}]}, None):
+        for setting in door.parse("nic", {"rules": [{"name": "fabric", **rule}]}):
             assert setting.key.startswith("nic.fabric.")
             assert setting.claim
             assert nic.info(setting.key, nic_parse_value()).reason

@@ -11,8 +11,8 @@ from ansible_collections.mlnode.tuning.tests.unit import nodes
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import places
-from mlnode.knobs.pull import kind as pull
 from mlnode.knobs.pull import window
+from mlnode.knobs.pull.kind import kind as pull
 from mlnode.model.setting import Status
 
 DROP_IN = "/etc/systemd/system/timers.target.d/zz-mlnode.pull-site.conf"

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.qos import kind as qos
+from mlnode.knobs.qos.kind import kind as qos
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import HARDWARE

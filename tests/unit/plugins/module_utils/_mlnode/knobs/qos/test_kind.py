@@ -9,17 +9,18 @@ import struct
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
-from mlnode.knobs.nic import kind as nic
 from mlnode.knobs.nic.disruption import Disruption
-from mlnode.knobs.qos import kind as qos
+from mlnode.knobs.nic.kind import kind as nic
 from mlnode.knobs.qos import parse as qos_parse
 from mlnode.knobs.qos import switch as qos_switch
 from mlnode.knobs.qos.guards import QosGuards, as_nic
+from mlnode.knobs.qos.kind import kind as qos
 from mlnode.knobs.qos.parse import QosSetting
 from mlnode.knobs.summary import Target
 from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
@@ -270,7 +271,7 @@ def test_a_running_job_is_not_disturbed(host: QosNode) -> None:
 
 def test_an_unknown_driver_is_expected_to_reset(host: QosNode) -> None:
     guards = QosGuards(host, (), Disruption.NONE)
-    (setting,) = qos_parse.parse({"rules": [rule(dscp={"26": 3})]})
+    (setting,) = door.parse("qos", {"rules": [rule(dscp={"26": 3})]})
     assert isinstance(setting, QosSetting)
     found = {
         driver: guards.disruption(as_nic(setting), Target("eth2", driver), KnobFile(0, "", "", "", ()))

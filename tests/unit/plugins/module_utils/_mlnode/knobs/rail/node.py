@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.rail_machine import RailMachin
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.rail import kind as rail
+from mlnode.knobs.rail.kind import kind as rail
 from mlnode.model.setting import BOTH_LAYERS, Layer
 
 from ..irq.node import HARDWARE

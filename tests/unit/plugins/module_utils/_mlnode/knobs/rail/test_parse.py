@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from .node import RAILS
 
 
 def test_a_rule_is_a_setting_for_each_value_in_the_order_of_application() -> None:
-    found = rail_parse.parse({"rules": [RAILS, {"name": "b", "arp_ignore": "1"}]})
+    found = door.parse("rail", {"rules": [RAILS, {"name": "b", "arp_ignore": "1"}]})
     assert [item.key for item in found] == [
         "rail.rails.arp_ignore",
         "rail.b.arp_ignore",
@@ -30,6 +31,6 @@ def test_a_rule_is_a_setting_for_each_value_in_the_order_of_application() -> Non
 @quick
 def test_no_rule_raises_anything_else(raw: dict[str, Any]) -> None:
     try:
-        rail_parse.parse({"rules": [raw]})
+        door.parse("rail", {"rules": [raw]})
     except DeclarationError:
         return

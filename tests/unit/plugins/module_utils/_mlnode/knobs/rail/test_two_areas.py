@@ -9,8 +9,8 @@ import pathlib
 import pytest
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.rail import kind as rail
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.rail.kind import kind as rail
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import DeclarationError
 
 from .node import RAILS, RailNode

@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given
@@ -17,11 +17,12 @@ from mlnode.engine import declared, engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Kind, Row
 from mlnode.host.host import Host
-from mlnode.knobs.cpu import kind as cpu
-from mlnode.knobs.services import kind as services
+from mlnode.knobs.cpu.kind import kind as cpu
+from mlnode.knobs.services.kind import acts
+from mlnode.knobs.services.kind import kind as services
 from mlnode.knobs.services.known import SERVICES
-from mlnode.knobs.sysctl import kind as sysctl
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.sysctl.kind import kind as sysctl
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, HostError, TransactionError
 from mlnode.model.setting import Layer, Status, Value
 
@@ -61,18 +62,14 @@ def apply(host: Host, **choices: Any) -> engine.Outcome:
 @given(st.dictionaries(st.text(max_size=12), st.one_of(st.none(), st.text(max_size=8), st.integers())))
 def test_any_names_and_choices_end_in_settings_or_in_words(spec: dict[str, Any]) -> None:
     try:
-        found = services.parse({"services": spec}, None)
+        found = door.parse("services", {"services": spec})
     except DeclarationError:
         return
     assert len(found) == sum(choice is not None for choice in spec.values())
 
 
-def test_a_name_without_a_value_is_not_declared() -> None:
-    assert services.parse({"services": {"tuned": None}}, None) == services.parse({}, None) == []
-
-
 def test_every_service_has_a_reason_and_a_key_of_its_own() -> None:
-    found = services.parse({"services": dict.fromkeys(SERVICES, "leave")}, None)
+    found = door.parse("services", {"services": dict.fromkeys(SERVICES, "leave")})
     assert len({setting.path for setting in found}) == len(SERVICES)
     for setting in found:
         about = services.info(setting.key, Value())
@@ -293,7 +290,7 @@ def test_folders_of_services(node: ServiceMachine) -> None:
 def declare(node: ServiceMachine, **kinds: Any) -> None:
     modules: dict[str, Kind] = {"thp": thp, "sysctl": sysctl, "cpu": cpu}
     for kind, spec in kinds.items():
-        engine.apply(node, Request("training", modules[kind], spec))
+        engine.apply(node, Request("training", modules[kind], modules[kind].checked(spec)))
 
 
 @pytest.mark.parametrize("kinds", [{}, {"thp": {"enabled": "madvise"}}])
@@ -362,7 +359,7 @@ def test_a_later_drop_in_that_lifts_the_stop_is_seen(node: ServiceMachine, path:
     found = row(node, tuned="stop")
     assert found.status is Status.OVERRIDDEN
     assert found.reason == f"boot: {path}:2 takes the condition of {DROP_IN} back: take that line out"
-    assert services.acts(node, SERVICES["tuned"]) == f"{WANTS}/{TUNED}", "so that other kinds know of it, too"
+    assert acts(node, SERVICES["tuned"]) == f"{WANTS}/{TUNED}", "so that other kinds know of it, too"
 
 
 def test_an_earlier_or_another_drop_in_lifts_nothing(node: ServiceMachine) -> None:

@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk, nfs
 from mlnode.agent import registry
@@ -15,7 +16,7 @@ from mlnode.engine import declared, engine, origin, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
-from mlnode.knobs.storage import kind as storage
+from mlnode.knobs.storage.kind import kind as storage
 from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import Severity, Status, Value
 
@@ -40,7 +41,7 @@ def node(tmp_path: pathlib.Path) -> Machine:
 
 
 def request(*rules: dict[str, Any], name: str = "site") -> Request:
-    return Request(name, registry.KINDS["storage"], {"rules": [*rules]})
+    return door.request(name, "storage", {"rules": [*rules]})
 
 
 def rows(machine: Machine, *rules: dict[str, Any]) -> dict[str, Row]:
@@ -61,7 +62,7 @@ def ahead(machine: Machine, name: str) -> str:
 
 
 def test_no_device_for_nfs_is_a_rule_for_devices() -> None:
-    [setting] = storage.parse({"rules": [{**AHEAD, "nfs": False}]}, None)
+    [setting] = door.parse("storage", {"rules": [{**AHEAD, "nfs": False}]})
     assert setting.claim == "4096 (all disks)"
 
 

@@ -15,7 +15,7 @@ from mlnode.checks.audit import kernel as audit
 from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import RefusedError
 from mlnode.model.setting import Status
 from mlnode.topology import read as topology

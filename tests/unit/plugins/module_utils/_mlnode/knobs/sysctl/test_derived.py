@@ -15,8 +15,8 @@ from mlnode.agent import node, registry
 from mlnode.engine import engine, revert
 from mlnode.engine.kind import AGENT_UNIT, Row
 from mlnode.engine.steps import FileWrite
-from mlnode.knobs.boot import kind as boot
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.boot.kind import kind as boot
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import Layer, Status
 
 DROP_IN = "/etc/sysctl.d/zz-mlnode-t.conf"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.kind import Context, Facts
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.sysctl.schema import GUARDS
 from mlnode.model.errors import HostError
 
@@ -52,7 +53,7 @@ def node(machine: Machine) -> Machine:
 def refusal(machine: Machine, key: str, value: Any, *allow: str) -> str:
     facts = Facts(machine)
     context = Context(machine, facts, allow=allow)
-    (found,) = sysctl.read(sysctl.parse({"settings": {key: value}}, facts), context)
+    (found,) = sysctl.read(door.parse("sysctl", {"settings": {key: value}}, facts), context)
     return found.refusal
 
 

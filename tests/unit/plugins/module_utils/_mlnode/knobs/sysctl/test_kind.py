@@ -8,11 +8,12 @@ import shutil
 from typing import Any, Mapping
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
 from mlnode.agent import node as whole_node
 from mlnode.engine import engine, judge
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts, Row
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, EXACTLY, Layer, Reading, Severity, Status, Write
 
@@ -39,7 +40,7 @@ def read_rows(
     facts = Facts(machine)
     context = Context(machine, facts, layers=layers, agent=agent, origins=origins or {})
     spec = {"settings": settings, "sizing": sizing or {}}
-    parsed = sysctl.parse(spec, facts if context.runtime else None)
+    parsed = door.parse("sysctl", spec, facts if context.runtime else None)
     if declared:
         claims = {setting.key: setting.claim for setting in parsed}
         context = Context(machine, facts, layers=layers, agent=agent, on_disk=claims, origins=origins or {})

@@ -13,8 +13,8 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machin
 from mlnode.engine import boot_run, engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
-from mlnode.knobs.sysctl import kind as sysctl
 from mlnode.knobs.sysctl import needed
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import MlnodeError
 from mlnode.model.setting import Layer, Status
 

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.sysctl.parse import parse
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Status

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machin
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
-from mlnode.knobs.sysctl import kind as sysctl
+from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import Layer, Status
 
 BBR, FQ = "net.ipv4.tcp_congestion_control", "net.core.default_qdisc"

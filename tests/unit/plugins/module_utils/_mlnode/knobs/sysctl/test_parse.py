@@ -6,15 +6,13 @@ import posixpath
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.engine.kind import Facts
 from mlnode.knobs.sysctl import parse as sysctl_parse
-from mlnode.knobs.sysctl import schema as sysctl_schema
-from mlnode.knobs.sysctl.parse import parse
 from mlnode.linux import sysctl_aliases, sysctl_d
 from mlnode.model.errors import DeclarationError, HostError
 from mlnode.model.setting import Setting
@@ -23,7 +21,7 @@ GC, GC6 = sysctl_parse.GC_THRESH
 
 
 def one(key: Any, value: Any, facts: Facts | None = None, **sizing: Any) -> Setting:
-    (setting,) = parse({"settings": {key: value}, "sizing": sizing}, facts)
+    (setting,) = door.parse("sysctl", {"settings": {key: value}, "sizing": sizing}, facts)
     return setting
 
 
@@ -42,11 +40,6 @@ def test_a_name_that_no_kernel_has_is_no_action() -> None:
     assert one("kernel.sysrq_trigger", 1).key == "kernel.sysrq_trigger"
 
 
-@pytest.mark.parametrize("allow", [None, [], ["hugepages"], [*sysctl_schema.GUARDS]])
-def test_any_list_of_guards_can_be_allowed(allow: object) -> None:
-    assert parse({"settings": {}, "allow": allow}, None) == []
-
-
 @pytest.mark.parametrize("sizing", [{"hosts": 4}, {"rails": 4}])
 def test_the_neighbour_table_needs_both_numbers(machine: Machine, sizing: dict[str, int]) -> None:
     with pytest.raises(DeclarationError, match=r"needs sizing\.hosts and sizing\.rails"):
@@ -60,15 +53,17 @@ PAIRS = [tuple(map(sysctl_d.dotted, pair)) for pair in sysctl_aliases.PAIRS]
 def test_keys_that_change_each_other_cannot_stand_together(keys: tuple[str, str]) -> None:
     for first, second in (keys, keys[::-1]):
         with pytest.raises(DeclarationError, match="declare one and leave the other out") as caught:
-            parse({"settings": {first: 1, second: 2}}, None)
+            door.parse("sysctl", {"settings": {first: 1, second: 2}})
         assert first in str(caught.value)
         assert second in str(caught.value)
         # null leaves the other one untouched
-        assert [setting.key for setting in parse({"settings": {first: 1, second: None}}, None)] == [first]
+        assert [setting.key for setting in door.parse("sysctl", {"settings": {first: 1, second: None}})] == [
+            first
+        ]
 
 
 def test_one_key_in_two_spellings_has_to_agree() -> None:
-    both = parse({"settings": {"vm.swappiness": 1, "vm/swappiness": "1"}}, None)
+    both = door.parse("sysctl", {"settings": {"vm.swappiness": 1, "vm/swappiness": "1"}})
     assert [(setting.key, setting.want) for setting in both] == [("vm.swappiness", "1")]
 
 
@@ -93,9 +88,7 @@ def test_a_plain_value_is_wanted_as_written_with_single_blanks(value: object, wa
 
 def test_null_leaves_a_setting_out_and_the_order_stays() -> None:
     spec = {"settings": {"vm.b": 1, "vm.a": None, "vm.c": 3}}
-    assert [setting.key for setting in parse(spec, None)] == ["vm.b", "vm.c"]
-    assert parse({}, None) == []
-    assert parse({"settings": None, "sizing": None}, None) == []
+    assert [setting.key for setting in door.parse("sysctl", spec)] == ["vm.b", "vm.c"]
 
 
 @cases.table
@@ -233,7 +226,7 @@ _specs = st.one_of(
 @given(st.dictionaries(_keys, _specs, max_size=3))
 def test_any_declaration_is_taken_or_refused_in_words(declared: dict[str, Any]) -> None:
     try:
-        found = parse({"settings": declared}, None)
+        found = door.parse("sysctl", {"settings": declared})
     except DeclarationError:
         return
     for setting in found:

@@ -6,12 +6,14 @@ import errno
 from typing import Any, Mapping
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.machine import THP, BuildHost, Machine
+from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
-from mlnode.knobs.thp import kind as thp
+from mlnode.knobs.thp.kind import cost, sized_policies
+from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value, Write
 
 RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
@@ -20,7 +22,7 @@ RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
 def readings(
     machine: Machine, spec: Mapping[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS, agent: bool = False
 ) -> dict[str, Reading]:
-    settings = thp.parse(spec, None)
+    settings = door.parse("thp", spec)
     claims = {setting.key: setting.claim for setting in settings}
     context = Context(machine, Facts(machine), layers=layers, agent=agent, on_disk=claims)
     found = thp.read(settings, context)
@@ -44,20 +46,15 @@ def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
         "enabled": "madvise",
         "shmem_enabled": None,
     }
-    assert [(setting.key, setting.path, setting.want) for setting in thp.parse(spec, None)] == [
+    assert [(setting.key, setting.path, setting.want) for setting in door.parse("thp", spec)] == [
         ("thp.enabled", f"{THP}/enabled", "madvise"),
         ("thp.defrag", f"{THP}/defrag", "defer+madvise"),
         ("thp.use_zero_page", f"{THP}/use_zero_page", "0"),
-        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.khugepaged.defrag", f"{THP}/khugepaged/defrag", "0"),
-        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
+        ("thp.khugepaged.pages_to_scan", f"{THP}/khugepaged/pages_to_scan", "512"),
         ("thp.hugepages-64kB.enabled", f"{THP}/hugepages-64kB/enabled", "inherit"),
+        ("thp.hugepages-64kB.shmem_enabled", f"{THP}/hugepages-64kB/shmem_enabled", "never"),
     ]
-
-
-@pytest.mark.parametrize("spec", [{}, {"khugepaged": None, "sizes": None}, {"khugepaged": {"defrag": None}}])
-def test_null_leaves_everything_untouched(spec: dict[str, Any]) -> None:
-    assert thp.parse(spec, None) == []
 
 
 # -- runtime -------------------------------------------------------------------------------
@@ -218,7 +215,7 @@ def test_the_kernel_command_line_rules_at_boot(
 ) -> None:
     machine.put("/proc/cmdline", f"ro {line}\n")
     machine.put(f"{THP}/hugepages-64kB/shmem_enabled", "always inherit within_size advise [never]\n")
-    (setting,) = thp.parse(spec, None)
+    (setting,) = door.parse("thp", spec)
     boot = reading(machine, spec, agent=True).boot
     assert (boot.value.text, boot.foreign) == (value, True)
     assert boot.source == f"kernel command line ({parameter})"
@@ -244,7 +241,7 @@ def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     machine: Machine, line: str, spec: dict[str, Any], agent: bool
 ) -> None:
     machine.put("/proc/cmdline", f"{line}\n")
-    (setting,) = thp.parse(spec, None)
+    (setting,) = door.parse("thp", spec)
     boot = reading(machine, spec, agent=agent).boot
     assert not boot.foreign
     if agent:
@@ -252,15 +249,6 @@ def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     else:
         assert f"{AGENT_UNIT} is not enabled" in (boot.value.absent or "")
     assert thp.boot_sources(setting.key, machine) == []
-
-
-def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
-    spec = {"enabled": "madvise", "sizes": {"2048kB": {"enabled": "inherit"}}, "khugepaged": {"defrag": 1}}
-    found = readings(BuildHost(str(tmp_path)), spec, layers=(Layer.BOOT,), agent=True)
-    assert len(found) == 3
-    for each in found.values():
-        assert each.runtime == Value()
-        assert each.boot.source == AGENT_UNIT
 
 
 @pytest.mark.parametrize(
@@ -288,7 +276,7 @@ def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
     ],
 )
 def test_sizes_and_policies_of_the_command_line(text: str, policies: dict[int, str]) -> None:
-    assert thp.sized_policies(text) == policies
+    assert sized_policies(text) == policies
 
 
 _size = st.tuples(st.integers(0, 10), st.sampled_from(["K", "M", "k"])).map(
@@ -308,7 +296,7 @@ _clause = st.tuples(_size, _size, st.sampled_from(["always", "madvise", "never"]
     )
 )
 def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words(text: str) -> None:
-    for size, policy in thp.sized_policies(text).items():
+    for size, policy in sized_policies(text).items():
         assert size > 0
         assert size & (size - 1) == 0
         assert policy in text
@@ -345,7 +333,7 @@ def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity
 
 def test_what_both_together_cost() -> None:
     def severity(enabled: str, defrag: str | None) -> Severity:
-        return thp.cost(Value(enabled), Value(defrag)).severity
+        return cost(Value(enabled), Value(defrag)).severity
 
     assert severity("always", "always") is Severity.HIGH
     assert severity("always", "madvise") is severity("madvise", "always") is Severity.LOW

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How often a declared setting is checked, parsed and evaluated between the task of a play and its result."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
+from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.nodes import install
+from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import AGENT, Done, Node
+from mlnode.agent import call
+from mlnode.agent.call import MARK
+from mlnode.agent.registry import KINDS
+from mlnode.engine import plan
+from mlnode.model import schema
+
+SWAPPINESS = "/proc/sys/vm/swappiness"
+SYSCTL = {"settings": {"vm.swappiness": 10}}
+
+COUNTED = {"checks": schema.checked, "parses": KINDS["sysctl"].parse, "evaluations": plan.evaluate}
+
+
+def counted(work: Callable[[], object]) -> dict[str, int]:
+    """How often each of COUNTED is called, by whichever name it was imported."""
+    names = {function.__code__: name for name, function in COUNTED.items()}
+    found: Counter[str] = Counter()
+
+    def count(frame: Any, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code in names:
+            found[names[frame.f_code]] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return dict(found)
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Callable[..., dict[str, Any]]:
+    """Run an action for a node whose agent answers as the installed one of a real node does."""
+    install(machine)
+    monkeypatch.setattr(call, "_digest", lambda _size: AGENT["sha256"])
+
+    def command(_command: str, in_data: bytes = b"", sudoable: bool = True) -> Done:
+        del sudoable
+        reply = json.dumps(call.answer(machine, in_data))
+        return {"rc": 0, "stdout": f"{MARK}{reply}\n", "stderr": ""}
+
+    def run(action: Any, **arguments: Any) -> dict[str, Any]:
+        node = Node(monkeypatch, action, **arguments)
+        node.plugin._low_level_execute_command = command
+        return node.run()
+
+    return run
+
+
+def test_a_first_run_checks_once_and_looks_before_and_after(
+    task: Callable[..., dict[str, Any]], machine: Machine
+) -> None:
+    assert counted(lambda: task(declare, sysctl=SYSCTL)) == {"checks": 1, "parses": 2, "evaluations": 2}
+    assert machine.now(SWAPPINESS) == "10"
+
+
+def test_a_second_run_knows_the_declaration_that_it_finds(task: Callable[..., dict[str, Any]]) -> None:
+    task(declare, sysctl=SYSCTL)
+    assert counted(lambda: task(declare, sysctl=SYSCTL)) == {"checks": 1, "parses": 1, "evaluations": 1}
+
+
+def test_a_drift_checks_the_inventory_and_the_file_and_looks_once(
+    task: Callable[..., dict[str, Any]], machine: Machine
+) -> None:
+    task(declare, sysctl=SYSCTL)
+    machine.put(SWAPPINESS, "60\n")
+    found: dict[str, Any] = {}
+    asked = {"node": {"sysctl": SYSCTL}}
+    times = counted(lambda: found.update(task(node_drift, declarations=asked)))
+    assert times == {"checks": 2, "parses": 1, "evaluations": 1}
+    assert [line for line in found["drift"] if line.startswith("vm.swappiness: drifted")]

@@ -5,13 +5,11 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import ib_subnet
-from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import SubnetMachine
 from mlnode.checks.model import Verdict
@@ -57,23 +55,6 @@ def test_what_is_wrong_fails_with_what_to_do(check: Runner, node: SubnetMachine)
     assert check.ok(fail_on="warn").result["summary"] == {"pass": 5, "skip": 1}
 
 
-def test_what_is_new_warns(check: Runner, node: SubnetMachine) -> None:
-    node.state = "host"
-    check.ok()
-    node.state = "whole"
-    [warning] = check.ok().warnings
-    assert warning.startswith("leaf2/1 - gpu003 mlx5_0/1: topology warn: ")
-    assert "topology warn" in check.msg(fail_on="warn")
-
-
-def test_what_cannot_be_looked_at_fails(check: Runner, node: SubnetMachine) -> None:
-    node.missing |= {"sminfo", "ibnetdiscover"}
-    msg = check.msg()
-    assert "topology unknown: cannot run ibnetdiscover: ENOENT" in msg
-    assert "install infiniband-diags" in msg
-    assert check.ok(fail_on="never").result["subnet"] == {}
-
-
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_the_subnet_is_kept_by_root_and_not_in_check_mode(
     check: Runner, node: SubnetMachine, check_mode: bool
@@ -106,11 +87,6 @@ def test_leaves_against_what_they_were_built_with(check: Runner, node: SubnetMac
     assert "uplinks" not in str(check.ok(fail_on="never", oversubscription=0.5).result["failures"])
     failing = check(oversubscription=0.4).result["failures"]
     assert any(line.startswith("leaf1: uplinks fail: 20 Gb/s down, 40 up (0.5:1)") for line in failing)
-
-
-@cases.table
-def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
-    assert check.msg(**arguments).startswith(words)
 
 
 def test_the_documented_fields_are_those_it_has(check: Runner) -> None:

@@ -116,7 +116,7 @@ _OF_TYPE = {
 
 
 def values_of(option: Option) -> str:
-    """The values that an option takes, in words."""
+    """The values that an option takes, for people."""
     if option.choices:
         return ", ".join(f"`{choice}`" for choice in option.choices)
     if option.form is not None and option.form.words:

@@ -73,13 +73,7 @@ def test_every_option_is_on_the_page_of_its_area_with_a_reason_and_a_source(area
         docs_pages.with_options(docs_pages.OPTIONS.sub("", text), area)
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "message"),
-    [
-        ("<!-- table of fabric -->", "", "missing: fabric"),
-        ("table of fabric", "table of storage", "missing: fabric, storage"),
-    ],
-)
+@cases.table
 def test_a_profile_without_a_table_and_a_table_without_a_profile_are_errors(
     was: str, becomes: str, message: str
 ) -> None:

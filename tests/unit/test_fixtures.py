@@ -39,15 +39,7 @@ def test_lists_are_the_shortest(cpus: tuple[int, ...], text: str) -> None:
     assert tree.cpulist(cpus) == text
 
 
-@pytest.mark.parametrize(
-    ("path", "target", "text"),
-    [  # as read on a running kernel
-        ("/sys/class/net/lo", "/sys/devices/virtual/net/lo", "../../devices/virtual/net/lo"),
-        ("/sys/devices/p/f/virtio2/net/eth0/device", "/sys/devices/p/f/virtio2", "../../../virtio2"),
-        ("/sys/devices/p/f/subsystem", "/sys/bus/pci", "../../../bus/pci"),
-        ("/sys/devices/system/cpu/cpu0/node0", "/sys/devices/system/node/node0", "../../node/node0"),
-    ],
-)
+@cases.table
 def test_links_are_written_as_the_kernel_does(path: str, target: str, text: str) -> None:
     assert tree.link_text(path, target) == text
 

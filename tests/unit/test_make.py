@@ -156,14 +156,7 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     assert [line for line in last(lines, 2) if line.startswith("==>")] == [named]
 
 
-@pytest.mark.parametrize(
-    ("target", "failing", "named"),
-    [
-        ("lint", "vermin reuse", "vermin reuse"),
-        ("molecule", "default bake", "molecule-default molecule-bake"),
-        ("molecule SCENARIOS=inference", "default", ""),
-    ],
-)
+@cases.table
 def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing: str, named: str) -> None:
     _code, whole = run(checkout, "make", *target.split())
     code, lines = run(checkout, "make", *target.split(), failing=failing)

@@ -19,15 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.stub_site import FINE, Site, f
 WAVES = ROOT / "inventory/rollout.yml"
 
 
-@pytest.mark.parametrize(
-    ("waves", "given", "sizes"),
-    [
-        ("fixed", {}, ["1", "10%"]),
-        ("fixed", {"canary": "2", "size": 64}, ["2", "64"]),
-        ("exponential", {}, ["1", "10%", "20%", "40%", "80%"]),
-        ("exponential", {"canary": 3, "size": "60%"}, ["3", "60%", "120%"]),
-    ],
-)
+@cases.table
 def test_waves_are_a_list_for_serial(waves: str, given: dict[str, Any], sizes: list[str]) -> None:
     assert rollout_waves(waves, **given) == sizes
 

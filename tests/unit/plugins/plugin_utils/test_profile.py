@@ -178,15 +178,7 @@ def test_an_area_that_is_no_dictionary_is_left_to_the_node_which_names_it(own: s
     assert profile.areas(own, {"irq": "spread"})["irq"] == "spread"
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("trainig", "'trainig' is not a profile or the path of one; did you mean training?"),
-        ("gaming", "'gaming' is not a profile or the path of one; known are fabric, inference, training"),
-        ("/nowhere/own.yml", "'/nowhere/own.yml' is not a profile or the path of one"),
-        ("../profiles/training", "'../profiles/training' is not a profile or the path of one"),
-    ],
-)
+@cases.table
 def test_an_unknown_profile_is_named(name: str, words: str) -> None:
     with pytest.raises(AnsibleError) as raised:
         profile.areas(name, {})

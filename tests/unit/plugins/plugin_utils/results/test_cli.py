@@ -179,15 +179,7 @@ def test_nothing_is_written_where_one_of_the_files_is_damaged(
 # -- the inventory ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("groups", "names"),
-    [
-        ((), ["gpu001", "gpu002", "login"]),
-        (("training",), ["gpu001", "gpu002"]),
-        (("rack1",), ["gpu001"]),
-        (("rack1", "fabric"), ["gpu001", "gpu002"]),
-    ],
-)
+@cases.table
 def test_hosts_and_groups_of_a_graph(groups: tuple[str, ...], names: list[str]) -> None:
     found = inventory.parsed(GRAPH, groups)
 

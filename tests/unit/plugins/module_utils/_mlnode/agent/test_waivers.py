@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import date
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -18,15 +17,7 @@ def waiver(key: str = "vm.*", reason: str = "why", until: str = "2026-01-31") ->
     return {"key": key, "reason": reason, "until": until}
 
 
-@pytest.mark.parametrize(
-    ("until", "ignored", "expired", "state"),
-    [
-        ("2026-02-01", True, False, "used"),
-        ("2026-01-31", True, False, "used"),
-        ("2026-01-30", False, True, "expired"),
-        ("1999-12-31", False, True, "expired"),
-    ],
-)
+@cases.table
 def test_an_exception_holds_to_the_end_of_its_day(
     until: str, ignored: bool, expired: bool, state: str
 ) -> None:

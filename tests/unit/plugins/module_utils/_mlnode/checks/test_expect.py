@@ -127,23 +127,7 @@ def test_a_width_says_what_a_generation_gives() -> None:
     assert rdma_values.rate("rate", 200).of_lanes(2) == 200
 
 
-@pytest.mark.parametrize(
-    ("key", "raw", "value"),
-    [
-        ("width", "4x", 4),
-        ("width", 2, 2),
-        ("link_layer", "infiniband", "InfiniBand"),
-        ("gid_type", "roce V2", "RoCE v2"),
-        ("firmware", "28.43.1014", ("28.43.1014",)),
-        ("firmware", ["a", "b", "a"], ("a", "b")),
-        ("slot", "00000000:1A:00.0", "0000:1a:00.0"),
-        ("pkey", "0xFFFF", 0xFFFF),
-        ("pkey", 32769, 0x8001),
-        ("pkey", "010", 10),
-        ("rdma_cm_tos", 106, 106),
-        ("used", False, False),
-    ],
-)
+@cases.table
 def test_values_in_other_spellings(key: str, raw: Any, value: Any) -> None:
     assert parse({"all": {key: raw}}).of("mlx5_0")[key] == value
 

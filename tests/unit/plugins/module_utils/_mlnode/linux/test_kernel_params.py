@@ -69,15 +69,7 @@ def test_the_line_by_which_the_kernel_refuses(key: str, words: list[str], line: 
     assert kernel_params.ignored(key, words, log) == line
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("isolcpu", ["isolcpu=2-3"]),  # another value, of another boot
-        ("splash", ["splash"]),  # for user space
-        ("iommu", ["iommu=pt"]),
-        ("numa_balancing", ["numa_balancing=disable"]),
-    ],
-)
+@cases.table
 def test_lines_about_other_words(key: str, words: list[str]) -> None:
     assert (
         kernel_params.ignored(key, words, ["Linux version 6.12.0", UNKNOWN, "PCI: Unknown option `x'"]) == ""

@@ -186,15 +186,7 @@ def test_the_command_line(machine: Machine, line: str, listed: bool, words: str,
 # -- what there is -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "kernel/a/rdma-ucm.ko:",
-        "extra/rdma_ucm.ko.zst: kernel/b.ko",
-        "rdma_ucm.ko.xz:",
-        "updates/dkms/rdma_ucm.ko.gz:",
-    ],
-)
+@cases.table
 def test_names_of_files(machine: Machine, path: str) -> None:
     machine.put(f"/lib/modules/{RELEASE}/modules.dep", f"kernel/x.ko: kernel/rdma_ucx.ko\n{path}\n")
     assert modules_load.is_loadable(machine, RELEASE, "rdma_ucm")

@@ -54,15 +54,7 @@ def test_the_file_for_an_interface(node: Machine, match: str, sure: bool | None)
     assert found is None or (found.value, found.line.key) == ("1", "IPv4ReversePathFilter")
 
 
-@pytest.mark.parametrize(
-    ("files", "sure"),
-    [
-        ({"addr_assign_type": "3\n"}, False),  # an administrator gave it the one that it shows
-        ({"addr_assign_type": None}, False),
-        ({"addr_assign_type": "3\n", "bonding_slave/perm_hwaddr": "0c:42:a1:00:00:01\n"}, True),
-        ({"addr_assign_type": "0\n", "bonding_slave/perm_hwaddr": "0c:42:a1:00:00:09\n"}, None),
-    ],
-)
+@cases.table
 def test_the_permanent_address_of_an_interface(
     node: Machine, files: Mapping[str, str | None], sure: bool | None
 ) -> None:

@@ -473,15 +473,7 @@ def test_a_script_that_cannot_be_read_leaves_it_unknown(machine: Machine) -> Non
     assert "/opt/tune" in owner.unread
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "sysctl -w net.ipv4.tcp_rmem='4096 87380 16777216'",
-        "/bin/sh -c 'sysctl -w net.ipv4.tcp_rmem=\"4096 87380 16777216\"'",
-        "/bin/sh -c \"sysctl -qw net.ipv4.tcp_rmem='4096 87380 16777216'; true\"",
-        "/bin/sh -c 'echo \"4096 87380 16777216\" >/proc/sys/net/ipv4/tcp_rmem'",
-    ],
-)
+@cases.table
 def test_a_command_with_blanks_in_its_value(machine: Machine, command: str) -> None:
     machine.put(TUNE, f"[Service]\nExecStart={command}\n")
     machine.link("/etc/systemd/system/multi-user.target.wants/tune.service", TUNE)

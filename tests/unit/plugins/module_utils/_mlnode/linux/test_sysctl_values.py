@@ -254,15 +254,7 @@ def test_a_vector_takes_the_numbers_before_a_mistake(text: str, effect: str) -> 
     assert found == Effect(effect)
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "old", "new"),
-    [
-        ("vm.swappiness", "150", "unknown", "150"),
-        (SWITCH, "2", "unknown", "2"),
-        ("vm.overcommit_ratio", "18446744073709551616", "unknown", "refused"),
-        ("net.ipv4.tcp_mem", "1 -2 3", "unknown", "unknown"),
-    ],
-)
+@cases.table
 def test_versions_of_the_kernel_differ(key: str, text: str, old: str, new: str) -> None:
     for release, wanted in (("4.19.0", old), ("", old), ("6.1.0-18-amd64", new)):
         found = sysctl_values.effect(key, text, release=release)

@@ -42,15 +42,7 @@ def test_what_starts_a_kernel(line: str, words: str | None) -> None:
     assert [entry.line for entry in found] == ([] if words is None else [words])
 
 
-@pytest.mark.parametrize(
-    "title",
-    [
-        "'Ubuntu' --class ubuntu $menuentry_id_option 'osprober-gnulinux-simple-2222' {",
-        "'Debian, Linux 6 (reparo)' $menuentry_id_option 'gnulinux-6.1.0-recovery-1111' {",
-        "'Debian, with Linux 6 (recovery mode)' {",
-        "'Fedora (0-rescue-0123456789abcdef) 40'  --id 'x-0-rescue-y' {",
-    ],
-)
+@cases.table
 def test_recovery_and_other_systems_are_left_out(title: str) -> None:
     assert entries(f"menuentry {title}\n\tlinux /boot/vmlinuz a\n}}\n", MENU) == []
 

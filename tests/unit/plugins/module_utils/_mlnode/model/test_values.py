@@ -144,14 +144,6 @@ def test_masks_are_compared_by_their_bits(left: str, right: str, equal: bool) ->
     assert values.same(left, right) is equal
 
 
-@pytest.mark.parametrize(
-    ("texts", "line"),
-    [
-        ({}, ""),
-        ({3: "performance"}, "performance"),
-        ({0: "performance", 1: "performance"}, "performance"),
-        ({0: "a", 1: "a", 2: "b", 5: "a"}, "a: 0-1,5; b: 2"),
-    ],
-)
+@cases.table
 def test_many_values_in_one_line(texts: dict[int, str], line: str) -> None:
     assert values.grouped(texts) == line

@@ -45,15 +45,7 @@ def test_bare_metal_has_no_hypervisor_bit(
     assert read(tree.host) == (expected, [])
 
 
-@pytest.mark.parametrize(
-    "vendor, product, hypervisor",
-    [
-        ("innotek GmbH", "VirtualBox", "oracle"),
-        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "qemu"),
-        # A cloud's name is on its whole machines, too.
-        ("Google", "Google Compute Engine", ""),
-    ],
-)
+@cases.table
 def test_a_hypervisor_that_hides_itself_is_known_by_the_machine_it_makes_up(
     tree: Tree, vendor: str, product: str, hypervisor: str
 ) -> None:

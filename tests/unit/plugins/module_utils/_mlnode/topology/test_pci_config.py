@@ -171,14 +171,7 @@ def test_a_virtual_function_has_no_vendor() -> None:
     assert pci_config.express(changed(config(), 0, 0xFF, 0xFF, 0xFF, 0xFF)) is not None
 
 
-@pytest.mark.parametrize(
-    "at, octets, words",
-    [
-        (0x34, (0x3C,), "leads to 0x3c"),  # into the header
-        (0x34, (0xF0,), None),  # an empty capability that ends the list
-        (0x61, (0x40,), None),  # found before the list goes wrong
-    ],
-)
+@cases.table
 def test_a_list_that_leads_astray(at: int, octets: tuple[int, ...], words: str | None) -> None:
     data = changed(config(), at, *octets)
     if words is None:

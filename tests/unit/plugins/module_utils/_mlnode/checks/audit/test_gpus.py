@@ -48,15 +48,7 @@ def test_a_gpu_of_a_guest_is_not_missed(node: GpuMachine) -> None:
     assert (check.verdict, check.found) == (Verdict.PASS, "2 of 2 on PCI; 1 with another driver")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "not well-formed"),
-        ("<nvidia_smi_log><gpu id='00000000:1B:00.0'>", "not well-formed"),
-        ("<nvidia_smi_log><gpu id='first'/></nvidia_smi_log>", "a GPU has the id 'first'"),
-        ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "declares entities"),
-    ],
-)
+@cases.table
 def test_an_answer_that_is_none(node: GpuMachine, text: str, words: str) -> None:
     node.answer = Finished(0, text, "")
     for topic in TOPICS:

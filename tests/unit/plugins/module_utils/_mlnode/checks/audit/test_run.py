@@ -380,15 +380,7 @@ def test_links_are_those_of_the_rdma_checks() -> None:
 # -- what runs beside jobs -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("soft", "hard", "verdict", "found"),
-    [
-        ("1024", "4096", "warn", "1024, and up to 4096 for who asks"),
-        ("1024", "524288", "pass", "1024, and up to 524288 for who asks"),
-        ("unlimited", "unlimited", "pass", "unlimited"),
-        ("x", "y", "unknown", "cannot read /proc/9/limits: 'x' is not a number"),
-    ],
-)
+@cases.table
 def test_open_files_of_who_starts_jobs(
     node: GpuMachine, soft: str, hard: str, verdict: str, found: str
 ) -> None:

@@ -102,15 +102,7 @@ def test_what_is_enough(roce: Running, average: str, options: dict[str, Any], ex
     assert bool(found.advice) == (expected == "fail")
 
 
-@pytest.mark.parametrize(
-    ("rate", "least"),
-    [
-        ("400 Gb/sec (4X NDR)", "360 Gb/s, 0.9 of 400"),
-        ("40 Gb/sec (4X QDR)", "28.8 Gb/s, 0.9 of 32"),
-        ("2.5 Gb/sec (1X SDR)", "1.8 Gb/s, 0.9 of 2"),
-        ("40 Gb/sec (4X FDR10)", "36 Gb/s, 0.9 of 40"),
-    ],
-)
+@cases.table
 def test_the_coding_of_old_generations_carries_no_data(infiniband: Running, rate: str, least: str) -> None:
     infiniband.put(f"{PORT}/rate", f"{rate}\n")
     assert measure(infiniband).check.expected == f"at least {least}"

@@ -81,16 +81,7 @@ def test_a_module_that_the_next_boot_loads_is_pending(fabric: Tree) -> None:
     assert only(fabric, gpudirect="dmabuf").verdict == "fail", "which the module does not bring"
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/etc/modprobe.d/site.conf", "blacklist nvidia_peermem\n"),
-        ("/proc/cmdline", "ro module_blacklist=nouveau,nvidia_peermem"),
-        (MODULES_DEP, "updates/nvidia.ko:"),
-        # Built without DOCA-OFED's headers, it uses nothing of the RDMA core and refuses to load.
-        (MODULES_DEP, "updates/nvidia_peermem.ko: updates/nvidia.ko"),
-    ],
-)
+@cases.table
 def test_a_module_that_the_next_boot_does_not_load_is_not_pending(fabric: Tree, path: str, text: str) -> None:
     fabric.put(VERSION, CLOSED)
     fabric.put("/etc/modules-load.d/site.conf", "nvidia_peermem")

@@ -154,14 +154,7 @@ class WithTool(Machine):
         return Finished(0, self.out, "")
 
 
-@pytest.mark.parametrize(
-    ("out", "verdict", "found"),
-    [
-        ("\t\tport:\t1\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t2048 (4)\n", "fail", "2048"),
-        ("\t\t\tactive_mtu:\t\t4096 (5)\n", "pass", "4096"),
-        ("no devices\n", "unknown", "ibv_devinfo -d mlx5_0 -i 1 names no active_mtu"),
-    ],
-)
+@cases.table
 def test_else_ibv_devinfo_is_asked(infiniband: Machine, out: str, verdict: str, found: str) -> None:
     infiniband.put("/sys/class/net/ib0/mtu", "2044\n")
     machine = WithTool(infiniband.root)
@@ -215,14 +208,7 @@ def test_the_mtus_are_those_of_the_kernel() -> None:
     assert MTUS == (256, 512, 1024, 2048, 4096)
 
 
-@pytest.mark.parametrize(
-    ("carrier", "verdict", "words"),
-    [
-        ("1", "pass", "rail0 unknown, with a carrier: its driver reports no operational state"),
-        ("0", "fail", "rail0 unknown"),
-        ("", "fail", "rail0 unknown"),
-    ],
-)
+@cases.table
 def test_an_interface_whose_driver_tells_no_state_is_up_with_a_carrier(
     roce: Machine, carrier: str, verdict: str, words: str
 ) -> None:

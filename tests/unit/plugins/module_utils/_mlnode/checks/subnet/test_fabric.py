@@ -237,14 +237,7 @@ def test_switches_of_one_name_are_two() -> None:
 # -- SHARP ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict", "words"),
-    [
-        ("SHArP.AggregationManager", "pass", "registered"),
-        ("Another.Service", "skip", "none"),
-        ("", "skip", "none"),
-    ],
-)
+@cases.table
 def test_the_manager_of_aggregation_nodes(by_rails: Fabric, name: str, verdict: str, words: str) -> None:
     by_rails.cable("leaf0", fabric.AGGREGATION_NODE)
     assert ("leaf_rails", "leaf0") not in by_rails.checks(), "it is no node's"

@@ -211,14 +211,7 @@ def test_what_mlnx_qos_prints() -> None:
     assert (found["26"], found["30"], found["48"], found["8"]) == ("3", "6", "6", "none")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "group"),
-    [
-        ("Priority trust state: dscp", "Priority trust state: none", "trust"),
-        ("Priority trust state: dscp", "Priority trust state: none", "dscp-prio"),
-        ("DCBX mode", "Buffers commands are not supported on your system\nDCBX mode", "buffer"),
-    ],
-)
+@cases.table
 def test_mlnx_qos_says_that_there_is_none(old: str, new: str, group: str) -> None:
     assert answers.mlnx_qos(MLNX_QOS.replace(old, new), group) is None
 

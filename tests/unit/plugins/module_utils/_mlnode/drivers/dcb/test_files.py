@@ -56,15 +56,7 @@ def test_what_can_be_no_file_is_absent(machine: DcbMachine, path: str) -> None:
     assert not machine.exists(f"{ETH0}/{path}")
 
 
-@pytest.mark.parametrize(
-    ("nic", "words"),
-    [
-        ("eth7", "there is no interface eth7"),
-        ("-j", "'-j' is not the name of an interface"),
-        ("eth0;reboot", "'eth0;reboot' is not the name of an interface"),
-        ("sixteen-letters-", "'sixteen-letters-' is not the name of an interface"),
-    ],
-)
+@cases.table
 def test_no_tool_is_asked_about_what_is_no_interface(
     machine: DcbMachine, bridge: Bridge, nic: str, words: str
 ) -> None:
@@ -198,15 +190,7 @@ class _Live(DcbMachine):
         )
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "superuser", "words"),
-    [
-        ("CapEff:\t0000000000000000", True, "needs CAP_NET_ADMIN"),
-        ("CapEff:\t0000000000001000", True, ""),
-        ("CapEff:\tnonsense", True, ""),
-        ("CapEff:\t0000000000000000", False, ""),
-    ],
-)
+@cases.table
 def test_a_root_without_the_capability_is_blocked(
     tmp_path: pathlib.Path, capabilities: str, superuser: bool, words: str
 ) -> None:

@@ -117,14 +117,7 @@ def test_names_beyond_the_kernels_bits_are_left_out() -> None:
     assert "tx-udp-segmentation" not in found
 
 
-@pytest.mark.parametrize(
-    ("speed", "detected", "told"),
-    [
-        (None, 1, {"detected": "yes"}),
-        (None, 0, {"detected": "no"}),
-        (100, None, {"speed": "100", "duplex": "full", "autoneg": "on"}),
-    ],
-)
+@cases.table
 def test_half_of_what_there_is_to_know_of_a_link(
     speed: int | None, detected: int | None, told: dict[str, str]
 ) -> None:

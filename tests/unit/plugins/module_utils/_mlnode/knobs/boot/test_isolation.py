@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine as Tree
 from mlnode.knobs.boot import isolation as boot_isolation
@@ -45,14 +44,7 @@ def test_the_rest_is_everything_that_is_there_and_not_named() -> None:
     assert boot_isolation.rest((2, 3, 6, 7), known) == (0, 1, 4, 5)
 
 
-@pytest.mark.parametrize(
-    ("cpus", "words"),
-    [
-        ("0-7", ""),
-        ("7-8", "CPU 8 is not on this machine, which has 0-7"),
-        ("6-9,12", "CPUs 8-9,12 are not on this machine, which has 0-7"),
-    ],
-)
+@cases.table
 def test_cpus_that_the_machine_does_not_have_are_named(cpus: str, words: str) -> None:
     assert boot_isolation.missing(cpulist.parse(cpus), machine(["0-3", "4-7"]).cpus) == words
 
@@ -73,14 +65,7 @@ def test_a_kernel_without_numa_is_one_node() -> None:
     assert boot_isolation.too_few_left((2, 3), known) == ""
 
 
-@pytest.mark.parametrize(
-    ("cpus", "words"),
-    [
-        ("2-3,6-7", ""),
-        ("2", "CPUs 2,6 share cores between isolated and other work: isolate whole cores"),
-        ("2-3,7", "CPUs 2,6 share cores"),
-    ],
-)
+@cases.table
 def test_a_core_that_is_half_isolated_is_told(cpus: str, words: str) -> None:
     known = machine(["0-7"], threads=["0,4", "1,5", "2,6", "3,7"]).cpus
     found = boot_isolation.split_cores(cpulist.parse(cpus), known)

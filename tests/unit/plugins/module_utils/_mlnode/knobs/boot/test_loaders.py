@@ -118,14 +118,7 @@ def test_bytes_that_are_no_text_survive(node: GrubMachine) -> None:
 # -- entries ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("defaults", "text"),
-    [
-        ('GRUB_CMDLINE_LINUX=""\nGRUB_ENABLE_BLSCFG=true\n', "x\n"),
-        ('GRUB_CMDLINE_LINUX=""\nGRUB_ENABLE_BLSCFG="true"\n', "x\n"),
-        ('GRUB_CMDLINE_LINUX=""\n', "insmod blscfg\nblscfg\n"),
-    ],
-)
+@cases.table
 def test_the_red_hat_family_keeps_parameters_in_entries(redhat: Machine, defaults: str, text: str) -> None:
     redhat.put(DEFAULTS, defaults)
     redhat.put("/boot/grub2/grub.cfg", text)

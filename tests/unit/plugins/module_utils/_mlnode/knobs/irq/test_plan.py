@@ -231,15 +231,7 @@ def test_a_list_is_used_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["list", "housekeeping"])
-@pytest.mark.parametrize(
-    ("how", "cpus", "words"),
-    [
-        ({}, (0, 16), "CPU 16 is not on this machine, which has 0-15"),
-        ({}, (16, 17, 19), "CPUs 16-17,19 are not on this machine, which has 0-15"),
-        ({"offline": "3"}, (2, 3), "CPU 3 is offline"),
-        ({"offline": "3-4"}, (3, 4), "CPUs 3-4 are offline"),
-    ],
-)
+@cases.table
 def test_a_cpu_that_is_not_there_can_never_be(
     strategy: str, how: dict[str, str], cpus: tuple[int, ...], words: str
 ) -> None:

@@ -56,14 +56,7 @@ def test_memory_is_in_kib(machine: LimitsMachine, item: str, amount: str) -> Non
     assert found(machine, item=item)[0] == amount
 
 
-@pytest.mark.parametrize(
-    ("name", "applies"),
-    [
-        ("root", True), (":0", True), ("0:", True), ("0:0", True), ("0:100", True),
-        (":5", False), ("1:", False), ("1:5", False), (":", False), ("*", False), ("ROOT", False),
-        ("@root", False),
-    ],
-)  # fmt: skip
+@cases.table
 def test_root_is_also_user_0(machine: LimitsMachine, name: str, applies: bool) -> None:
     machine.put(MAIN, f"{name} - nofile 5\n")
     assert found(machine, "root")[0] == ("5" if applies else "inherited")

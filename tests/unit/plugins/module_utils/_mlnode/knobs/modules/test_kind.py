@@ -7,7 +7,7 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -189,17 +189,7 @@ def test_a_blacklist_overrides_the_list_and_not_modprobe(machine: Machine) -> No
     assert str(row(machine).status) == "ok"
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "words"),
-    [
-        (RULES, "install ib_uverbs /bin/false\n", f"{RULES}:1 has /bin/false run instead of loading it"),
-        (
-            "/proc/cmdline",
-            "ro module_blacklist=ib_uverbs\n",
-            "kernel command line (module_blacklist=ib_uverbs) has the kernel refuse it",
-        ),
-    ],
-)
+@cases.table
 def test_what_modprobe_cannot_load_either_is_not_tried(
     machine: Machine, path: str, text: str, words: str
 ) -> None:

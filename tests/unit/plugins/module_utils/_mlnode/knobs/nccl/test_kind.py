@@ -9,6 +9,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_run, engine, revert
@@ -122,21 +123,7 @@ def test_what_was_in_the_block_by_hand_goes(machine: Machine) -> None:
 # -- what counts ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("NCCL_IB_TC=104\n", "104"),
-        ("NCCL_IB_TC=0152\n", "0152"),  # octal for 106
-        ("NCCL_IB_TC=0106\n", '"0106"'),  # which is 70, and looks like 106
-        ("NCCL_IB_TC=106 \n", '"106 "'),
-        ("NCCL_IB_TC=106\r\n", '"106\r"'),
-        (" NCCL_IB_TC=106\n", "not set"),
-        ("#NCCL_IB_TC=106\n", "not set"),
-        ("NCCL_IB_TC\n", "not set"),
-        ("NCCL_IB_TC=\n", ""),
-        ("NCCL_IB_TC=104\nNCCL_IB_TC=106\n", "104"),
-    ],
-)
+@cases.table
 def test_a_value_that_is_not_the_wanted_one_does_not_look_like_it(
     machine: Machine, text: str, shown: str
 ) -> None:

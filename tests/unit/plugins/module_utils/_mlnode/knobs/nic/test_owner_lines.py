@@ -52,15 +52,7 @@ def test_the_interfaces_of_a_file(host: Machine, text: str, expected: bool | Non
     assert nic_owner_lines.concerns(found, nic_owner_lines.known(host, ETH0)) is expected
 
 
-@pytest.mark.parametrize(
-    "path, value, text",
-    [
-        (f"{NET}/name_assign_type", "4\n", "[Match]\nOriginalName=enp1s0"),
-        (f"{NET}/addr_assign_type", "3\n", "[Match]\nPermanentMACAddress=aa:bb:cc:00:00:09"),
-        (f"{NET}/ifindex", "8\n", "[Match]\nPath=pci-0000:01:*"),
-        (f"{NET}/type", "772\n", "[Match]\nType=ether"),
-    ],
-)
+@cases.table
 def test_what_an_interface_does_not_show_is_not_resolved(
     host: Machine, path: str, value: str, text: str
 ) -> None:

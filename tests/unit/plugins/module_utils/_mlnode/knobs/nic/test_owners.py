@@ -87,14 +87,7 @@ def test_what_nothing_starts_sets_nothing(host: Machine) -> None:
     assert [word.owner for word in nic_owners.of(host, [ETH0])["eth0"]] == ["systemd .link"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/etc/systemd/system/multi-user.target.wants/NetworkManager.service",
-        "/run/systemd/generator/multi-user.target.wants/NetworkManager.service",
-        "/sys/fs/cgroup/systemd/system.slice/NetworkManager.service/cgroup.procs",
-    ],
-)
+@cases.table
 def test_what_starts_a_program_and_what_masks_it(host: Machine, path: str) -> None:
     host.put(KEYFILE, EVERYWHERE[KEYFILE])
     host.put(path, "")
@@ -246,14 +239,7 @@ def test_the_program_that_manages_an_interface(
     assert place in words
 
 
-@pytest.mark.parametrize(
-    "path, text",
-    [
-        ("/run/systemd/netif/links/7", "ADMIN_STATE=unmanaged\n"),
-        ("/run/NetworkManager/devices/7", "[device]\nmanaged=false\n"),
-        ("/run/network/ifstate", "beth0=eth0\n"),
-    ],
-)
+@cases.table
 def test_an_interface_that_none_of_them_manages(host: Machine, path: str, text: str) -> None:
     host.put("/sys/class/net/eth0/ifindex", "7\n")
     host.put(path, text)

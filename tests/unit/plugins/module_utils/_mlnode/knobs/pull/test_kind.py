@@ -6,8 +6,7 @@ import calendar
 import pathlib
 from typing import Any
 
-import pytest
-from ansible_collections.mlnode.tuning.tests.unit import nodes
+from ansible_collections.mlnode.tuning.tests.unit import cases, nodes
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import places
@@ -40,21 +39,7 @@ def test_the_timer_runs_while_it_is_declared(tmp_path: pathlib.Path) -> None:
 SATURDAY = (2026, 11, 28)
 
 
-@pytest.mark.parametrize(
-    ("text", "hour", "minute", "is_open"),
-    [
-        ("Sat 02:00-04:00", 2, 0, True),
-        ("Sat 02:00-04:00", 4, 0, False),
-        ("Sun,Sat 02:00-04:00", 3, 59, True),
-        ("Mon-Fri 02:00-04:00", 3, 0, False),
-        ("Fri 22:00-04:00", 3, 0, True),
-        ("Sat 22:00-04:00", 3, 0, False),
-        ("Sat 22:00-04:00", 23, 0, True),
-        ("Fri-Mon 02:00-04:00", 3, 0, True),
-        ("02:00-04:00", 3, 0, True),
-        ("02:00-04:00", 1, 59, False),
-    ],
-)
+@cases.table
 def test_windows(text: str, hour: int, minute: int, is_open: bool) -> None:
     assert window.FORM.pattern.match(text)
     assert window.is_open([text], calendar.timegm((*SATURDAY, hour, minute, 0))) is is_open

@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given
@@ -248,16 +248,7 @@ def test_every_layout_of_control_groups(node: ServiceMachine, group: str) -> Non
 # -- the files -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/service/tuned.service",
-        "/service/tuned.service/state",
-        "/service/../etc/running",
-        "/service/tuned/running",
-        "/service/a b.service/running",
-    ],
-)
+@cases.table
 def test_what_is_no_such_file(node: ServiceMachine, path: str) -> None:
     node.tuned()
     value = node.value(path)
@@ -344,14 +335,7 @@ def test_without_a_profile_tuned_starts_with_the_one_that_it_recommends(
 # -- a condition that others take back -----------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/etc/systemd/system/tuned.service.d/zzz.conf", "[Unit]\nConditionPathExists=\n"),
-        ("/run/systemd/system/tuned.service.d/zzz.conf", "[Unit]\nConditionHost=\n"),
-        ("/etc/systemd/system/service.d/zzz.conf", "[Unit]\nConditionPathExists=\n"),
-    ],
-)
+@cases.table
 def test_a_later_drop_in_that_lifts_the_stop_is_seen(node: ServiceMachine, path: str, text: str) -> None:
     node.tuned()
     apply(node, tuned="stop")

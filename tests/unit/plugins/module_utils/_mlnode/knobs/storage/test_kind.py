@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk, nfs
 from mlnode.agent import registry
@@ -69,18 +69,7 @@ def test_no_device_for_nfs_is_a_rule_for_devices() -> None:
 # -- which devices -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("devices", "meant"),
-    [
-        ({}, "nvme0n1, sda: 128"),
-        ({"types": ["nvme"]}, "nvme0n1: 128"),
-        ({"types": ["md"]}, "md127: 1024"),
-        ({"types": ["nvme", "scsi"], "rotational": True}, "sda: 128"),
-        ({"rotational": False}, "nvme0n1: 128"),
-        ({"names": ["loop0"]}, "loop0: 128"),
-        ({"names": ["md127", "sda"]}, "md127: 1024; sda: 128"),
-    ],
-)
+@cases.table
 def test_a_rule_means_its_devices(node: Machine, devices: dict[str, Any], meant: str) -> None:
     assert row(node, {**AHEAD, "devices": devices}).reading.runtime.text == meant
 

@@ -48,15 +48,7 @@ def test_a_number_of_a_profile_that_no_kernel_takes_loads_nothing(node: Machine)
     assert plan.steps == ()
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "module"),
-    [
-        (TRACKED, 4194304, "nf_conntrack"),
-        ("net.nf_conntrack_max", {"at_least": 4194304}, "nf_conntrack"),
-        ("net.bridge.bridge-nf-call-iptables", 0, "br_netfilter"),
-        ("sunrpc.tcp_slot_table_entries", 128, "sunrpc"),
-    ],
-)
+@cases.table
 def test_one_run_loads_the_module_lists_it_and_sets_the_value(
     node: Machine, key: str, value: Any, module: str
 ) -> None:

@@ -191,15 +191,7 @@ def test_a_link_without_speed_is_told_in_the_formula(machine: Machine) -> None:
     assert setting.formula.startswith("no link reports its speed, RTT 100 us")
 
 
-@pytest.mark.parametrize(
-    ("key", "need", "want"),
-    [
-        ("vm.nr_hugepages", 40 << 30, "21504"),
-        ("vm.nr_hugepages@node0", 40 << 30, "21504"),
-        ("vm.nr_hugepages@node1/1048576kB", 40 << 30, "42"),
-        ("vm.nr_hugepages", 0, "0"),
-    ],
-)
+@cases.table
 def test_huge_pages_for_a_number_of_bytes(machine: Machine, key: str, need: int, want: str) -> None:
     setting = one(key, {"for_bytes": need}, Facts(machine))
     assert (setting.want, setting.claim) == (want, f"auto for {need} bytes")

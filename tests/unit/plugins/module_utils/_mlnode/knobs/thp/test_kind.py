@@ -6,7 +6,7 @@ import errno
 from typing import Any, Mapping
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -89,22 +89,7 @@ def test_what_a_change_of_enabled_moves_is_kept_to_be_put_back(machine: Machine,
     assert sized.parts[0].undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"), RESERVE)
 
 
-@pytest.mark.parametrize(
-    ("policies", "spec", "words"),
-    [
-        ({"2048kB": "never"}, {"enabled": "madvise"}, "hugepages-2048kB/enabled is never, and not inherit"),
-        ({"2048kB": "never"}, {"enabled": "always"}, "hugepages-2048kB/enabled is never"),
-        ({"2048kB": "never"}, {"enabled": "never"}, ""),
-        ({"2048kB": "madvise"}, {"enabled": "madvise"}, ""),
-        ({"2048kB": "always"}, {"enabled": "never"}, "hugepages-2048kB/enabled is always"),
-        ({"64kB": "never"}, {"enabled": "madvise"}, ""),  # as the kernel has it
-        ({"64kB": "inherit"}, {"enabled": "madvise"}, ""),
-        ({"64kB": "always"}, {"enabled": "madvise"}, "hugepages-64kB/enabled is always"),
-        ({"64kB": "always", "2048kB": "never"}, {"enabled": "madvise"}, "enabled is never; hugepages-64kB/"),
-        ({"2048kB": "never"}, {"enabled": "madvise", "sizes": {"2048kB": {"enabled": "never"}}}, ""),
-        ({"2048kB": "never"}, {"defrag": "never"}, ""),
-    ],
-)
+@cases.table
 def test_a_size_that_does_not_follow_is_named(
     machine: Machine, policies: dict[str, str], spec: dict[str, Any], words: str
 ) -> None:
@@ -147,14 +132,7 @@ def test_a_file_that_may_not_be_written_is_told(machine: Machine) -> None:
     assert reading(machine, {"enabled": "never"}).blocked == "a container"
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"sizes": {"128kB": {"enabled": "always"}}}, "sizes here: 2048kB, 64kB"),
-        ({"sizes": {"64kB": {"shmem_enabled": "always"}}}, "hugepages-64kB/shmem_enabled does not exist"),
-        ({"khugepaged": {"max_ptes_shared": 1}}, "max_ptes_shared does not exist in this kernel"),
-    ],
-)
+@cases.table
 def test_a_file_that_is_not_there_is_absent_with_the_reason(
     machine: Machine, spec: dict[str, Any], words: str
 ) -> None:
@@ -188,28 +166,7 @@ def test_an_unreadable_file_is_not_absent(machine: Machine) -> None:
 # -- boot ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "spec", "value", "parameter"),
-    [
-        ("transparent_hugepage=never", {"enabled": "madvise"}, "never", "transparent_hugepage=never"),
-        ("transparent_hugepage=never transparent_hugepage=always", {"enabled": "madvise"}, "always",
-         "transparent_hugepage=always"),
-        ("transparent_hugepage_shmem=advise", {"shmem_enabled": "never"}, "advise",
-         "transparent_hugepage_shmem=advise"),
-        ("thp_anon=16K-64K:always;2M:madvise", {"sizes": {"64kB": {"enabled": "never"}}}, "always",
-         "thp_anon=always"),
-        ("thp_anon=16K-64K:always;2M:madvise", {"sizes": {"2048kB": {"enabled": "never"}}}, "madvise",
-         "thp_anon=madvise"),
-        # Several add up, a size without a letter is in bytes, and what the kernel ignores changes nothing.
-        ("thp_anon=64K:always thp_anon=2M:madvise", {"sizes": {"64kB": {"enabled": "never"}}}, "always",
-         "thp_anon=always"),
-        ("thp_anon=65536:always", {"sizes": {"64kB": {"enabled": "never"}}}, "always", "thp_anon=always"),
-        ("transparent_hugepage=never transparent_hugepage=sometimes", {"enabled": "madvise"}, "never",
-         "transparent_hugepage=never"),
-        ("thp_shmem=64K:within_size", {"sizes": {"64kB": {"shmem_enabled": "never"}}}, "within_size",
-         "thp_shmem=within_size"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_kernel_command_line_rules_at_boot(
     machine: Machine, line: str, spec: dict[str, Any], value: str, parameter: str
 ) -> None:
@@ -222,20 +179,7 @@ def test_the_kernel_command_line_rules_at_boot(
     assert thp.boot_sources(setting.key, machine) == [f"/proc/cmdline: {parameter}"]
 
 
-@pytest.mark.parametrize(
-    ("line", "spec"),
-    [
-        ("ro", {"enabled": "never"}),
-        ("ro -- transparent_hugepage=always", {"enabled": "never"}),
-        ("transparent_hugepage=always", {"defrag": "never"}),
-        ("transparent_hugepage=always", {"khugepaged": {"defrag": 0}}),
-        ("transparent_hugepage=always", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=16K:always", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=64K:sometimes", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=64K", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=64K:always", {"enabled": "never"}),
-    ],
-)
+@cases.table
 @pytest.mark.parametrize("agent", [True, False])
 def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     machine: Machine, line: str, spec: dict[str, Any], agent: bool
@@ -251,30 +195,7 @@ def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     assert thp.boot_sources(setting.key, machine) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "policies"),
-    [
-        ("16K-64K:always;2M:madvise", {16: "always", 32: "always", 64: "always", 2048: "madvise"}),
-        ("16K,64k:inherit", {16: "inherit", 64: "inherit"}),
-        ("16K-64K,512K-1M:never", {16: "never", 32: "never", 64: "never", 512: "never", 1024: "never"}),
-        ("64K:always;64K:never", {64: "never"}),
-        ("1G:always", {1048576: "always"}),
-        ("", {}),
-        ("64K", {}),
-        ("64K:", {}),
-        (":always", {}),
-        ("64K:sometimes", {}),
-        ("64K:always:never", {}),
-        ("48K:always", {}),
-        ("0K:always", {}),
-        ("64K-16K:always", {}),
-        ("64K-:always", {}),
-        ("64T:always", {}),
-        # One bad clause, and the kernel drops the whole parameter.
-        ("64K:always;2M:sometimes", {}),
-        ("64K:always;", {}),
-    ],
-)
+@cases.table
 def test_sizes_and_policies_of_the_command_line(text: str, policies: dict[int, str]) -> None:
     assert sized_policies(text) == policies
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables of tests that stand in YAML: what is given and what comes of it, side by side."""
+"""Tables of inputs and results in YAML, side by side."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 class _Loader(yaml.SafeLoader):
-    """`!tuple [a, b]` is one of Python. Two things are too long to be written out: `!times [a, 5000, b]` is
-    5000 times a, and then b, and `!power [10, 5000]` a number."""
+    """`!tuple [a, b]` is a tuple of Python. Long values are computed: `!times [a, 5000, b]` is 5000 times a,
+    followed by b, and `!power [10, 5000]` is a number."""
 
 
 def _times(loader: _Loader, node: yaml.SequenceNode) -> str:
@@ -50,7 +50,8 @@ def _tables(path: pathlib.Path) -> Any:
 
 
 def table(test: Test) -> Test:
-    """Gives a test its cases, which name its arguments, from its entry in the YAML file beside its own."""
+    """Parametrize a test with the list under its name in test_x.yml, next to test_x.py. Each case is a
+    dictionary of arguments."""
     path = pathlib.Path(inspect.getfile(test)).with_suffix(".yml")
     cases = _tables(path)[test.__name__]
     names = [*cases[0]]

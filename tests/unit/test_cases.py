@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No table of cases lies beside a test that does not take it."""
+"""Each table in a test_x.yml belongs to a test in test_x.py."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each area refuses, and in which words: refused/AREA.yml.
+"""Refused input of each area, with the whole message: refused/AREA.yml.
 
-A case has a name, what is given, and the words, in which `...` stands for any text.
+Each case has a name, the input (`given`) and the message (`words`). `...` in a message matches any text.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from mlnode.model.schema import Table
 
 FOLDER = pathlib.Path(__file__).parent / "refused"
 
-#: Of a module that takes options: what it is told if the case says nothing else
+#: Area of a module → its options, unless a case sets them
 TOLD: Mapping[str, Mapping[str, Any]] = {
     "bandwidth": {"device": "mlx5_0", "peer": "gpu002"},
     "path_mtu": {"size": 9000, "tries": 3, "timeout": 1.0},
     "preflight": {"peers": [], "mtu": None, "tcp_port": 18590, "raw": {}},
 }
 
-#: Area → what takes what is given, where it is no kind's declaration
+#: Area → function that takes the input. All other areas are kinds, which take a declaration.
 FEEDS: Mapping[str, Callable[[Any], object]] = {
     "bandwidth": lambda given: bandwidth.parse({**defaults(bandwidth.OPTIONS), **TOLD["bandwidth"], **given}),
     "campaign": lambda given: part.parse({**ASKED, **given}),

@@ -229,15 +229,7 @@ def test_the_kernel_command_line_is_mentioned(intel: CpuMachine) -> None:
         ("cpu.governor[0-3]", "performance: 0-2; powersave: 3", Severity.HIGH),
         ("cpu.governor", "performance", Severity.MEDIUM),
         ("cpu.governor", None, Severity.MEDIUM),
-        (f"cpu.{PREFERENCE}", "power", Severity.MEDIUM),
-        ("cpu.energy_perf_bias[1]", "15", Severity.LOW),
-        ("cpu.boost", "off", Severity.MEDIUM),
-        ("cpu.min_perf_pct", "22", Severity.LOW),
-        ("cpu.max_latency_us", "unlimited", Severity.MEDIUM),
     ],
 )
-def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str | None, severity: Severity) -> None:
-    found = cpu.info(key, Value(text=runtime))
-    assert found.severity is severity
-    assert found.reason
-    assert ".rst" in found.source
+def test_another_governor_costs_more(key: str, runtime: str | None, severity: Severity) -> None:
+    assert cpu.info(key, Value(text=runtime)).severity is severity

@@ -20,7 +20,7 @@ from mlnode.host.system import Finished
 from mlnode.knobs.gpu.kind import DAEMON, KEY
 from mlnode.knobs.gpu.kind import kind as gpu
 from mlnode.model.errors import HostError, RefusedError, TransactionError
-from mlnode.model.setting import Layer, Status, Value
+from mlnode.model.setting import Layer, Status
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
 START = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced"
@@ -229,4 +229,3 @@ def test_an_explanation_tells_how_the_daemon_is_started(node: GpuMachine) -> Non
         f"{WANTS}/{DAEMON} starts it",
         f"{UNITS}/{DAEMON}:2: ExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced",
     ]
-    assert "waits for seconds" in gpu.info(KEY, Value()).reason

@@ -11,7 +11,7 @@ from mlnode.engine import engine
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
 from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model.errors import DeclarationError
-from mlnode.model.setting import Severity, Status, Value
+from mlnode.model.setting import Status, Value
 
 from .node import IrqNode, apply, plan, request, row, rows, with_cpus
 
@@ -107,26 +107,10 @@ def test_the_origin_is_what_there_was_before(node: IrqNode) -> None:
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("key", "severity", "source"),
-    [
-        ("irq.rails", Severity.MEDIUM, "irq-affinity.rst"),
-        ("irq.rps", Severity.MEDIUM, "irq-affinity.rst"),  # a rule of that name
-        ("irq.rails.rps", Severity.LOW, "scaling.rst"),
-        ("irq.rails.xps", Severity.LOW, "scaling.rst"),
-        ("irq.rails.rfs", Severity.LOW, "scaling.rst"),
-        ("irq.irqbalance", Severity.MEDIUM, "irqbalance(1)"),
-    ],
-)
-def test_every_setting_has_a_severity_and_a_reason(key: str, severity: Severity, source: str) -> None:
-    found = irq.info(key, Value(text="x"))
-    assert found.severity is severity
-    assert found.reason
-    assert source in found.source
-
-
-def test_keys_alone_exclude_nothing() -> None:
-    assert not irq.conflicts("irq.a", "irq.b")
+def test_a_rule_may_have_the_name_of_a_topic() -> None:
+    assert (
+        irq.info("irq.rps", Value()) == irq.info("irq.rails", Value()) != irq.info("irq.rails.rps", Value())
+    )
 
 
 def test_the_command_line_is_mentioned_where_it_speaks_of_interrupts(node: IrqNode) -> None:

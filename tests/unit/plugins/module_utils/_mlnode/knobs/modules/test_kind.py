@@ -279,9 +279,3 @@ def test_mentions(machine: Machine) -> None:
         f"{FILE}:3: ib_uverbs",
         f"{RULES}:1: options ib_uverbs x=1",
     ]
-
-
-def test_info_and_rivals() -> None:
-    assert str(modules.info("module.ib_uverbs", Value()).severity) == "high"
-    assert str(modules.info("module.loop", Value()).severity) == "low"
-    assert not modules.conflicts("module.ib_uverbs", "module.loop")

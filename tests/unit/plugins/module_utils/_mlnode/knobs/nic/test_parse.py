@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.knobs.nic import parse as nic_parse
 from mlnode.knobs.nic.disruption import Disruption
-from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.errors import DeclarationError
 
 
@@ -101,9 +100,3 @@ def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, 
         for setting in door.parse("nic", {"rules": [{"name": "fabric", **rule}]}):
             assert setting.key.startswith("nic.fabric.")
             assert setting.claim
-            assert nic.info(setting.key, nic_parse_value()).reason
-
-
-def nic_parse_value() -> Any:
-    """info() asks for no value."""
-    return None

@@ -17,14 +17,13 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
 from mlnode.knobs.nic.disruption import Disruption
 from mlnode.knobs.nic.kind import kind as nic
-from mlnode.knobs.qos import parse as qos_parse
 from mlnode.knobs.qos import switch as qos_switch
 from mlnode.knobs.qos.guards import QosGuards, as_nic
 from mlnode.knobs.qos.kind import kind as qos
 from mlnode.knobs.qos.parse import QosSetting
 from mlnode.knobs.summary import Target
 from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
-from mlnode.model.setting import KnobFile, Layer, Status, Value
+from mlnode.model.setting import KnobFile, Layer, Status
 from mlnode.topology import management
 
 from .node import ROCE, QosNode, apply, plan, request, row, rows, rule
@@ -519,14 +518,6 @@ def test_a_rule_for_no_nic_here_says_what_is_here(host: QosNode) -> None:
     found = row(host, pfc=[3], nics={"names": ["eth9"]})
     assert found.status is Status.DRIFTED
     assert "no NIC here matches names eth9; here are: eth4" in found.reason
-
-
-def test_every_group_has_a_reason() -> None:
-    for group in qos_parse.PATHS:
-        info = qos.info(f"qos.some.{group}", Value())
-        assert info.reason
-        assert info.source
-    assert not qos.conflicts("qos.a.pfc", "qos.b.pfc")
 
 
 def test_what_the_switches_must_match(host: QosNode) -> None:

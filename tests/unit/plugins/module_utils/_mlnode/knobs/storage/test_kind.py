@@ -18,7 +18,7 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
 from mlnode.knobs.storage.kind import kind as storage
 from mlnode.model.errors import DeclarationError, RefusedError
-from mlnode.model.setting import Severity, Status, Value
+from mlnode.model.setting import Status, Value
 
 AHEAD = {"name": "ahead", "read_ahead_kb": 4096}
 
@@ -278,11 +278,6 @@ def test_a_scheduler_that_is_not_offered_is_refused_before_anything_is_written(n
     assert "does not offer 'bfq', but none, mq-deadline; if it is a module, load it first" in found.reason
     found = row(node, {"name": "a", "devices": {"names": ["md127"]}, "scheduler": "kyber"})
     assert "hands its requests on to others" in found.reason
-
-
-def test_a_missing_read_ahead_costs_more_than_a_scheduler() -> None:
-    assert storage.info("storage.a.read_ahead_kb", Value()).severity is Severity.MEDIUM
-    assert storage.info("storage.a.scheduler", Value()).severity is Severity.LOW
 
 
 def test_a_floor_goes_together_with_a_greater_number_and_another_floor(node: Machine) -> None:

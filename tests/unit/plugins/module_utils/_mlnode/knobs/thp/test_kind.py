@@ -226,30 +226,17 @@ def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-def test_no_file_of_the_system_carries_it_and_nothing_excludes_another() -> None:
-    machine = Machine("/nonexistent")
-    assert thp.boot_files("default", [], Context(machine, Facts(machine))) == []
-    assert not thp.conflicts("thp.enabled", "thp.defrag")
-
-
 @pytest.mark.parametrize(
     ("key", "runtime", "severity"),
     [
         ("thp.enabled", "always", Severity.LOW),
-        ("thp.enabled", "never", Severity.LOW),
         ("thp.defrag", "always", Severity.HIGH),
         ("thp.defrag", "defer", Severity.MEDIUM),
-        ("thp.shmem_enabled", "always", Severity.LOW),
-        ("thp.use_zero_page", "1", Severity.LOW),
         ("thp.khugepaged.defrag", "1", Severity.LOW),
-        ("thp.hugepages-64kB.enabled", "always", Severity.LOW),
     ],
 )
-def test_every_knob_has_a_severity_and_a_reason(key: str, runtime: str, severity: Severity) -> None:
-    found = thp.info(key, Value(text=runtime))
-    assert found.severity is severity
-    assert found.reason
-    assert "transhuge.rst" in found.source
+def test_defrag_always_costs_most(key: str, runtime: str, severity: Severity) -> None:
+    assert thp.info(key, Value(text=runtime)).severity is severity
 
 
 def test_what_both_together_cost() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, unsupported
@@ -159,17 +158,6 @@ def test_an_area_that_holds_no_options_is_named_by_the_node(
     assert found["failed"]
     assert "thp" in found["msg"]
     assert "'always'" in found["msg"]
-
-
-def test_an_unknown_profile_is_an_error_without_a_remote_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AnsibleError, match=r"'trainig' is not a profile"):
-        Node(monkeypatch, node_drift, declarations={"node": {"profile": "trainig"}}).run()
-
-
-def test_a_greeting_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    greeted = done(f"Welcome to {{gpu001}}!\n{FINE['stdout']}")
-
-    assert Node(monkeypatch, node_drift, greeted).run()["compliant"] is True
 
 
 @pytest.mark.parametrize(

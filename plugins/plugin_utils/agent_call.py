@@ -8,6 +8,7 @@ node each time. Where the agent is missing or another one, it is sent, and run f
 
 from __future__ import annotations
 
+import bz2
 import gc
 import json
 import os
@@ -45,13 +46,25 @@ _SIGNALLED = 128
 #: Of another program's last line, in characters: as much as fits in a message
 _SHOWN = 200
 
+#: Exit status of a Python that was built without the library that unpacks the archive (sysexits.h,
+#: EX_UNAVAILABLE)
+_LACKING = 69
+
+#: The archive is a quarter smaller with the first of them, in the same time; every Python has the second one,
+#: as a zip needs it
+_PACKERS = (bz2, zlib)
+
 #: Reads the length of the compressed archive, the archive and the question, and asks it. In the words of any
-#: Python 3, as it is the archive that refuses one that is too old.
-_RECEIVE = """\
-import os, shutil, subprocess, sys, tempfile, zlib
+#: Python 3, as it is the archive that refuses one that is too old. All is read before anything may end it.
+_RECEIVE = f"""\
+import importlib, os, shutil, subprocess, sys, tempfile
 text = sys.stdin.buffer
-archive = zlib.decompress(text.read(int(text.readline())))
+packed = text.read(int(text.readline()))
 question = text.read()
+try:
+    archive = importlib.import_module(sys.argv[1]).decompress(packed)
+except ImportError:
+    sys.exit({_LACKING})
 folder = tempfile.mkdtemp(prefix="mlnode-")
 try:
     path = os.path.join(folder, "mlnode")
@@ -180,12 +193,19 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
     def _ask_sent(self, question: bytes, interpreter: str) -> dict[str, Any]:
         python = shlex.join(started(interpreter))
         if self._is_piped():
-            packed = zlib.compress(agent_source.archive(), 9)
-            text = b"%d\n%s%s" % (len(packed), packed, question)
-            return self._run(f"{python} -I -c {shlex.quote(_RECEIVE)}", text)
+            return self._ask_piped(question, f"{python} -I -c {shlex.quote(_RECEIVE)}")
         archive = shlex.quote(self._sent("mlnode", agent_source.archive()))
         asked = shlex.quote(self._sent("question", question))
         return self._run(f"{python} -I {archive} call < {asked}")
+
+    def _ask_piped(self, question: bytes, receive: str) -> dict[str, Any]:
+        done: dict[str, Any] = {}
+        for packer in _PACKERS:
+            packed = packer.compress(agent_source.archive(), 9)
+            done = self._run(f"{receive} {packer.__name__}", b"%d\n%s%s" % (len(packed), packed, question))
+            if done["rc"] != _LACKING:
+                break
+        return done
 
     def _run(self, command: str, text: bytes | None = None) -> dict[str, Any]:
         done: dict[str, Any] = self._low_level_execute_command(command, in_data=text)

@@ -5,7 +5,7 @@
 First the sources, which are the same bytes wherever they are packed, so that a digest shows whether a node
 runs the same as a controller has. Behind them what Python would otherwise make of them at each start, which
 takes longer than all the rest. Another Python, such as after an upgrade of the distribution, passes that over
-and takes the sources.
+and takes the sources. Both are without comments and docstrings, which no command shows.
 """
 
 from __future__ import annotations
@@ -46,9 +46,12 @@ _QUOTES = re.compile(r"""['"\\`$]""")
 _LONGEST = 240
 
 #: The words are for a Python that could not read the rest. Python's own import from a zip opens it for every
-#: file, which would take a tenth of the time of a short command. What is compiled in a process is kept for
-#: the agent that it may install.
-_MAIN = b"""import gc
+#: file, which would take a tenth of the time of a short command, and so would reading all that is compiled.
+#: The file stays open, so that a late import is of this agent, whatever has taken its place by then. What is
+#: compiled in a process is kept for the agent that it may install.
+_MAIN = b"""# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+import gc
 import sys
 
 if sys.version_info < (3, 8):
@@ -56,13 +59,19 @@ if sys.version_info < (3, 8):
 
 import importlib.util
 import marshal
+import os
 
 
 class Compiled:
     archive = __loader__.archive
 
     def find_spec(self, name, path=None, target=None):
-        if not name.startswith("mlnode") or name not in modules and not self.compiles(name):
+        if not name.startswith("mlnode"):
+            return None
+        if name in places:
+            is_package, start, size = places[name]
+            modules[name] = is_package, os.pread(opened, size, start)
+        elif name not in modules and not self.compiles(name):
             return None
         return importlib.util.spec_from_loader(name, self, is_package=modules[name][0])
 
@@ -85,11 +94,13 @@ class Compiled:
         exec(marshal.loads(modules[module.__name__][1]), module.__dict__)
 
 
+modules = {}
 try:
-    modules = marshal.loads(__loader__.get_data("compiled-" + importlib.util.MAGIC_NUMBER.hex()))
+    places = marshal.loads(__loader__.get_data("places-" + importlib.util.MAGIC_NUMBER.hex()))
+    opened = os.open(__loader__.archive, os.O_RDONLY | os.O_CLOEXEC)
 except OSError:  # another Python
-    modules = {}
-whole = bool(modules)
+    places = {}
+whole = bool(places)
 sys.meta_path.insert(0, Compiled())
 
 # Its few megabytes end with it: the 700 objects after which Python looks for garbage are a tenth of its time.
@@ -104,14 +115,34 @@ sys.exit(main())
 #: test, builds the same zip without them.
 ELSEWHERE = ("agent.everything", "report.fleet")
 
+#: A docstring, a comment, or another string, which may hold what looks like one of them
+_TEXT = re.compile(
+    rb"""
+    (?P<doc>
+        (?: \A (?: \#[^\n]*\n )* | (?<=:) (?: [ ]* \#[^\n]* )? \n )
+        [ ]* \"{3} (?: [^"\\] | \\. | "(?!"") )* \"{3}
+    )
+    | (?P<comment> [ ]* \#[^\n]* )
+    | \"{3} (?: [^"\\] | \\. | "(?!"") )* \"{3}
+    | " (?: [^"\\\n] | \\. )* "
+    | ' (?: [^'\\\n] | \\. )* '
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 #: At the end of the file, so that half a file has none: the number of the code that this Python makes
 _MADE_BY = f"compiled {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
 
-#: The name in the zip of all that this Python has compiled
+#: The names in the zip of all that this Python has compiled, and of where in the file it is: name of a module
+#: → whether it is a package, where it starts, and its size
 _COMPILED = f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"
+_PLACES = f"places-{importlib.util.MAGIC_NUMBER.hex()}"
+
+#: Size of the header before the name of an entry (ZIP Application Note, 4.3.7)
+_HEADER = 30
 
 #: Prints that number
 WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.hex())"
@@ -219,6 +250,7 @@ def _packed(
     files: Files, interpreter: str, compiled: bool, modules: Modules = MappingProxyType({})
 ) -> tuple[bytes, int]:
     """The whole file, and where in it the sources end."""
+    files = {name: _TEXT.sub(_shortened, content) for name, content in files.items()}
     stream = io.BytesIO()
     stream.write(_first_line(interpreter))
     # Not packed: to unpack what a short command imports would take a tenth of its time, and other versions of
@@ -230,9 +262,27 @@ def _packed(
         if compiled:
             names = {_module(file): file for file in sorted(files)}
             code = {name: modules.get(name) or _compiled(file, files[file]) for name, file in names.items()}
-            archive.writestr(_entry(_COMPILED), marshal.dumps(code))
+            archive.writestr(_entry(_COMPILED), b"".join(one for _is_package, one in code.values()))
+            start = archive.getinfo(_COMPILED).header_offset + _HEADER + len(_COMPILED)
+            places = {}
+            for name, (is_package, one) in code.items():
+                places[name] = is_package, start, len(one)
+                start += len(one)
+            archive.writestr(_entry(_PLACES), marshal.dumps(places))
             archive.comment = _MADE_BY
     return stream.getvalue(), end
+
+
+def _shortened(match: re.Match[bytes]) -> bytes:
+    """What stays of a text. Each line keeps its number, for tracebacks, and a function its body."""
+    text = match.group()
+    if match.lastgroup == "comment":
+        return b""
+    if match.lastgroup != "doc":
+        return text
+    before, quotes, inside = text.partition(b'"""')
+    lines, _break, indent = before.rpartition(b"\n")
+    return b"\n" * (lines.count(b"\n") + len(_break)) + indent + quotes[1:] + b"\n" * inside.count(b"\n")
 
 
 def _same(files: Files, interpreter: str) -> tuple[bytes, bytes]:

@@ -36,8 +36,8 @@ def sources() -> dict[str, bytes]:
 
 
 def is_in_memory() -> bool:
-    """True if this process has all of itself, so that a module which it imports late is its own, whatever
-    lies in the place of its file by then."""
+    """True if this process has all of itself, in memory or in a file that it holds open, so that a module
+    which it imports late is its own, whatever lies in the place of its file by then."""
     return bool(path()) and bool(vars(sys.modules["__main__"]).get("whole"))
 
 

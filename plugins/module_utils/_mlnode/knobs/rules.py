@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Protocol, Sequence, Tuple
+from typing import Any, Callable, Iterable, Sequence, Tuple
 
 from ..engine import declared
-from ..engine.kind import Context, Info, Kind, reasoned
+from ..engine.kind import Context, Kind, reasoned
 from ..host.host import Host
 from ..model import values
 from ..model.errors import DeclarationError, MlnodeError
 from ..model.schema import Option
-from ..model.setting import KnobFile, Reading, Setting, Severity, Value
+from ..model.setting import KnobFile, Reading, Setting, Value
 from .summary import grouped
 
 #: A name that declares, one of its settings, and what is allowed there
@@ -41,24 +41,11 @@ class RuleKind(Kind):
             return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in settings]
         readings = self.together(context.host, [self.read_one(item, context) for item in settings])
         refuse_overlap(context, zip(settings, readings), of_others(context, self), self.read_one)
-        return report_once(settings, readings, self.info)
+        return readings
 
     def together(self, host: Host, readings: list[Reading]) -> list[Reading]:
         """The readings with what they mean for each other."""
         return readings
-
-
-class Nothing(Protocol):
-    """Result of a selection that means no NIC: see Found in nics/ports.py."""
-
-    @property
-    def problem(self) -> Value: ...
-    @property
-    def nowhere(self) -> bool: ...
-    @property
-    def missing(self) -> bool: ...
-    @property
-    def elsewhere(self) -> bool: ...
 
 
 def lowers(parts: Iterable[KnobFile], why: str) -> str:
@@ -69,48 +56,6 @@ def lowers(parts: Iterable[KnobFile], why: str) -> str:
         if now is not None and want is not None and want < now:
             pairs.append((part.runtime, part.named))
     return f"{', '.join(grouped(pairs))}, {why}" if pairs else ""
-
-
-def unread(setting: Setting, found: Nothing, context: Context) -> Reading:
-    """Reading of a setting whose rule brings no NIC. With none here, it refers to itself (report_once())."""
-    boot = context.boot_by_agent(setting, None)
-    refers = setting.key if found.nowhere else ""
-    return Reading(
-        setting.path,
-        found.problem,
-        boot,
-        refers=refers,
-        missing=found.missing,
-        elsewhere=found.elsewhere,
-    )
-
-
-def report_once(
-    settings: Sequence[Setting], readings: Sequence[Reading], info: Callable[[str, Value], Info]
-) -> list[Reading]:
-    """Let one setting of a rule report that it means no NIC here, and the others refer to it: one of the most
-    severe, as it stands for all of them."""
-    order = [*Severity]
-    bearers: dict[str, tuple[int, str]] = {}
-    for setting, reading in zip(settings, readings):
-        if reading.refers:
-            rank = (order.index(info(setting.key, reading.runtime).severity), setting.key)
-            first = bearers.setdefault(_rule_of(setting), rank)
-            bearers[_rule_of(setting)] = first if first[0] <= rank[0] else rank
-    results = []
-    for setting, reading in zip(settings, readings):
-        key = bearers[_rule_of(setting)][1] if reading.refers else ""
-        if key and key != setting.key:
-            reason = f"the rule {_rule_of(setting)} means no NIC here: see {key}"
-            results.append(reading._replace(runtime=Value(absent=reason), refers=key, missing=False))
-        else:
-            results.append(reading._replace(refers=""))
-    return results
-
-
-def _rule_of(setting: Setting) -> str:
-    """Keys are KIND.RULE, or KIND.RULE and what of it."""
-    return setting.key.split(".")[1]
 
 
 def of_others(context: Context, kind: Kind) -> list[Other]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import zlib
 from types import SimpleNamespace
@@ -109,7 +110,8 @@ class Node:
         if sent and in_data is not None:
             length, _line, rest = in_data.partition(b"\n")
             packed, question = rest[: int(length)], rest[int(length) :]
-            assert zlib.decompress(packed) == ARCHIVE
+            packer = bz2 if command.endswith(" bz2") else zlib
+            assert packer.decompress(packed) == ARCHIVE
         self.ways.append("sent" if sent else "installed")
         self.questions.append(json.loads(question))
         return self.answers.pop(0)

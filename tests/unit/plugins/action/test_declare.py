@@ -7,8 +7,7 @@ import json
 import pathlib
 import subprocess
 import sys
-import zlib
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -216,11 +215,14 @@ def test_the_command_is_one_of_a_shell(
     assert (ran.returncode, json.loads(ran.stdout.partition(agent_call.MARK)[2])) == (0, told)
 
 
-def test_an_agent_that_is_sent_runs_from_a_folder_that_is_gone_after_it(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("packer", agent_call._PACKERS)
+def test_an_agent_that_is_sent_runs_from_a_folder_that_is_gone_after_it(
+    tmp_path: pathlib.Path, packer: ModuleType
+) -> None:
     shown = f"sys.argv[1:], sys.stdin.read(), os.listdir({str(tmp_path)!r})"
-    packed = zlib.compress(f"import os, sys; print({shown}); sys.exit(3)".encode())
+    packed = packer.compress(f"import os, sys; print({shown}); sys.exit(3)".encode())
     ran = subprocess.run(
-        [sys.executable, "-c", agent_call._RECEIVE],
+        [sys.executable, "-c", agent_call._RECEIVE, packer.__name__],
         input=b"%d\n%sthe question" % (len(packed), packed),
         env={"TMPDIR": str(tmp_path)},
         capture_output=True,
@@ -230,6 +232,18 @@ def test_an_agent_that_is_sent_runs_from_a_folder_that_is_gone_after_it(tmp_path
     assert ran.stdout.startswith(b"['call'] the question ['mlnode-"), ran.stderr
     assert ran.returncode == 3
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_python_without_a_library_says_so_once_it_has_read_all() -> None:
+    command = [sys.executable, "-c", agent_call._RECEIVE, "no_such_library"]
+    ran = subprocess.run(command, input=b"3\nabcthe question", capture_output=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (agent_call._LACKING, b"", b"")
+
+
+def test_a_python_without_a_library_gets_what_every_python_unpacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(monkeypatch, declare, MISSING, done("", agent_call._LACKING), FINE, thp=THP)
+    assert node.run()["changed"] is False
+    assert [command.rpartition(" ")[2] for command in node.commands[1:]] == ["bz2", "zlib"]
 
 
 def test_a_greeting_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,10 +64,10 @@ def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
 def _check(host: Host, declaration: Declaration, name: str, nics: Selection) -> Check:
     match = nic_targets.find(host, nics, "pause")
     names = ", ".join(target.name for target in match.targets)
-    if match.problem.unreadable is not None:
-        found = match.problem.unreadable
+    if match.found.problem.unreadable is not None:
+        found = match.found.problem.unreadable
         return Check("rules", name, Verdict.UNKNOWN, str(nics), found, declaration.path)
-    if not names and not match.missing:
-        return skip("rules", name, match.problem.problem, declaration.path)
-    found = names or match.problem.problem
+    if not names and not match.found.missing:
+        return skip("rules", name, match.found.problem.problem, declaration.path)
+    found = names or match.found.problem.problem
     return judged("rules", name, bool(names), str(nics), found, declaration.path, _ADVICE)

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
+import _socket  # the part of socket in C: the rest takes as long to import as Python to start
 import array
 import errno
 import fcntl
 import functools
 import os
-import socket
 import struct
 from typing import Callable, Mapping, Tuple
 
@@ -34,8 +34,11 @@ def ioctl(name: str, request: bytes) -> tuple[int, bytes]:
     ifreq = bytearray(struct.pack("@16sP", os.fsencode(name), address).ljust(_IFREQ, b"\0"))
     # Any socket will do: what a protocol does not know goes on to dev_ioctl() (net/socket.c: sock_do_ioctl).
     # This is the family that the service's sandbox allows.
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as handle:
+    handle = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    try:
         returned: int = fcntl.ioctl(handle, SIOCETHTOOL, ifreq, True)
+    finally:
+        handle.close()
     return returned, buffer.tobytes()
 
 

@@ -22,6 +22,7 @@ from ...topology import read as topology
 from ...topology.model import Topology
 from .. import rules
 from ..nics import ports
+from ..nics import rules as nic_rules
 from ..nics.ports import Port
 from ..summary import Files, Summary, grouped
 from . import files, irqbalance, plan
@@ -42,7 +43,7 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     selected = ports.find(context.host, setting.rule.nics)
     if not selected.ports:
-        return rules.unread(setting, selected, context)
+        return nic_rules.unread(setting, selected, context)
     machine = topology.of(context.host)
     pools = _pools(setting, machine, context)
     # What is on no PCI bus has no vectors of its own to move, but queues to steer.
@@ -212,7 +213,7 @@ class IrqKind(rules.RuleKind):
         warning = "" if balanced or not devices else irqbalance.warning(context, devices)
         readings_by_key = {
             item.key: _noted(reading, warning if item.topic == "irq" and reading.parts else "")
-            for item, reading in zip(ruled, rules.report_once(ruled, readings, self.info))
+            for item, reading in zip(ruled, nic_rules.report_once(ruled, readings, self.info))
         }
         for item in settings:
             if item.key not in readings_by_key:

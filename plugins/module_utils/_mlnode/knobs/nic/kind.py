@@ -19,6 +19,7 @@ from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Value, W
 from ...model.values import reaches, same
 from ...topology import read as topology
 from .. import rules
+from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
 from ..summary import Files, Summary, grouped
 from . import commands as nic_commands
@@ -41,7 +42,7 @@ def _read(setting: NicSetting, context: Context) -> Reading:
     host = context.host
     targets = nic_targets.find(host, setting.rule.nics, setting.group)
     if not targets.targets:
-        return rules.unread(setting, targets, context)
+        return nic_rules.unread(setting, targets.found, context)
     guards = Guards(host, context.allow, nic_parse.limit(context.spec))
     all_files = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
     row = Summary(all_files)
@@ -52,7 +53,7 @@ def _read(setting: NicSetting, context: Context) -> Reading:
         (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
     ]
     notes += grouped(maybe)
-    reading = row.reading(setting.path, boot, context.origins, [*notes, targets.note])
+    reading = row.reading(setting.path, boot, context.origins, [*notes, targets.found.note])
     return reading._replace(lowers=_lowers(setting, reading))
 
 
@@ -171,7 +172,7 @@ def commands(rows: Iterable[Row]) -> list[str]:
     return nic_commands.of(rows)
 
 
-class NicKind(nic_targets.NicKind):
+class NicKind(nic_rules.NicKind):
     KIND = nic_parse.KIND
     OPTIONS = own.OPTIONS
     MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}

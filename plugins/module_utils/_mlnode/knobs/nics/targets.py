@@ -4,18 +4,15 @@
 
 from __future__ import annotations
 
-from typing import Sequence
-
-from ...engine.kind import Context, Row
 from ...host.host import Host
 from ...model.record import NamedTuple
-from ...model.setting import BootFile, Value
+from ...model.setting import Value
 from ...topology import management
 from ...topology import read as topology
 from ...topology.model import Nic
-from ..rules import RuleKind
 from ..summary import Target
 from . import ports
+from .ports import Found
 from .selection import ALL, Selection
 
 _NETS = "/sys/class/net"
@@ -25,14 +22,10 @@ SYSFS = ("tx_queue_len", "mtu")
 
 
 class Targets(NamedTuple):
-    """See ports.Found."""
+    """found: the ports that they are on, or why there are none."""
 
     targets: tuple[Target, ...] = ()
-    problem: Value = Value()
-    note: str = ""
-    nowhere: bool = False
-    missing: bool = False
-    elsewhere: bool = False
+    found: Found = Found()
 
 
 def find(host: Host, selection: Selection, group: str) -> Targets:
@@ -46,7 +39,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
     if named and selection.management is not None:
         blind = management.unknown(host)
         if blind:
-            return Targets(problem=Value(unreadable=blind))
+            return Targets(found=Found(problem=Value(unreadable=blind)))
         carrying = management.interfaces(host)
         named = [nic for nic in named if (nic.name in carrying) == selection.management]
     # What is asked of hardware is nothing that an interface in software has.
@@ -66,7 +59,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
         reason = f"no NIC here matches {selection}"
         if own:
             return Targets(tuple(own))
-        return Targets(problem=Value(absent=reason), nowhere=True, missing=True)
+        return Targets(found=Found(problem=Value(absent=reason), nowhere=True, missing=True))
     matches = ports.find(host, selection._replace(names=tuple(sorted(names))))
     targets = [*own]
     for port in matches.ports:
@@ -77,10 +70,8 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
     unique = {target.name: target for target in targets}
     if not unique and matches.ports:
         reason = f"{', '.join(port.label for port in matches.ports)}: no interface, only an RDMA device"
-        return Targets(problem=Value(absent=reason))
-    if not unique:
-        return Targets((), matches.problem, matches.note, matches.nowhere, matches.missing, matches.elsewhere)
-    return Targets(tuple(unique.values()), note=matches.note)
+        return Targets(found=Found(problem=Value(absent=reason)))
+    return Targets(tuple(unique.values()), matches)
 
 
 def beneath(host: Host, name: str) -> list[str]:
@@ -119,12 +110,3 @@ def _depth(host: Host, name: str) -> int:
 
 def _lower(host: Host, name: str) -> list[str]:
     return [entry[len("lower_") :] for entry in host.names(f"{_NETS}/{name}") if entry.startswith("lower_")]
-
-
-class NicKind(RuleKind):
-    """A kind whose rules are for NICs."""
-
-    def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """Interfaces over which the node is managed, for a boot at which there is no route yet."""
-        content = management.record(context.host) if rows and context.runtime else None
-        return [BootFile(management.RECORD, content)] if content is not None else []

@@ -21,8 +21,10 @@ from ...model.schema import Checked, Option
 from ...model.setting import KnobFile, Reading, Setting, Value
 from .. import rules
 from ..nic import parse as nic_parse
+from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
-from ..nics.targets import NicKind, Targets
+from ..nics.rules import NicKind
+from ..nics.targets import Targets
 from ..summary import Files, Summary, grouped
 from . import files as qos_files
 from . import guards as qos_guards
@@ -81,13 +83,13 @@ def _look(setting: QosSetting, context: Context) -> _Look:
 def _reading(look: _Look, context: Context, pausing: Mapping[str, str]) -> Reading:
     host, setting, targets, all_files = context.host, look.setting, look.targets, look.found
     if not targets.targets:
-        return rules.unread(setting, targets, context)
+        return nic_rules.unread(setting, targets.found, context)
     row = Summary(all_files, _text)
     return row.reading(
         setting.path,
         context.boot_by_agent(setting, row.want),
         context.origins,
-        [*row.notes, *_notes(host, setting, all_files), targets.note],
+        [*row.notes, *_notes(host, setting, all_files), targets.found.note],
         _contradicted(setting, all_files, pausing),
     )
 
@@ -186,7 +188,7 @@ class QosKind(NicKind):
             rules.of_others(context, self),
             lambda item, there: _reading(_look(item, there), there, pausing),
         )
-        return rules.report_once(ruled, readings, self.info)
+        return nic_rules.report_once(ruled, readings, self.info)
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """The commands that would do the same, and what the switch has to match."""

@@ -13,6 +13,7 @@ from ...model.setting import Value
 from ...topology import read as topology
 from ...topology.model import Nic
 from ..nics import targets as nic_targets
+from ..nics.ports import Found
 from ..nics.selection import Selection
 from ..nics.targets import Targets
 from ..summary import Target
@@ -30,7 +31,7 @@ def find(host: Host, selection: Selection) -> Targets:
     """Interfaces with the addresses of the chosen NICs. Raises nothing: what is unknown is the problem."""
     chosen = nic_targets.find(host, selection, _GROUP)
     targets: dict[str, Target] = {}
-    notes = [chosen.note] if chosen.note else []
+    notes = [chosen.found.note] if chosen.found.note else []
     try:
         for target in chosen.targets:
             names = speaking(host, target.name)
@@ -39,8 +40,8 @@ def find(host: Host, selection: Selection) -> Targets:
             for name in names:
                 targets.setdefault(name, target if name == target.name else Target(name))
     except HostError as error:
-        return Targets(problem=Value(unreadable=str(error)))
-    return chosen._replace(targets=tuple(targets.values()), note="; ".join(notes))
+        return Targets(found=Found(problem=Value(unreadable=str(error))))
+    return Targets(tuple(targets.values()), chosen.found._replace(note="; ".join(notes)))
 
 
 def speaking(host: Host, name: str) -> list[str]:

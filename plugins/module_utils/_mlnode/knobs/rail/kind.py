@@ -18,8 +18,8 @@ from ...linux import setters, sysctl_d
 from ...model.errors import HostError
 from ...model.schema import Checked
 from ...model.setting import Boot, Reading, Setting, Value
-from .. import rules
-from ..nics.targets import NicKind
+from ..nics import rules as nic_rules
+from ..nics.rules import NicKind
 from ..summary import Files, Summary
 from . import files, interfaces
 from . import parse as rail_parse
@@ -33,10 +33,10 @@ def _read(setting: RailSetting, context: Context) -> Reading:
     places = interfaces.find(context.host, setting.rule.nics)
     all_files = [files.of(context.host, setting, want, context.allow) for want in places.targets]
     if not all_files:
-        return rules.unread(setting, places, context)
+        return nic_rules.unread(setting, places.found, context)
     row = Summary(all_files)
     boot, hints = _boot(setting, context, all_files, row.want)
-    reading = row.reading(setting.path, boot, context.origins, [*row.notes, places.note, *hints])
+    reading = row.reading(setting.path, boot, context.origins, [*row.notes, places.found.note, *hints])
     return setters.named(context.host, reading)
 
 

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import ast
+import bz2
 import hashlib
 import importlib.util
 import io
@@ -87,11 +89,53 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
     }
     main = found.pop("__main__.py")
     assert b"from mlnode.agent.cli import main" in main
-    modules = marshal.loads(found.pop(f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"))
-    assert found == sources
+    for name in ("compiled", "places"):
+        del found[f"{name}-{importlib.util.MAGIC_NUMBER.hex()}"]
+    modules = modules_of(built)
+    assert {*found} == {*sources}
+    for path, content in found.items():
+        assert meaning(content) == meaning(sources[path]), path
+        assert content.count(b"\n") == sources[path].count(b"\n"), "the lines of a traceback"
     packages = {module_of(path): path.endswith("/__init__.py") for path in sources}
     assert {name: is_package for name, (is_package, _code) in modules.items()} == packages
     assert {type(marshal.loads(code)) for _is_package, code in modules.values()} == {CodeType}
+
+
+def meaning(source: bytes) -> str:
+    """All of it but docstrings."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and ast.get_docstring(node) is not None
+        ):
+            node.body[0] = ast.Pass()
+    return ast.dump(tree)
+
+
+def test_packed_as_it_is_sent_it_is_small() -> None:
+    # What a controller sends to each node that lacks it (docs/guide/benchmarks.md)
+    assert len(bz2.compress(agent_source.archive(), 9)) <= 450 * 1024
+
+
+@pytest.mark.parametrize(
+    ("source", "short"),
+    [
+        ('# of the file\n"""Words."""\n\nA = 1  # why\n', '\n""\n\nA = 1\n'),
+        ('def f() -> None:  # noqa: X\n    """Words\n    of two lines."""\n', 'def f() -> None:\n    ""\n\n'),
+        (
+            'A = """# none\n# of these"""\nB = "# nor \\" this"\n',
+            'A = """# none\n# of these"""\nB = "# nor \\" this"\n',
+        ),
+        ("C = '\"\"\" # one \\' text'  # not this\n", "C = '\"\"\" # one \\' text'\n"),
+    ],
+)
+def test_comments_and_docstrings_are_left_out_and_lines_stay(source: str, short: str) -> None:
+    for given in (source, short):
+        with zipfile.ZipFile(
+            io.BytesIO(agent_zip.build({"x.py": given.encode()}, compiled=False))
+        ) as archive:
+            assert archive.read("x.py").decode() == short
 
 
 def test_its_sources_are_those_that_the_controller_knows(built: bytes) -> None:
@@ -113,9 +157,9 @@ def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
     assert built.startswith(f"#!/usr/bin/env -S {agent_zip._PATH} python3 -IS\n".encode())
-    # It is written to the disk of each node, and read at each start: 6.2 MB, of which 2.7 are sources. The
+    # It is written to the disk of each node, and read at each start: 6.1 MB, of which 2.0 are sources. The
     # rest is compiled, and takes 0.5 MB more with Python 3.11 than with 3.13.
-    assert len(built) < (6_400_000 if sys.version_info >= (3, 12) else 6_900_000)
+    assert len(built) < (5_800_000 if sys.version_info >= (3, 12) else 6_300_000)
 
 
 def collections(tmp_path: pathlib.Path) -> str:
@@ -272,16 +316,8 @@ def test_what_another_python_has_compiled_is_passed_over(tmp_path: pathlib.Path)
 def test_what_this_python_has_compiled_is_run(tmp_path: pathlib.Path) -> None:
     """So that a test would notice if each start compiled all of it again."""
     path = tmp_path / "mlnode"
-    files = agent._files()
-    other = agent_zip.build({**files, "mlnode/model/version.py": b'VERSION = "of the code"\n'})
-    with zipfile.ZipFile(io.BytesIO(agent_zip.build(files))) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(io.BytesIO(other)) as archive:
-        compiled = f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"
-        parts[compiled] = archive.read(compiled)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
+    code = marshal.dumps(compile('VERSION = "of the code"', "version.py", "exec"))
+    path.write_bytes(agent_zip.build(agent._files(), modules={"mlnode.model.version": (False, code)}))
     assert run([sys.executable, str(path), "--version"]).stdout == "mlnode of the code\n"
 
 
@@ -329,10 +365,11 @@ def test_what_a_sent_agent_has_compiled_is_installed(tmp_path: pathlib.Path) -> 
 
 def modules_of(content: bytes) -> dict[str, tuple[bool, bytes]]:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        found: dict[str, tuple[bool, bytes]] = marshal.loads(
-            archive.read(f"compiled-{importlib.util.MAGIC_NUMBER.hex()}")
-        )
-    return found
+        places = marshal.loads(archive.read(f"places-{importlib.util.MAGIC_NUMBER.hex()}"))
+    return {
+        name: (is_package, content[start : start + size])
+        for name, (is_package, start, size) in places.items()
+    }
 
 
 def test_it_reads_a_node(command: str, machine: Machine) -> None:

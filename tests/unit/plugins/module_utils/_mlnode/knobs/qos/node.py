@@ -82,7 +82,7 @@ class QosNode(DcbMachine, NicNode):
 def request(
     *rules: Mapping[str, Any], name: str = "default", layers: tuple[Layer, ...] = BOTH_LAYERS, **more: Any
 ) -> Request:
-    return Request(name, qos, {"rules": list(rules), **more}, layers)
+    return Request(name, qos, qos.checked({"rules": list(rules), **more}), layers)
 
 
 def rule(**groups: Any) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ._mlnode.agent import declare as whole
 from ._mlnode.engine.kind import AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, NO_AGENT, Kind
-from ._mlnode.engine.transaction import FOR_GOOD, Confirmation
 from ._mlnode.host import places, trust
 from ._mlnode.host.host import Host
 from ._mlnode.host.places import AGENT_COMMAND
@@ -26,11 +25,9 @@ def run(kind: Kind) -> None:
     declare(AnsibleModule(argument_spec=schema.module_spec(kind.OPTIONS), supports_check_mode=True), kind)
 
 
-def declare(
-    module: AnsibleModule, kind: Kind, confirm_seconds: int = 0, confirmation: Confirmation = FOR_GOOD
-) -> None:
-    """Check or apply one area of one declaration, and end the module. confirm_seconds, confirmation: as in
-    engine."""
+def declare(module: AnsibleModule, kind: Kind, confirm_seconds: int | None = None) -> None:
+    """Check or apply one area of one declaration, and end the module. confirm_seconds: as in engine, None of
+    an area that has nothing to confirm."""
     if not module.params["layers"]:
         module.fail_json(msg="layers: name runtime, boot or both; none would do nothing")
     order = whole.Order(
@@ -41,8 +38,7 @@ def declare(
         layers=tuple(layer for layer in Layer if layer.value in module.params["layers"]),
         on_unsupported=module.params["on_unsupported"],
         check=module.check_mode,
-        confirm_seconds=confirm_seconds,
-        confirmation=confirmation,
+        confirm_seconds=confirm_seconds or 0,
         diff=module._diff,
     )
     agent = Agent()
@@ -50,7 +46,7 @@ def declare(
     for warning in outcome.warnings:
         module.warn(warning)
     area = outcome.areas.get(kind.KIND, {})
-    more = {} if confirmation is FOR_GOOD else {"confirm": outcome.confirm}
+    more = {} if confirm_seconds is None else {"confirm": outcome.confirm}
     result = {**area, "changed": outcome.changed, "diff": outcome.diff, **more}
     if outcome.failed:
         module.fail_json(msg=outcome.msg, **result)

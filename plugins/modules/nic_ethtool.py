@@ -130,7 +130,9 @@ reboot_required:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import confirm
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import (
+    confirm,  # noqa: F401  # pylint: disable=unused-import  # the engine imports it by its name
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import schema as nic_schema
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.kind import kind as nic
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
@@ -144,7 +146,7 @@ def main() -> None:
     wrong = nic_schema.wrong_seconds(seconds)
     if wrong:
         module.fail_json(msg=paragraphs(wrong))
-    tuning_module.declare(module, nic, seconds, confirm)
+    tuning_module.declare(module, nic, seconds)
 
 
 if __name__ == "__main__":

@@ -49,57 +49,10 @@ _AT_BOOT = ("limits", "irq", "nccl", "boot")
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 #: What the trees of hardware do not have: a distribution with Linux 6.12 as it is installed, with what
-#: systemd raises. Values are those of Debian 13 in the kernel lab; of the three that the kernel computes from
-#: memory (max_user_watches, tcp_max_syn_backlog, tcp_max_tw_buckets) those of a large machine.
+#: systemd raises.
 STOCK = {
     f"{THP}/enabled": "[always] madvise never",
     f"{THP}/defrag": "always defer defer+madvise [madvise] never",
-    "/proc/sys/vm/swappiness": "60",
-    "/proc/sys/vm/dirty_ratio": "20",
-    "/proc/sys/vm/dirty_bytes": "0",
-    "/proc/sys/vm/dirty_background_ratio": "10",
-    "/proc/sys/vm/dirty_background_bytes": "0",
-    "/proc/sys/vm/zone_reclaim_mode": "0",
-    "/proc/sys/vm/max_map_count": "65530",
-    "/proc/sys/vm/compaction_proactiveness": "20",
-    "/proc/sys/vm/watermark_scale_factor": "10",
-    "/proc/sys/vm/stat_interval": "1",
-    "/proc/sys/kernel/nmi_watchdog": "1",
-    "/proc/sys/kernel/timer_migration": "1",
-    "/proc/sys/kernel/sched_autogroup_enabled": "1",
-    "/proc/sys/kernel/pid_max": "4194304",
-    "/proc/sys/fs/aio-max-nr": "65536",
-    "/proc/sys/fs/nr_open": "1073741816",
-    "/proc/sys/fs/file-max": "9223372036854775807",
-    "/proc/sys/fs/inotify/max_user_watches": "65536",
-    "/proc/sys/fs/inotify/max_user_instances": "128",
-    "/proc/sys/net/core/rmem_max": "212992",
-    "/proc/sys/net/core/wmem_max": "212992",
-    "/proc/sys/net/core/netdev_max_backlog": "1000",
-    "/proc/sys/net/core/somaxconn": "4096",
-    "/proc/sys/net/core/busy_read": "0",
-    "/proc/sys/net/core/busy_poll": "0",
-    "/proc/sys/net/core/rps_sock_flow_entries": "0",
-    "/proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456",
-    "/proc/sys/net/ipv4/tcp_wmem": "4096\t16384\t4194304",
-    "/proc/sys/net/ipv4/tcp_window_scaling": "1",
-    "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096",
-    "/proc/sys/net/ipv4/tcp_tw_reuse": "2",
-    "/proc/sys/net/ipv4/tcp_fin_timeout": "60",
-    "/proc/sys/net/ipv4/tcp_max_tw_buckets": "262144",
-    "/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999",
-    "/proc/sys/net/ipv4/ip_local_reserved_ports": "",
-    "/proc/sys/net/ipv4/tcp_keepalive_time": "7200",
-    "/proc/sys/net/ipv4/tcp_keepalive_intvl": "75",
-    "/proc/sys/net/ipv4/tcp_keepalive_probes": "9",
-    "/proc/sys/net/ipv4/tcp_slow_start_after_idle": "1",
-    "/proc/sys/net/ipv4/tcp_notsent_lowat": "4294967295",
-    "/proc/sys/net/ipv4/tcp_mtu_probing": "0",
-    **{
-        f"/proc/sys/net/ipv{version}/neigh/default/gc_thresh{number}": entries
-        for version in (4, 6)
-        for number, entries in enumerate(("128", "512", "1024"), 1)
-    },
     "/etc/pam.d/common-session": "session required pam_limits.so\nsession required pam_unix.so\n",
     "/etc/security/limits.conf": "# <domain> <type> <item> <value>\n",
     "/etc/systemd/system.conf": "[Manager]\n",

@@ -9,7 +9,8 @@ how their number grows with the size of the input.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 #: For what happens once in a while, such as a list that becomes longer than its memory. Work that grows with
@@ -29,13 +30,31 @@ def calls(work: Callable[[], object], name: str = "") -> int:
         else:
             number += event in ("call", "c_call")
 
+    _profile(work, count)
+    return number
+
+
+def calls_of(work: Callable[[], object], functions: Mapping[str, Any]) -> dict[str, int]:
+    """How often each of these functions of Python is called, by whichever name it was imported. One that is
+    not called is left out."""
+    names = {function.__code__: name for name, function in functions.items()}
+    found: Counter[str] = Counter()
+
+    def count(frame: Any, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code in names:
+            found[names[frame.f_code]] += 1
+
+    _profile(work, count)
+    return dict(found)
+
+
+def _profile(work: Callable[[], object], count: Callable[[Any, str, Any], None]) -> None:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
         work()
     finally:
         sys.setprofile(before)
-    return number
 
 
 def rates(sizes: Sequence[int], work: Callable[[int], object]) -> list[float]:

@@ -274,7 +274,7 @@ def _packed(
 
 
 def _shortened(match: re.Match[bytes]) -> bytes:
-    """What stays of a text. Each line keeps its number, for tracebacks, and a function its body."""
+    """Rest of a text. Each line keeps its number, for tracebacks, and a function its body."""
     text = match.group()
     if match.lastgroup == "comment":
         return b""

@@ -107,7 +107,6 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         leave=given["leave"],
         check=given["check"],
         confirm_seconds=given["confirm_seconds"],
-        confirmation=confirm,
         risky=given["risky"] or not given["confirm_seconds"],
         diff=given["diff"],
         after=_keep,

@@ -30,7 +30,7 @@ class One(NamedTuple):
     since: float = 0.0
 
 
-class Checked(NamedTuple):
+class LastCheck(NamedTuple):
     """pauses: NIC → number of pause frames, and seconds since the boot at which it was read."""
 
     at: float = 0.0
@@ -39,18 +39,18 @@ class Checked(NamedTuple):
     pauses: Mapping[str, tuple[int, float]] = {}
 
 
-def load(host: Host) -> Checked:
+def load(host: Host) -> LastCheck:
     """Never raises."""
     try:
         document = strict_json.document(host.read_bytes(PATH), PATH, FORMAT)
-        return Checked(
+        return LastCheck(
             float(document["at"]),
             Seen(str(document["boot"]), {str(name): str(index) for name, index in document["nics"].items()}),
             {str(key): _one(raw) for key, raw in document["settings"].items()},
             {str(name): (int(raw[0]), float(raw[1])) for name, raw in document["pauses"].items()},
         )
     except (MlnodeError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError):
-        return Checked()
+        return LastCheck()
 
 
 def _one(raw: Any) -> One:
@@ -63,7 +63,9 @@ def _one(raw: Any) -> One:
     )
 
 
-def after(before: Checked, now: Seen, rows: Sequence[Row], causes: Mapping[str, str], at: float) -> Checked:
+def after(
+    before: LastCheck, now: Seen, rows: Sequence[Row], causes: Mapping[str, str], at: float
+) -> LastCheck:
     """The state for the next check. causes: of those that drifted."""
     settings: dict[str, One] = {}
     for row in rows:
@@ -74,7 +76,7 @@ def after(before: Checked, now: Seen, rows: Sequence[Row], causes: Mapping[str, 
     return before._replace(at=at, seen=now, settings=settings)
 
 
-def document(state: Checked) -> dict[str, Any]:
+def document(state: LastCheck) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "at": state.at,
@@ -92,7 +94,7 @@ def document(state: Checked) -> dict[str, Any]:
     }
 
 
-def save(host: Host, state: Checked) -> None:
+def save(host: Host, state: LastCheck) -> None:
     """Raises HostError. For root alone, as a value may be of a file that not everybody may read."""
     content = json.dumps(document(state), ensure_ascii=True).encode("ascii") + b"\n"
     host.write_file(PATH, content, mode=0o600)

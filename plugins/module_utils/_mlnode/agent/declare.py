@@ -14,7 +14,6 @@ from ..engine.engine import NOTHING, First, Outcome, Outcomes
 from ..engine.judge import waits_for_boot
 from ..engine.kind import AGENT_UNDONE, Kind, Row
 from ..engine.plan import Plan, Request
-from ..engine.transaction import FOR_GOOD, Confirmation
 from ..host import places
 from ..host.host import Host
 from ..model.errors import DeclarationError, MlnodeError, RiskError, paragraphs, printable
@@ -52,7 +51,6 @@ class Order(NamedTuple):
     leave: bool = False
     check: bool = False
     confirm_seconds: int = 0
-    confirmation: Confirmation = FOR_GOOD
     first: First = NOTHING
     risky: bool = True
     diff: bool = True
@@ -91,7 +89,6 @@ def run(host: Host, order: Order) -> Result:
                 lambda: requests(host, order),
                 _gate(order),
                 confirm_seconds=order.confirm_seconds,
-                confirmation=order.confirmation,
                 first=order.first,
                 risky=order.risky,
                 kinds=order.kinds,

@@ -29,7 +29,7 @@ from ..model.setting import Status
 from ..model.version import VERSION
 from ..report.metrics import COUNTER, GAUGE, Family, Sample, render
 from . import causes, checked, history, pauses, ports, waivers
-from .checked import Checked
+from .checked import LastCheck
 from .node import Survey, survey
 from .registry import KINDS
 from .waivers import Waiver
@@ -61,7 +61,7 @@ class Result(NamedTuple):
 
     text: str
     errors: tuple[str, ...]
-    checked: Checked
+    checked: LastCheck
     fresh: tuple[Drift, ...] = ()
 
 
@@ -139,7 +139,7 @@ def look(host: Host) -> Result:
     return Result(render(families), node.errors, known, fresh)
 
 
-def _is_fresh(drift: Drift, before: Checked) -> bool:
+def _is_fresh(drift: Drift, before: LastCheck) -> bool:
     was = before.settings.get(drift.row.setting.key)
     return was is None or not was.cause or was.runtime != drift.row.reading.runtime.text
 
@@ -157,7 +157,7 @@ def export(host: Host) -> Result:
             raise HostError("check", "this node", None, "another check is under way")
         if is_left:  # by a run that could not write there
             node_exporter.remove(host)
-            return Result("", (), Checked())
+            return Result("", (), LastCheck())
         result = look(host)
         node_exporter.write(host, where, result.text)
         checked.save(host, result.checked)
@@ -167,7 +167,7 @@ def export(host: Host) -> Result:
     return result
 
 
-def _drift(host: Host, row: Row, before: Checked, now: causes.Seen) -> Drift:
+def _drift(host: Host, row: Row, before: LastCheck, now: causes.Seen) -> Drift:
     """The cause that the first check after the change has seen stays, as later ones know less."""
     known = before.settings.get(row.setting.key)
     if known and known.cause and known.runtime == row.reading.runtime.text and known.status == row.status:

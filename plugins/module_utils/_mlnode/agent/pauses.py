@@ -11,7 +11,7 @@ from ..model import values
 from ..model.errors import HostError, MlnodeError
 from ..model.record import regex
 from ..report.metrics import GAUGE, Family, Sample
-from .checked import Checked
+from .checked import LastCheck
 
 _COUNTERS = regex(
     r"rx_prio[0-7]_pause\Z|rx_priority_[0-7]_xoff\.nic\Z|rx_pfc_ena_frames_pri[0-7]\Z|rx_pause_ctrl_phy\Z"
@@ -21,7 +21,7 @@ _COUNTERS = regex(
 _LEAST_SECONDS = 10.0
 
 
-def rate(host: Host, before: Checked, known: Checked) -> tuple[Family | None, Checked]:
+def rate(host: Host, before: LastCheck, known: LastCheck) -> tuple[Family | None, LastCheck]:
     """The NIC with the highest rate, and the state for the next check. Never raises."""
     rates: dict[str, float] = {}
     counts: dict[str, tuple[int, float]] = {}

@@ -35,7 +35,7 @@ Spec = Mapping[str, Any]
 
 
 class _Stored(Dict[str, Any]):
-    """A specification as a file has it. checked: the same, once somebody has asked for it."""
+    """A specification as a file has it. checked: the same, once it was asked for."""
 
     checked: Checked | None = None
 

@@ -9,8 +9,9 @@ be known to be wrong is refused, and again at its turn, as what an earlier area 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from importlib import import_module
 from types import MappingProxyType
-from typing import Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host
@@ -20,7 +21,7 @@ from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from . import declared, left, lock
 from .declared import Declaration
-from .kind import Kind, Row
+from .kind import AGENT_PENDING, Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
 from .origin import Entry, Origin, complete, forget_left
@@ -39,7 +40,7 @@ from .plan import (
     taken,
 )
 from .steps import LoadModule, Notify, Step, kernel_writes
-from .transaction import FOR_GOOD, Confirmation, Transaction, Waiting
+from .transaction import Transaction, Waiting
 
 __all__ = [
     "Outcome",
@@ -145,7 +146,6 @@ def apply_together(
     gate: Callable[[Plan], None] = admit,
     wait_seconds: float = WAIT_SECONDS,
     confirm_seconds: int = 0,
-    confirmation: Confirmation = FOR_GOOD,
     first: First = NOTHING,
     risky: bool = True,
     kinds: Mapping[str, Kind] = NO_KINDS,
@@ -153,18 +153,18 @@ def apply_together(
     """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back.
 
     ask: the areas of one declaration, asked for once this run has the node's lock. confirm_seconds: after
-    which a change that may cut off the connection over which it is made is undone by confirmation, unless it
-    is confirmed over a new one; 0 makes it for good. risky: False raises RiskError where there is such a
+    which a change that may cut off the connection over which it is made is undone, unless it is confirmed
+    over a new one; 0 makes it for good. risky: False raises RiskError where there is such a
     change, before anything is written. kinds: those besides the requests' own, of which something may be
     declared on the node that keeps what leaves this declaration.
     """
     with locked(host, wait_seconds) as mended:
-        confirmation.refuse_while_pending(host)
+        _refuse_while_pending(host)
         complete(host)
         requests = ask()
         if _is_live(requests):
             _try_again(host)
-        run = _Run(host, requests, gate, confirm_seconds, confirmation, kinds)
+        run = _Run(host, requests, gate, confirm_seconds, kinds)
         outcomes = run.carry_out(first, risky)
         before = tuple(lock.take_notes(host))
         return outcomes._replace(changed=outcomes.changed or bool(mended), unfinished=before)
@@ -176,10 +176,9 @@ def apply(
     gate: Callable[[Plan], None] = admit,
     wait_seconds: float = WAIT_SECONDS,
     confirm_seconds: int = 0,
-    confirmation: Confirmation = FOR_GOOD,
 ) -> Outcome:
     """apply_together() for one area. Raises RefusedError, too: after all else was applied."""
-    outcomes = apply_together(host, lambda: [request], gate, wait_seconds, confirm_seconds, confirmation)
+    outcomes = apply_together(host, lambda: [request], gate, wait_seconds, confirm_seconds)
     refuse(outcomes)
     outcome = outcomes.outcomes[0]
     plan = outcome.plan._replace(steps=(*outcomes.shared, *outcome.steps))
@@ -202,14 +201,12 @@ class _Run:
         requests: Sequence[Request],
         gate: Callable[[Plan], None],
         confirm_seconds: int,
-        confirmation: Confirmation,
         kinds: Mapping[str, Kind],
     ) -> None:
         self._host = host
         self._requests = requests
         self._gate = gate
         self._seconds = confirm_seconds
-        self._confirmation = confirmation
         self._kinds = kinds
         self._before = _kept(host, requests)
         self._risks: list[str] = []
@@ -256,7 +253,7 @@ class _Run:
                 work.perform(_notices(late, _UNITS))
                 gone = [str(entry["id"]) for one in foreseen for entry in one.leaving.entries]
                 if self._waits:
-                    self._waits = self._confirmation.restart(self._host, self._waits, gone)
+                    self._waits = _confirm().restart(self._host, self._waits, gone)
                 else:
                     forget_left(self._host, gone)
         except BaseException as error:
@@ -304,16 +301,16 @@ class _Run:
 
     def _arm(self, entries: Sequence[Entry], fresh: Sequence[Entry]) -> bool:
         if self._waits:
-            self._waits = self._confirmation.extend(self._host, self._waits, entries, fresh)
+            self._waits = _confirm().extend(self._host, self._waits, entries, fresh)
         elif self._risks and self._seconds:
             name, risks = self._requests[0].name, "; ".join(self._risks)
-            self._waits = self._confirmation.arm(self._host, name, self._seconds, entries, fresh, risks)
+            self._waits = _confirm().arm(self._host, name, self._seconds, entries, fresh, risks)
         return self._waits is not None
 
     def _disarm(self) -> None:
         """All is back, so that a restore which comes nevertheless finds nothing to do."""
         try:
-            self._confirmation.cancel(self._host)
+            _confirm().cancel(self._host)
         except MlnodeError:
             pass
 
@@ -333,6 +330,22 @@ class _Run:
             raise MlnodeError("; ".join(messages)) from error
         changed = bool(shared) or any(item.changed for item in outcomes)
         return Outcomes(outcomes, tuple(shared), changed, self._waits)
+
+
+def _confirm() -> Any:
+    """The module confirm, by its name: most areas have nothing to confirm, and need not bring it along."""
+    return import_module(".confirm", __package__)
+
+
+def _refuse_while_pending(host: Host) -> None:
+    """Leave an earlier change that waits to the agent, where it cannot be undone here. Raises MlnodeError."""
+    try:
+        confirm = _confirm()
+    except ImportError:
+        if waiting := host.text(AGENT_PENDING):
+            raise RefusedError(waiting) from None
+    else:
+        confirm.refuse_while_pending(host)
 
 
 def _foresee(

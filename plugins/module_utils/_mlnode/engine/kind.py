@@ -201,7 +201,7 @@ class Kind:
     MOUNTS: Mounts = {}
 
     def checked(self, spec: Any) -> Checked:
-        """What is declared of the area, as all that is behind takes it. Raises DeclarationError."""
+        """The specification as all that is behind takes it. Raises DeclarationError."""
         return schema.checked(self.KIND, spec, self.OPTIONS)
 
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:

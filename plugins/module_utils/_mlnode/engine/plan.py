@@ -263,7 +263,7 @@ _Claims = Tuple[Declaration, Mapping[str, str]]
 def _claims(
     request: Request, settings: Sequence[Setting], declarations: Sequence[Declaration]
 ) -> list[_Claims]:
-    """What is kept on the node of the kind. settings: those of the request. Raises DeclarationError naming
+    """Claims that the node keeps of the kind. settings: those of the request. Raises DeclarationError naming
     the file, except where this run replaces that file, or where a mistake in it is reported by its own
     request, and the rest of it counts."""
     kind = request.kind

@@ -10,9 +10,8 @@ from typing import Any, Callable, Protocol, Sequence
 
 from ..host import places
 from ..host.host import Host
-from ..model.errors import GoneError, HostError, MlnodeError, RefusedError, TransactionError, UnansweredError
+from ..model.errors import GoneError, HostError, MlnodeError, TransactionError, UnansweredError
 from . import answers, lock
-from .kind import AGENT_PENDING
 from .origin import Entry, Origin
 from .restore import restore
 from .steps import FileWrite, LinkWrite, Notify, Step, UnitWrite
@@ -47,53 +46,6 @@ class Waiting(Protocol):
 
     @property
     def text(self) -> str: ...
-
-
-class Confirmation(Protocol):
-    """Undo of a change unless it is confirmed: the module confirm, which most areas need not bring along.
-    All functions raise MlnodeError."""
-
-    def refuse_while_pending(self, host: Host) -> None: ...
-
-    def arm(
-        self,
-        host: Host,
-        name: str,
-        seconds: int,
-        entries: Sequence[Entry],
-        fresh: Sequence[Entry],
-        words: str,
-    ) -> Waiting: ...
-
-    def extend(self, host: Host, armed: Any, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Waiting: ...
-
-    def restart(self, host: Host, armed: Any, gone: Sequence[str]) -> Waiting: ...
-
-    def cancel(self, host: Host) -> None: ...
-
-
-class _ForGood:
-    """Of areas in which nothing is confirmed: an earlier change that waits is left to the agent."""
-
-    def refuse_while_pending(self, host: Host) -> None:
-        if pending := host.text(AGENT_PENDING):
-            raise RefusedError(pending)
-
-    def arm(self, _host: Host, name: str, *_arguments: object) -> Waiting:
-        raise MlnodeError(f"{name}: a change of this area cannot be confirmed")
-
-    def extend(self, _host: Host, armed: Waiting, *_arguments: object) -> Waiting:
-        return armed
-
-    def restart(self, _host: Host, armed: Waiting, *_arguments: object) -> Waiting:
-        return armed
-
-    def cancel(self, host: Host) -> None:
-        """Nothing is armed."""
-
-
-#: For a run without anything that could be confirmed
-FOR_GOOD: Confirmation = _ForGood()
 
 
 class Transaction:

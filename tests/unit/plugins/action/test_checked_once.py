@@ -5,8 +5,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +13,7 @@ from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import install
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import AGENT, Done, Node
+from ansible_collections.mlnode.tuning.tests.unit.work import calls_of
 from mlnode.agent import call
 from mlnode.agent.call import MARK
 from mlnode.agent.registry import KINDS
@@ -25,24 +24,6 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 SYSCTL = {"settings": {"vm.swappiness": 10}}
 
 COUNTED = {"checks": schema.checked, "parses": KINDS["sysctl"].parse, "evaluations": plan.evaluate}
-
-
-def counted(work: Callable[[], object]) -> dict[str, int]:
-    """How often each of COUNTED is called, by whichever name it was imported."""
-    names = {function.__code__: name for name, function in COUNTED.items()}
-    found: Counter[str] = Counter()
-
-    def count(frame: Any, event: str, _argument: object) -> None:
-        if event == "call" and frame.f_code in names:
-            found[names[frame.f_code]] += 1
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return dict(found)
 
 
 @pytest.fixture
@@ -67,13 +48,21 @@ def task(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Callable[..., dic
 def test_a_first_run_checks_once_and_looks_before_and_after(
     task: Callable[..., dict[str, Any]], machine: Machine
 ) -> None:
-    assert counted(lambda: task(declare, sysctl=SYSCTL)) == {"checks": 1, "parses": 2, "evaluations": 2}
+    assert calls_of(lambda: task(declare, sysctl=SYSCTL), COUNTED) == {
+        "checks": 1,
+        "parses": 2,
+        "evaluations": 2,
+    }
     assert machine.now(SWAPPINESS) == "10"
 
 
 def test_a_second_run_knows_the_declaration_that_it_finds(task: Callable[..., dict[str, Any]]) -> None:
     task(declare, sysctl=SYSCTL)
-    assert counted(lambda: task(declare, sysctl=SYSCTL)) == {"checks": 1, "parses": 1, "evaluations": 1}
+    assert calls_of(lambda: task(declare, sysctl=SYSCTL), COUNTED) == {
+        "checks": 1,
+        "parses": 1,
+        "evaluations": 1,
+    }
 
 
 def test_a_drift_checks_the_inventory_and_the_file_and_looks_once(
@@ -83,6 +72,6 @@ def test_a_drift_checks_the_inventory_and_the_file_and_looks_once(
     machine.put(SWAPPINESS, "60\n")
     found: dict[str, Any] = {}
     asked = {"node": {"sysctl": SYSCTL}}
-    times = counted(lambda: found.update(task(node_drift, declarations=asked)))
+    times = calls_of(lambda: found.update(task(node_drift, declarations=asked)), COUNTED)
     assert times == {"checks": 2, "parses": 1, "evaluations": 1}
     assert [line for line in found["drift"] if line.startswith("vm.swappiness: drifted")]

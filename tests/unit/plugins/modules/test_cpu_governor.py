@@ -10,10 +10,8 @@ import yaml
 from ansible_collections.mlnode.tuning.plugins.modules import cpu_governor
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner, put_in_place
-from mlnode.agent import registry
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
-from mlnode.knobs.cpu import parse as cpu_parse
 from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model.setting import Layer
 from mlnode.report import diff
@@ -71,10 +69,6 @@ def test_the_diff_names_the_cpus_of_policies_and_not_their_numbers(
 
 
 # -- what is documented --------------------------------------------------------------------
-
-
-def test_every_option_is_in_the_order_of_application() -> None:
-    assert [*registry.options("cpu")] == [*cpu_parse.PATHS, "cpus"]
 
 
 def test_the_sample_is_what_a_node_says(

@@ -18,23 +18,12 @@ from ..nics.selection import ALL, Selection
 from ..nics.targets import SYSFS
 from . import exclusive
 from .disruption import Disruption
-from .schema import BEYOND, COALESCE, MTU, NUMBER, PAUSE
+from .schema import BEYOND, COALESCE, MTU, NUMBER, OPTIONS, PAUSE
 
 KIND = "nic"
 
-#: Groups of a rule in the order in which they are applied: a driver that makes new queues gives them default
-#: rings and moderation, and a driver that is re-initialized by a private flag forgets all of them.
-GROUPS = (
-    "private_flags",
-    "channels",
-    "rings",
-    "coalesce",
-    "pause",
-    "fec",
-    "features",
-    "tx_queue_len",
-    "mtu",
-)
+#: Groups of a rule in the order in which they are applied → as their settings and files are called
+GROUPS = {name: one.key or name for name, one in OPTIONS["rules"].suboptions.items() if one.reason}
 
 RINGS = ("rx", "tx", "rx-mini", "rx-jumbo")
 CHANNELS = ("combined", "rx", "tx")
@@ -84,10 +73,6 @@ class NicSetting(Setting):
     text: str = ""
 
 
-#: Group of a rule → group of files
-_FILES = {"rings": "ring", "features": "feature", "private_flags": "private-flag"}
-
-
 def path_of(interface: str, group: str, field: str) -> str:
     """The file of a knob."""
     if group in SYSFS:
@@ -98,15 +83,9 @@ def path_of(interface: str, group: str, field: str) -> str:
 def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
-    ordered: list[NicSetting] = sorted(settings, key=_place)
+    order = [*GROUPS.values()]
+    ordered: list[NicSetting] = sorted(settings, key=lambda setting: order.index(setting.group))
     return rules.unique(ordered)
-
-
-def _place(setting: NicSetting) -> int:
-    return _ORDER[setting.group]
-
-
-_ORDER = {_FILES.get(group, group): place for place, group in enumerate(GROUPS)}
 
 
 def limit(spec: Mapping[str, Any]) -> Disruption:
@@ -130,7 +109,7 @@ def _settings(given: Mapping[str, Any]) -> list[NicSetting]:
 
 
 def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, text: str = "") -> NicSetting:
-    named = _FILES.get(group, group)
+    named = GROUPS[group]
     # The one field of fec is the thing itself.
     words_ = (KIND, rule.name, named, "" if group == "fec" else field)
     claim = str(amount) if amount else text

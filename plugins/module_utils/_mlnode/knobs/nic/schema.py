@@ -64,6 +64,8 @@ _FLAG = Form(
 #: larger MTU brings them back (net/ipv6/addrconf.c: addrconf_notify). 65536 is the loopback's own.
 MTU = Option("int", least=1280, most=65536)
 
+#: What makes settings is in the order of application: a driver that makes new queues gives them default rings
+#: and moderation, and one that is re-initialized by a private flag forgets all of them.
 OPTIONS: Table = {
     "rules": rules(
         "What is wanted of which NICs. Every value that is left out is left untouched.",
@@ -73,6 +75,16 @@ OPTIONS: Table = {
                 Interfaces. A bond, bridge or VLAN has its own MTU and queue length; for all else it stands
                 for the NICs below it.
                 """),
+            "private_flags": Option(
+                "dict",
+                "Flags of the driver, on or off, by the names of C(ethtool --show-priv-flags).",
+                keys=_FLAG,
+                values=_SWITCH,
+                parts=True,
+                key="private-flag",
+                reason="what the driver says of it",
+                source="ethtool(8), --set-priv-flags",
+            ),
             "channels": Option(
                 "raw",
                 """
@@ -164,15 +176,13 @@ OPTIONS: Table = {
                 reason="what the NIC does not do, a core does",
                 source="networking/segmentation-offloads.rst",
             ),
-            "private_flags": Option(
-                "dict",
-                "Flags of the driver, on or off, by the names of C(ethtool --show-priv-flags).",
-                keys=_FLAG,
-                values=_SWITCH,
-                parts=True,
-                key="private-flag",
-                reason="what the driver says of it",
-                source="ethtool(8), --set-priv-flags",
+            "tx_queue_len": Option(
+                "int",
+                "Packets that wait for a transmit ring.",
+                least=1,
+                most=(1 << 31) - 1,
+                reason="packets that wait for a ring",
+                source="ip-link(8)",
             ),
             "mtu": Option(
                 "raw",
@@ -183,14 +193,6 @@ OPTIONS: Table = {
                 severity=Severity.HIGH,
                 reason="packets that one end does not take are lost silently",
                 source="networking/ip-sysctl.rst",
-            ),
-            "tx_queue_len": Option(
-                "int",
-                "Packets that wait for a transmit ring.",
-                least=1,
-                most=(1 << 31) - 1,
-                reason="packets that wait for a ring",
-                source="ip-link(8)",
             ),
             "beyond_max": Option(
                 "str",

@@ -21,20 +21,8 @@ from .schema import OPTIONS, dscps
 
 KIND = "qos"
 
-#: Groups of a rule in the order in which they are applied. Global pause goes before PFC comes; trust before
-#: the map that it makes valid; a driver that sizes its buffers for PFC has done so before they are set.
-GROUPS = (
-    "global_pause",
-    "trust",
-    "dscp",
-    "ets",
-    "pfc",
-    "buffer",
-    "ecn",
-    "cnp",
-    "rdma_cm_tos",
-    "traffic_class",
-)
+#: Groups of a rule in the order in which they are applied
+GROUPS = [name for name, option in OPTIONS["rules"].suboptions.items() if option.reason]
 
 _CNP = ("dscp", "priority")
 
@@ -68,12 +56,8 @@ class QosSetting(Setting):
 def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
-    settings.sort(key=_place)
+    settings.sort(key=lambda setting: [*PATHS].index(setting.group))
     return rules.unique(settings)
-
-
-def _place(setting: QosSetting) -> int:
-    return _ORDER[setting.group]
 
 
 def _settings(given: Mapping[str, Any]) -> list[QosSetting]:
@@ -112,14 +96,8 @@ def expected(where: str, raw: Any) -> dict[str, Any]:
 # -- settings ------------------------------------------------------------------------------
 
 
-#: Group of a setting → its place
-_ORDER = {
-    name: place
-    for place, group in enumerate(GROUPS)
-    for name in ((group,) if group != "cnp" else ("cnp_dscp", "cnp_priority"))
-}
-
-#: Where a file of the group is; of several kinds of file the first that can be there
+#: Group of a setting, in the order of application → where a file of it is; of several kinds of file the first
+#: that can be there
 PATHS = {
     "global_pause": "/ethtool/*/pause/rx,tx",
     "trust": "/dcb/*/trust/state",

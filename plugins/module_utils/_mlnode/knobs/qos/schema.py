@@ -46,12 +46,23 @@ def _eight(text: str, most: int | None = None, form: Form | None = None) -> Opti
     )
 
 
+#: What makes settings is in the order of application. Global pause goes before PFC comes; trust before the
+#: map that it makes valid; a driver that sizes its buffers for PFC has done so before they are set.
 OPTIONS: Table = {
     "rules": rules(
         "What is wanted of which NICs. Every value that is left out is left untouched.",
         {
             "name": name("C(qos.NAME.pfc), C(qos.NAME.dscp) and so on"),
             "nics": nics("Interfaces. A bond, bridge or VLAN stands for the NICs below it."),
+            "global_pause": Option(
+                "bool",
+                """
+                Pause frames for all traffic (IEEE 802.3x), in both directions. Beside PFC it has to be off.
+                """,
+                severity=Severity.HIGH,
+                reason="a port that pauses all of its traffic stops what must not wait, and excludes PFC",
+                source="IEEE 802.1Q, 36.1",
+            ),
             "trust": Option(
                 "str",
                 """
@@ -80,32 +91,6 @@ OPTIONS: Table = {
                 reason="it puts RoCE into the priority that is not lost",
                 source="dcb-app(8)",
             ),
-            "pfc": Option(
-                "list",
-                """
-                Priorities with priority flow control, and no others; an empty list is none at all.
-
-                More than one is refused without V(pfc_priorities) in O(allow).
-
-                It is refused while global pause is on, unless O(rules[].global_pause) switches that off.
-                """,
-                elements="int",
-                least=0,
-                most=_CLASS,
-                empty=True,
-                severity=Severity.HIGH,
-                reason="a priority without it loses packets of RoCE; one too many stops what should flow",
-                source="dcb-pfc(8)",
-            ),
-            "global_pause": Option(
-                "bool",
-                """
-                Pause frames for all traffic (IEEE 802.3x), in both directions. Beside PFC it has to be off.
-                """,
-                severity=Severity.HIGH,
-                reason="a port that pauses all of its traffic stops what must not wait, and excludes PFC",
-                source="IEEE 802.1Q, 36.1",
-            ),
             "ets": Option(
                 "dict",
                 "Traffic classes and their share of the link. All three lists are set together.",
@@ -125,6 +110,23 @@ OPTIONS: Table = {
                 severity=Severity.MEDIUM,
                 reason="without a share of its own RoCE waits behind other traffic",
                 source="dcb-ets(8)",
+            ),
+            "pfc": Option(
+                "list",
+                """
+                Priorities with priority flow control, and no others; an empty list is none at all.
+
+                More than one is refused without V(pfc_priorities) in O(allow).
+
+                It is refused while global pause is on, unless O(rules[].global_pause) switches that off.
+                """,
+                elements="int",
+                least=0,
+                most=_CLASS,
+                empty=True,
+                severity=Severity.HIGH,
+                reason="a priority without it loses packets of RoCE; one too many stops what should flow",
+                source="dcb-pfc(8)",
             ),
             "buffer": Option(
                 "dict",

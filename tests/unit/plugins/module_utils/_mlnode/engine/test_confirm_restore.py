@@ -207,9 +207,7 @@ AREAS: dict[str, dict[str, Any]] = {
 
 
 def run(node: NicNode) -> Result:
-    order = Order(
-        "node", KINDS, AREAS, tuple(KINDS), whole=True, confirm_seconds=SECONDS, confirmation=confirm
-    )
+    order = Order("node", KINDS, AREAS, tuple(KINDS), whole=True, confirm_seconds=SECONDS)
     return declare.run(node, order)
 
 

@@ -245,7 +245,7 @@ def test_an_undo_brings_back_what_left(tmp_path: pathlib.Path) -> None:
     settle(host, {"sysctl": {"settings": {"vm.swappiness": 10}}})
     before = host.tree()
     nic = {"allow": ["management"], "rules": {"path": {"nics": {"names": ["eth4"]}, "mtu": 9000}}}
-    settle(host, {"nic": nic}, confirm_seconds=60, confirmation=confirm)
+    settle(host, {"nic": nic}, confirm_seconds=60)
     waits = confirm.pending(host)
     assert waits is not None
     assert host.now(SWAPPINESS) != "10"
@@ -260,7 +260,7 @@ def test_a_confirmed_change_leaves_no_origin_of_what_left(tmp_path: pathlib.Path
     host.put(SWAPPINESS, "60\n")
     settle(host, {"sysctl": {"settings": {"vm.swappiness": 10}}})
     nic = {"allow": ["management"], "rules": {"path": {"nics": {"names": ["eth4"]}, "mtu": 9000}}}
-    settle(host, {"nic": nic}, confirm_seconds=60, confirmation=confirm)
+    settle(host, {"nic": nic}, confirm_seconds=60)
     waits = confirm.pending(host)
     assert waits is not None
     assert Origin.load(host).value_of(SWAPPINESS) == "60", "an undo needs it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
-from mlnode.engine import engine, handlers, origin, restore, transaction, units
+from mlnode.engine import confirm, engine, handlers, origin, restore, transaction, units
 from mlnode.engine.answers import Answers
 from mlnode.engine.kind import AGENT_PENDING
 from mlnode.engine.origin import Entry, Origin
@@ -118,14 +119,6 @@ def test_what_was_looked_at_before_the_steps_is_forgotten(machine: Machine) -> N
     run(machine, [FileWrite("key", UNIT, b"")])
     look(True)
     assert looks == ["60", "60", "10", "10"]
-
-
-def test_where_nothing_can_be_confirmed_nothing_is_armed(machine: Machine) -> None:
-    good: Any = transaction.FOR_GOOD
-    with pytest.raises(MlnodeError, match=r"^training: "):
-        good.arm(machine, "training", 60, [], [], "")
-    armed = object()
-    assert good.extend(machine, armed, [], []) is good.restart(machine, armed, []) is armed
 
 
 def test_no_step_is_no_trace(machine: Machine) -> None:
@@ -553,14 +546,17 @@ def test_what_tries_once_more_stays_where_something_is_stuck(machine: Machine, s
     assert machine.now(SWAPPINESS) == ("10" if stuck else "60")
 
 
-def test_where_nothing_is_confirmed_a_change_that_waits_is_left_to_the_agent(machine: Machine) -> None:
+def test_without_the_module_confirm_a_change_that_waits_is_left_to_the_agent(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     said = [b"", b"a change of eth0 waits for 30 s"]
     agent = SimpleNamespace(read=lambda _host, path: said.pop(0) if path == AGENT_PENDING else b"")
     host = Host(machine.root, {places.AGENT: lambda: agent})
-    transaction.FOR_GOOD.refuse_while_pending(host)
+    monkeypatch.setitem(sys.modules, confirm.__name__, None)
+    engine._refuse_while_pending(host)
 
     with pytest.raises(RefusedError, match="eth0 waits for 30 s"):
-        transaction.FOR_GOOD.refuse_while_pending(host)
+        engine._refuse_while_pending(host)
 
 
 class Watched(Machine):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import ASKED
-from mlnode.agent import waivers
+from mlnode.agent import registry, waivers
 from mlnode.agent.registry import KINDS
 from mlnode.checks import expect, path_mtu
 from mlnode.checks.campaign import part
@@ -72,6 +72,13 @@ def test_it_is_refused_in_these_words(area: str, given: Any, words: str) -> None
     assert re.fullmatch(re.escape(words).replace(r"\.\.\.", ".*"), said), said
     assert said.isprintable()
     assert len(said) < 500
+
+
+@pytest.mark.parametrize("area", KINDS)
+def test_an_unknown_option_is_answered_with_the_known_ones(area: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        door.parse(area, {"nonsense": 1})
+    assert str(caught.value) == f"{area}.nonsense: unknown; known are {', '.join(registry.options(area))}"
 
 
 @cases.table

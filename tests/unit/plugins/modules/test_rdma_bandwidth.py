@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import rdma_bandwidth
+from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import Running, job
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from mlnode.checks.model import Verdict
+from mlnode.host.system import Finished
 
 ASKED = {"device": "mlx5_0", "peer": "gpu002"}
 
@@ -53,6 +56,19 @@ def test_too_little_is_said_with_what_to_do(measure: Runner, roce: Running) -> N
     assert len(done.result["failures"]) == 1
 
 
+def test_what_was_not_measured_fails_unless_only_failures_count(measure: Runner, roce: Running) -> None:
+    roce.answer = Finished(1, "", says.ERRORS["path"])
+    assert "bandwidth unknown: ib_write_bw: Failed status 12" in measure.msg(**ASKED)
+
+    done = measure.ok(**ASKED, fail_on="fail")
+
+    assert "gbits" not in done.result
+    [warning] = done.warnings
+    assert "Failed status 12" in warning
+    roce.says("1.00")
+    assert "bandwidth fail" in measure.msg(**ASKED, fail_on="fail")
+
+
 def test_in_check_mode_nothing_is_sent(measure: Runner, roce: Running) -> None:
     done = measure.ok(check=True, **ASKED)
     assert done.result["summary"] == {"skip": 1}
@@ -67,6 +83,20 @@ def test_a_job_is_not_disturbed(measure: Runner, roce: Running) -> None:
     )
     assert roce.commands == []
     assert measure.ok(**ASKED, allow=["busy"]).result["summary"] == {"pass": 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "missing required arguments: device"),
+        ({"device": "mlx5_0"}, "rdma_bandwidth: give one of serve: true and peer: ADDRESS"),
+        ({**ASKED, "serve": True}, "rdma_bandwidth: give one of serve: true and peer: ADDRESS"),
+        ({**ASKED, "duration": 1}, "rdma_bandwidth: duration: 1 is not between 5 and 3600"),
+        ({**ASKED, "allow": ["jobs"]}, "value of allow must be one or more of: busy"),
+    ],
+)
+def test_what_is_wrong_is_said(measure: Runner, arguments: dict[str, Any], words: str) -> None:
+    assert measure.msg(**arguments).startswith(words)
 
 
 def test_the_documented_fields_are_those_it_has(measure: Runner) -> None:

@@ -20,7 +20,6 @@ from mlnode.agent.registry import KINDS
 from mlnode.checks import expect, path_mtu
 from mlnode.checks.campaign import part
 from mlnode.checks.preflight import run as preflight
-from mlnode.checks.rdma import bandwidth
 from mlnode.checks.subnet import check as subnet
 from mlnode.model import cpulist
 from mlnode.model.errors import DeclarationError
@@ -30,14 +29,12 @@ FOLDER = pathlib.Path(__file__).parent / "refused"
 
 #: Area of a module → its options, unless a case sets them
 TOLD: Mapping[str, Mapping[str, Any]] = {
-    "bandwidth": {"device": "mlx5_0", "peer": "gpu002"},
     "path_mtu": {"size": 9000, "tries": 3, "timeout": 1.0},
     "preflight": {"peers": [], "mtu": None, "tcp_port": 18590, "raw": {}},
 }
 
 #: Area → function that takes the input. All other areas are kinds, which take a declaration.
 FEEDS: Mapping[str, Callable[[Any], object]] = {
-    "bandwidth": lambda given: bandwidth.parse({**defaults(bandwidth.OPTIONS), **TOLD["bandwidth"], **given}),
     "campaign": lambda given: part.parse({**ASKED, **given}),
     "cpu_list": cpulist.parse,
     "cpu_mask": cpulist.from_mask,

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
-from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,7 +102,20 @@ def test_a_server_that_failed_is_not_tried_again() -> None:
     assert "tcp_port" in found.advice
 
 
-@cases.table
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        ("nobody", "start the other side first"),
+        ("busy port", "another tcp_port"),
+        ("gids", "GID index"),
+        ("queues", "GID index"),
+        ("path", "path_mtu"),
+        ("memory", "memlock"),
+        ("provider", "ibverbs-providers"),
+        ("peer", "the other side has ended"),
+        ("program", "install perftest"),
+    ],
+)
 def test_errors_are_explained(error: str, advice: str) -> None:
     found = perftest.outcome(Finished(1, says.TABLE, says.ERRORS[error]), CLIENT)
     assert found.gbits is None

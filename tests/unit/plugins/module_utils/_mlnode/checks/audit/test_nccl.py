@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
-from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.audit import nccl
 from mlnode.checks.audit.model import AuditCheck
@@ -64,7 +63,22 @@ def test_what_a_declaration_writes_is_as_it_should_be(hgx: Machine) -> None:
     assert {check.verdict for check in look(hgx)} == {Verdict.PASS}
 
 
-@cases.table
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_IB_DISABLE=1",
+        "NCCL_IB_DISABLE=0x1",
+        "NCCL_IB_DISABLE=2",
+        "NCCL_NET=Socket",
+        "NCCL_NET_GDR_LEVEL=LOC",
+        "NCCL_NET_GDR_LEVEL=0",
+        "NCCL_NET_GDR_READ=0",
+        "NCCL_P2P_DISABLE=1",
+        "NCCL_P2P_LEVEL=LOC",
+        "NCCL_SHM_DISABLE=1",
+        "NCCL_PXN_DISABLE=1",
+    ],
+)
 @pytest.mark.parametrize("path", [CONF, LOGIN])
 def test_what_the_node_has_is_not_to_be_taken_away(hgx: Machine, line: str, path: str) -> None:
     hgx.put(path, f"{line}\n")
@@ -74,7 +88,18 @@ def test_what_the_node_has_is_not_to_be_taken_away(hgx: Machine, line: str, path
     assert checks["nccl_disabled"].source == f"{path}:1"
 
 
-@cases.table
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_IB_DISABLE=0",
+        "NCCL_P2P_DISABLE=0",
+        "NCCL_P2P_DISABLE=2",  # read as a level, which knows 1 alone
+        "NCCL_NET=IB",
+        "NCCL_NET_GDR_LEVEL=SYS",
+        "NCCL_P2P_LEVEL=NVL",
+        "NCCL_COLLNET_ENABLE=0",
+    ],
+)
 def test_what_takes_nothing_away_is_no_finding(hgx: Machine, line: str) -> None:
     hgx.put(CONF, f"{line}\n")
 
@@ -83,7 +108,16 @@ def test_what_takes_nothing_away_is_no_finding(hgx: Machine, line: str) -> None:
     ]
 
 
-@cases.table
+@pytest.mark.parametrize(
+    "line",
+    [
+        "NCCL_NVLS_ENABLE=0",
+        "NCCL_CUMEM_ENABLE=0",
+        "NCCL_DMABUF_ENABLE=0",
+        "NCCL_ALGO=Ring",
+        "NCCL_PROTO=Simple",
+    ],
+)
 def test_what_may_be_right_is_a_warning(hgx: Machine, line: str) -> None:
     hgx.put(CONF, f"{line}\n")
 
@@ -148,7 +182,17 @@ def test_interfaces_that_are_not_there_end_jobs(hgx: Machine, value: str) -> Non
     assert bad(hgx)["NCCL_SOCKET_IFNAME"] == ("nccl_devices", Verdict.FAIL)
 
 
-@cases.table
+@pytest.mark.parametrize(
+    ("line", "words", "advice"),
+    [
+        ("NCCL_BUFFSIZE=4M", "NCCL reads 4", "write 4194304"),
+        ("NCCL_IB_TC=0106", "NCCL reads 70", "write 106"),
+        ("NCCL_P2P_LEVEL=2", "old number of PXB", "write PXB"),
+        ("SHARP_COLL_LOG_LEVEL=WARN", "takes a number", "write 2"),
+        ("NCCL_IB_HCAS=mlx5", "no known version", "did you mean NCCL_IB_HCA?"),
+        ("NCCL_IB_CUDA_SUPPORT=1", "has not read it since 2.4", "remove it"),
+    ],
+)
 def test_what_nccl_misreads_is_a_warning(hgx: Machine, line: str, words: str, advice: str) -> None:
     hgx.put(CONF, f"{line}\n")
 
@@ -158,7 +202,20 @@ def test_what_nccl_misreads_is_a_warning(hgx: Machine, line: str, words: str, ad
     assert check.advice == advice
 
 
-@cases.table
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (PROFILE, "export NCCL_IB_DISABLE=1\n"),
+        (PROFILE, 'if true; then NCCL_IB_DISABLE="1"; export NCCL_IB_DISABLE; fi\n'),
+        ("/etc/profile.d/site.csh", "setenv NCCL_IB_DISABLE 1\n"),
+        ("/etc/zsh/zshenv", "export NCCL_IB_DISABLE='1' # x\n"),
+        ("/etc/security/pam_env.conf", "NCCL_IB_DISABLE DEFAULT=1\n"),
+        ("/etc/systemd/system.conf.d/site.conf", '[Manager]\nDefaultEnvironment="NCCL_IB_DISABLE=1" A=2\n'),
+        ("/etc/systemd/system/slurmd.service.d/site.conf", "[Service]\nEnvironment=NCCL_IB_DISABLE=1\n"),
+        ("/etc/enroot/environ.d/50-site.env", "NCCL_IB_DISABLE=1\n"),
+        ("/root/.nccl.conf", "NCCL_IB_DISABLE=1\n"),
+    ],
+)
 def test_a_file_that_only_some_jobs_read_is_a_warning(hgx: Machine, path: str, text: str) -> None:
     hgx.put(path, text)
 

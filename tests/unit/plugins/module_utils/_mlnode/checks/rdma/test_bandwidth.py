@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import gid
-from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import Running, job
@@ -94,7 +93,16 @@ def test_ipv4_comes_before_ipv6(roce: Running) -> None:
     assert [command.split()[-2] for command in roce.commands] == ["2", "0", "1"]
 
 
-@cases.table
+@pytest.mark.parametrize(
+    ("average", "options", "expected"),
+    [
+        ("90.00", {}, "pass"),
+        ("89.99", {}, "fail"),
+        ("50.00", {"fraction": 0.5}, "pass"),
+        ("89.99", {"least": 80.0}, "pass"),
+        ("93.10", {"least": 95.0}, "fail"),
+    ],
+)
 def test_what_is_enough(roce: Running, average: str, options: dict[str, Any], expected: str) -> None:
     roce.says(average)
     found = measure(roce, **options).check
@@ -102,7 +110,15 @@ def test_what_is_enough(roce: Running, average: str, options: dict[str, Any], ex
     assert bool(found.advice) == (expected == "fail")
 
 
-@cases.table
+@pytest.mark.parametrize(
+    ("rate", "least"),
+    [
+        ("400 Gb/sec (4X NDR)", "360 Gb/s, 0.9 of 400"),
+        ("40 Gb/sec (4X QDR)", "28.8 Gb/s, 0.9 of 32"),
+        ("2.5 Gb/sec (1X SDR)", "1.8 Gb/s, 0.9 of 2"),
+        ("40 Gb/sec (4X FDR10)", "36 Gb/s, 0.9 of 40"),
+    ],
+)
 def test_the_coding_of_old_generations_carries_no_data(infiniband: Running, rate: str, least: str) -> None:
     infiniband.put(f"{PORT}/rate", f"{rate}\n")
     assert measure(infiniband).check.expected == f"at least {least}"
@@ -200,6 +216,38 @@ def test_it_is_refused_under_a_job(roce: Running, dry: bool) -> None:
 
 
 # -- what is given ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"peer": None}, "give one of serve: true and peer"),
+        ({"serve": True}, "give one of serve: true and peer"),
+        ({"peer": ""}, "peer: '' is neither"),
+        ({"peer": "-R"}, "peer: '-R' is neither an IPv4 address nor a name"),
+        ({"peer": "fe80::1"}, "is neither an IPv4 address"),
+        ({"peer": "gpu2 --all"}, "is neither"),
+        ({"peer": "gpu2\n"}, "is neither"),
+        ({"device": "../mlx5_0"}, "is not an RDMA device"),
+        ({"device": "-d"}, "is not an RDMA device"),
+        ({"duration": 4}, "duration: 4 is not between 5 and 3600"),
+        ({"size": 0}, "size: 0 is not between 2 and 8388608"),
+        ({"tcp_port": 80}, "tcp_port: 80 is not between 1024 and 65535"),
+        ({"timeout": -1}, "timeout: -1 is not between 0 and 86400"),
+        ({"gid_index": 256}, "gid_index: 256 is not between 0 and 255"),
+        ({"fraction": 0.0}, "fraction: 0 is not above 0"),
+        ({"fraction": 1.5}, "fraction: 1.5 is not above 0"),
+        ({"fraction": float("nan")}, "fraction: nan is not above 0"),
+        ({"least": 0.0}, "least: 0 is not a bandwidth"),
+        ({"least": float("inf")}, "least: inf is not a bandwidth"),
+        ({"least": float("nan")}, "least: nan is not a bandwidth"),
+        ({"allow": ["jobs"]}, "allow[0]: must be one of busy, got 'jobs'"),
+    ],
+)
+def test_what_is_wrong_is_said(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(DeclarationError) as caught:
+        bandwidth.parse({**GIVEN, **options})
+    assert words in str(caught.value)
 
 
 @quick

@@ -8,7 +8,6 @@ import subprocess
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.engine import boot_run, engine, handlers, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
@@ -196,7 +195,18 @@ def test_what_another_declaration_wants_of_it_stays(node: IrqNode) -> None:
     assert node.read(DEFAULTS) == OWN
 
 
-@cases.table
+@pytest.mark.parametrize(
+    ("own", "arguments"),
+    [
+        (None, ""),
+        ("", ""),
+        ("IRQBALANCE_ARGS=-j\n", "-j "),
+        ("IRQBALANCE_ARGS='-j --banirq=4'\n", "-j --banirq=4 "),
+        ('IRQBALANCE_ARGS="-j"\nIRQBALANCE_ARGS=\n', ""),
+        ("IRQBALANCE_ARGS=-j", "-j "),
+        ("; IRQBALANCE_ARGS=-x\n# IRQBALANCE_ARGS=-y\nOTHER\n", ""),
+    ],
+)
 def test_the_operators_own_arguments_are_kept(node: IrqNode, own: str | None, arguments: str) -> None:
     if own is None:
         node.remove(DEFAULTS)

@@ -9,7 +9,7 @@ import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
@@ -73,13 +73,7 @@ def test_every_option_is_on_the_page_of_its_area_with_a_reason_and_a_source(area
         docs_pages.with_options(docs_pages.OPTIONS.sub("", text), area)
 
 
-@pytest.mark.parametrize(
-    ("was", "becomes", "message"),
-    [
-        ("<!-- table of fabric -->", "", "missing: fabric"),
-        ("table of fabric", "table of storage", "missing: fabric, storage"),
-    ],
-)
+@cases.table
 def test_a_profile_without_a_table_and_a_table_without_a_profile_are_errors(
     was: str, becomes: str, message: str
 ) -> None:
@@ -87,24 +81,7 @@ def test_a_profile_without_a_table_and_a_table_without_a_profile_are_errors(
         docs_pages.with_tables(VALUES.replace(was, becomes))
 
 
-@pytest.mark.parametrize(
-    ("page", "link", "found"),
-    [
-        ("a.md", "b.md#c", "b.md#c"),
-        ("a.md", "#c", "#c"),
-        ("guide/a.md", "../b.md", "../b.md"),
-        ("a.md", "schema/node.schema.json", "schema/node.schema.json"),
-        ("a.md", "https://example.org/../x", "https://example.org/../x"),
-        ("a.md", "../plugins/modules/thp.py", "/reference/thp_module.rst"),
-        ("guide/a.md", "../../plugins/filter/fabric_report.py", "/reference/fabric_report_filter.rst"),
-        ("a.md", "../plugins/modules", "/reference/index.rst"),
-        ("guide/a.md", "../../README.md#support", f"{FORGE}/blob/main/README.md#support"),
-        ("guide/a.md", f"{FORGE}/blob/main/docs/guide/lab.md#c", "lab.md#c"),
-        ("guide/a.md", f"{FORGE}/tree/main/plugins/modules", "/reference/index.rst"),
-        ("a.md", f"{FORGE}/blob/main/CONTRIBUTING.md", f"{FORGE}/blob/main/CONTRIBUTING.md"),
-        ("a.md", f"{FORGE}/issues", f"{FORGE}/issues"),
-    ],
-)
+@cases.table
 def test_links_out_of_docs_lead_to_the_reference_or_the_repository(page: str, link: str, found: str) -> None:
     assert docs_pages.of_site(page, f"[a]({link}), ![b]({link})\n", FORGE) == f"[a]({found}), ![b]({found})\n"
 

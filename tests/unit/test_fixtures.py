@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import collections
 import os
 import pathlib
 import re
@@ -13,6 +12,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import irqs, machines, tree
 from ansible_collections.mlnode.tuning.tests.fixtures.build import build
 from ansible_collections.mlnode.tuning.tests.fixtures.seen import CPU, NET, NODE, PCI, Seen, numbers, see
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 NAMES = sorted(machines.MACHINES)
 every = pytest.mark.parametrize("seen", NAMES, indirect=True)
@@ -26,19 +26,7 @@ def seen(request: pytest.FixtureRequest) -> Seen:
 # -- the form of the files --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("cpus", "bits", "text"),
-    [
-        ((0, 1), 2, "3"),
-        ((), 2, "0"),
-        ((3,), 6, "08"),
-        ((0,), 32, "00000001"),
-        ((), 33, "0,00000000"),
-        ((32, 35), 36, "9,00000000"),
-        ((71,), 72, "80,00000000,00000000"),
-        ((0, 223), 224, "80000000,00000000,00000000,00000000,00000000,00000000,00000001"),
-    ],
-)
+@cases.table
 def test_masks_have_all_their_bits(cpus: tuple[int, ...], bits: int, text: str) -> None:
     assert tree.bitmap(cpus, bits) == text
 
@@ -50,15 +38,7 @@ def test_lists_are_the_shortest(cpus: tuple[int, ...], text: str) -> None:
     assert tree.cpulist(cpus) == text
 
 
-@pytest.mark.parametrize(
-    ("path", "target", "text"),
-    [  # as read on a running kernel
-        ("/sys/class/net/lo", "/sys/devices/virtual/net/lo", "../../devices/virtual/net/lo"),
-        ("/sys/devices/p/f/virtio2/net/eth0/device", "/sys/devices/p/f/virtio2", "../../../virtio2"),
-        ("/sys/devices/p/f/subsystem", "/sys/bus/pci", "../../../bus/pci"),
-        ("/sys/devices/system/cpu/cpu0/node0", "/sys/devices/system/node/node0", "../../node/node0"),
-    ],
-)
+@cases.table
 def test_links_are_written_as_the_kernel_does(path: str, target: str, text: str) -> None:
     assert tree.link_text(path, target) == text
 
@@ -211,71 +191,6 @@ def with_class(seen: Seen, vendor: str, kind: str) -> list[str]:
     ]
 
 
-def test_each_gpu_of_hgx_shares_a_switch_with_a_rail() -> None:
-    seen = see("hgx")
-    gpus = with_class(seen, "0x10de", "0x030200")
-    assert len(gpus) == 8
-    assert collections.Counter(seen.text(f"{PCI}/{gpu}/numa_node") for gpu in gpus) == {"0": 4, "1": 4}
-    for gpu in gpus:
-        switch = seen.real(f"{PCI}/{gpu}").rsplit("/", 2)[0]
-        rails = [name for name in seen.names(NET) if seen.real(f"{NET}/{name}").startswith(f"{switch}/")]
-        assert [seen.text(f"{NET}/{name}/speed") for name in rails if name.endswith("np0")] == ["400000"]
-    assert len(seen.online) == 224
-    assert len(seen.names("/sys/class/infiniband")) == 8 + 2 + 1
-    assert seen.text(f"{CPU}/nohz_full").lstrip() == "(null)"
-
-
-def test_the_cloud_machine_shows_no_bridges_and_no_frequencies() -> None:
-    seen = see("cloud-gpu")
-    assert len(with_class(seen, "0x10de", "0x030200")) == 8
-    assert len(seen.online) == 96
-    assert not with_class(seen, "0x8086", "0x060400")
-    assert not seen.has(f"{CPU}/cpu0/cpufreq")
-    assert seen.text(f"{PCI}/0000:00:05.0/numa_node") == "-1"
-    assert [seen.names(f"{folder}/device/net") for folder in rdma_folders(seen)] == [[]] * 4
-    # The number that 6.1 prints of vector 1 of 0000:00:05.0.
-    assert any(re.search(r" PCI-MSI 81921-edge +ens5-Tx-Rx-0\Z", row) for row in seen.interrupts)
-
-
-def rdma_folders(seen: Seen) -> list[str]:
-    return [f"/sys/class/infiniband/{name}" for name in seen.names("/sys/class/infiniband")]
-
-
-def test_the_small_vm_has_virtio_between_function_and_interface() -> None:
-    seen = see("small-vm")
-    assert seen.real(f"{NET}/eth0/device") == "/sys/devices/pci0000:00/0000:00:03.0/virtio0"
-    assert not seen.has(f"{NET}/eth0/device/numa_node")
-    assert len(seen.names(f"{PCI}/0000:00:03.0/msi_irqs")) == 3
-    assert seen.cpus(f"{CPU}/offline") == (2, 3)
-    assert not seen.has(f"{CPU}/cpufreq")
-
-
-def test_the_container_sees_the_hosts_hardware_and_its_own_interface() -> None:
-    seen, host = see("container"), see("hgx")
-    assert seen.names(NET) == ["eth0", "lo"]
-    assert seen.names(PCI) == host.names(PCI)
-    assert seen.names("/sys/class/infiniband") == host.names("/sys/class/infiniband")
-    assert seen.names(f"{PCI}/0000:18:00.0/net") == []
-    assert set(seen.cpus("/sys/fs/cgroup/cpuset.cpus.effective")) < set(seen.online) == set(host.online)
-    assert seen.text(f"{NET}/eth0/ifindex") != seen.text(f"{NET}/eth0/iflink")
-
-
-def test_grace_has_memory_without_cpus_and_a_domain_for_each_device() -> None:
-    seen = see("grace")
-    gpus = with_class(seen, "0x10de", "0x030200")
-    assert gpus == ["0008:01:00.0", "0009:01:00.0", "0018:01:00.0", "0019:01:00.0"]
-    assert seen.text(f"{NODE}/has_cpu") == "0-1"
-    assert seen.text(f"{NODE}/has_memory") == "0-2,10,18,26"
-    assert seen.text(f"{NODE}/node2/cpulist") == ""
-    assert "\nHugepagesize:     524288 kB\n" in pathlib.Path(f"{seen.root}/proc/meminfo").read_text()
-    assert seen.has(f"{CPU}/cpu0/online")
-    assert not seen.has(f"{CPU}/cpu0/power/energy_perf_bias")
-    assert len(seen.text(f"{NET}/ibp3s0/address").split(":")) == 20
-    assert any(
-        re.search(r" ITS-PCI-MSIX-0005:01:00.0 +1 Edge +enP5p1s0-TxRx-0\Z", row) for row in seen.interrupts
-    )
-
-
 def test_epyc_has_its_offline_cpus_its_nodes_and_its_interrupts() -> None:
     seen = see("epyc256")
     assert seen.text(f"{CPU}/offline") == "6-7,134"
@@ -300,44 +215,6 @@ def test_epyc_has_its_offline_cpus_its_nodes_and_its_interrupts() -> None:
     narrow = [card for card in cards if seen.text(f"{PCI}/{card}/current_link_width") == "8"]
     assert narrow == ["0000:44:00.0", "0000:44:00.1"]
     assert seen.real(f"{NET}/enp4s0f1/master") == "/sys/devices/virtual/net/bond0"
-
-
-def test_the_tiny_vm_hides_its_hypervisor_and_has_no_interrupt_for_a_queue() -> None:
-    seen = see("tiny-vm")
-    assert seen.online == (0,)
-    assert memory(seen, "/proc/meminfo") < 1024 * 1024
-    assert "hypervisor" not in seen.text("/proc/cpuinfo")
-    assert not seen.has(f"{PCI}/0000:00:03.0/msi_irqs")
-
-
-def test_the_gpus_of_gcp_share_a_switch_by_twos_with_two_interfaces_without_rdma() -> None:
-    seen = see("gcp-gpu")
-    switches = collections.Counter(
-        seen.real(f"{PCI}/{gpu}").rsplit("/", 2)[0] for gpu in with_class(seen, "0x10de", "0x030200")
-    )
-    assert [*switches.values()] == [2] * 4
-    for switch in switches:
-        assert sum(seen.real(f"{NET}/{name}").startswith(f"{switch}/") for name in seen.names(NET)) == 2
-    assert not seen.has("/sys/class/infiniband")
-
-
-def test_the_whole_machine_of_oci_has_two_ports_for_each_gpu_and_cards_of_the_cloud_among_them() -> None:
-    seen = see("oci-gpu")
-    assert memory(seen, "/proc/meminfo") > 1900 * 1024 * 1024
-    cards = [seen.real(f"{folder}/device").rpartition("/")[2] for folder in rdma_folders(seen)]
-    models = collections.Counter(seen.text(f"{PCI}/{card}/device") for card in cards)
-    assert models == {"0x1021": 16, "0x101d": 2}
-    assert {seen.text(f"{NET}/rdma{number}/mtu") for number in range(16)} == {"4220"}
-    assert seen.text("/sys/class/dmi/id/chassis_asset_tag") == "OracleCloud.com"
-
-
-def test_half_of_the_efa_devices_of_gb200_are_on_no_switch_with_a_gpu() -> None:
-    seen = see("gb200")
-    switches = {seen.real(f"{PCI}/{gpu}").rsplit("/", 2)[0] for gpu in with_class(seen, "0x10de", "0x030200")}
-    places = [seen.real(f"{folder}/device").rsplit("/", 2)[0] for folder in rdma_folders(seen)]
-    assert len(places) == 16
-    assert sum(place in switches for place in places) == 8
-    assert {seen.text(f"{switch}/max_link_width") for switch in switches} == {"1"}
 
 
 @pytest.mark.parametrize("scale", [2, 4])

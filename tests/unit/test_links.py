@@ -19,6 +19,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 from ansible_collections.mlnode.tuning.tools import docs_pages
 
@@ -133,23 +134,7 @@ def test_a_page_of_the_archive_has_commands_of_an_installed_collection(name: str
     assert [*for_a_checkout_only((ROOT / name).read_text(encoding="utf-8"))] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("```console\n$ make site INVENTORY=x\n```\n", ["make site INVENTORY=x"]),
-        ("```console\n# ansible-playbook playbooks/a.yml\n```\n", ["ansible-playbook playbooks/a.yml"]),
-        (
-            "```console\n$ ansible-playbook \\\n    playbooks/a.yml   # why\n```\n",
-            ["ansible-playbook      playbooks/a.yml"],
-        ),
-        (
-            "```console\n# ansible-pull --checkout v1 playbooks/a.yml\n$ ansible-playbook a.b.c\n```\n",
-            [],
-        ),
-        ("Run `ansible-playbook playbooks/a.yml`.\n", ["ansible-playbook playbooks/a.yml"]),
-        ("In a checkout, `make a`.\n\n## Other\n\n`make b` does it.\n", ["`make b"]),
-    ],
-)
+@cases.table
 def test_a_command_of_a_checkout_is_found(text: str, found: list[str]) -> None:
     assert [*for_a_checkout_only(text)] == found
 

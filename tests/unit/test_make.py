@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 
 #: Says what it was called with, and fails where one of the words of FAILING is in it. What keeps others from
@@ -155,14 +156,7 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     assert [line for line in last(lines, 2) if line.startswith("==>")] == [named]
 
 
-@pytest.mark.parametrize(
-    ("target", "failing", "named"),
-    [
-        ("lint", "vermin reuse", "vermin reuse"),
-        ("molecule", "default bake", "molecule-default molecule-bake"),
-        ("molecule SCENARIOS=inference", "default", ""),
-    ],
-)
+@cases.table
 def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing: str, named: str) -> None:
     _code, whole = run(checkout, "make", *target.split())
     code, lines = run(checkout, "make", *target.split(), failing=failing)
@@ -171,16 +165,7 @@ def test_a_part_of_it_does_the_same(checkout: pathlib.Path, target: str, failing
     assert found == ([f"==> failed: {named}"] if named else [])
 
 
-@pytest.mark.parametrize(
-    ("command", "played"),
-    [
-        ("molecule-mixed", "oldest"),
-        ("molecule-default", "newest"),
-        ("molecule-inference", "test"),
-        ("molecule SCENARIOS=inference ANSIBLE=oldest", "oldest"),
-        ("molecule SCENARIOS=mixed ANSIBLE=test", "test"),
-    ],
-)
+@cases.table
 def test_a_scenario_is_played_with_one_of_the_supported_versions(
     checkout: pathlib.Path, command: str, played: str
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of, profile
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     NODES,
@@ -240,19 +240,7 @@ def test_without_a_scheme_no_priority_is_declared() -> None:
     assert settings_of("none", "nccl")["nccl.NCCL_IB_TC"] == "auto"
 
 
-@pytest.mark.parametrize(
-    ("preset", "area", "found"),
-    [
-        (
-            "nvidia",
-            "qos",
-            {"qos.rails.dscp": "26:3 48:6", "qos.rails.pfc": "3", "qos.rails.traffic_class": "106"},
-        ),
-        ("nvidia", "nccl", {"nccl.NCCL_IB_TC": "auto"}),
-        ("gcp", "nccl", {"nccl.NCCL_IB_TC": "52", "nccl.NCCL_IB_FIFO_TC": "84"}),
-        ("oci", "nccl", {"nccl.NCCL_IB_TC": "41"}),
-    ],
-)
+@cases.table
 def test_a_scheme_has_these_numbers(preset: str, area: str, found: dict[str, str]) -> None:
     assert {**settings_of(preset, area), **found} == settings_of(preset, area)
 

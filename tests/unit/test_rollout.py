@@ -12,21 +12,14 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.filter.rollout_waves import rollout_waves
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import FINE, Site, failed
 
 WAVES = ROOT / "inventory/rollout.yml"
 
 
-@pytest.mark.parametrize(
-    ("waves", "given", "sizes"),
-    [
-        ("fixed", {}, ["1", "10%"]),
-        ("fixed", {"canary": "2", "size": 64}, ["2", "64"]),
-        ("exponential", {}, ["1", "10%", "20%", "40%", "80%"]),
-        ("exponential", {"canary": 3, "size": "60%"}, ["3", "60%", "120%"]),
-    ],
-)
+@cases.table
 def test_waves_are_a_list_for_serial(waves: str, given: dict[str, Any], sizes: list[str]) -> None:
     assert rollout_waves(waves, **given) == sizes
 
@@ -37,16 +30,7 @@ def test_numbers_are_doubled_for_any_fleet() -> None:
     assert sum(others) > 1_000_000
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (("linear",), "'linear' is none of fixed, exponential"),
-        (("fixed", 0), "canary must be a number of nodes from 1 on, got 0"),
-        (("fixed", "10%"), "canary must be a number"),
-        (("fixed", 1, "-5%"), "size must be a number of nodes from 1 on, or a percentage, got '-5%'"),
-        (("fixed", 1, None), "size must be"),
-    ],
-)
+@cases.table
 def test_what_is_no_wave_is_refused(given: tuple[Any, ...], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=re.escape(f"rollout_waves: {message}")):
         rollout_waves(*given)

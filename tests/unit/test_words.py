@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 
 
@@ -33,41 +34,14 @@ def check(repository: pathlib.Path, path: str, content: str) -> tuple[int, list[
     return done.returncode, done.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("path", "content", "lines"),
-    [
-        ("docs/a.md", "Fine.\nIt tells Nobody.\n", ["docs/a.md:2: tells", "docs/a.md:2: Nobody"]),
-        ("a.yml", "# is no number, are no numbers\n", ["a.yml:1: is no number", "a.yml:1: are no numbers"]),
-        ("a.py", "told = 1  # it is told\n", ["a.py:1: told"]),
-        ("a.py", '"""One.\n\nMade anew.\n"""\n', ["a.py:3: anew"]),
-        ("a.py", 'a = f"{whoever} of ours"\n', ["a.py:1: ours"]),
-        ("a.md", "the umask of who runs this\n", ["a.md:1: of who"]),
-        ("a.md", "What beats it,\nfor whom.\n", ["a.md:1: What beats", "a.md:2: for whom"]),
-        ("a.py", 'def f():\n    """What it is."""\n', ['a.py:2: """What']),
-        ("a.py", 'r"""One.\n\nAn error, in words.\n"""\n', ["a.py:3: in words"]),
-    ],
-)
+@cases.table
 def test_words_are_named_with_file_and_line(
     repository: pathlib.Path, path: str, content: str, lines: list[str]
 ) -> None:
     assert check(repository, path, content) == (1, lines)
 
 
-@pytest.mark.parametrize(
-    ("path", "content"),
-    [
-        ("docs/a.md", "There is no such file, there are no others, and it is no longer needed.\n"),
-        ("docs/a.md", "retold, yours, mlnode_ours\n"),
-        ("a.py", "def told(ours: str) -> str:\n    return ours\n"),
-        ("tests/unit/a.md", "told\n"),
-        ("a.py", 'for a in words: print("What it is, in words")  # What it is, in words\n'),
-        ("a.py", 'def f():\n    """Whatever it is, in wordsmiths."""\n'),
-        ("a.md", "What it is, that is who\n"),
-        ("requirements/test.txt", "told\n"),
-        ("a.png", "told\0\n"),
-        ("playbooks/fabric_check.yml", "{{ fabric_check_report.told }}\n"),
-    ],
-)
+@cases.table
 def test_other_text_is_left_alone(repository: pathlib.Path, path: str, content: str) -> None:
     assert check(repository, path, content) == (0, [])
 

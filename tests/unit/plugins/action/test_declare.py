@@ -16,6 +16,7 @@ from ansible.template import trust_as_template
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, profile
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     AGENT,
@@ -422,17 +423,7 @@ def test_tags_of_nothing_here_skip_it_without_a_remote_call(monkeypatch: pytest.
     assert found["skipped"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"fail_at": "worst"}, "declare: value of fail_at must be one of"),
-        ({"surprise": 1}, "surprise"),
-        ({"sysctls": {}}, "sysctls"),
-        ({"thp": "madvise"}, "thp"),
-        ({"layers": ["disk"]}, "layers"),
-        ({"layers": []}, "layers: name runtime, boot or both; none would do nothing"),
-    ],
-)
+@cases.table
 def test_wrong_options_fail_without_a_remote_call(
     monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], words: str
 ) -> None:

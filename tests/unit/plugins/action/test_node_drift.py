@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, unsupported
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     AGENT,
@@ -124,16 +124,7 @@ def test_only_the_chosen_areas_are_compared(monkeypatch: pytest.MonkeyPatch, mac
     assert "(missing there: thp): run site.yml" in found["verdict"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"fail_at": "worst"}, "node_drift: value of fail_at must be one of"),
-        ({"surprise": 1}, "surprise"),
-        ({"roles": ["training_node"]}, "roles"),
-        ({"ignore": [{"key": "vm.*"}]}, "missing required arguments: reason, until"),
-        ({"declarations": {"node": "x"}}, "declarations.node: must be a dictionary of areas, got 'x'"),
-    ],
-)
+@cases.table
 def test_wrong_options_fail_without_a_remote_call(
     monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], words: str
 ) -> None:
@@ -167,17 +158,6 @@ def test_an_area_that_holds_no_options_is_named_by_the_node(
     assert found["failed"]
     assert "thp" in found["msg"]
     assert "'always'" in found["msg"]
-
-
-def test_an_unknown_profile_is_an_error_without_a_remote_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AnsibleError, match=r"'trainig' is not a profile"):
-        Node(monkeypatch, node_drift, declarations={"node": {"profile": "trainig"}}).run()
-
-
-def test_a_greeting_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    greeted = done(f"Welcome to {{gpu001}}!\n{FINE['stdout']}")
-
-    assert Node(monkeypatch, node_drift, greeted).run()["compliant"] is True
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import os
-import re
-
 import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import agent as agent_module
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
-from mlnode.agent.install import COMMAND, UNIT, UNIT_FILE
-from mlnode.engine.kind import AGENT_LINK
-from mlnode.engine.units import LINKS, NIC_PATH_UNIT, TEXTS
+from mlnode.agent.install import COMMAND, UNIT_FILE
+from mlnode.engine.units import NIC_PATH_UNIT
 
 
 @pytest.fixture
@@ -31,29 +27,6 @@ def test_check_mode_predicts_what_the_run_then_does(machine: Machine, agent: Run
     assert done.result["path"] == COMMAND
 
 
-def test_command_unit_and_link_are_installed_and_shown(machine: Machine, agent: Runner) -> None:
-    diff = agent.ok().diff
-
-    assert [*diff] == [COMMAND, *TEXTS, *LINKS]
-    # Nobody reads an archive in a diff.
-    assert re.match(r"\d+ bytes, sha256 [0-9a-f]{64}\n\Z", diff[COMMAND][1])
-    assert diff[UNIT_FILE] == ("", UNIT)
-    assert diff[AGENT_LINK] == ("", f"link to {UNIT_FILE}\n")
-    assert os.stat(machine.root + COMMAND).st_mode & 0o7777 == 0o755
-    assert machine.link_target(AGENT_LINK) == UNIT_FILE
-
-
-def test_a_second_run_changes_nothing(machine: Machine, agent: Runner) -> None:
-    agent.ok()
-    tree = machine.tree()
-
-    again = agent.ok()
-
-    assert not again.changed
-    assert again.result["diff"] == []
-    assert machine.tree() == tree
-
-
 @pytest.mark.parametrize("systemd", [False, True])
 def test_a_running_systemd_has_to_be_told_of_a_new_unit(
     machine: Machine, agent: Runner, systemd: bool
@@ -65,31 +38,6 @@ def test_a_running_systemd_has_to_be_told_of_a_new_unit(
 
     assert machine.reloads == int(systemd)
     assert machine.active == ({NIC_PATH_UNIT} if systemd else set())
-
-
-def test_a_new_command_alone_needs_no_reload(machine: Machine, agent: Runner) -> None:
-    machine.put("/run/systemd/system/.keep", "")
-    agent.ok()
-
-    done = agent.ok(interpreter="/usr/bin/python3.8")
-
-    assert done.changed
-    assert [*done.diff] == [COMMAND]
-    assert machine.reloads == 1, "for the unit, at the first run"
-    assert machine.read_bytes(COMMAND).startswith(b"#!/usr/bin/python3.8 -IS\n")
-
-
-@pytest.mark.parametrize("path", [COMMAND, UNIT_FILE])
-def test_a_changed_file_is_renewed(machine: Machine, agent: Runner, path: str) -> None:
-    agent.ok()
-    tree = machine.tree()
-    machine.put(path, "edited\n", mode=0o600)
-
-    done = agent.ok()
-
-    assert [*done.diff] == [path]
-    assert done.diff[path][0] == "edited\n"
-    assert machine.tree() == tree
 
 
 def test_without_root_nothing_is_installed(machine: Machine, agent: Runner) -> None:

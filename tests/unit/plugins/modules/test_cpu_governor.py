@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 import pathlib
 from typing import Any
 
@@ -17,7 +16,6 @@ from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model.setting import Layer
 from mlnode.report import diff
 
-DECLARATION = "/etc/mlnode/declared.d/training.json"
 PREFERENCE = "energy_performance_preference"
 
 
@@ -68,31 +66,6 @@ def test_the_diff_names_the_cpus_of_policies_and_not_their_numbers(
     request = Request("training", cpu, asked, (Layer.RUNTIME,))
     (runtime,) = diff.diff(engine.evaluate(node, request).steps)
     assert runtime["before"].splitlines() == before
-
-
-def test_the_declaration_is_kept_as_it_was_given(machine: CpuMachine, governor: Runner) -> None:
-    governor.ok(name="training", boost=False, cpus="all", max_latency_us="0")
-    kinds = json.loads(machine.read(DECLARATION))["kinds"]
-    assert kinds == {"cpu": {"boost": False, "cpus": "all", "max_latency_us": "0"}}
-
-
-def test_a_list_rules_its_cpus_only(machine: CpuMachine, governor: Runner) -> None:
-    done = governor.ok(name="serving", cpus="2-3", governor="performance", max_latency_us="0")
-    assert [*done.settings] == ["cpu.governor[2-3]", "cpu.max_latency_us[2-3]"]
-    governors = [machine.now(f"{CPUFREQ}/policy{number}/scaling_governor") for number in range(4)]
-    assert governors == ["powersave", "powersave", "performance", "performance"]
-    assert machine.now(f"{CPU}/cpu1/power/pm_qos_resume_latency_us") == "0"
-    assert machine.now(f"{CPU}/cpu2/power/pm_qos_resume_latency_us") == "n/a"
-
-
-def test_a_declaration_of_nothing_leaves_the_node(machine: CpuMachine, governor: Runner) -> None:
-    governor.ok(name="training", governor="performance", cpus="0-1")
-    assert machine.exists(DECLARATION)
-
-    governor.ok(name="training", cpus="0-1")
-
-    assert not machine.exists(DECLARATION)
-    assert not governor.ok(name="training").changed
 
 
 # -- what is documented --------------------------------------------------------------------

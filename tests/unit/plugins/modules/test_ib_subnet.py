@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import pytest
 import yaml
@@ -56,23 +55,6 @@ def test_what_is_wrong_fails_with_what_to_do(check: Runner, node: SubnetMachine)
     assert check.ok(fail_on="warn").result["summary"] == {"pass": 5, "skip": 1}
 
 
-def test_what_is_new_warns(check: Runner, node: SubnetMachine) -> None:
-    node.state = "host"
-    check.ok()
-    node.state = "whole"
-    [warning] = check.ok().warnings
-    assert warning.startswith("leaf2/1 - gpu003 mlx5_0/1: topology warn: ")
-    assert "topology warn" in check.msg(fail_on="warn")
-
-
-def test_what_cannot_be_looked_at_fails(check: Runner, node: SubnetMachine) -> None:
-    node.missing |= {"sminfo", "ibnetdiscover"}
-    msg = check.msg()
-    assert "topology unknown: cannot run ibnetdiscover: ENOENT" in msg
-    assert "install infiniband-diags" in msg
-    assert check.ok(fail_on="never").result["subnet"] == {}
-
-
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_the_subnet_is_kept_by_root_and_not_in_check_mode(
     check: Runner, node: SubnetMachine, check_mode: bool
@@ -105,20 +87,6 @@ def test_leaves_against_what_they_were_built_with(check: Runner, node: SubnetMac
     assert "uplinks" not in str(check.ok(fail_on="never", oversubscription=0.5).result["failures"])
     failing = check(oversubscription=0.4).result["failures"]
     assert any(line.startswith("leaf1: uplinks fail: 20 Gb/s down, 40 up (0.5:1)") for line in failing)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"port": "mlx5_0; rm"}, "ib_subnet: port: 'mlx5_0; rm' is not a device or port"),
-        ({"timeout": 0}, "ib_subnet: timeout: 0 is not between 1 and 3600 seconds"),
-        ({"oversubscription": 0}, "ib_subnet: oversubscription: expected a ratio of down to up such as 2"),
-        ({"since": {"x": 1}}, "ib_subnet: since: expected `traffic` of an earlier result of this module"),
-        ({"baseline": "new"}, "value of baseline must be one of: keep, reset"),
-    ],
-)
-def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
-    assert check.msg(**arguments).startswith(words)
 
 
 def test_the_documented_fields_are_those_it_has(check: Runner) -> None:

@@ -12,10 +12,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import
 from mlnode.agent import registry
 from mlnode.knobs.limits.parse import LIMITS, SERVICE_NAMES
 
-DECLARATION = "/etc/mlnode/declared.d/training.json"
 FILE = "zz-mlnode-training.conf"
 PAM, MANAGER = f"/etc/security/limits.d/{FILE}", f"/etc/systemd/system.conf.d/{FILE}"
-SLURMD = f"/etc/systemd/system/slurmd.service.d/{FILE}"
 
 
 @pytest.fixture
@@ -31,28 +29,10 @@ def limits(running: Make) -> Runner:
     return running(limits_module)
 
 
-def test_limits_of_logins_of_the_manager_and_of_services_are_written(limits: Runner) -> None:
-    done = limits.ok(name="training", nofile=1048576, memlock="unlimited")
-
-    assert [*done.diff] == [DECLARATION, PAM, MANAGER, SLURMD]
-    assert done.diff[SLURMD][1].splitlines()[2:] == [
-        "[Service]",
-        "LimitNOFILE=1048576",
-        "LimitMEMLOCK=infinity",
-    ]
-
-
 def test_nothing_waits_where_nothing_runs(machine: LimitsMachine, limits: Runner) -> None:
     machine.remove("/proc/50/status")
     for check in (True, False):
         assert limits.ok(check=check, nofile=1048576).result["reboot_required"] is False
-
-
-def test_a_file_that_wins_is_a_warning(machine: LimitsMachine, limits: Runner) -> None:
-    machine.put("/etc/security/limits.d/zzz.conf", "root - nofile 4096\n")
-    done = limits.ok(nofile=1048576)
-    words = "boot: /etc/security/limits.d/zzz.conf:1 sets 4096"
-    assert done.warnings == [f"limits.login.root.nofile is overridden: runtime is 4096; {words}"]
 
 
 def test_the_options_are_those_of_the_library() -> None:

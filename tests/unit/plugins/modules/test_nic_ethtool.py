@@ -46,22 +46,6 @@ def test_the_commands_for_the_same_are_told_though_nothing_changes(machine: NicN
     assert "ip link set dev eth3 mtu 9000" in commands
 
 
-def test_what_is_true_of_many_settings_is_warned_of_once(machine: NicNode, nics: Runner) -> None:
-    done = nics.ok(rules=[{"name": "none", "nics": {"drivers": ["ice"]}, "rings": 512, "mtu": 9000}])
-    (warning,) = done.warnings
-    assert warning.startswith("nic.none.ring.rx is unsupported: no NIC here matches drivers ice")
-    found = {one["reason"] for key, one in done.settings.items() if key != "nic.none.ring.rx"}
-    assert found == {"the rule none means no NIC here: see nic.none.ring.rx"}
-
-
-def test_the_interface_for_people_is_refused_with_the_way_to_allow_it(machine: NicNode, nics: Runner) -> None:
-    for check in (True, False):
-        words = nics.msg(check=check, rules=[{"name": "all", "mtu": 9000}])
-        assert "refused: nic.all.mtu: eth4: it carries the default route" in words
-        assert "allow: [management]" in words
-    assert {path.split("/")[4] for path, _value in machine.writes} == {"eth2", "eth3"}
-
-
 def test_a_change_of_it_over_a_connection_waits_to_be_confirmed(
     machine: NicNode, nics: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

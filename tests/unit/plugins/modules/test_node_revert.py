@@ -8,9 +8,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import agent, node_revert, sysctl_ml, thp
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
-from mlnode.agent.install import COMMAND, UNIT, UNIT_FILE
-from mlnode.engine.kind import AGENT_LINK
-from mlnode.engine.units import LINKS, NIC_PATH_UNIT, TEXTS
+from mlnode.engine.units import NIC_PATH_UNIT
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
 DROP_IN = "/etc/sysctl.d/zz-mlnode-default.conf"
@@ -68,29 +66,6 @@ def test_what_is_put_back_is_listed_newest_first_with_what_it_is_again(
     assert done.diff[DECLARATION] == (declaration, "")
 
 
-def test_a_file_that_was_there_before_is_restored(machine: Machine, revert: Runner, running: Make) -> None:
-    machine.put(DROP_IN, "# mine\n", mode=0o640)
-    before = {path: found for path, found in machine.tree().items() if "/var/lib/mlnode" not in path}
-    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
-
-    done = revert.ok()
-
-    assert {"key": DROP_IN, "value": "restored"} in done.result["reverted"]
-    assert "mine" not in done.diff[DROP_IN][1], "others may not read it"
-    assert machine.tree() == before
-
-
-def test_of_the_agent_only_its_size_is_shown(machine: Machine, revert: Runner, running: Make) -> None:
-    running(agent).ok()
-
-    done = revert.ok()
-
-    assert [*done.diff] == [*reversed([COMMAND, *TEXTS, *LINKS])]
-    assert done.diff[AGENT_LINK] == (f"link to {UNIT_FILE}\n", "")
-    assert done.diff[UNIT_FILE] == (UNIT, "")
-    assert done.diff[COMMAND][0].split()[1] == "bytes"
-
-
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("systemd", [False, True])
 def test_a_running_systemd_has_to_be_told_of_a_removed_unit(
@@ -105,16 +80,6 @@ def test_a_running_systemd_has_to_be_told_of_a_removed_unit(
 
     assert machine.reloads == int(systemd and not check)
     assert machine.active == ({NIC_PATH_UNIT} if systemd and check else set())
-
-
-def test_a_node_that_was_never_touched_stays_as_it_is(machine: Machine, revert: Runner) -> None:
-    before = machine.tree()
-
-    done = revert.ok()
-
-    assert not done.changed
-    assert (done.result["reverted"], done.result["diff"]) == ([], [])
-    assert machine.tree() == before
 
 
 def test_what_cannot_be_put_back_is_named_and_kept_for_the_next_try(
@@ -143,18 +108,6 @@ def test_without_root_nothing_is_put_back(machine: Machine, revert: Runner, runn
     assert machine.tree() == before
 
 
-def test_a_damaged_record_of_the_origin_stops_the_revert(
-    machine: Machine, revert: Runner, running: Make
-) -> None:
-    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
-    machine.put("/var/lib/mlnode/origin.json", "{")
-    machine.remove("/etc/mlnode/origin.json")
-    before = machine.tree()
-
-    assert revert.msg().startswith("revert: /var/lib/mlnode/origin.json is damaged")
-    assert machine.tree() == before
-
-
 def test_a_lost_record_stops_the_revert_and_there_is_a_way_out(
     machine: Machine, revert: Runner, running: Make
 ) -> None:
@@ -173,11 +126,6 @@ def test_a_lost_record_stops_the_revert_and_there_is_a_way_out(
     assert done.result["stays"] == ["vm.swappiness = 1 until the node is booted"]
     machine.put(SWAPPINESS, "60\n")
     assert machine.tree().items() - before.items() <= {("/etc/sysctl.d", ("/", 0))}
-
-
-def test_it_is_refused_where_the_record_is_there(machine: Machine, revert: Runner, running: Make) -> None:
-    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
-    assert "`mlnode revert` puts all of it back" in revert.msg(without_origin=True)
 
 
 def test_that_the_copy_of_the_record_is_used_is_a_warning(

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import pytest
 import yaml
@@ -56,47 +55,6 @@ def test_a_peer_that_fails_is_named_with_what_to_do(check: Runner) -> None:
     assert done.result["summary"] == {"pass": 1, "fail": 1}
     assert [one["verdict"] for one in done.result["checks"]] == ["pass", "fail"]
     assert len(done.result["failures"]) == 1
-
-
-def test_a_silent_peer_fails_unless_only_failures_count(check: Runner) -> None:
-    assert "10.0.0.8: path_mtu unknown: no answer" in check.msg(peers=[GOOD, SILENT], size=9000)
-
-    done = check.ok(peers=[GOOD, SILENT], size=9000, fail_on="fail")
-
-    assert done.result["summary"] == {"pass": 1, "unknown": 1}
-    [warning] = done.warnings
-    assert warning.startswith("10.0.0.8: path_mtu unknown: no answer")
-    assert BAD in check.msg(peers=[BAD, SILENT], size=9000, fail_on="fail")
-
-
-def test_a_node_without_ping_proves_nothing(check: Runner, machine: PathMachine) -> None:
-    machine.missing.add("ping")
-
-    assert "iputils-ping" in check.msg(peers=[GOOD])
-
-
-def test_never_is_for_those_who_read_on(check: Runner) -> None:
-    done = check.ok(peers=[BAD, SILENT, "gpu.invalid"], size=9000, fail_on="never")
-
-    assert done.result["summary"] == {"fail": 1, "unknown": 2}
-    assert len(done.result["failures"]) == 3
-    assert done.warnings == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({}, "missing required arguments: peers"),
-        ({"peers": []}, "path_mtu: peers: name at least one"),
-        ({"peers": ["10.0.0"]}, "path_mtu: peers[0].address: '10.0.0' is not an IPv4 address"),
-        ({"peers": [{"addres": BAD}]}, "path_mtu: peers[0].addres: unknown"),
-        ({"peers": [BAD], "size": 100}, "path_mtu: size: 100 is not between 576 and 65535"),
-        ({"peers": [BAD], "tries": 0}, "path_mtu: tries: 0"),
-        ({"peers": [BAD], "timeout": 0}, "path_mtu: timeout: 0.0"),
-    ],
-)
-def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
-    assert check.msg(**arguments).startswith(words)
 
 
 def test_the_documented_fields_are_those_it_has(check: Runner) -> None:

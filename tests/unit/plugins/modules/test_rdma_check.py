@@ -55,32 +55,6 @@ def test_what_fails_is_named_with_what_to_do(check: Runner) -> None:
     assert all(" warn: " in line for line in done.result["failures"][8:])
 
 
-def test_warnings_fail_or_warn(check: Runner) -> None:
-    only = [name for name in run.NAMES if name != "state"]
-    assert "mlx5_4/1: state warn: 2: INIT" in check.msg(
-        expect=fabric.EXPECT["sick"], skip=only, fail_on="warn"
-    )
-
-    done = check.ok(expect=fabric.EXPECT["sick"], skip=only)
-
-    [warning] = done.warnings
-    assert warning.startswith("mlx5_4/1: state warn: 2: INIT")
-    assert {one["name"] for one in done.result["checks"]} == {"state"}
-
-
-def test_what_cannot_be_read_warns_or_fails(check: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Blind(ReadOnly):
-        def read_bytes(self, path: str) -> bytes:
-            return b"" if path.endswith("/phys_state") else super().read_bytes(path)
-
-    monkeypatch.setattr(check_module, "Host", lambda mounts: Blind(tree("ndr-ib"), mounts))
-    only = [name for name in run.NAMES if name != "phys_state"]
-    done = check.ok(expect=fabric.EXPECT["ndr-ib"], skip=only)
-    assert done.result["summary"] == {"unknown": 8}
-    assert len(done.warnings) == 8
-    assert "phys_state unknown" in check.msg(expect=fabric.EXPECT["ndr-ib"], skip=only, fail_on="unknown")
-
-
 def test_a_healthy_node(check: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_module, "Host", lambda mounts: ReadOnly(tree("roce8"), mounts))
     done = check.ok(expect=fabric.EXPECT["roce8"], fail_on="warn")
@@ -114,22 +88,6 @@ def test_the_baseline_is_kept_by_root_and_not_in_check_mode(
     assert {*machine.tree()} - {*before} - {os.path.dirname(BASELINE)} == {BASELINE}
     assert verdict() == verdict(check=True) == "pass"
     assert verdict(baseline="reset") == "skip"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"expect": {"rials": {}}}, "rdma_check: expect.rials: unknown; did you mean rails?"),
-        (
-            {"expect": {"all": {"rate": "NDRR"}}},
-            "rdma_check: expect.all.rate: 'NDRR' is unknown; did you mean NDR?",
-        ),
-        ({"skip": ["stat"]}, "rdma_check: skip: 'stat' is not a check; did you mean state?"),
-        ({"baseline": "new"}, "value of baseline must be one of: keep, reset"),
-    ],
-)
-def test_what_is_wrong_is_said(check: Runner, arguments: dict[str, Any], words: str) -> None:
-    assert check.msg(**arguments).startswith(words)
 
 
 def test_the_documented_fields_and_keys_are_those_it_has(check: Runner) -> None:

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
-DECLARATION = "/etc/mlnode/declared.d/fabric.json"
 FULL: dict[str, Any] = {"rules": [ROCE]}
 
 
@@ -39,19 +37,3 @@ def test_what_to_do_elsewhere_is_told_though_nothing_changes(machine: QosNode, m
     told = module.ok(name="fabric", **FULL).result
     assert "PFC on priority 3 and on no other, on every port between two nodes" in told["switch"]
     assert "dcb pfc set dev eth3 prio-pfc all:off 3:on" in told["commands"]
-
-
-def test_an_empty_list_of_priorities_is_kept(machine: QosNode, module: Runner) -> None:
-    machine.bridge.pfc = {3}
-    module.ok(name="fabric", rules=[{"name": "none", "nics": {"names": ["eth2"]}, "pfc": []}])
-    assert machine.bridge.pfc == set()
-    assert json.loads(machine.now(DECLARATION))["kinds"]["qos"]["rules"][0]["pfc"] == []
-
-
-def test_a_failure_names_the_nic_and_leaves_the_others_as_declared(machine: QosNode, module: Runner) -> None:
-    machine.bridges["eth3"].refuses["pfc"] = "Attribute write: Invalid argument"
-    message = module.msg(name="fabric", **FULL)
-    assert "qos.roce.pfc: eth3: prio-pfc 3: Attribute write: Invalid argument" in message
-    assert "all else is applied" in message
-    assert machine.bridge.pfc == {3}
-    assert machine.exists(DECLARATION)

@@ -12,7 +12,6 @@ from ansible_collections.mlnode.tuning.tests.unit.service_machine import Service
 from mlnode.agent import registry
 from mlnode.knobs.services.known import SERVICES
 
-DECLARATION = "/etc/mlnode/declared.d/training.json"
 DROP_IN = "/etc/systemd/system/tuned.service.d/zz-mlnode-stopped.training.conf"
 
 
@@ -26,23 +25,6 @@ def machine(tmp_path: pathlib.Path) -> ServiceMachine:
 @pytest.fixture
 def services(running: Make) -> Runner:
     return running(tuning_services)
-
-
-def test_a_service_is_stopped_now_and_at_every_boot(services: Runner) -> None:
-    done = services.ok(name="training", services={"tuned": "stop"})
-
-    assert [*done.diff] == [DECLARATION, "runtime", DROP_IN]
-    assert done.diff["runtime"] == ("service.tuned = running\n", "service.tuned = stopped\n")
-
-
-def test_an_active_profile_of_tuned_is_named(
-    machine: ServiceMachine, services: Runner, running: Make
-) -> None:
-    done = services.ok(name="training", services={"tuned": "leave", "tlp": None})
-    assert done.settings["service.tuned"]["status"] == "ok"
-    assert "with the profile throughput-performance" in done.settings["service.tuned"]["reason"]
-    assert [*done.settings] == ["service.tuned"]
-    assert machine.runs("tuned.service")
 
 
 def test_every_service_is_documented() -> None:

@@ -10,6 +10,7 @@ from ansible import context
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.context_objects import CLIArgs
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import areas, asked
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 ROOT = pathlib.Path(asked.__file__).resolve().parents[2]
 GROUPS = {
@@ -25,17 +26,7 @@ def tags(by_area: bool, run: str = "all", skip: str = "") -> str:
     return "; ".join(asked.wrong_tags("play", run.split(), skip.split(), known, "do this"))
 
 
-@pytest.mark.parametrize(
-    ("run", "skip"),
-    [
-        ("all", ""),
-        ("tagged", "never"),
-        ("sysctl thp", "verify"),
-        ("all", "nic qos"),
-        ("verify", ""),
-        ("all", "verify"),
-    ],
-)
+@cases.table
 def test_tags_that_leave_something_are_right(run: str, skip: str) -> None:
     assert tags(True, run, skip) == ""
 
@@ -70,23 +61,7 @@ def test_a_playbook_without_areas_takes_no_tags(run: str, skip: str) -> None:
     assert tags(False) == tags(False, "all", "never") == ""
 
 
-@pytest.mark.parametrize(
-    ("limit", "wrong"),
-    [
-        ("gpu001", []),
-        ("gpu*:!gpu002", []),
-        ("training[0],web", []),
-        ("~gpu00[12]:&training", []),
-        ("gpu003", ["--limit gpu003: no host or group of the inventory matches; did you mean gpu002?"]),
-        ("gpu001,gpu03", ["--limit gpu03: "]),
-        ("all:!web01", ["--limit !web01: "]),
-        ("all:&trainig", ["--limit &trainig: "]),
-        ("training[7]", ["--limit training[7]: "]),
-        ("empty", ["--limit empty: "]),
-        # What ansible-pull gives: its machine has one of these names.
-        ("localhost,gpu001,gpu001.example,127.0.0.1", []),
-    ],
-)
+@cases.table
 def test_every_part_of_a_limit_has_a_host(limit: str, wrong: list[str]) -> None:
     found = asked.wrong_limit(limit, GROUPS, DataLoader())
 
@@ -115,16 +90,7 @@ def test_a_playbook_of_the_collection_is_known_by_its_place(name: str, own: str)
     assert asked.own_playbook([name]) == own
 
 
-@pytest.mark.parametrize(
-    ("names", "wrong"),
-    [
-        (["mlnode_serail"], ["-e mlnode_serail: no playbook knows it; did you mean mlnode_serial?"]),
-        (["drift_fail_att"], ["-e drift_fail_att: "]),
-        (["mlnode_serial", "drift_fail_at", "campaign_group", "preflight_mtu"], []),
-        # Those of others
-        (["site_name", "serail", "web_port", "campaign_owner"], []),
-    ],
-)
+@cases.table
 def test_an_extra_variable_that_is_nearly_known_is_named(
     monkeypatch: pytest.MonkeyPatch, names: list[str], wrong: list[str]
 ) -> None:
@@ -137,17 +103,7 @@ def test_an_extra_variable_that_is_nearly_known_is_named(
     assert all(words in line for words, line in zip(wrong, found))
 
 
-@pytest.mark.parametrize(
-    ("files", "wrong"),
-    [
-        (["training.yml", "all.yml", "web"], []),
-        (["trainig.yml"], ["trainig; did you mean training?"]),
-        (["trainig"], ["trainig; did you mean training?"]),
-        # Of another inventory in the same folder
-        (["training.yml", "trainings.yml"], []),
-        (["rack2.yml", "storage.yml"], []),
-    ],
-)
+@cases.table
 def test_a_file_of_a_misspelt_group_is_named(
     tmp_path: pathlib.Path, files: list[str], wrong: list[str]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import node_clock
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.checks.campaign.clock import Answering, Offset, offset
@@ -67,20 +68,7 @@ def test_a_question_comes_when_the_process_for_it_starts() -> None:
     assert begin - 0.02 <= came <= left - 1 <= time.time() - 1
 
 
-@pytest.mark.parametrize(
-    ("seconds", "uncertain", "verdict"),
-    [
-        (0.0, 0.3, "pass"),
-        (0.9, 0.5, "pass"),
-        # A slow answer alone is no wrong clock.
-        (20.0, 20.0, "pass"),
-        (-1.2, 0.5, "warn"),
-        (299.0, 0.1, "warn"),
-        (-301.0, 0.5, "fail"),
-        (3600.0, 10.0, "fail"),
-        (10.0, 299.0, "unknown"),
-    ],
-)
+@cases.table
 def test_what_a_preflight_says_of_a_clock(seconds: float, uncertain: float, verdict: str) -> None:
     check = node_clock.judged(Offset(seconds, uncertain))
 

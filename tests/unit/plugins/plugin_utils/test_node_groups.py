@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import node_groups
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 KNOWN = ["training", "inference", "fabric"]
 
@@ -64,21 +65,7 @@ def test_hosts_of_other_groups_are_named_with_their_groups() -> None:
     assert check(groups, strangers=True) == ([], {})
 
 
-@pytest.mark.parametrize(
-    ("limit", "chosen", "options", "words"),
-    [
-        ("gpu1", ["gpu1"], {}, ""),
-        ("web1", ["web1"], {}, "--limit web1: web1 (web) is in no group that is known here"),
-        ("gpu1,web1", ["gpu1", "web1"], {}, "web1 (web) is in no group"),
-        ("rack1", ["gpu1", "web1"], {}, ""),
-        ("web*", ["web1"], {}, "web1 (web) is in no group"),
-        ("web1", ["web1"], {"strangers": True}, ""),
-        ("web1", ["web1"], {"also": ["web"]}, ""),
-        ("web1", ["web1"], {"also": ["mail"]}, "--limit web1: web1 (web) is in no group"),
-        ("gpu1", ["gpu1"], {"known": ["training"], "option": "x", "least": 2}, ""),
-        ("gpu1", ["gpu1"], {"known": ["training"], "option": "x", "least": 2, "within": True}, "expected 2"),
-    ],
-)
+@cases.table
 def test_a_limit_leaves_nodes(limit: str, chosen: list[str], options: dict[str, Any], words: str) -> None:
     faults = check({**FINE, "web": ["web1"]}, chosen, limit=limit, **options).faults
 

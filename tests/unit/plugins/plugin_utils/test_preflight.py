@@ -8,6 +8,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.mlnode.tuning.plugins.filter import preflight_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import preflight
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 # -- peers ---------------------------------------------------------------------------------
 
@@ -88,18 +89,7 @@ def test_the_worst_of_each_and_of_all(
     assert found.table[-1].startswith(f"{verdict}: 2 nodes: ")
 
 
-@pytest.mark.parametrize(
-    ("result", "why"),
-    [
-        ({"unreachable": True, "msg": "No route to host"}, "not reachable"),
-        ({"msg": "node_preflight: mtu: 5 is not between", "failed": True}, "node_preflight: mtu: 5 is not"),
-        ({}, "no result"),
-        (None, "no result"),
-        ({"checks": []}, "no result"),
-        ({"checks": [{"name": "time_wait"}]}, "the answer is not understood: checks[0].target is missing"),
-        ({"checks": "all is well"}, "the answer is not understood: checks must be a list, got 'all is well'"),
-    ],
-)
+@cases.table
 def test_a_node_without_a_result_fails_the_fleet_whatever_may_fail(result: Any, why: str) -> None:
     found = preflight.report({"a": GOOD, "b": result}, "never")
     assert (found.verdict, found.success, found.nodes["b"]) == ("unknown", False, "unknown")

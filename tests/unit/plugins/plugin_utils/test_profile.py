@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.agent import registry
 from mlnode.model import schema
 from mlnode.model.errors import DeclarationError
@@ -80,20 +81,7 @@ def test_the_node_understands_rules_by_name_as_a_list(own: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "found"),
-    [
-        ("vm.swappiness", 10, 10),
-        ("vm.swappiness", {"at_most": 10}, {"at_most": 10}),
-        ("vm.max_map_count", 7, 7),
-        ("vm.max_map_count", {"at_least": 9}, {"at_least": 9}),
-        ("vm.max_map_count", {"at_most": 9}, {"at_most": 9}),
-        ("vm.max_map_count", {"for_bytes": 9}, {"for_bytes": 9}),
-        ("vm.nr_hugepages", {"for_bytes": 2}, {"for_bytes": 2}),
-        ("vm.nr_hugepages", {"at_least": 2}, {"at_least": 2}),
-        ("vm.dirty_bytes", "auto", "auto"),
-    ],
-)
+@cases.table
 def test_an_override_replaces_the_value_of_one_setting(own: str, key: str, value: Any, found: Any) -> None:
     before = profile.areas(own, {})["sysctl"]["settings"]
 
@@ -111,23 +99,7 @@ def test_one_value_for_all_gives_way_to_one_for_each(own: str) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("override", "area", "left"),
-    [
-        ({"irq": None}, "irq", None),
-        ({"irq": {"irqbalance": None, "rules": None}}, "irq", None),
-        ({"irq": {"rules": {"nics": None}}}, "irq", {"irqbalance": "agree"}),
-        (
-            {"irq": {"rules": {"nics": {"nics": {"drivers": None}}}}},
-            "irq",
-            {"rules": [{"name": "nics", "strategy": "spread"}], "irqbalance": "agree"},
-        ),
-        ({"modules": {"modules": {"rdma_ucm": None}}}, "modules", {"modules": ["ib_uverbs"]}),
-        ({"modules": {"modules": {"rdma_ucm": False}}}, "modules", {"modules": ["ib_uverbs"]}),
-        ({"qos": {"rules": {"rails": {"dscp": None}}}}, "qos", {"rules": [{"name": "rails", "pfc": [3]}]}),
-        ({"qos": {"rules": {"rails": None}}}, "qos", None),
-    ],
-)
+@cases.table
 def test_null_takes_away(own: str, override: dict[str, Any], area: str, left: Any) -> None:
     assert declared(own, override).get(area) == left
 
@@ -206,15 +178,7 @@ def test_an_area_that_is_no_dictionary_is_left_to_the_node_which_names_it(own: s
     assert profile.areas(own, {"irq": "spread"})["irq"] == "spread"
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("trainig", "'trainig' is not a profile or the path of one; did you mean training?"),
-        ("gaming", "'gaming' is not a profile or the path of one; known are fabric, inference, training"),
-        ("/nowhere/own.yml", "'/nowhere/own.yml' is not a profile or the path of one"),
-        ("../profiles/training", "'../profiles/training' is not a profile or the path of one"),
-    ],
-)
+@cases.table
 def test_an_unknown_profile_is_named(name: str, words: str) -> None:
     with pytest.raises(AnsibleError) as raised:
         profile.areas(name, {})
@@ -237,23 +201,7 @@ def test_a_damaged_profile_is_named_with_its_file(tmp_path: pathlib.Path, text: 
     assert words in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("overrides", "left"),
-    [
-        ({}, {}),
-        ({"sysctl": {}}, {}),
-        ({"sysctl": None}, {"sysctl": None}),
-        ({"sysctl": {"settings": {"vm.swappiness": 1}}}, {"sysctl": {"settings": {"vm.swappiness": None}}}),
-        ({"sysctl": {"settings": {"vm.max_map_count": {"at_least": 9}, "kernel.x": 1}}},
-         {"sysctl": {"settings": {"vm.max_map_count": None}}}),
-        ({"irq": {"rules": {"nics": {"nics": {"names": ["eth2"]}, "rps": "off"}}}}, {}),
-        ({"irq": {"rules": {"nics": {"strategy": "list", "cpus": "1"}}}},
-         {"irq": {"rules": {"nics": {"strategy": None}}}}),
-        ({"irq": {"irqbalance": "leave"}}, {"irq": {"irqbalance": None}}),
-        ({"qos": {"rules": {"rails": {"dscp": {26: 4}}}}},
-         {"qos": {"rules": {"rails": {"dscp": {"26": None}}}}}),
-    ],
-)  # fmt: skip
+@cases.table
 def test_what_is_a_profiles_is_what_no_override_names(
     own: str, overrides: dict[str, Any], left: dict[str, Any]
 ) -> None:

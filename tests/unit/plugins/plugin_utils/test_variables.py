@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleUndefinedVariable
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, defaults
 
 
@@ -31,18 +32,7 @@ def same(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("node_sysctll", "node_sysctl"),
-        ("node_sysclt", "node_sysctl"),
-        ("node_limit", "node_limits"),
-        ("node_nics", "node_nic"),
-        ("node_on_unsuported", "node_on_unsupported"),
-        ("fabric_qoss", "fabric_qos"),
-        ("fabric_typ", "fabric_type"),
-    ],
-)
+@cases.table
 def test_a_mistaken_name_is_named_with_the_one_that_was_meant(name: str, meant: str) -> None:
     role = meant.partition("_")[0]
 
@@ -63,23 +53,7 @@ def test_a_variable_of_somebody_else_is_left_alone(name: str) -> None:
         assert mistaken(role, name) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "foreign", "own"),
-    [
-        ("node_gpus", 8, {"persistence": True}),
-        ("node_cpus", "0-31", {"governor": "performance"}),
-        ("node_rails", ["a", "b"], {"rules": []}),
-        ("node_layer", {"of": "cake"}, ["boot"]),
-        ("node_fail", True, None),
-        ("node_lease", 3600, True),
-        ("node_sysctls", "vm.swappiness=1", {"vm.swappiness": 1}),
-        ("fabric_os", "sonic", {"rules": []}),
-        ("fabric_leaves", ["leaf1", "leaf2"], True),
-        ("fabric_types", ["clos"], "roce"),
-        ("fabric_type_", "clos", "roce"),
-        ("fabric_cpus", 64, {"governor": "performance"}),
-    ],
-)
+@cases.table
 def test_a_near_name_with_a_value_that_the_known_one_cannot_have_is_somebody_elses(
     name: str, foreign: Any, own: Any
 ) -> None:
@@ -155,25 +129,7 @@ def test_the_defaults_of_a_role_are_what_it_takes(role: str) -> None:
     assert refused(Role(role), defaults(role)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("node_fail_at", "hihg", "value of node_fail_at must be one of: low, medium, high, never, got: hihg"),
-        (
-            "node_layers",
-            ["run"],
-            "value of node_layers must be one or more of: runtime, boot. Got no match for: run",
-        ),
-        ("node_confirm_seconds", "soon", "argument 'node_confirm_seconds' is of type str"),
-        ("node_thp", "always", "argument 'node_thp' is of type str"),
-        ("node_reboot", "perhaps", "argument 'node_reboot' is of type str"),
-        (
-            "fabric_type",
-            "token ring",
-            "value of fabric_type must be one of: auto, roce, infiniband, got: token ring",
-        ),
-    ],
-)
+@cases.table
 def test_a_value_that_a_role_does_not_take_is_named(name: str, value: Any, words: str) -> None:
     role = name.partition("_")[0]
     [found] = refused(Role(role), {**defaults(role), name: value})

@@ -8,7 +8,7 @@ import re
 from typing import Any, Iterable, Mapping
 
 from ...engine.kind import Spec
-from ...model import schema
+from ...model import schema, strict_json
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
 from ...model.schema import Checked, Option
@@ -244,7 +244,7 @@ def amount(limit: Limit, raw: str, where: str = "") -> Amount:
     texts = raw.split(":")
     if len(texts) not in (1, 2) or not all(text == UNLIMITED or _NUMBER.match(text) for text in texts):
         raise DeclarationError(
-            f"{where}: {raw!r} is neither a number nor {UNLIMITED}, nor SOFT:HARD of these"
+            f"{where}: {strict_json.shown(raw)} is neither a number nor {UNLIMITED}, nor SOFT:HARD of these"
             f"{f', nor {AUTO}' if limit.automatic else ''}"
         )
     soft, hard = (None if text == UNLIMITED else int(text) for text in (texts[0], texts[-1]))

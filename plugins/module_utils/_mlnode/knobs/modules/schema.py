@@ -20,7 +20,7 @@ _NAME = Form(
 )
 _PARAMETER = Form(
     regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z", re.ASCII),
-    "must be the name of a parameter, which has letters, digits, _ and -",
+    "the name of a parameter, which has letters, digits, _ and -",
 )
 # One word of a line of modprobe.d: no blank, quote, comment or backslash.
 _VALUE = Form(

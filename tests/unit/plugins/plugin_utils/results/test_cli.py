@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import cli, inventory
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results.campaigns import campaign
 from mlnode.model.errors import MlnodeError
@@ -141,19 +142,7 @@ def test_of_campaigns_alone_a_node_that_was_measured_has_answered(
     assert (status, found["states"]) == (3, {"never answered": 1, "differs": 1, "ok": 7})
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "said"),
-    [
-        ((), 2, "COMMAND"),
-        (("compare", "A"), 2, "B"),
-        (("compare", "A", "B"), 1, "cannot read A: No such file or directory"),
-        (("trend", "nowhere"), 1, "nowhere is not a folder"),
-        (("trend", "empty"), 1, "no file in it is called *.json"),
-        (("merge",), 2, "FILE"),
-        (("merge", "empty.json"), 1, "empty.json is not a fleet report: its format is None"),
-        (("merge", "fleet.json", "-o", "fleet.json/x"), 1, "cannot write "),
-    ],
-)
+@cases.table
 def test_a_wrong_call_is_named(
     folder: pathlib.Path,
     capsys: pytest.CaptureFixture[str],
@@ -190,15 +179,7 @@ def test_nothing_is_written_where_one_of_the_files_is_damaged(
 # -- the inventory ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("groups", "names"),
-    [
-        ((), ["gpu001", "gpu002", "login"]),
-        (("training",), ["gpu001", "gpu002"]),
-        (("rack1",), ["gpu001"]),
-        (("rack1", "fabric"), ["gpu001", "gpu002"]),
-    ],
-)
+@cases.table
 def test_hosts_and_groups_of_a_graph(groups: tuple[str, ...], names: list[str]) -> None:
     found = inventory.parsed(GRAPH, groups)
 

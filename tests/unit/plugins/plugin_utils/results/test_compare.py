@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import compare, result
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results.campaigns import campaign
 from mlnode.model.errors import MlnodeError
 
@@ -196,18 +197,7 @@ def test_kinds_are_not_mixed() -> None:
 # -- what is no result --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"format": 2}, "its format is 2, and 1 is read here"),
-        ({"format": True}, "its format is True"),
-        ({"campaign": None}, "campaign is None"),
-        ({"nodes": {}}, "nodes is {}"),
-        ({"verdict": "fine"}, "'fine' is not a valid Verdict"),
-        ({"pairs": [7]}, "7 is not a dictionary"),
-        ({"classes": [{}]}, "rate_gbits is missing"),
-    ],
-)
+@cases.table
 def test_a_document_of_another_form_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(MlnodeError, match=words) as caught:
         result.read({**campaign(4, 1), **change}, "x.json")
@@ -262,17 +252,7 @@ def test_a_document_that_contradicts_itself_is_refused(spoil: Any, words: str) -
         result.read(document, "x.json")
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("", "damaged"),
-        ("{", "damaged"),
-        ("[]", "holds \\[\\], and not a result"),
-        ('{"a": 1, "a": 2}', "there twice"),
-        ('{"a": NaN}', "NaN is not a number"),
-        ("[" * 100_000, "damaged"),
-    ],
-)
+@cases.table
 def test_a_file_that_holds_no_document_is_refused(tmp_path: pathlib.Path, content: str, words: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(content, encoding="utf-8")

@@ -6,25 +6,13 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.size.fabric import Plan, fabrics
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.model.errors import DeclarationError
 
 
-@pytest.mark.parametrize(
-    ("nodes", "leaves", "spines", "cores", "leaf_links", "core_links"),
-    [
-        # DGX SuperPOD reference architectures: H100, Table 4; B200, "Larger DGX SuperPOD component counts"
-        (31, 8, 4, 0, 256, 0),
-        (63, 16, 8, 0, 512, 0),
-        (95, 24, 16, 0, 768, 0),
-        (127, 32, 16, 0, 1024, 0),
-        (256, 64, 32, 0, 2048, 0),
-        (512, 128, 128, 64, 4096, 4096),
-        (1024, 256, 256, 128, 8192, 8192),
-        (2048, 512, 512, 256, 16384, 16384),
-    ],
-)
+@cases.table
 def test_rail_optimized_fabrics_of_the_reference_architecture(
     nodes: int, leaves: int, spines: int, cores: int, leaf_links: int, core_links: int
 ) -> None:

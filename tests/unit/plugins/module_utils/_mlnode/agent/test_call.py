@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import archive as agent_zip
 from mlnode.agent import call, cli, drift, node
@@ -137,21 +138,7 @@ def test_what_is_no_question_is_an_error(text: str | bytes, machine: Machine) ->
         call.answer(machine, text)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"fail_at": None},
-        {"fail_at": ["low"]},
-        {"ignore": None},
-        {"ignore": {}},
-        {"ignore": ["vm.*"]},
-        {"ignore": [{}]},
-        {"ignore": [{"key": "vm.*", "reason": 1, "until": "2026-01-01"}]},
-        {"declarations": []},
-        {"declarations": {"node": []}},
-    ],
-)
+@cases.table
 def test_options_that_the_module_would_not_take_are_an_error(
     options: dict[str, Any], machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, Tuple
 import ansible_collections
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
@@ -192,19 +192,7 @@ def test_an_unknown_kind_is_an_error_beside_the_known_ones(tuned: Machine, run: 
     assert "8 settings" in out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["frobnicate"],
-        ["help", "frobnicate"],
-        ["completion"],
-        ["completion", "csh"],
-        ["status", "--frobnicate"],
-        ["status", "vm.swappiness"],
-        ["explain"],
-        ["explain", "vm.swappiness", "vm.max_map_count"],
-    ],
-)
+@cases.table
 def test_wrong_usage_ends_with_2_and_shows_how(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -610,12 +598,6 @@ def wide_node(machine: Machine) -> None:
     )
 
 
-def terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("NO_COLOR", "1")
-
-
 def test_without_a_terminal_no_line_is_ever_wrapped(
     machine: Machine, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -627,35 +609,6 @@ def test_without_a_terminal_no_line_is_ever_wrapped(
     assert len(lines) == 5
     assert lines[1].endswith("zzz-the-vendor-of-this-machine-knows-better.conf:1 sets 60")
     assert lines[2].endswith("does not exist: this kernel has no such setting")
-
-
-def test_a_wide_terminal_has_the_reason_beside_its_row(
-    machine: Machine, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wide_node(machine)
-    terminal(monkeypatch, 120)
-
-    lines = run("status", "--root", machine.root)[1].splitlines()
-
-    assert max(map(len, lines)) <= 120
-    column = lines[0].index("WHY")
-    assert lines[1][column:].startswith("boot: /etc/sysctl.d/")
-    # What does not fit goes on below, in the same column.
-    assert lines[2][:column].strip() == ""
-
-
-def test_a_narrow_terminal_has_the_reason_under_its_row(
-    machine: Machine, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wide_node(machine)
-    terminal(monkeypatch, 70)
-
-    lines = run("status", "--root", machine.root)[1].splitlines()
-
-    assert max(map(len, lines)) <= 70
-    assert "WHY" not in lines[0]
-    assert lines[1].split() == ["vm.swappiness", "1", "1", "60", "overridden"]
-    assert lines[2].startswith("    boot:")
 
 
 def test_a_real_terminal_is_asked_for_its_width(tuned: Machine, tmp_path: pathlib.Path) -> None:
@@ -701,15 +654,7 @@ def test_an_empty_value_and_a_missing_one_look_different(tuned: Machine, run: Ru
     assert re.search(r"^kernel\.no_such_knob +1 +- +- +unsupported ", out, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "command"),
-    [
-        ("utf-8:strict", ["status"]),
-        ("ascii:strict", ["explain", "vm.swappiness"]),
-        ("ascii:strict", ["status", "--json"]),
-        ("iso-8859-5:strict", ["status"]),
-    ],
-)
+@cases.table
 def test_a_value_of_any_bytes_can_be_shown_on_any_terminal(
     tuned: Machine, tmp_path: pathlib.Path, encoding: str, command: list[str]
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
@@ -53,19 +54,7 @@ def test_the_json_of_a_machine_is_what_its_schema_says(name: str, capsys: Captur
     assert {"pass", "skip"} < {check["verdict"] for check in document["checks"]}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"verdict": "fine"},
-        {"verdict": "pass"},  # with an advice
-        {"advice": ""},  # of what fails
-        {"severity": "low"},  # of what fails
-        {"found": ""},
-        {"source": ""},
-        {"reason": ""},
-        {"extra": 1},
-    ],
-)
+@cases.table
 def test_the_schema_refuses_a_wrong_check(root: str, capsys: Capture, change: dict[str, Any]) -> None:
     cli.main(["audit", "--json", "--root", root])
     document = json.loads(capsys.readouterr().out)

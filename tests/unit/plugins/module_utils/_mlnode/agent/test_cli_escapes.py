@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli, drift
 from mlnode.engine import confirm, declared, engine
@@ -52,19 +53,7 @@ def shown(capsys: pytest.CaptureFixture[str]) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    ("command", "times"),
-    [
-        (["status"], 4),
-        (["check"], 4),
-        (["explain", "vm.swappiness"], 2),
-        (["explain", "vm.max_map_count"], 2),
-        (["explain", "kernel.modprobe"], 1),
-        (["explain", HOSTILE], 1),
-        (["topology"], 1),
-        (["audit"], 0),
-    ],
-)
+@cases.table
 def test_no_command_prints_what_a_terminal_would_obey(
     hostile: Machine, capsys: pytest.CaptureFixture[str], command: list[str], times: int
 ) -> None:

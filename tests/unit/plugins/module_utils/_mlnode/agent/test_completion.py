@@ -9,6 +9,7 @@ import pathlib
 import subprocess
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.agent import arguments, cli, completion
 
 #: Completes the last of the words that it is given
@@ -39,20 +40,7 @@ def test_every_command_is_offered() -> None:
     assert {*cli._COMMANDS, *cli._ABOUT} <= {*ask("")}
 
 
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        (["che"], ["check"]),
-        (["check", "--"], ["--json", "--root", "--all", "--help"]),
-        (["apply", "--d"], ["--dry-run"]),
-        (["--root", "/x", "apply", "--d"], ["--dry-run"]),
-        (["revert", "--w"], ["--without-origin"]),
-        (["completion", ""], ["bash", "--help"]),
-        (["help", "top"], ["topology"]),
-        (["status", "x"], [""]),
-        (["nonsense", ""], [""]),
-    ],
-)
+@cases.table
 def test_what_a_command_takes_is_offered(words: list[str], offered: list[str]) -> None:
     assert ask(*words) == offered
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
+from ansible_collections.mlnode.tuning.tests.unit import cases, nodes, pull_site
 from mlnode.agent import cli, enrol, pull
 from mlnode.agent.arguments import DRIFT, ERROR, OK, USAGE, parser
 from mlnode.engine import engine
@@ -75,16 +75,7 @@ def test_a_dry_run_changes_nothing(node: nodes.Node, capsys: pytest.CaptureFixtu
     assert call(node, "--dry-run") == OK
 
 
-@pytest.mark.parametrize(
-    ("given", "named"),
-    [
-        ({"url": "https://token@config.example"}, "pull.url"),
-        ({"url": "file:///etc"}, "pull.url"),
-        ({"signer": "-----BEGIN OPENSSH PRIVATE KEY-----"}, "pull.signers"),
-        ({"words": ("--node", "../../x")}, "pull.node"),
-        ({"words": ("--node", "a\x1b[31mb")}, "pull.node"),
-    ],
-)
+@cases.table
 def test_bad_input_is_named_and_nothing_is_written(
     node: nodes.Node, capsys: pytest.CaptureFixture[str], given: dict[str, Any], named: str
 ) -> None:

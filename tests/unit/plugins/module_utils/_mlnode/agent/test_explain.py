@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.agent import cli
 from mlnode.agent.explain import explain
@@ -120,19 +121,7 @@ def test_all_names_that_declare_a_setting_are_told(node: Machine) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "asked, words",
-    [
-        ("vm.swapiness", "'vm.swapiness' is not declared on this node; close to it: vm.swappiness"),
-        ("thp.enable", "'thp.enable' is not declared on this node; close to it: thp.enabled"),
-        ("zzz", "'zzz' is not declared on this node; `mlnode status` lists what is"),
-        (
-            "../../etc/passwd",
-            "'../../etc/passwd' is not declared on this node; `mlnode status` lists what is",
-        ),
-        ("", "'' is not declared on this node; `mlnode status` lists what is"),
-    ],
-)
+@cases.table
 def test_a_key_that_is_not_declared_is_said_so_with_what_comes_close(
     node: Machine, asked: str, words: str
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import questions
+from ansible_collections.mlnode.tuning.tests.unit import cases, questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import call, node, whole_node
 from mlnode.engine import engine
@@ -180,17 +180,7 @@ def test_the_first_check_finds_the_declaration(
     assert host.checks == 0
 
 
-@pytest.mark.parametrize(
-    ("properties", "words"),
-    [
-        ({"Result": "exit-code", "ExecMainStatus": "203"}, "Failed at step EXEC"),
-        ({"Result": "timeout", "ExecMainStatus": "0"}, "Failed at step EXEC"),
-        ({"Result": "resources"}, "Failed at step EXEC"),
-        # Our own command's, whose reasons are rows
-        ({"Result": "exit-code", "ExecMainStatus": "1"}, ""),
-        ({"Result": "success"}, ""),
-    ],
-)
+@cases.table
 def test_a_boot_service_that_was_not_run_is_a_row(
     host: Systemd, properties: dict[str, str], words: str
 ) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
-import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
 from mlnode.agent.waivers import judge, parse
@@ -18,15 +17,7 @@ def waiver(key: str = "vm.*", reason: str = "why", until: str = "2026-01-31") ->
     return {"key": key, "reason": reason, "until": until}
 
 
-@pytest.mark.parametrize(
-    ("until", "ignored", "expired", "state"),
-    [
-        ("2026-02-01", True, False, "used"),
-        ("2026-01-31", True, False, "used"),
-        ("2026-01-30", False, True, "expired"),
-        ("1999-12-31", False, True, "expired"),
-    ],
-)
+@cases.table
 def test_an_exception_holds_to_the_end_of_its_day(
     until: str, ignored: bool, expired: bool, state: str
 ) -> None:
@@ -37,19 +28,7 @@ def test_an_exception_holds_to_the_end_of_its_day(
     assert [*verdict.states] == [state]
 
 
-@pytest.mark.parametrize(
-    ("key", "covers"),
-    [
-        ("vm.swappiness", True),
-        ("vm.*", True),
-        ("*", True),
-        ("vm.swappines?", True),
-        ("vm.[rs]*", True),
-        ("VM.*", False),
-        ("vm", False),
-        ("net.*", False),
-    ],
-)
+@cases.table
 def test_names_are_as_in_a_shell(key: str, covers: bool) -> None:
     verdict = judge(parse([waiver(key)]), ["vm.swappiness"], TODAY)
 
@@ -70,27 +49,6 @@ def test_of_two_that_ended_the_later_one_is_told() -> None:
     both = parse([waiver(until="2021-01-01"), waiver(until="2020-01-01")])
 
     assert judge(both, ["vm.x"], TODAY).expired["vm.x"].until == date(2021, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"key": " "}, "key is empty"),
-        ({"reason": ""}, "reason is empty"),
-        ({"until": "tomorrow"}, "until is 'tomorrow'"),
-        ({"until": "31.01.2026"}, "write a day, such as 2026-01-31"),
-        ({"until": "20260131"}, "write a day"),
-        ({"until": "2026-02-30"}, "until is '2026-02-30': day"),
-        ({"until": "0000-01-01"}, "until is '0000-01-01': year"),
-        ({"until": "٢٠٢٦-01-01"}, "write a day"),
-        ({"until": ""}, "until is ''"),
-    ],
-)
-def test_what_is_wrong_is_named(wrong: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match="ignore, exception 2") as error:
-        parse([waiver(), {**waiver(), **wrong}])
-
-    assert words in str(error.value)
 
 
 @quick

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,18 +22,7 @@ DECLARED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("device", "port", "rail", "mtu", "width"),
-    [
-        ("mlx5_9", 1, None, 1024, 4),
-        ("mlx5_0", 1, 0, 2048, 2),
-        ("mlx5_0", 1, 3, 4096, 2),
-        ("mlx5_0", 1, 4, 512, 2),
-        ("mlx5_3", None, 3, 256, 1),
-        ("mlx5_3", 1, 3, 256, 1),
-        ("mlx5_3", 2, 3, 256, 8),
-    ],
-)
+@cases.table
 def test_the_most_specific_section_wins_key_by_key(
     device: str, port: int | None, rail: int | None, mtu: int, width: int
 ) -> None:
@@ -125,22 +115,7 @@ def test_what_is_not_used_is_not_judged() -> None:
 # -- values --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("raw", "gbits", "generation"),
-    [
-        (400, 400, ""),
-        ("100", 100, ""),
-        (2.5, 2.5, ""),
-        ("SDR", 10, "SDR"),
-        ("FDR", 56, "FDR"),
-        ("FDR10", 40, "FDR10"),
-        ("edr", 100, "EDR"),
-        ("HDR100", 100, "HDR"),
-        ("NDR", 400, "NDR"),
-        ("NDR200", 200, "NDR"),
-        ("XDR", 800, "XDR"),
-    ],
-)
+@cases.table
 def test_rates(raw: Any, gbits: float, generation: str) -> None:
     found = rdma_values.rate("rate", raw)
     assert (found.gbits, found.generation) == (gbits, generation)
@@ -152,99 +127,9 @@ def test_a_width_says_what_a_generation_gives() -> None:
     assert rdma_values.rate("rate", 200).of_lanes(2) == 200
 
 
-@pytest.mark.parametrize(
-    ("key", "raw", "value"),
-    [
-        ("width", "4x", 4),
-        ("width", 2, 2),
-        ("link_layer", "infiniband", "InfiniBand"),
-        ("gid_type", "roce V2", "RoCE v2"),
-        ("firmware", "28.43.1014", ("28.43.1014",)),
-        ("firmware", ["a", "b", "a"], ("a", "b")),
-        ("slot", "00000000:1A:00.0", "0000:1a:00.0"),
-        ("pkey", "0xFFFF", 0xFFFF),
-        ("pkey", 32769, 0x8001),
-        ("rdma_cm_tos", 106, 106),
-        ("used", False, False),
-    ],
-)
+@cases.table
 def test_values_in_other_spellings(key: str, raw: Any, value: Any) -> None:
     assert parse({"all": {key: raw}}).of("mlx5_0")[key] == value
-
-
-@pytest.mark.parametrize(
-    ("declared", "words"),
-    [
-        ({"al": {}}, "expect.al: unknown; did you mean all?"),
-        ({"all": {"link_laier": "Ethernet"}}, "expect.all.link_laier: unknown; did you mean link_layer?"),
-        ({"rails": {"cuont": 8}}, "expect.rails.cuont: unknown; did you mean count?"),
-        ({"rails": {"3": {"rat": 1}}}, "expect.rails.3.rat: unknown; did you mean rate?"),
-        ({"devices": {"mlx5_0": {"slots": 1}}}, "expect.devices.mlx5_0.slots: unknown; did you mean slot?"),
-        ({"devices": {"mlx5_0": {"netns": "shared"}}}, "is of the whole node, and belongs in expect.all"),
-        ({"all": {"zzz": 1}}, "expect.all.zzz: unknown; known are "),
-        ({"devices": {"mlx5_0/x": {}}}, "'mlx5_0/x' is neither a device such as mlx5_0 nor a port"),
-        ({"devices": {3: {}}}, "3 is neither a device"),
-        ({"devices": []}, "expect.devices: [] is not a dictionary"),
-        ({"all": 3}, "expect.all: 3 is not a dictionary"),
-        ([], "expect: [] is not a dictionary"),
-        ({"exact": "perhaps"}, "expect.exact: must be true or false, got 'perhaps'"),
-        ({"rails": {"count": "many"}}, "expect.rails.count: must be a whole number, got 'many'"),
-        ({"all": {"rate": "NDRR"}}, "expect.all.rate: 'NDRR' is unknown; did you mean NDR?"),
-        ({"all": {"rate": True}}, "expect.all.rate: True is not a number of Gb/s or one of SDR, DDR"),
-        ({"all": {"rate": 0}}, "expect.all.rate: 0 is not a number"),
-        ({"all": {"width": "3X"}}, "expect.all.width: '3X'"),
-        ({"all": {"link_layer": "Infiniban"}}, "did you mean InfiniBand?"),
-        (
-            {"all": {"mtu": 9000}},
-            "expect.all.mtu: 9000 is none of the MTUs of RDMA, 256, 512, 1024, 2048, 4096; that of",
-        ),
-        ({"all": {"netdev_mtu": 65536}}, "expect.all.netdev_mtu: must be from 68 to 65535, got 65536"),
-        ({"all": {"netdev": "a/b"}}, "expect.all.netdev: must be an interface such as eth0, got 'a/b'"),
-        ({"all": {"firmware": 28.43}}, "expect.all.firmware: 28.43 is neither a text nor a list of texts"),
-        ({"all": {"firmware": []}}, "expect.all.firmware: []"),
-        (
-            {"all": {"slot": "1a:00.0"}},
-            "expect.all.slot: must be a PCI address such as 0000:41:00.0, in quotes, got '1a:00.0'",
-        ),
-        ({"all": {"pkey": "0x10000"}}, "expect.all.pkey: '0x10000' is not a partition key"),
-        ({"all": {"pkey": 0}}, "expect.all.pkey: 0"),
-        ({"all": {"pkey": "010"}}, None),
-        ({"all": {"rdma_cm_tos": 256}}, "expect.all.rdma_cm_tos: must be from 0 to 255, got 256"),
-        ({"all": {"numa": -1}}, "expect.all.numa: must be from 0 to 9999999999, got -1"),
-        ({"all": {"used": "never"}}, "expect.all.used: must be true or false, got 'never'"),
-        (
-            {"all": {"counters": {"symbol_errors": 1}}},
-            "'symbol_errors' is unknown; did you mean symbol_error?",
-        ),
-        ({"all": {"counters": {"symbol_error": {"per_day": 1, "per_our": 1}}}}, "did you mean per_hour?"),
-        ({"all": {"counters": {"symbol_error": {}}}}, "symbol_error: give it one of rise, per_second"),
-        ({"all": {"counters": {"symbol_error": True}}}, "symbol_error: must be a whole number, got True"),
-        ({"all": {"counters": 3}}, "expect.all.counters: 3 is not a dictionary"),
-        ({"all": {"ber": 3}}, "expect.all.ber: 3 is not a dictionary such as {effective: 1e-12}"),
-        ({"all": {"ber": {}}}, "expect.all.ber: {} is not a dictionary such as"),
-        ({"all": {"ber": {"efective": 1e-9}}}, "'efective' is unknown; did you mean effective?"),
-        ({"all": {"ber": {"raw": "low"}}}, "expect.all.ber.raw: 'low' is not a number below 1 such as 1e-12"),
-        ({"all": {"ber": {"raw": True}}}, "expect.all.ber.raw: True is not a number below 1"),
-        ({"all": {"ber": {"raw": 1.0}}}, "expect.all.ber.raw: 1.0 is not a number below 1"),
-        ({"all": {"ber": {"raw": -1e-9}}}, "expect.all.ber.raw: -1e-09 is not a number below 1"),
-        ({"all": {"ber": {"raw": float("nan")}}}, "expect.all.ber.raw: nan is not a number below 1"),
-        (
-            {"all": {"netns": "shred"}},
-            "expect.all.netns: must be one of shared, exclusive, got 'shred'; did you mean shared?",
-        ),
-        (
-            {"all": {"mrrs": 4000}},
-            "expect.all.mrrs: must be one of 128, 256, 512, 1024, 2048, 4096, got 4000",
-        ),
-    ],
-)
-def test_what_is_wrong_is_named(declared: Any, words: str | None) -> None:
-    if words is None:
-        parse(declared)
-        return
-    with pytest.raises(DeclarationError) as caught:
-        parse(declared)
-    assert words in str(caught.value)
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))

@@ -14,7 +14,7 @@ from mlnode.checks.model import Check, Verdict
 from mlnode.checks.path_mtu import Peer
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
-from mlnode.model.errors import DeclarationError, HostError
+from mlnode.model.errors import HostError
 
 PEER = "10.0.0.7"
 GOOD = Path()
@@ -315,55 +315,6 @@ def test_peers_are_told_by_address_or_in_full_and_once() -> None:
     assert request.peers == (Peer("10.0.0.7"), Peer("gpu8", "rail0"))
 
 
-@pytest.mark.parametrize(
-    ("peers", "words"),
-    [
-        ([], "peers: name at least one"),
-        ([7], "peers[0].address: 7 is not a name"),
-        ([None], "peers[0].address: missing"),
-        ([""], "peers[0].address: missing"),
-        ([[]], "peers[0].address: missing"),
-        ([["10.0.0.7"]], "peers[0].address: ['10.0.0.7'] is not a name"),
-        (["10.0.0.7", "10.0.0"], "peers[1].address: '10.0.0' is not an IPv4 address"),
-        (["010.0.0.1"], "peers[0].address: '010.0.0.1' is not an IPv4 address"),
-        (["10.0.0.256"], "peers[0].address: '10.0.0.256' is not an IPv4 address"),
-        (["a b"], "peers[0].address: 'a b' is not a name"),
-        (["gpu\x1b[2J"], "peers[0].address: 'gpu\\x1b[2J' is not a name"),
-        ([{"interface": "eth0"}], "peers[0].address: missing"),
-        ([{"address": "gpu7", "dev": "eth0"}], "peers[0].dev: unknown; known are address, interface, source"),
-        ([{"address": "gpu7", 1: "eth0"}], "peers[0].1: unknown"),
-        ([{"address": "gpu7", "interface": 0}], "peers[0].interface: 0 is not a name"),
-        ([{"address": "gpu7", "source": "10.1"}], "peers[0].source: '10.1' is not an IPv4 or IPv6 address"),
-        ([{"address": "gpu7", "source": "gpu8"}], "peers[0].source: 'gpu8' is not an IPv4 or IPv6 address"),
-        (["-f"], "peers[0].address: '-f' is not a name"),
-        ([{"address": "gpu7", "interface": "--help"}], "peers[0].interface: '--help' is not a name"),
-    ],
-)
-def test_peers_that_are_none(peers: Any, words: str) -> None:
-    with pytest.raises(DeclarationError) as raised:
-        path_mtu.parse(peers, None, 3, 1.0)
-    assert str(raised.value).startswith(words)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((0, 3, 1.0), "size: 0"),
-        ((575, 3, 1.0), "size: 575"),
-        ((65536, 3, 1.0), "size: 65536"),
-        ((9000, 0, 1.0), "tries: 0"),
-        ((9000, 21, 1.0), "tries: 21"),
-        ((9000, 3, 0.1), "timeout: 0.1"),
-        ((9000, 3, float("nan")), "timeout: nan"),
-        ((9000, 3, float("inf")), "timeout: inf"),
-    ],
-)
-def test_numbers_out_of_range(arguments: tuple[int, int, float], words: str) -> None:
-    with pytest.raises(DeclarationError, match="is not between") as raised:
-        path_mtu.parse(["10.0.0.7"], *arguments)
-    assert str(raised.value).startswith(words)
-
-
 # -- losses --------------------------------------------------------------------------------
 
 
@@ -415,9 +366,3 @@ def test_many_peers_get_fewer_packets(
     path_mtu.measure(machine, path_mtu.parse(addresses, 9000, 3, 1.0, 100))
 
     assert {sent for _peer, sent in machine.bursts} == {number}
-
-
-@pytest.mark.parametrize("packets", [-1, 10_001])
-def test_a_number_of_packets_that_is_none(packets: int) -> None:
-    with pytest.raises(DeclarationError, match=f"packets: {packets} is not between 0 and 10000"):
-        path_mtu.parse([PEER], 9000, 3, 1.0, packets)

@@ -6,6 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,29 +49,7 @@ def test_links(raw: Any, expected: LinkWanted) -> None:
     assert pcie_values.link("pcie", raw) == expected
 
 
-@pytest.mark.parametrize(
-    "key, raw",
-    [
-        ("pcie", "fast"),
-        ("pcie", {}),
-        ("pcie", {"speed": 6}),
-        ("pcie", {"speed": "gen7"}),
-        ("pcie", {"speed": True}),
-        ("pcie", {"width": 3}),
-        ("pcie", {"width": True}),
-        ("pcie", {"lanes": 16}),
-        ("mrrs", 4095),
-        ("mrrs", True),
-        ("mrrs", "4K"),
-        ("ats", "yes"),
-        ("relaxed_ordering", "auto"),
-        ("acs", 1.0),
-        ("iommu", "pt"),
-        ("iommu", True),
-        ("gpudirect", False),
-        ("memlock", -1),
-    ],
-)
+@cases.table
 def test_what_cannot_be(key: str, raw: Any) -> None:
     with pytest.raises(DeclarationError, match=rf"here\.{key}"):
         KEYS[key](f"here.{key}", raw)

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failing
 from mlnode.host import folders, writing
 from mlnode.host import host as host_module
@@ -98,16 +99,7 @@ def test_without_its_driver_a_folder_is_a_mistake_and_not_absent(
 # -- where a path leads --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("link", "target", "leads_to"),
-    [
-        ("/etc/absolute", "/etc/file", "/etc/file"),
-        ("/etc/relative", "file", "/etc/file"),
-        ("/etc/dots", "../../../../../../etc/./file", "/etc/file"),
-        ("/folder", "/etc", "/etc"),
-        ("/etc/dangling", "/nowhere/at/all", "/nowhere/at/all"),
-    ],
-)
+@cases.table
 def test_links_of_a_captured_tree_stay_inside(
     host: Host, root: pathlib.Path, link: str, target: str, leads_to: str
 ) -> None:

@@ -6,6 +6,7 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from mlnode.linux import daemons
 
@@ -42,30 +43,7 @@ def test_a_process_that_says_nothing(machine: LimitsMachine, text: str) -> None:
     assert daemons.running(machine, {"sshd"}).daemons == ()
 
 
-@pytest.mark.parametrize(
-    ("groups", "init", "found"),
-    [
-        ("0::/system.slice/docker.service", "0::/init.scope", True),
-        ("0::/system.slice/docker.service/inner", "0::/init.scope", True),
-        ("0::/runtime.slice/runtime-k8s.slice/docker.service", "0::/init.scope", True),
-        ("4:memory:/\n1:name=systemd:/system.slice/docker.service\n0::/", "1:name=systemd:/init.scope", True),
-        ("4:memory:/system.slice/docker.service\n1:name=systemd:/", "1:name=systemd:/", True),
-        ("0::/system.slice/docker.service", "", True),
-        ("", "0::/init.scope", True),
-        ("nonsense", "0::/init.scope", True),
-        ("0::/docker/ab/system.slice/docker.service", "0::/docker/ab/init.scope", True),
-        ("0::/../ab/system.slice/docker.service", "0::/../ab/init.scope", True),
-        ("0::/docker/ab/system.slice/docker.service", "0::/init.scope", False),
-        ("0::/docker/ab", "0::/init.scope", False),
-        ("0::/system.slice/docker-ab.scope", "0::/init.scope", False),
-        ("0::/system.slice/docker-ab.scope/system.slice/docker.service", "0::/init.scope", False),
-        ("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-ab.scope", "0::/init.scope", False),
-        ("1:name=systemd:/docker/ab\n4:memory:/docker/ab", "1:name=systemd:/init.scope\n4:memory:/", False),
-        ("0::/system.slice/docker.service.d", "0::/init.scope", False),
-        ("0::/system.slice", "0::/init.scope", False),
-        ("0::/", "0::/init.scope", False),
-    ],
-)
+@cases.table
 def test_whose_service_a_process_is(machine: LimitsMachine, groups: str, init: str, found: bool) -> None:
     machine.put("/proc/50/cgroup", f"{groups}\n")
     machine.put("/proc/1/cgroup", f"{init}\n")

@@ -10,6 +10,7 @@ import pathlib
 import random
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from mlnode.linux import glob3
 
@@ -85,16 +86,7 @@ def test_a_pattern_names_what_glob_finds(tmp_path: pathlib.Path, monkeypatch: py
     assert matched > 50 * EFFORT
 
 
-@pytest.mark.parametrize(
-    ("pattern", "path", "matches"),
-    [
-        ("net/ipv4/conf/*/rp_filter", "net/ipv4/conf/eth0.100/rp_filter", True),
-        ("net/ipv4/*/rp_filter", "net/ipv4/conf/all/rp_filter", False),
-        ("net/ipv4/conf/{all,eth[0-9]}/*", "net/ipv4/conf/eth7/arp_ignore", True),
-        ("net/{core/somaxconn,ipv4/tcp_*}", "net/ipv4/tcp_sack", True),
-        ("net/ipv4/conf/[!a/]*/rp_filter", "net/ipv4/conf/eth0/rp_filter", False),
-    ],
-)
+@cases.table
 def test_no_sign_but_a_list_goes_over_a_slash(pattern: str, path: str, matches: bool) -> None:
     assert glob3.matches(pattern, path) is matches
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine
 from mlnode.engine import handlers
 from mlnode.linux import grub
@@ -25,26 +26,7 @@ def test_the_menu_is_written_anew_by_the_distributions_own_program(node: GrubMac
     assert (node.updates, node.line()) == (1, "root=UUID=1111 ro nosmt")
 
 
-@pytest.mark.parametrize(
-    ("programs", "menu", "command"),
-    [
-        ([UPDATE, "/usr/sbin/grub-mkconfig"], "/boot/grub/grub.cfg", (UPDATE,)),
-        ([UPDATE], "/boot/grub/grub.cfg", (UPDATE,)),
-        (
-            ["/usr/bin/grub-mkconfig"],
-            "/boot/grub/grub.cfg",
-            ("/usr/bin/grub-mkconfig", "-o", "/boot/grub/grub.cfg"),
-        ),
-        # update-grub of some distributions is for the other menu.
-        (
-            [UPDATE, "/usr/sbin/grub2-mkconfig"],
-            "/boot/grub2/grub.cfg",
-            ("/usr/sbin/grub2-mkconfig", "-o", "/boot/grub2/grub.cfg"),
-        ),
-        ([], "/boot/grub/grub.cfg", None),
-        ([UPDATE], "/boot/grub2/grub.cfg", None),
-    ],
-)
+@cases.table
 def test_each_distribution_has_its_names(
     tmp_path: Any, programs: list[str], menu: str, command: tuple[str, ...] | None
 ) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -61,21 +62,7 @@ def test_a_tree_without_processes_has_none(tmp_path: pathlib.Path) -> None:
     assert jobs.running(Machine.debian(str(tmp_path / "node"))) == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/dev/nvidia0",
-        "/dev/nvidia15",
-        "/dev/infiniband/uverbs0",
-        "/dev/infiniband/uverbs12",
-        "/dev/kfd",
-        "/dev/dri/renderD128",
-        "/dev/accel/accel0",
-        "/dev/vfio/42",
-        "/dev/vfio/noiommu-0",
-        "/dev/vfio/devices/vfio3",
-    ],
-)
+@cases.table
 def test_who_holds_a_device_is_named(node: Busy, path: str) -> None:
     run(node, 812, "python3", "/dev/null", path, path)
     assert jobs.running(node) == [f"pid 812 (python3) holds {path}"]
@@ -86,22 +73,7 @@ def test_a_device_whose_node_was_removed_is_held_all_the_same(node: Busy) -> Non
     assert jobs.running(node) == ["pid 812 (python3) holds /dev/nvidia0"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/dev/nvidiactl",
-        "/dev/nvidia-uvm",
-        "/dev/nvidia-modeset",
-        "/dev/dri/card0",
-        "/dev/infiniband/rdma_cm",
-        "/dev/infiniband/umad0",
-        "/dev/vfio/vfio",
-        "/home/me/dev/nvidia0",
-        "/dev/nvidia0.bak",
-        "/dev/nvidia0\n",
-        "/dev/nvidia²",
-    ],
-)
+@cases.table
 def test_what_monitors_and_consoles_hold_is_no_job(node: Busy, path: str) -> None:
     run(node, 812, "python3", path)
     assert jobs.running(node) == []
@@ -112,20 +84,7 @@ def test_several_devices_are_one_finding(node: Busy) -> None:
     assert jobs.running(node) == ["pid 812 (python3) holds /dev/nvidia2 and 2 more"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "nvidia-persistenced",
-        "nv-fabricmanager",
-        "nv-hostengine",
-        "dcgm-exporter",
-        "nvidia-device-plugin",
-        "nvidia-smi",
-        "ibacm",
-        "Xorg",
-        "gnome-shell",
-    ],
-)
+@cases.table
 def test_services_that_always_hold_devices_are_no_jobs(node: Busy, name: str) -> None:
     run(node, 812, name, "/dev/nvidia0", "/dev/infiniband/uverbs0")
     assert jobs.running(node) == []

@@ -7,36 +7,16 @@ import random
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import machines
 from ansible_collections.mlnode.tuning.tests.fixtures.seen import see
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.linux import kernel_line, kernel_params
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("transparent_hugepages", "transparent_hugepage"),
-        ("isolcpu", "isolcpus"),
-        ("iomu", "iommu"),
-        ("mitigation", "mitigations"),
-        ("numa_balacing", "numa_balancing"),
-        ("intel_idle.max_cstates", "intel_idle.max_cstate"),
-        ("intel_idel.max_cstate", "intel_idle.max_cstate"),
-        ("kvm.ignore_msr", "kvm.ignore_msrs"),
-    ],
-)
+@cases.table
 def test_the_parameter_that_a_misspelt_one_means(name: str, meant: str) -> None:
     assert kernel_params.meant(name) == meant
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "iommu", "hugepages", "processor.max_cstate",  # known
-        "systemd.unit", "rd.break", "net.ifnames", "nvidia.NVreg_OpenRmEnableUnsupportedGpus",  # of others
-        "mlx5_core.prof_sel", "nvme_core.io_timeout", "rhgb", "ostree", "fsck.mode", "cloud_init",
-        "site_role", "cgroup_enable",  # like none
-        "ip", "lp", "vg",  # too short for a slip
-    ],
-)  # fmt: skip
+@cases.table
 def test_names_that_are_no_slip(name: str) -> None:
     assert kernel_params.meant(name) == ""
 
@@ -89,15 +69,7 @@ def test_the_line_by_which_the_kernel_refuses(key: str, words: list[str], line: 
     assert kernel_params.ignored(key, words, log) == line
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("isolcpu", ["isolcpu=2-3"]),  # another value, of another boot
-        ("splash", ["splash"]),  # for user space
-        ("iommu", ["iommu=pt"]),
-        ("numa_balancing", ["numa_balancing=disable"]),
-    ],
-)
+@cases.table
 def test_lines_about_other_words(key: str, words: list[str]) -> None:
     assert (
         kernel_params.ignored(key, words, ["Linux version 6.12.0", UNKNOWN, "PCI: Unknown option `x'"]) == ""

@@ -7,6 +7,7 @@ import pathlib
 import tempfile
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -26,22 +27,7 @@ def barred(machine: Machine, name: str = "loop") -> tuple[str, bool] | None:
 # -- modules-load.d ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("loop\n", 1),
-        ("# loop\n\n  loop  \n", 3),
-        ("loop", 1),
-        ("loop\r\n", 1),
-        ("#loop\n", 0),
-        ("; loop\n", 0),
-        (";loop\n", 0),
-        ("loop max_loop=8\n", 0),
-        ("loop # always\n", 0),
-        ("loopback\n", 0),
-        ("", 0),
-    ],
-)
+@cases.table
 def test_a_line_is_a_name(machine: Machine, text: str, line: int) -> None:
     machine.put("/etc/modules-load.d/a.conf", text)
     assert listing(machine) == (f"/etc/modules-load.d/a.conf:{line}" if line else "")
@@ -85,16 +71,7 @@ def test_every_folder_of_modprobe_counts(machine: Machine, folder: str) -> None:
     assert barred(machine) == (f"{folder}/modprobe.d/a.conf:2 blacklists it", False)
 
 
-@pytest.mark.parametrize(
-    ("earlier", "later"),
-    [
-        ("/etc", "/run"),
-        ("/run", "/usr/local/lib"),
-        ("/usr/local/lib", "/usr/lib"),
-        ("/etc", "/usr/lib"),
-        ("/usr/lib", "/lib"),
-    ],
-)
+@cases.table
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_file_of_an_earlier_folder_of_modprobe_hides_its_name(
     machine: Machine, earlier: str, later: str, masked: bool
@@ -143,48 +120,13 @@ def test_a_file_that_cannot_be_read_is_told(machine: Machine) -> None:
 # -- modprobe.d ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("blacklist loop\n", "1 blacklists it"),
-        ("# why\nblacklist\tloop extra\n", "2 blacklists it"),
-        ("  blacklist loop\n", "1 blacklists it"),
-        ("black\\\nlist loop\n", "1 blacklists it"),
-        ("\\\nblacklist loop\n", "1 blacklists it"),
-        ("blacklist loop\\", "1 blacklists it"),
-        ("#\nblacklist \\\nloop\\\n", "2 blacklists it"),
-        ("#blacklist loop\n", ""),
-        (" # blacklist loop\n", ""),
-        ("# off \\\nblacklist loop\n", ""),
-        ("blacklist\n", ""),
-        ("blacklist lo*\n", ""),
-        ("blacklist loop_\n", ""),
-        ("Blacklist loop\n", ""),
-        ("options loop max_loop=8\n", ""),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_blacklist_names_modules(machine: Machine, text: str, words: str) -> None:
     machine.put("/etc/modprobe.d/a.conf", text)
     assert barred(machine) == ((f"/etc/modprobe.d/a.conf:{words}", False) if words else None)
 
 
-@pytest.mark.parametrize(
-    ("text", "command"),
-    [
-        ("install loop /bin/false\n", "/bin/false"),
-        ("install loop /bin/true # CIS 1.1.1\n", "/bin/true"),
-        ("install lo?p /usr/bin/false\n", "/usr/bin/false"),
-        ("install l[no]op false\n", "false"),
-        ("install loop /bin/false\ninstall loop /sbin/modprobe --ignore-install loop\n", "/bin/false"),
-        ("install loop /sbin/modprobe --ignore-install loop\ninstall loop /bin/false\n", ""),
-        ("install loop\n", ""),
-        ("install loop :\n", ":"),
-        ("install loop /dev/null\n", "/dev/null"),
-        ("install loop true && modprobe -i loop\n", ""),
-        ("install loop modprobe x; /sbin/modprobe --ignore-install loop $CMDLINE_OPTS\n", ""),
-        ("install other /bin/false\n", ""),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_first_install_command_counts(machine: Machine, text: str, command: str) -> None:
     machine.put("/etc/modprobe.d/a.conf", text)
     words = f"/etc/modprobe.d/a.conf:1 has {command} run instead of loading it"
@@ -202,16 +144,7 @@ def test_what_another_install_command_does_is_not_known(machine: Machine, comman
     assert (bar.where, bar.for_all, bar.sure) == ("/etc/modprobe.d/a.conf:1", True, False)
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("alias loop off\n", "1 has the name stand for off"),
-        ("alias lo* other\n", "1 has the name stand for other"),
-        ("alias loop other\nalias loop loop\n", ""),
-        ("alias other loop\n", ""),
-        ("alias loop\n", ""),
-    ],
-)
+@cases.table
 def test_an_alias_comes_before_the_module(machine: Machine, text: str, words: str) -> None:
     machine.put("/etc/modprobe.d/a.conf", text)
     assert barred(machine) == ((f"/etc/modprobe.d/a.conf:{words}", True) if words else None)
@@ -239,30 +172,7 @@ def test_mentions(machine: Machine) -> None:
 # -- the kernel command line ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "listed", "words", "for_all"),
-    [
-        ("ro quiet", False, "", False),
-        ("modules-load=a,rdma-ucm ro", True, "", False),
-        ("modules_load=rdma_ucm", True, "", False),
-        (
-            "module_blacklist=a,rdma_ucm", False,
-            "(module_blacklist=a,rdma_ucm) has the kernel refuse it", True,
-        ),
-        ("module-blacklist=rdma_ucm", False, "(module-blacklist=rdma_ucm) has the kernel refuse it", True),
-        ('module_blacklist="a,rdma_ucm"', False, 'a,rdma_ucm") has the kernel refuse it', True),
-        ("module_blacklist=rdma-ucm", False, "", False),  # the kernel compares with its own spelling
-        ("module_blacklist=rdma_ucm module_blacklist=x", False, "", False),  # and takes the last one
-        ("modprobe.blacklist=rdma_ucm", False, "(modprobe.blacklist=rdma_ucm) blacklists it", False),
-        (
-            "module_blacklist=rdma_ucm modprobe.blacklist=rdma_ucm", False,
-            "(module_blacklist=rdma_ucm) has the kernel refuse it", True,
-        ),
-        ("modprobe.blacklist=rdma_ucm2", False, "", False),
-        ("-- module_blacklist=rdma_ucm modules-load=rdma_ucm", False, "", False),
-        ("module_blacklist", False, "", False),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_command_line(machine: Machine, line: str, listed: bool, words: str, for_all: bool) -> None:
     machine.put("/proc/cmdline", f"{line}\n")
     found, barred = modules_load.on_command_line(machine, "rdma_ucm")
@@ -276,15 +186,7 @@ def test_the_command_line(machine: Machine, line: str, listed: bool, words: str,
 # -- what there is -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "kernel/a/rdma-ucm.ko:",
-        "extra/rdma_ucm.ko.zst: kernel/b.ko",
-        "rdma_ucm.ko.xz:",
-        "updates/dkms/rdma_ucm.ko.gz:",
-    ],
-)
+@cases.table
 def test_names_of_files(machine: Machine, path: str) -> None:
     machine.put(f"/lib/modules/{RELEASE}/modules.dep", f"kernel/x.ko: kernel/rdma_ucx.ko\n{path}\n")
     assert modules_load.is_loadable(machine, RELEASE, "rdma_ucm")

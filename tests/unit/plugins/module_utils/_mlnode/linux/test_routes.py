@@ -7,7 +7,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING
 
-import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.linux import routes
@@ -31,20 +31,7 @@ def test_a_route_leads_to_what_is_in_its_network(address: Address, base: Address
     assert route.is_default == (net.prefixlen == 0)
 
 
-@pytest.mark.parametrize(
-    ("network", "everywhere"),
-    [
-        ("fe80::/64", True),
-        ("fe80::1/128", True),
-        ("ff00::/8", True),
-        ("ff02::1/128", True),
-        ("::/0", False),
-        ("fd00::/64", False),
-        ("fec0::/10", False),
-        ("169.254.0.0/16", False),
-        ("224.0.0.0/4", False),
-    ],
-)
+@cases.table
 def test_what_every_interface_has_is_told_from_what_was_set_up(network: str, everywhere: bool) -> None:
     assert through("eth0", network).is_everywhere == everywhere
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import causes
 from mlnode.engine import engine
@@ -45,30 +46,7 @@ def row(machine: Machine, key: str = KEY, value: Any = 2) -> Row:
 # -- networkd ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("match", "sure"),
-    [
-        ("[Match]\nName=eth0\n", True),
-        ("[Match]\nName=en* eth*\n", True),
-        ("[Match]\nName=!lo\n", True),
-        ("[Match]\nMACAddress=0C:42:A1:00:00:01\n", True),
-        ("[Match]\nName=eth0\nName=\nName=eth*\n", True),
-        ("[Match]\nPermanentMACAddress=0C:42:A1:00:00:01\n", True),
-        ("[Match]\nName=*\n", True),
-        ("", False),  # for all interfaces, and to newer versions for none
-        ("[Match]\nType=ether\n", True),
-        ("[Match]\nType=wlan\n", None),
-        ("[Match]\nType=!ether\n", None),
-        ("[Match]\nDriver=mlx5_core\n", True),
-        ("[Match]\nDriver=ice\n", None),
-        ("[Match]\nPath=pci-0000:00:1f.6\n", False),
-        ("[Match]\nName=eth0\nHost=node1\n", False),
-        ("[Match]\nName=eth1\n", None),
-        ("[Match]\nName=!eth0\n", None),
-        ("[Match]\nMACAddress=0c:42:a1:00:00:02\n", None),
-        ("[Match]\nName=eth1\nType=ether\n", None),
-    ],
-)
+@cases.table
 def test_the_file_for_an_interface(node: Machine, match: str, sure: bool | None) -> None:
     node.put(f"{NETWORK}/a.network", f"{match}[Network]\nIPv4ReversePathFilter=strict\n")
     found = networkd.sets(node, FILTER)
@@ -76,15 +54,7 @@ def test_the_file_for_an_interface(node: Machine, match: str, sure: bool | None)
     assert found is None or (found.value, found.line.key) == ("1", "IPv4ReversePathFilter")
 
 
-@pytest.mark.parametrize(
-    ("files", "sure"),
-    [
-        ({"addr_assign_type": "3\n"}, False),  # an administrator gave it the one that it shows
-        ({"addr_assign_type": None}, False),
-        ({"addr_assign_type": "3\n", "bonding_slave/perm_hwaddr": "0c:42:a1:00:00:01\n"}, True),
-        ({"addr_assign_type": "0\n", "bonding_slave/perm_hwaddr": "0c:42:a1:00:00:09\n"}, None),
-    ],
-)
+@cases.table
 def test_the_permanent_address_of_an_interface(
     node: Machine, files: Mapping[str, str | None], sure: bool | None
 ) -> None:
@@ -112,47 +82,14 @@ def test_the_first_file_that_fits_counts_with_its_drop_ins(node: Machine) -> Non
     assert networkd.sets(node, FILTER) is None
 
 
-@pytest.mark.parametrize(
-    ("option", "path", "value"),
-    [
-        ("IPv4ReversePathFilter=no", FILTER, "0"),
-        ("IPv4Forwarding=yes", "/proc/sys/net/ipv4/conf/eth0/forwarding", "1"),
-        ("IPv4ProxyARP=no", "/proc/sys/net/ipv4/conf/eth0/proxy_arp", "0"),
-        ("IPv6MTUBytes=9000", "/proc/sys/net/ipv6/conf/eth0/mtu", "9000"),
-        ("IPv6HopLimit=64", "/proc/sys/net/ipv6/conf/eth0/hop_limit", "64"),
-        ("IPv6PrivacyExtensions=prefer-public", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", "1"),
-        ("IPv6PrivacyExtensions=on", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", "2"),
-        ("IPv6PrivacyExtensions=kernel", "/proc/sys/net/ipv6/conf/eth0/use_tempaddr", None),
-        ("IPv4ReversePathFilter=tight", FILTER, None),
-    ],
-)
+@cases.table
 def test_options_and_their_values(node: Machine, option: str, path: str, value: str | None) -> None:
     node.put(f"{NETWORK}/a.network", f"[Match]\nName=eth0\n[Network]\n{option}\n")
     found = networkd.sets(node, path)
     assert (found.value if found else None) == value
 
 
-@pytest.mark.parametrize(
-    ("network", "path", "value"),
-    [
-        ("DHCP=yes", "ipv6/conf/eth0/accept_ra", "0"),
-        ("IPv6AcceptRA=no", "ipv6/conf/eth0/accept_ra", "0"),
-        ("DHCP=yes", "ipv4/conf/eth0/promote_secondaries", "1"),
-        ("DHCP=yes", "ipv6/conf/eth0/use_tempaddr", "0"),
-        ("DHCP=yes", "ipv6/conf/eth0/proxy_ndp", "0"),
-        ("IPv6ProxyNDPAddress=2001:db8::1", "ipv6/conf/eth0/proxy_ndp", "1"),
-        ("DHCP=yes", "ipv6/conf/eth0/disable_ipv6", "0"),
-        ("LinkLocalAddressing=no", "ipv6/conf/eth0/disable_ipv6", None),
-        ("LinkLocalAddressing=no\nAddress=2001:db8::2/64", "ipv6/conf/eth0/disable_ipv6", "0"),
-        ("Bond=bond0", "ipv6/conf/eth0/disable_ipv6", None),
-        ("DHCP=yes\n[Link]\nUnmanaged=yes", "ipv6/conf/eth0/accept_ra", None),
-        ("DHCP=yes", "ipv6/conf/all/accept_ra", None),
-        ("DHCP=yes", "ipv6/conf/default/accept_ra", None),
-        ("DHCP=yes", "ipv6/conf/lo/accept_ra", None),
-        ("IPv4ReversePathFilter=strict", "ipv4/conf/all/rp_filter", None),
-        ("DHCP=yes", "ipv4/conf/eth0/rp_filter", None),
-    ],
-)
+@cases.table
 def test_what_it_sets_on_each_interface_without_being_told(
     node: Machine, network: str, path: str, value: str | None
 ) -> None:
@@ -188,23 +125,7 @@ def test_privacy_that_is_left_to_the_kernel(node: Machine, common: str, own: str
     assert (found.value if found else None) == value
 
 
-@pytest.mark.parametrize(
-    ("library", "option", "path", "value", "sure"),
-    [
-        ("252", "IPForward=yes", "ipv4/ip_forward", "1", True),
-        ("252-51.el9", "IPForward=ipv4", "ipv4/conf/eth0/forwarding", "1", True),
-        ("252", "IPForward=ipv4", "ipv6/conf/all/forwarding", None, True),
-        ("252", "IPForward=no", "ipv4/conf/eth0/forwarding", None, True),
-        ("252", "IPMasquerade=ipv4", "ipv4/ip_forward", "1", True),
-        ("252", "IPv4Forwarding=no", "ipv4/conf/eth0/forwarding", None, True),
-        ("257", "IPForward=yes", "ipv4/ip_forward", None, True),
-        ("256", "IPMasquerade=ipv4", "ipv4/ip_forward", "1", False),
-        ("257", "IPMasquerade=ipv4", "ipv4/ip_forward", "1", True),
-        ("257", "IPMasquerade=ipv4", "ipv6/conf/all/forwarding", None, True),
-        ("257", "IPMasquerade=no", "ipv4/ip_forward", None, True),
-        ("257", "IPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", True),
-    ],
-)
+@cases.table
 def test_forwarding_is_the_machines_before_256(
     node: Machine, library: str, option: str, path: str, value: str | None, sure: bool
 ) -> None:
@@ -333,22 +254,7 @@ def test_a_row_is_overridden_by_it_and_a_drift_has_it_as_its_cause(node: Machine
 # -- udev ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rule", "value", "sure"),
-    [
-        ('SUBSYSTEM=="block", KERNEL=="sd*", ATTR{queue/read_ahead_kb}="256"', "256", True),
-        ('KERNEL=="nvme*|sda", ATTR{bdi/read_ahead_kb}="256"', "256", True),
-        ('ACTION=="add|change", ATTR{queue/rotational}=="0", ATTR{queue/read_ahead_kb}="256"', "256", True),
-        ('ENV{ID_MODEL}=="X", ATTR{queue/read_ahead_kb}="256"', "256", False),
-        ('KERNEL=="sd*", \\\n  ATTR{queue/read_ahead_kb} = "256"', "256", True),
-        ('KERNEL=="nvme*", ATTR{queue/read_ahead_kb}="256"', None, False),
-        ('KERNEL!="sda", ATTR{queue/read_ahead_kb}="256"', None, False),
-        ('ATTR{queue/rotational}=="1", ATTR{queue/read_ahead_kb}="256"', None, False),
-        ('ATTR{queue/read_ahead_kb}=="256", RUN+="/bin/true"', None, False),
-        ('ATTR{queue/scheduler}="none"', None, False),
-        ('# ATTR{queue/read_ahead_kb}="256"', None, False),
-    ],
-)
+@cases.table
 def test_rules_for_a_disk(node: Machine, rule: str, value: str | None, sure: bool) -> None:
     node.put("/sys/block/sda/queue/rotational", "0\n")
     node.put(f"{RULES}/60-x.rules", f"# first\n{rule}\n")
@@ -366,19 +272,7 @@ def test_the_bdi_of_a_mount_has_rules_of_its_own(node: Machine) -> None:
     assert setters.of(node, AHEAD, "128") is None
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        ('SYSCTL{net/ipv4/conf/eth0/rp_filter}="1"', "sets SYSCTL"),
-        ('SUBSYSTEM=="net", SYSCTL{net/ipv4/conf/$name/rp_filter}="1"', "may set SYSCTL"),
-        ('RUN+="/sbin/sysctl -w net.ipv4.conf.eth0.rp_filter=1"', "sets RUN"),
-        ("RUN+=\"/bin/sh -c '/usr/sbin/sysctl -q net.ipv4.conf.%k.rp_filter=1'\"", "may set RUN"),
-        ("RUN+=\"/bin/sh -c 'echo 1 >/proc/sys/net/ipv4/conf/eth0/rp_filter'\"", "may set RUN"),
-        ('RUN+="/sbin/sysctl -w net.ipv4.conf.eth1.rp_filter=1"', ""),
-        ('RUN+="/sbin/sysctl -w net.ipv4.conf.eth0.rp_filter=0"', ""),
-        ('RUN+="/bin/echo net.ipv4.conf.eth0.rp_filter=1"', ""),
-    ],
-)
+@cases.table
 def test_rules_that_set_a_sysctl(node: Machine, rule: str, words: str) -> None:
     node.put(f"{RULES}/60-x.rules", f"{rule}\n")
     found = setters.of(node, FILTER, "1")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.linux import sysctl_aliases, sysctl_d, sysctl_keys, sysctl_values
 
 FORWARD, OF_ALL, OF_ETH = (
@@ -21,25 +22,7 @@ def named(name: str) -> list[str]:
     return sorted(source.name for source in sysctl_aliases.sources(name))
 
 
-@pytest.mark.parametrize(
-    ("name", "others"),
-    [
-        ("net/nf_conntrack_max", ["net/netfilter/nf_conntrack_max"]),
-        (FORWARD, [OF_ALL]),
-        (OF_ETH, [OF_ALL, FORWARD]),
-        ("net/ipv4/conf/default/forwarding", [OF_ALL, FORWARD]),
-        ("net/ipv4/conf/eth0.100/forwarding", [OF_ALL, FORWARD]),
-        ("net/ipv6/conf/eth0/disable_ipv6", ["net/ipv6/conf/all/disable_ipv6"]),
-        ("net/ipv6/conf/default/force_forwarding", []),
-        ("net/ipv6/conf/all/forwarding", []),
-        ("net/ipv4/conf/eth0/rp_filter", []),
-        ("net/ipv4/neigh/eth0/base_reachable_time_ms", ["net/ipv4/neigh/eth0/base_reachable_time"]),
-        ("vm/dirty_bytes", ["vm/dirty_ratio"]),
-        ("kernel/nmi_watchdog", ["kernel/watchdog"]),
-        ("user/max_inotify_watches", ["fs/inotify/max_user_watches"]),
-        ("vm/swappiness", []),
-    ],
-)
+@cases.table
 def test_names_whose_write_moves_a_file(name: str, others: list[str]) -> None:
     assert named(name) == sorted([name, *others])
 

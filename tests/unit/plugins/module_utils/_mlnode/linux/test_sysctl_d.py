@@ -9,6 +9,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -132,25 +133,7 @@ def test_an_unreadable_folder_is_listed(bare: Machine) -> None:
 # -- one file ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "value"),
-    [
-        ("vm.swappiness = 1", "vm/swappiness", "1"),
-        ("vm.swappiness=1", "vm/swappiness", "1"),
-        (" \tvm/swappiness\t=\t1 \r", "vm/swappiness", "1"),
-        ("-vm.swappiness = 1", "vm/swappiness", "1"),  # a failure of it is ignored, the value is not
-        ("- vm.swappiness = 1", "vm/swappiness", "1"),
-        ("/vm/swappiness = 1", "vm/swappiness", "1"),
-        ("-vm.swappiness", "vm/swappiness", None),
-        ("net.ipv4.tcp_rmem = 4096 131072\t6291456", "net/ipv4/tcp_rmem", "4096 131072\t6291456"),
-        ("kernel.core_pattern = |/x %p=%e", "kernel/core_pattern", "|/x %p=%e"),
-        ("net.ipv4.ip_local_reserved_ports =", "net/ipv4/ip_local_reserved_ports", ""),
-        ("vm.swappiness = 1 # not a comment", "vm/swappiness", "1 # not a comment"),
-        ("net.ipv4.conf.eth0/100.rp_filter = 1", VLAN, "1"),
-        ("net/ipv4/conf/eth0.100/rp_filter = 1", VLAN, "1"),
-        ("\u00a0vm.swappiness = 1", "\u00a0vm/swappiness", "1"),  # systemd strips ASCII blanks only
-    ],
-)
+@cases.table
 def test_a_statement_is_read_as_systemd_does(text: str, key: str, value: str | None) -> None:
     assert sysctl_d.parse(f"# head\n\n{text}\n", "/f") == [Line(key, value, "/f", 3)]
 
@@ -163,18 +146,7 @@ def test_what_systemd_ignores_is_ignored(text: str) -> None:
     assert sysctl_d.parse(text, "/f") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("a = 1\rb = 2", [1, 2]),
-        ("a = 1\r\nb = 2", [1, 2]),
-        ("a = 1\n\rb = 2", [1, 2]),
-        ("a = 1\r\rb = 2", [1, 3]),
-        ("a = 1\0b = 2", [1, 2]),
-        ("a = 1\0\n\rb = 2", [1, 2]),
-        ("a = 1\n\n\0b = 2", [1, 3]),
-    ],
-)
+@cases.table
 def test_a_line_ends_where_systemd_ends_it(text: str, numbers: list[int]) -> None:
     assert [(line.key, line.value, line.number) for line in sysctl_d.parse(text, "/f")] == [
         ("a", "1", numbers[0]),
@@ -266,21 +238,7 @@ def test_an_exclusion_is_a_word_about_the_key_and_silence_is_none(bare: Machine)
 # -- spellings -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("key", "path"),
-    [
-        ("vm.swappiness", "vm/swappiness"),
-        ("vm/swappiness", "vm/swappiness"),
-        ("/vm/swappiness/", "vm/swappiness"),
-        ("net.ipv4.conf.eth0/100.rp_filter", VLAN),
-        (VLAN, VLAN),
-        ("net/ipv4/conf/br.1.2/x", "net/ipv4/conf/br.1.2/x"),
-        ("swappiness", "swappiness"),
-        ("vm..swappiness", "vm/swappiness"),
-        ("net//core/./somaxconn", "net/core/somaxconn"),
-        ("", ""),
-    ],
-)
+@cases.table
 def test_the_first_separator_decides_the_spelling(key: str, path: str) -> None:
     assert sysctl_d.slashed(key) == path
 

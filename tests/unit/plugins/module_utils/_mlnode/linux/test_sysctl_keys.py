@@ -8,7 +8,7 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import netns
+from ansible_collections.mlnode.tuning.tests.unit import cases, netns
 from mlnode.linux import sysctl_d, sysctl_keys, sysctl_values
 from mlnode.model.errors import DeclarationError
 
@@ -34,52 +34,12 @@ def test_no_key_of_this_kernel_is_taken_for_a_mistake() -> None:
     assert [key for key in here() if sysctl_keys.meant(key)] == []
 
 
-@pytest.mark.parametrize(
-    ("path", "meant"),
-    [
-        ("vm/swapiness", "vm/swappiness"),
-        ("vm/swappines", "vm/swappiness"),
-        ("vm/swapipness", "vm/swappiness"),
-        ("vm/overcommit-memory", "vm/overcommit_memory"),
-        ("net/ipv4/tcp_fin_timout", "net/ipv4/tcp_fin_timeout"),
-        ("net/ipv4/conf/eth0.5/rp_fliter", "net/ipv4/conf/eth0.5/rp_filter"),
-        ("net/ipv4/cnof/all/rp_filter", "net/ipv4/conf/all/rp_filter"),
-        # In another folder, or in none
-        ("net/ipv4/somaxconn", "net/core/somaxconn"),
-        ("swappiness", "vm/swappiness"),
-        # Known, whatever this kernel has
-        ("vm/swappiness", ""),
-        ("kernel/sched_migration_cost_ns", ""),
-        ("kernel/unprivileged_userns_clone", ""),
-        ("net/ipv4/conf/wlan7/rp_filter", ""),
-        ("net/netfilter/nf_conntrack_max", ""),
-        ("user/max_user_namespaces", ""),
-        ("dev/raid/speed_limit_max", ""),
-        # Like none
-        ("lnet/debug", ""),
-        ("vm/my_own", ""),
-        ("kernel/arch_x", ""),
-        ("net/ipv4/tcp_another_thing", ""),
-    ],
-)
+@cases.table
 def test_the_known_key_that_a_misspelt_one_means(path: str, meant: str) -> None:
     assert sysctl_keys.meant(path) == meant
 
 
-@pytest.mark.parametrize(
-    ("path", "release", "span"),
-    [
-        ("vm/swappiness", "", (0, 200)),
-        ("net/ipv4/tcp_fin_timeout", "", (-(1 << 31), (1 << 31) - 1)),
-        # An int in 4.19, a byte today
-        ("net/ipv4/tcp_sack", "6.1.0-18-amd64", (0, 255)),
-        ("net/ipv4/tcp_sack", "4.18.0-553.el8", None),
-        ("net/ipv4/tcp_sack", "", None),
-        ("fs/aio-max-nr", "", (0, (1 << 64) - 1)),
-        ("kernel/core_pattern", "6.18", None),
-        ("lnet/debug", "6.18", None),
-    ],
-)
+@cases.table
 def test_the_numbers_that_a_key_takes(path: str, release: str, span: tuple[int, int] | None) -> None:
     assert sysctl_keys.span(path, release) == span
 

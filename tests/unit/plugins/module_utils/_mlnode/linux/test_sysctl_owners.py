@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -438,58 +439,7 @@ TUNE, RC = "/etc/systemd/system/tune.service", "/etc/rc.local"
 SWAPPINESS = "vm.swappiness"
 
 
-@pytest.mark.parametrize(
-    ("command", "files", "value", "where", "sure"),
-    [
-        ("ExecStart=/sbin/sysctl -w vm.swappiness=30", {}, "30", f"{TUNE}:2", True),
-        ("ExecStart=-/usr/sbin/sysctl -q vm/swappiness=30 vm.dirty_ratio=5", {}, "30", f"{TUNE}:2", True),
-        ('ExecStart=sysctl -w "vm.swappiness=30"', {}, "30", f"{TUNE}:2", True),
-        ("ExecStart=/bin/sh -c 'sysctl -w vm.swappiness=30; true'", {}, "30", f"{TUNE}:2", True),
-        ("ExecStart=/bin/sh -c 'test -e /x && sysctl -w vm.swappiness=30'", {}, "30", f"{TUNE}:2", False),
-        ("ExecStart=/bin/bash -c 'echo 30 > /proc/sys/vm/swappiness'", {}, "30", f"{TUNE}:2", True),
-        ("ExecStart=/bin/bash -c 'echo $X > /proc/sys/vm/swappiness'", {}, "?", f"{TUNE}:2", True),
-        ("ExecStart=/bin/bash -c 'echo 30 | tee /proc/sys/vm/swappiness'", {}, "30", f"{TUNE}:2", True),
-        ("ExecStart=/bin/true\nExecStartPost=/sbin/sysctl -w vm.swappiness=30", {}, "30", f"{TUNE}:3", True),
-        ("ExecStart=/sbin/sysctl -p /etc/t.conf", {"/etc/t.conf": "\nvm.swappiness = 30\n"},
-         "30", "/etc/t.conf:2", True),
-        ("ExecStart=/sbin/sysctl --load=/etc/t.conf", {"/etc/t.conf": "vm.swappiness = 30\n"},
-         "30", "/etc/t.conf:1", True),
-        ("ExecStart=/sbin/sysctl -p", {"/etc/sysctl.conf": "vm.swappiness = 30\n"},
-         "30", "/etc/sysctl.conf:1", True),
-        ("ExecStart=/sbin/sysctl --system", {"/etc/sysctl.conf": "vm.swappiness = 30\n"},
-         "30", "/etc/sysctl.conf:1", True),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\nsysctl -w vm.swappiness=30\n"},
-         "30", "/opt/tune:2", True),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\nif x; then\n sysctl -w vm.swappiness=30\nfi\n"},
-         "30", "/opt/tune:3", False),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/python3\nsysctl vm.swappiness=30\n"}, None, "", True),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\n# sysctl -w vm.swappiness=30\n"}, None, "", True),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\n\nsysctl -w \\\n  vm.swappiness=30 \\\n  x.y=1\n"},
-         "30", "/opt/tune:3", True),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\n# of x \\\nsysctl -w vm.swappiness=30\n"},
-         "30", "/opt/tune:3", True),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\ncat <<E >/x\nsysctl -w vm.swappiness=30\nE\n"},
-         "30", "/opt/tune:3", False),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\necho \"run sysctl -w vm.swappiness=30\"\n"},
-         "30", "/opt/tune:2", False),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\nlogger -t x sysctl -w vm.swappiness=30\n"},
-         "30", "/opt/tune:2", False),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\necho \"a; b\"; sysctl -w vm.swappiness=30\n"},
-         "30", "/opt/tune:2", True),
-        ("ExecStart=/opt/tune", {"/opt/tune": "#!/bin/sh\necho sysctl is next\nsysctl -w vm.swappiness=30\n"},
-         "30", "/opt/tune:3", True),
-        ("ExecStart=/bin/sh -c 'printf x; sysctl -w vm.swappiness=30'", {}, "30", f"{TUNE}:2", True),
-        ("ExecStart=/bin/sh -c 'printf %s \"sysctl -w vm.swappiness=30\"'", {}, "30", f"{TUNE}:2", False),
-        ("ExecStart=/sbin/sysctl vm.swappiness", {}, None, "", True),
-        ("ExecStart=/opt/x --dir /opt/d\nExecStart=/opt/tune",
-         {"/opt/d/x": "", "/opt/tune": "#!/bin/sh\nsysctl -w vm.swappiness=30\n"}, "30", "/opt/tune:2", True),
-        ("ExecStart=/sbin/watchdogd /dev/watchdog",
-         {"/dev/watchdog": "#!/bin/sh\nsysctl vm.swappiness=30\n"}, None, "", True),
-        ("ExecStart=/bin/sh -c 'sysctl -p /dev/stdin </x'",
-         {"/dev/stdin": "vm.swappiness = 30\n"}, None, "", True),
-        ("ExecStart=/sbin/sysctl -w vm.swappiness=30\nExecStart=\nExecStart=/bin/true", {}, None, "", True),
-    ],
-)  # fmt: skip
+@cases.table
 def test_commands_of_a_unit(
     machine: Machine, command: str, files: Mapping[str, str], value: str | None, where: str, sure: bool
 ) -> None:
@@ -523,15 +473,7 @@ def test_a_script_that_cannot_be_read_leaves_it_unknown(machine: Machine) -> Non
     assert "/opt/tune" in owner.unread
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "sysctl -w net.ipv4.tcp_rmem='4096 87380 16777216'",
-        "/bin/sh -c 'sysctl -w net.ipv4.tcp_rmem=\"4096 87380 16777216\"'",
-        "/bin/sh -c \"sysctl -qw net.ipv4.tcp_rmem='4096 87380 16777216'; true\"",
-        "/bin/sh -c 'echo \"4096 87380 16777216\" >/proc/sys/net/ipv4/tcp_rmem'",
-    ],
-)
+@cases.table
 def test_a_command_with_blanks_in_its_value(machine: Machine, command: str) -> None:
     machine.put(TUNE, f"[Service]\nExecStart={command}\n")
     machine.link("/etc/systemd/system/multi-user.target.wants/tune.service", TUNE)
@@ -588,21 +530,7 @@ def test_the_configuration_of_network_manager_is_read_once(
 # -- networkd ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("option", "path", "value", "sure"),
-    [
-        ("IPForward=yes", "ipv4/conf/eth0/forwarding", "1", False),  # by which systemd is not known
-        ("IPForward=ipv4", "ipv6/conf/eth0/forwarding", None, True),
-        ("IPForward=ipv4", "ipv4/ip_forward", "1", False),
-        ("IPForward=no", "ipv4/ip_forward", None, True),
-        ("IPMasquerade=both", "ipv6/conf/eth0/forwarding", "1", True),
-        ("IPMasquerade=on", "ipv4/conf/eth0/forwarding", "1", True),
-        ("IPMasquerade=on", "ipv6/conf/eth0/forwarding", None, True),
-        ("IPMasquerade=both\nIPv4Forwarding=no", "ipv4/conf/eth0/forwarding", "0", False),
-        ("IPv6SendRA=yes", "ipv6/conf/eth0/forwarding", "1", True),
-        ("IPv6AcceptRA=yes", "ipv6/conf/eth0/accept_ra", "0", True),
-    ],
-)
+@cases.table
 def test_what_networkd_makes_of_other_options(
     machine: Machine, option: str, path: str, value: str | None, sure: bool
 ) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit import cases, strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -240,24 +240,7 @@ def test_the_effect_of_a_text(key: str, text: str, effect: Effect) -> None:
     assert sysctl_values.effect(key, text, release=RELEASE) == effect
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ("net.ipv4.tcp_rmem", "4096"),
-        ("net.ipv4.tcp_rmem", "4096 131072 x"),
-        ("net.ipv4.tcp_reordering", "5"),
-        ("net.ipv4.neigh.default.retrans_time_ms", "5"),
-        ("net.ipv4.tcp_keepalive_time", "9000000"),
-        ("net.ipv4.ip_local_port_range", "80 90"),
-        ("net.core.default_qdisc", "fq"),
-        ("net.core.rps_default_mask", "ff"),
-        ("net.ipv4.tcp_congestion_control", "bbr"),
-        ("kernel.core_pattern", "|/usr/bin/dump"),
-        ("lnet.debug", "1"),
-        ("vm.swappiness", "-0"),
-        ("kernel.watchdog_cpumask", "0-3"),
-    ],
-)
+@cases.table
 def test_what_depends_on_more_than_the_text_is_unknown(key: str, text: str) -> None:
     assert sysctl_values.effect(key, text, release=RELEASE).unknown
     # As long as it is not the text that the kernel shows already
@@ -265,30 +248,13 @@ def test_what_depends_on_more_than_the_text_is_unknown(key: str, text: str) -> N
     assert sysctl_values.effect(key, text, like=text, release=RELEASE) == Effect(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "effect"),
-    [
-        ("4096", "4096 2 3"),
-        ("4096 x", "4096 2 3"),
-        ("4096 131072,", "4096 2 3"),
-        ("4096 131072 0", "4096 131072 3"),
-        ("4096 131072 9 x", "4096 131072 9"),
-    ],
-)
+@cases.table
 def test_a_vector_takes_the_numbers_before_a_mistake(text: str, effect: str) -> None:
     found = sysctl_values.effect("net.ipv4.tcp_wmem", text, before="1\t2\t3", release=RELEASE)
     assert found == Effect(effect)
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "old", "new"),
-    [
-        ("vm.swappiness", "150", "unknown", "150"),
-        (SWITCH, "2", "unknown", "2"),
-        ("vm.overcommit_ratio", "18446744073709551616", "unknown", "refused"),
-        ("net.ipv4.tcp_mem", "1 -2 3", "unknown", "unknown"),
-    ],
-)
+@cases.table
 def test_versions_of_the_kernel_differ(key: str, text: str, old: str, new: str) -> None:
     for release, wanted in (("4.19.0", old), ("", old), ("6.1.0-18-amd64", new)):
         found = sysctl_values.effect(key, text, release=release)
@@ -296,42 +262,13 @@ def test_versions_of_the_kernel_differ(key: str, text: str, old: str, new: str) 
         assert said == wanted, release
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "words"),
-    [
-        ("net.ipv4.tcp_rmem", "4096 131072", "must be 3 numbers, got '4096 131072'"),
-        ("vm.swappiness", "10 20", "must be a number, got '10 20'"),
-        ("vm.swappiness", "201", "must be from 0 to 200, got 201"),
-        ("fs.nr_open", "10", "must be from 64 to 2147483584, got 10"),
-        ("net.core.rps_sock_flow_entries", "1000", "the kernel makes 1024 of '1000': declare 1024"),
-        ("net.core.flow_limit_table_len", "1000", "it must be a power of two"),
-        (
-            "net.ipv4.ip_local_port_range",
-            "40000 30000",
-            "the first number must not be greater than the second",
-        ),
-        (PORTS, "65536", "must be numbers and ranges below 65536"),
-    ],
-)
+@cases.table
 def test_a_declared_value_is_held_to_the_same_rules(key: str, text: str, words: str) -> None:
     with pytest.raises(DeclarationError, match=re.escape(words)):
         sysctl_values.require(key, text, release=RELEASE)
 
 
-@pytest.mark.parametrize(
-    ("key", "text", "words"),
-    [
-        ("vm.swappiness", "010", "'010' is not a plain decimal number, and the kernel reads it as 8"),
-        ("vm.swappiness", "0x10", "'0x10' is not a plain decimal number, and the kernel reads it as 16"),
-        ("vm.swappiness", "08", "'08' is not a plain decimal number, and the kernel refuses it (EINVAL)"),
-        ("vm.swappiness", "+1", "'+1' is not a plain decimal number, and the kernel refuses it (EINVAL)"),
-        ("net.ipv4.tcp_rmem", "4096 0131072 1", "'0131072' is not a plain"),
-        (PORTS, "9100,010-020", "'010' is not a plain"),
-        (SWITCH, "y", "'y' is refused by the kernel (EINVAL), which takes numbers for switches here"),
-        (SWITCH, "OFF", "write 0"),
-        (SWITCH, "yes", "write 1"),
-    ],
-)
+@cases.table
 def test_a_declared_text_that_the_kernel_reads_otherwise_is_refused(key: str, text: str, words: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         sysctl_values.check(key, text)
@@ -339,21 +276,7 @@ def test_a_declared_text_that_the_kernel_reads_otherwise_is_refused(key: str, te
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ("vm.swappiness", "0"),
-        ("vm.swappiness", "-1"),
-        ("net.ipv4.tcp_rmem", "4096 131072 6291456"),
-        ("net.ipv4.tcp_rmem", "4096 131072 auto"),
-        (PORTS, "9100,29400-29500"),
-        ("kernel.hostname", "010"),
-        ("kernel.core_pattern", "core-0123"),
-        ("net.core.rps_default_mask", "00ff"),
-        ("net.core.default_qdisc", "fq"),
-        ("kernel.some_words", "a-01x"),
-    ],
-)
+@cases.table
 def test_what_is_plain_is_taken(key: str, text: str) -> None:
     sysctl_values.check(key, text)
 

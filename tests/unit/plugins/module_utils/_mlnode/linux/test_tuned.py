@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.linux import tuned
 
@@ -25,17 +26,7 @@ def node(tmp_path: pathlib.Path) -> Machine:
     return node
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "line"),
-    [
-        ("sysctl", "vm.swappiness", ("5", f"{HPC}:5")),
-        ("sysctl", "vm.dirty_ratio", ("10", f"{BASE}:3")),
-        ("thp", "thp.enabled", ("always", f"{BASE}:5")),
-        ("cpu", "cpu.governor", ("performance", f"{BASE}:7")),
-        ("sysctl", "vm.overcommit_memory", None),
-        ("nic", "nic.fabric.rings", None),
-    ],
-)
+@cases.table
 def test_the_line_that_sets_it(
     node: Machine, kind: str, key: str, line: tuple[str, str] | None
 ) -> None:  # fmt: skip
@@ -67,38 +58,7 @@ def of_sysctl(node: Machine, text: str, base: str = "") -> dict[str, str | None]
     return {line.key: line.value for line in tuned.sysctls(node)}
 
 
-@pytest.mark.parametrize(
-    ("text", "base", "found"),
-    [
-        ("[mine]\ntype=sysctl\nvm.swappiness=5\n", "", {"vm/swappiness": "5"}),
-        ("[sysctl]\nenabled=false\nvm.swappiness=5\n", "", {}),
-        ("[sysctl]\nvm.swappiness=5 # low\n#vm.dirty_ratio=1\n", "", {"vm/swappiness": "5"}),
-        ("[variables]\nlow=5\n[sysctl]\nvm.swappiness=${low}\n", "", {"vm/swappiness": "5"}),
-        ("[sysctl]\nvm.swappiness=${low}\n", "", {"vm/swappiness": None}),
-        ("[sysctl]\nvm.swappiness=${f:exec:nproc}\n", "", {"vm/swappiness": None}),
-        ("[sysctl]\nuname_regex=aarch64\nvm.swappiness=5\n", "", {"vm/swappiness": None}),
-        (
-            "[main]\ninclude=latency-performance\n[sysctl]\nvm.swappiness=5\n",
-            "[sysctl]\nvm.dirty_ratio=10\n",
-            {"vm/dirty_ratio": "10", "vm/swappiness": "5"},
-        ),
-        (
-            "[main]\ninclude=latency-performance\n[sysctl]\nreplace=1\nvm.swappiness=5\n",
-            "[sysctl]\nvm.dirty_ratio=10\n",
-            {"vm/swappiness": "5"},
-        ),
-        (
-            "[main]\ninclude=latency-performance\n[variables]\nlow=5\n",
-            "[variables]\nlow=10\n[sysctl]\nvm.swappiness=${low}\n",
-            {"vm/swappiness": "5"},
-        ),
-        (
-            "[main]\ninclude=${base}\n[variables]\nbase=latency-performance\n",
-            "[sysctl]\nvm.swappiness=10\n",
-            {"vm/swappiness": "10"},
-        ),
-    ],
-)
+@cases.table
 def test_units_as_tuned_merges_them(
     node: Machine, text: str, base: str, found: dict[str, str | None]
 ) -> None:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,24 +10,7 @@ from mlnode.loader import cmdline
 from mlnode.loader.cmdline import LOADER_QUOTES, merged, of, split
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("", []),
-        ("  \t ", []),
-        ("ro  quiet\t x=1\n", ["ro", "quiet", "x=1"]),
-        ('dyndbg="file a.c +p" quiet', ['dyndbg="file a.c +p"', "quiet"]),
-        ('"dyndbg=file a.c +p" quiet', ['"dyndbg=file a.c +p"', "quiet"]),
-        ('a="b c"d e', ['a="b c"d', "e"]),
-        ('a="never closed  quiet', ['a="never closed  quiet']),
-        # What is for init is no parameter of the kernel.
-        ("ro -- quiet single", ["ro"]),
-        ("ro --x quiet", ["ro", "--x", "quiet"]),
-        ('ro "a -- b" quiet', ["ro", '"a -- b"', "quiet"]),
-        # Single quotes are text to the kernel.
-        ("a='b c' d", ["a='b", "c'", "d"]),
-    ],
-)
+@cases.table
 def test_words_are_what_the_kernel_takes_for_one(line: str, words: list[str]) -> None:
     assert [word.text for word in split(line)] == words
 
@@ -37,26 +20,7 @@ def test_a_loader_knows_single_quotes_too() -> None:
     assert [word.text for word in found] == ["a='b \" c'", 'd="it\'s one"', "e"]
 
 
-@pytest.mark.parametrize(
-    ("line", "name", "words"),
-    [
-        ("ro quiet", "quiet", ("quiet",)),
-        ("ro quiet=1", "quiet", ("quiet=1",)),
-        ("quieter not-quiet rd.quiet quiet.x", "quiet", ()),
-        ("console=tty0 ro console=ttyS0,115200", "console", ("console=tty0", "console=ttyS0,115200")),
-        # - and _ are one to the kernel; the answer is in the spelling of who asks.
-        ("nohz-full=2 nohz_full=3", "nohz_full", ("nohz_full=2", "nohz_full=3")),
-        ("nohz_full=2-3", "nohz-full", ("nohz-full=2-3",)),
-        ("a=b=c-d", "a", ("a=b=c-d",)),
-        ("Quiet QUIET", "quiet", ()),
-        ("ro -- quiet", "quiet", ()),
-        (
-            "intel_idle.max_cstate=1 intel_idleXmax_cstate=2",
-            "intel_idle.max_cstate",
-            ("intel_idle.max_cstate=1",),
-        ),
-    ],
-)
+@cases.table
 def test_the_words_of_one_parameter(line: str, name: str, words: tuple[str, ...]) -> None:
     assert of(line, name) == words
 
@@ -70,28 +34,7 @@ def test_what_is_not_there_is_shown_as_absent_and_read_back_as_nothing() -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("lines", "changes", "result"),
-    [
-        (["ro  quiet"], {}, ["ro  quiet"]),
-        (["ro  quiet"], {"iommu": ["iommu=pt"]}, ["iommu=pt ro  quiet"]),
-        ([""], {"iommu": ["iommu=pt"]}, ["iommu=pt"]),
-        (["  "], {"iommu": ["iommu=pt"]}, ["iommu=pt"]),
-        ([""], {"iommu": []}, [""]),
-        # What is right stays where it is, spaces and all.
-        (["ro  iommu=pt   quiet"], {"iommu": ["iommu=pt"]}, ["ro  iommu=pt   quiet"]),
-        (["ro", "quiet iommu=pt"], {"iommu": ["iommu=pt"]}, ["ro", "quiet iommu=pt"]),
-        (["iommu=pt", "iommu=off"], {"iommu": ["iommu=pt"]}, ["iommu=pt", ""]),
-        (["ro iommu=off x"], {"iommu": ["iommu=pt"]}, ["iommu=pt ro x"]),
-        (["quiet ro", "quiet  splash"], {"quiet": []}, ["ro", "splash"]),
-        (["ro", "quiet"], {"quiet": []}, ["ro", ""]),
-        (["a=2 a=1"], {"a": ["a=1", "a=2"]}, ["a=1 a=2"]),
-        (["ro -- quiet"], {"quiet": [], "a": ["a=1"]}, ["a=1 ro -- quiet"]),
-        (['x="a quiet b" quiet'], {"quiet": []}, ['x="a quiet b"']),
-        (['"quiet=a b" ro'], {"quiet": []}, ["ro"]),
-        (['x="open'], {"a": ["a=1"]}, ['a=1 x="open']),
-    ],
-)
+@cases.table
 def test_a_merge_changes_the_named_parameters_and_nothing_else(
     lines: list[str], changes: dict[str, list[str]], result: list[str]
 ) -> None:

@@ -9,6 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, DROP_INS, MENU, menu, sourced
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -35,36 +36,13 @@ def test_without_installed_kernels_every_entry_counts() -> None:
     assert entries(text, MENU) == [Entry(f"{MENU}:3", "root=/dev/vda1 ro console=ttyS0")]
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("linux /boot/vmlinuz a", "a"),
-        ("linux16\t/vmlinuz-5.4  a  b", "a  b"),
-        ("linuxefi ($root)/vmlinuz-5 a", "a"),
-        ("linux /kernel-5.4-gentoo a", "a"),
-        ("linux /boot/vmlinux-6.1", ""),
-        ("linux /boot/memtest86+x64.bin", None),
-        ("linux16 /boot/mt86plus console=ttyS0", None),
-        ("initrd /boot/vmlinuz", None),
-        ("linuxx /boot/vmlinuz a", None),
-        ("# linux /boot/vmlinuz a", None),
-        ("echo 'linux /boot/vmlinuz'", None),
-    ],
-)
+@cases.table
 def test_what_starts_a_kernel(line: str, words: str | None) -> None:
     found = entries(f"menuentry 'x' {{\n\t{line}\n}}\n", MENU)
     assert [entry.line for entry in found] == ([] if words is None else [words])
 
 
-@pytest.mark.parametrize(
-    "title",
-    [
-        "'Ubuntu' --class ubuntu $menuentry_id_option 'osprober-gnulinux-simple-2222' {",
-        "'Debian, Linux 6 (reparo)' $menuentry_id_option 'gnulinux-6.1.0-recovery-1111' {",
-        "'Debian, with Linux 6 (recovery mode)' {",
-        "'Fedora (0-rescue-0123456789abcdef) 40'  --id 'x-0-rescue-y' {",
-    ],
-)
+@cases.table
 def test_recovery_and_other_systems_are_left_out(title: str) -> None:
     assert entries(f"menuentry {title}\n\tlinux /boot/vmlinuz a\n}}\n", MENU) == []
 
@@ -106,27 +84,7 @@ def assigned(everywhere: str, normal: str) -> str:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize(
-    ("before", "changes", "after"),
-    [
-        (("", ""), {"iommu": ["iommu=pt"]}, ("iommu=pt", "")),
-        (("a", "quiet splash"), {"quiet": []}, ("a", "splash")),
-        (("iommu=off a", "b iommu quiet iommu=x"), {"iommu": ["iommu=pt"]}, ("iommu=pt a", "b quiet")),
-        (("nohz-full=1 nohz_full=2 nohzzfull=3", ""), {"nohz_full": []}, ("nohzzfull=3", "")),
-        (("nohz_full=1", "x"), {"nohz-full": ["nohz-full=2"]}, ("nohz-full=2", "x")),
-        (("intel_idleXmax_cstate=1", ""), {"intel_idle.max_cstate": []}, ("intel_idleXmax_cstate=1", "")),
-        (("quieter rd.quiet", "not-quiet"), {"quiet": []}, ("quieter rd.quiet", "not-quiet")),
-        # Words of several pieces stay together, and go together.
-        (('x="a quiet b" quiet', "'c quiet'"), {"quiet": []}, ('x="a quiet b"', "'c quiet'")),
-        (('"quiet=a b" c', ""), {"quiet": []}, ("c", "")),
-        # Neither a file name nor a variable nor an escape is what it seems.
-        (("* /bin/* ?", "$HOME `id` \\n %s -n"), {"quiet": []}, ("* /bin/* ?", "$HOME `id` \\n %s -n")),
-        # What is for init stays behind.
-        (("a -- quiet", ""), {"quiet": [], "b": ["b=1"]}, ("b=1 a -- quiet", "")),
-        (("a  \t b\n c", ""), {"quiet": []}, ("a b c", "")),
-        (("", ""), {"console": ["console=tty0", "console=ttyS0"]}, ("console=tty0 console=ttyS0", "")),
-    ],
-)
+@cases.table
 def test_the_drop_in_takes_out_the_named_parameters_and_sets_them_anew(
     tmp_path: pathlib.Path,
     shell: str,
@@ -207,16 +165,7 @@ def test_the_shell_and_the_library_agree_about_words(
     assert [line.split() for line in sourced(str(root))] == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("", []),
-        ("# iommu=off\n  # iommu\n", []),
-        ("A=1\nB='x iommu=off'\nC=$iommu\n", [2, 3]),
-        ("iommus=1\nintel_iommu=1\namd-iommu\nx.iommu\niommu.x\n", []),
-        ("GRUB_CMDLINE_LINUX=iommu\n", [1]),
-    ],
-)
+@cases.table
 def test_lines_that_name_a_parameter(text: str, numbers: list[int]) -> None:
     assert [number for number, _line in boot_grub.naming(text, "iommu")] == numbers
 
@@ -297,22 +246,7 @@ def assigned_in_double_quotes(text: str) -> str:
     return f'GRUB_CMDLINE_LINUX="{text}"\n'
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"',
-        'GRUB_CMDLINE_LINUX="`cat /x`"',
-        "GRUB_CMDLINE_LINUX=$(cat /x)",
-        'GRUB_CMDLINE_LINUX+=" quiet"',
-        'GRUB_CMDLINE_LINUX="a" "b"',
-        'GRUB_CMDLINE_LINUX="a"b',
-        'GRUB_CMDLINE_LINUX="a"; id',
-        'GRUB_CMDLINE_LINUX="never closed',
-        'GRUB_CMDLINE_LINUX="a\\',
-        "GRUB_CMDLINE_LINUX=a b",
-        "GRUB_CMDLINE_LINUX_DEFAULT='a'\\''b'",
-    ],
-)
+@cases.table
 def test_what_only_a_shell_could_tell_is_left_to_people(line: str) -> None:
     with pytest.raises(
         ValueError, match=r"/etc/default/grub:2 is not a plain GRUB_CMDLINE_LINUX(_DEFAULT)?=\"...\""

@@ -6,6 +6,7 @@ import errno
 import re
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.model.errors import HostError, MlnodeError, TransactionError
 
 
@@ -49,16 +50,7 @@ def test_a_reason_in_words_stands_where_there_is_no_errno() -> None:
     assert str(HostError("find", "/x", None, "no such row")) == "cannot find /x: no such row"
 
 
-@pytest.mark.parametrize(
-    ("undone", "stuck", "text"),
-    [
-        ([], [], "it failed. nothing else had been changed"),
-        (["a = 1", "b = 2"], [], "it failed. put back: a = 1, b = 2"),
-        ([], ["c (EIO)"], "it failed. COULD NOT be put back: c (EIO)"),
-        (["a = 1"], ["c (EIO)", "d (EIO)"],
-         "it failed. put back: a = 1. COULD NOT be put back: c (EIO); d (EIO)"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_transaction_error_tells_what_became_of_the_rest(
     undone: list[str], stuck: list[str], text: str
 ) -> None:

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.model.setting import Severity, Status
 
 
-@pytest.mark.parametrize(
-    ("status", "drift"),
-    [
-        ("ok", False),
-        ("changed", False),
-        ("drifted", True),
-        ("pending_reboot", True),
-        ("overridden", True),
-        ("clamped", False),
-        ("managed", False),
-        ("unsupported", False),  # no run can ever mend it
-        ("refused", True),
-        ("unknown", True),  # nobody can tell, so it is no compliance
-    ],
-)
+@cases.table
 def test_drift_is_what_a_run_or_a_person_has_to_mend(status: str, drift: bool) -> None:
     assert Status(status).is_drift is drift
 

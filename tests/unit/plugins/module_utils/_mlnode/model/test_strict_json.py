@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.model import strict_json
@@ -71,18 +72,7 @@ def test_a_writer_is_told_what_no_reader_would_take(value: Any) -> None:
         strict_json.check(value)
 
 
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (3, "newer than 1.*install the agent"),
-        (0, "format 0 is not 1"),
-        (-5, "format -5 is not 1"),
-        (True, "not a number"),
-        (1.0, "not a number"),
-        ("1", "not a number"),
-        (None, "not a number"),
-    ],
-)
+@cases.table
 def test_only_the_number_itself_is_the_format(found: Any, words: str) -> None:
     with pytest.raises(StoreError, match=words):
         strict_json.document(json.dumps({"format": found}), PATH, 1)

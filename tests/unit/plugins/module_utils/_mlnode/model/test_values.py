@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit import cases, strategies
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -11,71 +11,19 @@ from mlnode.model import values
 from mlnode.model.errors import DeclarationError
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("4096 131072 6291456", "4096\t131072\t6291456"),
-        ("  1 ", "1\n"),
-        ("010", "10"),
-        ("-0", "0"),
-        ("1,2,3", "1-3"),
-        ("9100,29400-29500", "29400-29499,29500,9100"),
-        ("5", "5-5"),
-        ("0-4294967295", "0-2147483647,2147483648-4294967295"),
-        ("", " \t"),
-        ("madvise", "madvise"),
-    ],
-)
+@cases.table
 def test_two_spellings_of_one_value_are_the_same(one: str, other: str) -> None:
     assert values.same(one, other)
     assert values.same(other, one)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("1", "10"),
-        ("1", "-1"),
-        ("1 2", "1"),
-        ("1 2", "2 1"),
-        ("y", "0"),
-        ("y", "1"),
-        ("Y", "on"),
-        ("N", "0"),
-        ("off", "n"),
-        ("on", "off"),
-        ("yes", "y"),
-        ("madvise", "Madvise"),
-        ("1-3", "1-4"),
-        ("1,3", "1-3"),
-        ("9-5,1", "1,9-5"),
-        ("defer-x", "defer+x"),
-        ("0x10", "16"),
-        ("", "0"),
-    ],
-)
+@cases.table
 def test_values_that_the_kernel_tells_apart_are_not_the_same(one: str, other: str) -> None:
     assert not values.same(one, other)
     assert not values.same(other, one)
 
 
-@pytest.mark.parametrize(
-    ("text", "merged"),
-    [
-        ("7", ((7, 7),)),
-        ("5-9,1,2", ((1, 2), (5, 9))),
-        ("1-4,2-3", ((1, 4),)),
-        ("1-2,3-4", ((1, 4),)),
-        ("0-4294967295", ((0, 4294967295),)),
-        ("9-5", None),
-        ("0-9,9-5", None),
-        ("", None),
-        ("1,", None),
-        ("1 2", None),
-        ("-1", None),
-        ("1\n", None),
-    ],
-)
+@cases.table
 def test_a_list_of_ranges_is_merged_and_anything_else_is_none(
     text: str, merged: tuple[tuple[int, int], ...] | None
 ) -> None:
@@ -90,51 +38,20 @@ def test_integers_are_all_tokens_or_none(text: str, numbers: tuple[int, ...] | N
     assert values.integers(text) == numbers
 
 
-@pytest.mark.parametrize(
-    ("release", "version"),
-    [
-        ("6.8.0-45-generic", (6, 8)),
-        ("5.14.0-503.el9.x86_64\n", (5, 14)),
-        ("6.12-rc3", (6, 12)),
-        ("6", None),
-        ("", None),
-        (None, None),
-        ("v6.8", None),
-    ],
-)
+@cases.table
 def test_the_version_of_a_kernel_is_compared_by_its_numbers(
     release: str | None, version: tuple[int, int] | None
 ) -> None:
     assert values.kernel_version(release) == version
 
 
-@pytest.mark.parametrize(
-    ("floor", "current", "expected"),
-    [
-        ("10", "5", "10"),
-        ("10", "50", "50"),
-        ("-5", "-1", "-1"),
-        ("4096 16384 100", "1\t65536\t99", "4096 65536 100"),
-        ("29500-29500", "", "29500"),
-        ("9100,29500", "29400-29500", "9100,29400-29500"),
-        ("1-2", "3\n", "1-3"),
-    ],
-)
+@cases.table
 def test_raising_takes_the_greater_or_every_member(floor: str, current: str, expected: str) -> None:
     assert values.raised(floor, current) == expected
     assert values.reaches(floor, expected)
 
 
-@pytest.mark.parametrize(
-    ("floor", "current", "named"),
-    [
-        ("1 2", "1 2 3", "same number of integers"),
-        ("1", "cubic", "same number of integers"),
-        ("bbr", "1", "same number of integers"),
-        ("1", "", "same number of integers"),
-        ("1,2", "reno", "not a list of numbers"),
-    ],
-)
+@cases.table
 def test_what_cannot_be_compared_is_said_with_both_values(floor: str, current: str, named: str) -> None:
     with pytest.raises(DeclarationError, match=named) as caught:
         values.raised(floor, current)
@@ -143,34 +60,12 @@ def test_what_cannot_be_compared_is_said_with_both_values(floor: str, current: s
     assert not values.reaches(floor, current)
 
 
-@pytest.mark.parametrize(
-    ("floor", "value", "enough"),
-    [
-        ("10", "10", True),
-        ("10", "9", False),
-        ("4096 16384 100", "4096 16384 99", False),
-        ("4096 16384 100", "8192 16384 100", True),
-        ("29400,29500", "29000-30000", True),
-        ("29400,29500", "29400", False),
-        ("29500-29500", "", False),
-    ],
-)
+@cases.table
 def test_a_floor_is_reached_by_as_much_or_more(floor: str, value: str, enough: bool) -> None:
     assert values.reaches(floor, value) is enough
 
 
-@pytest.mark.parametrize(
-    ("text", "active", "offered"),
-    [
-        ("always [madvise] never", "madvise", ("always", "madvise", "never")),
-        ("always defer defer+madvise [madvise] never\n", "madvise",
-         ("always", "defer", "defer+madvise", "madvise", "never")),
-        ("[none] mq-deadline", "none", ("none", "mq-deadline")),
-        ("cubic\n", "cubic", ()),
-        ("[]", "[]", ()),
-        ("", "", ()),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_bracketed_word_is_the_active_one(text: str, active: str, offered: tuple[str, ...]) -> None:
     assert values.chosen(text) == active
     assert values.choices(text) == offered
@@ -244,33 +139,11 @@ def _members(text: str) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "equal"),
-    [
-        ("00000000,000000ff", "ff", True),
-        ("ff,00000000", "000000ff,00000000", True),
-        ("ff,00000000", "ff", False),
-        ("00000001,00000000", "00000000,00000001", False),  # as lists of numbers they would be the same
-        ("1,2", "2,1", True),  # and these are lists
-        ("00000000", "0", True),
-        ("f", "e", False),
-        ("ffffffffff", "00ffffffffff", False),  # nine digits are no group of a mask
-        ("face", "0face", True),
-        ("ff", "0x", False),
-    ],
-)
+@cases.table
 def test_masks_are_compared_by_their_bits(left: str, right: str, equal: bool) -> None:
     assert values.same(left, right) is equal
 
 
-@pytest.mark.parametrize(
-    ("texts", "line"),
-    [
-        ({}, ""),
-        ({3: "performance"}, "performance"),
-        ({0: "performance", 1: "performance"}, "performance"),
-        ({0: "a", 1: "a", 2: "b", 5: "a"}, "a: 0-1,5; b: 2"),
-    ],
-)
+@cases.table
 def test_many_values_in_one_line(texts: dict[int, str], line: str) -> None:
     assert values.grouped(texts) == line

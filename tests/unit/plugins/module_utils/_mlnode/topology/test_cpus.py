@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import CPU, Tree
 from mlnode.host.host import Host
 from mlnode.topology import cpus, numa
@@ -173,16 +174,7 @@ def test_one_kind_of_counter_is_no_hybrid_machine(tree: Tree) -> None:
     assert not read(tree.host)[0].hybrid
 
 
-@pytest.mark.parametrize(
-    "capacities, kinds",
-    [
-        ((1024, 1024, 446, 446), ["performance", "performance", "efficiency", "efficiency"]),
-        ((1024, 970, 446, 800), ["performance", "efficiency", "efficiency", "efficiency"]),
-        # Cores of one kind, to which firmware gives a little more or less
-        ((1024, 1014, 1009, 1024), ["", "", "", ""]),
-        ((1024, 1024, 1024, 1024), ["", "", "", ""]),
-    ],
-)
+@cases.table
 def test_arm64_tells_its_cores_by_their_capacity(
     tree: Tree, capacities: tuple[int, ...], kinds: list[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.topology import distance
 from mlnode.topology.distance import Port
 from mlnode.topology.model import (
@@ -26,26 +27,7 @@ def device(path: str, node: int | None = 0, physfn: str | None = None) -> PciDev
     return PciDevice(way[-1], 0x15B3, 1, 0x020000, tuple(way), f"pci0000:{root}", None, node, None, physfn)
 
 
-@pytest.mark.parametrize(
-    "one, other, kind",
-    [
-        # one switch
-        ("40 r u d1 gpu", "40 r u d2 nic", "PIX"),
-        # two functions of one card, in a slot or below a port
-        ("40 r gpu", "40 r nic", "PIX"),
-        ("40 r u d gpu", "40 r u d nic", "PIX"),
-        # a NIC that brings a switch along, below the switch of the GPU
-        ("40 r u d1 gpu", "40 r u d2 u2 d3 nic", "PXB"),
-        # two switches, one below the other or side by side
-        ("40 r u d1 u1 d3 gpu", "40 r u d2 u2 d4 nic", "PXB"),
-        ("40 r u d1 gpu", "40 r u d2 u2 d4 nic", "PXB"),
-        # two root ports of one host bridge
-        ("40 r1 gpu", "40 r2 nic", "PHB"),
-        ("40 r1 u d gpu", "40 r2 nic", "PHB"),
-        ("40 gpu", "40 nic", "PHB"),
-        ("40 r1 gpu", "60 r2 nic", "NODE"),
-    ],
-)
+@cases.table
 def test_what_lies_between_two_functions(one: str, other: str, kind: str) -> None:
     assert distance.between(device(one), device(other), one_node=False) == kind
     assert distance.between(device(other), device(one), one_node=False) == kind
@@ -158,17 +140,7 @@ def test_the_nearest_are_all_that_are_as_near() -> None:
     assert distance.nearest(known, "g2", "abcd") == (UNKNOWN, ())
 
 
-@pytest.mark.parametrize(
-    "apart, near",
-    [
-        # the next quarter of the socket, the same one a second time, and the other socket
-        ((16, 16, 25), ("a", "b")),
-        ((25, 25, 16), ("c",)),
-        # not known of all: nobody is nearer
-        ((16, None, 25), ("a", "b", "c")),
-        ((None, None, None), ("a", "b", "c")),
-    ],
-)
+@cases.table
 def test_among_equals_the_distance_of_their_nodes_decides(
     apart: tuple[int | None, ...], near: tuple[str, ...]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.topology import gpus
 from mlnode.topology.model import Gpu, Link, PciDevice
 
@@ -12,43 +13,14 @@ def device(vendor: int, kind: int, address: str = "0000:41:00.0", physfn: str | 
     return PciDevice(address, vendor, 0x2330, kind << 8, (address,), "pci0000:40", "driver", 1, link, physfn)
 
 
-@pytest.mark.parametrize(
-    "vendor, kind, name",
-    [
-        (0x10DE, 0x0302, "NVIDIA"),
-        (0x10DE, 0x0300, "NVIDIA"),
-        (0x1002, 0x0300, "AMD"),
-        (0x1002, 0x0380, "AMD"),
-        (0x1002, 0x1200, "AMD"),
-        (0x8086, 0x0380, "Intel"),
-        (0x8086, 0x0300, "Intel"),
-        (0x1DA3, 0x1200, "Habana"),
-    ],
-)
+@cases.table
 def test_a_gpu_is_known_by_class_and_vendor(vendor: int, kind: int, name: str) -> None:
     one = device(vendor, kind)
 
     assert gpus.find([one]) == (Gpu("0000:41:00.0", name, 0x2330, 1, "driver", one.link),)
 
 
-@pytest.mark.parametrize(
-    "vendor, kind",
-    [
-        (0x1A03, 0x0300),  # ASPEED: a management controller
-        (0x102B, 0x0300),  # Matrox: another
-        (0x1013, 0x0300),  # Cirrus
-        (0x1234, 0x0300),  # Bochs
-        (0x1AF4, 0x0380),  # virtio
-        (0x1B36, 0x0300),  # QXL
-        (0x15AD, 0x0300),  # VMware
-        (0x1414, 0x0300),  # Hyper-V
-        (0x10DE, 0x0680),  # NVSwitch
-        (0x10DE, 0x0403),  # the sound of a GPU
-        (0x10DE, 0x0200),
-        (0x8086, 0x1200),  # the NPU of a notebook
-        (0x10EE, 0x1200),  # an FPGA
-    ],
-)
+@cases.table
 def test_what_drives_a_monitor_or_is_something_else_is_none(vendor: int, kind: int) -> None:
     assert gpus.find([device(vendor, kind)]) == ()
 

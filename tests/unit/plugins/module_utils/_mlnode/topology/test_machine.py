@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 from mlnode.host.host import Host
 from mlnode.topology import machine
@@ -44,15 +45,7 @@ def test_bare_metal_has_no_hypervisor_bit(
     assert read(tree.host) == (expected, [])
 
 
-@pytest.mark.parametrize(
-    "vendor, product, hypervisor",
-    [
-        ("innotek GmbH", "VirtualBox", "oracle"),
-        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "qemu"),
-        # A cloud's name is on its whole machines, too.
-        ("Google", "Google Compute Engine", ""),
-    ],
-)
+@cases.table
 def test_a_hypervisor_that_hides_itself_is_known_by_the_machine_it_makes_up(
     tree: Tree, vendor: str, product: str, hypervisor: str
 ) -> None:
@@ -64,31 +57,7 @@ def test_a_hypervisor_that_hides_itself_is_known_by_the_machine_it_makes_up(
     assert problems == []
 
 
-@pytest.mark.parametrize(
-    "vendor, product, tag, hypervisor, cloud",
-    [
-        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", "", "qemu", ""),
-        ("Red Hat", "KVM", "", "kvm", ""),
-        ("Amazon EC2", "p5.48xlarge", "Amazon EC2", "amazon", "aws"),
-        ("Google", "Google Compute Engine", "", "google", "gcp"),
-        (
-            "Microsoft Corporation",
-            "Virtual Machine",
-            "7783-7084-3265-9085-8269-3286-77",
-            "microsoft",
-            "azure",
-        ),
-        ("Microsoft Corporation", "Virtual Machine", "5312-1", "microsoft", ""),
-        ("QEMU", "Standard PC", "OracleCloud.com", "qemu", "oci"),
-        ("Alibaba Cloud", "Alibaba Cloud ECS", "", "", "alibaba"),
-        ("DigitalOcean", "Droplet", "", "", "digitalocean"),
-        ("Hetzner", "vServer", "", "", "hetzner"),
-        ("OpenStack Foundation", "OpenStack Nova", "", "kvm", "openstack"),
-        ("VMware, Inc.", "VMware Virtual Platform", "", "vmware", ""),
-        ("Xen", "HVM domU", "", "xen", ""),
-        ("Somebody", "Something", "", "", ""),
-    ],
-)
+@cases.table
 def test_a_virtual_machine_its_hypervisor_and_its_cloud(
     tree: Tree, vendor: str, product: str, tag: str, hypervisor: str, cloud: str
 ) -> None:
@@ -117,16 +86,7 @@ def test_an_old_instance_of_ec2_says_so_in_its_firmware(tree: Tree) -> None:
     assert (found.hypervisor, found.cloud) == ("xen", "aws")
 
 
-@pytest.mark.parametrize(
-    "vendor, product, kind, hypervisor",
-    [
-        ("Amazon EC2", "c7g.8xlarge", "virtual machine", "amazon"),
-        ("Amazon EC2", "c7g.metal", "bare metal", ""),
-        ("Amazon EC2", "m8g.metal-24xl", "bare metal", ""),
-        ("NVIDIA", "GB200 NVL", "bare metal", ""),
-        ("", "", "unknown", ""),
-    ],
-)
+@cases.table
 def test_on_arm64_only_the_firmware_tells(
     tree: Tree, vendor: str, product: str, kind: str, hypervisor: str
 ) -> None:
@@ -147,16 +107,7 @@ def test_a_processor_that_cannot_be_read_is_told_and_not_guessed(tree: Tree) -> 
     assert "EACCES" in problems[0]
 
 
-@pytest.mark.parametrize(
-    "path, text, name",
-    [
-        ("/run/systemd/container", "podman", "podman"),
-        ("/run/.containerenv", "", "podman"),
-        ("/.dockerenv", "", "docker"),
-        ("/proc/1/environ", "PATH=/bin\0container=lxc\0", "lxc"),
-        ("/proc/1/environ", "PATH=/bin\0KUBERNETES_SERVICE_HOST=10.0.0.1\0", "kubernetes"),
-    ],
-)
+@cases.table
 def test_a_container_and_who_started_it(tree: Tree, path: str, text: str, name: str) -> None:
     tree.put(path, text)
     dmi(tree, sys_vendor="NVIDIA", product_name="DGXH100")
@@ -176,16 +127,7 @@ FIRST = {
 
 
 @pytest.mark.parametrize("marker", ["/.dockerenv", "/run/.containerenv"])
-@pytest.mark.parametrize(
-    ("other", "container"),
-    [
-        ({}, False),
-        ({"1/ns/mnt": ""}, False),  # not for others than root to see
-        ({"self/ns/pid": "pid:[4026532200]"}, True),
-        ({"self/ns/uts": "uts:[4026532199]"}, True),
-        ({"self/ns/mnt": "mnt:[4026532198]"}, True),  # --pid=host --uts=host
-    ],
-)
+@cases.table
 def test_a_marker_is_of_a_container_where_the_namespaces_are(
     tree: Tree, marker: str, other: dict[str, str], container: bool
 ) -> None:

@@ -10,6 +10,7 @@ import pathlib
 import sys
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -245,21 +246,7 @@ def test_the_end_of_a_tunnel_is_somebody_but_on_no_interface(node: Node, words: 
     assert management.connection(node, ME) == words.split()[0]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "",
-        "10.0.0.9",
-        "10.0.0.9 1 2 3 4",
-        "10.0.0.9  50022 192.0.2.2 22",
-        "10.0.0.999 50022 192.0.2.2 22",
-        "example.com 50022 192.0.2.2 22",
-        "10.0.0.9 50022 192.0.2.2\n 22",
-        "\x1b[31m 1 2 3",
-        "%eth1 1 %eth1 2",
-        "9" * 9999,
-    ],
-)
+@cases.table
 def test_a_connection_that_makes_no_sense_is_told_and_not_ignored(node: Node, words: str) -> None:
     node.over_ssh(words)
     told = node.unknown()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import NET, Tree
 from mlnode.host.host import Host
 from mlnode.topology import nics, pci
@@ -88,17 +89,7 @@ def test_virtual_functions_and_sub_functions_are_parts_of_a_nic(tree: Tree) -> N
     assert found["sf"].address == "0000:00:03.0"
 
 
-@pytest.mark.parametrize(
-    "uevent, kind",
-    [
-        ("DEVTYPE=bond\nINTERFACE=x", "bond"),
-        ("INTERFACE=x\nDEVTYPE=vlan", "vlan"),
-        ("DEVTYPE=bridge", "bridge"),
-        ("DEVTYPE=vxlan", "virtual"),
-        ("DEVTYPE=", "virtual"),
-        ("INTERFACE=bond", "virtual"),
-    ],
-)
+@cases.table
 def test_interfaces_in_software_say_what_they_are(tree: Tree, uevent: str, kind: str) -> None:
     tree.net("x", uevent=uevent)
     tree.net("lo")

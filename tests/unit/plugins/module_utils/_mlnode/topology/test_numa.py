@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     NODE,
     Tree,
@@ -86,17 +87,7 @@ def test_an_offline_cpu_that_a_kernel_leaves_in_the_list_of_its_node_is_not_one_
     assert reader.problems == []
 
 
-@pytest.mark.parametrize(
-    "file, text, words",
-    [
-        ("meminfo", "Node 0 MemFree: 1 kB", "has no row MemTotal"),
-        ("meminfo", "Node 0 MemTotal: lots kB", "has no row MemTotal"),
-        ("distance", "10 far", "'10 far' is not a list of distances"),
-        ("distance", "10 20", "has 2 distances, more than there are NUMA nodes (1)"),
-        ("distance", "10 ٣", "is not a list of distances"),
-        ("cpulist", "0-", "is not a list of CPUs"),
-    ],
-)
+@cases.table
 def test_a_damaged_file_of_a_node_is_told_and_the_rest_is_kept(
     tree: Tree, file: str, text: str, words: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     BRIDGE,
     GEN4,
@@ -25,25 +26,7 @@ def read(host: Host) -> tuple[dict[str, PciDevice], list[str]]:
     return pci.by_address(pci.read(reader)), [problem.what for problem in reader.problems]
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("0000:41:00.0", "0000:41:00.0"),
-        ("00000000:41:00.0", "0000:41:00.0"),
-        ("00000009:01:00.0", "0009:01:00.0"),
-        ("00010000:E1:00.0", "10000:e1:00.0"),
-        ("10000:e1:00.0", "10000:e1:00.0"),
-        ("00000000:C1:1F.7", "0000:c1:1f.7"),
-        ("41:00.0", None),
-        ("0000:41:00.8", None),
-        ("0000:41:00", None),
-        ("000000000:41:00.0", None),
-        ("0000:41:00.0\n", None),
-        ("pci0000:40", None),
-        ("virtio0", None),
-        ("", None),
-    ],
-)
+@cases.table
 def test_an_address_is_written_as_sysfs_does(text: str, expected: str | None) -> None:
     assert pci.normal(text) == expected
 
@@ -163,24 +146,7 @@ def test_a_virtual_function_names_its_physical_one_and_has_no_link(tree: Tree) -
     assert (device.physfn, device.link) == ("0000:00:03.0", None)
 
 
-@pytest.mark.parametrize(
-    "path, root, functions",
-    [
-        (
-            # Intel VMD: a domain of its own below a function
-            "pci0000:64/0000:64:05.5/pci10000:00/10000:00:02.0/10000:01:00.0",
-            "pci0000:64",
-            ("0000:64:05.5", "10000:00:02.0", "10000:01:00.0"),
-        ),
-        (
-            "LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-0001/pci8f2a:00/8f2a:00:02.0",
-            "pci8f2a:00",
-            ("8f2a:00:02.0",),
-        ),
-        ("platform/40000000.pcie/pci0002:00/0002:00:00.0", "pci0002:00", ("0002:00:00.0",)),
-        ("somewhere/0000:00:01.0", "", ("0000:00:01.0",)),
-    ],
-)
+@cases.table
 def test_the_way_from_the_root_wherever_that_is(
     tree: Tree, path: str, root: str, functions: tuple[str, ...]
 ) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.pci_config_builder import ACS_BY_KERNEL, KINDS, config
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -96,18 +97,7 @@ def test_which_bits_redirect(control: int, redirects: bool) -> None:
     assert found.redirects is redirects
 
 
-@pytest.mark.parametrize(
-    "control, bits, after",
-    [
-        (0x1D, "xx000x0", 0x00),
-        (0x7F, "xx000x0", 0x62),
-        (0x00, "xx110x1", 0x19),
-        (0x1D, "xx101x1", 0x15),
-        (0x1D, "0", 0x1C),
-        (0x1D, "xxxxxxx", 0x1D),
-        (0x1D, "", 0x1D),
-    ],
-)
+@cases.table
 def test_bits_of_a_boot_parameter(control: int, bits: str, after: int) -> None:
     assert pci_config.with_bits(control, bits) == after
 
@@ -181,14 +171,7 @@ def test_a_virtual_function_has_no_vendor() -> None:
     assert pci_config.express(changed(config(), 0, 0xFF, 0xFF, 0xFF, 0xFF)) is not None
 
 
-@pytest.mark.parametrize(
-    "at, octets, words",
-    [
-        (0x34, (0x3C,), "leads to 0x3c"),  # into the header
-        (0x34, (0xF0,), None),  # an empty capability that ends the list
-        (0x61, (0x40,), None),  # found before the list goes wrong
-    ],
-)
+@cases.table
 def test_a_list_that_leads_astray(at: int, octets: tuple[int, ...], words: str | None) -> None:
     data = changed(config(), at, *octets)
     if words is None:

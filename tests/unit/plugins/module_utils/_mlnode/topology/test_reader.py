@@ -6,26 +6,14 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 from mlnode.topology.reader import Reader, integer, natural
 
 PATH = "/sys/some/file"
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("0", 0),
-        ("-1", -1),
-        ("16", 16),
-        ("1 ", 1),
-        ("", None),
-        ("x", None),
-        ("0x10", None),
-        ("٣", None),
-        ("9" * 5000, None),
-    ],
-)
+@cases.table
 def test_a_number_is_what_the_kernel_prints(text: str, expected: int | None) -> None:
     assert integer(text) == expected
 

@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.model import Verdict
 from mlnode.engine import engine
@@ -32,26 +33,7 @@ def kdump(tmp_path: pathlib.Path) -> Machine:
     return machine
 
 
-@pytest.mark.parametrize(
-    ("line", "overrides", "broken", "verdict", "found"),
-    [
-        ("vm.min_free_kbytes = 1048576", "", False, "fail", f"{SITE}:1 sets vm.min_free_kbytes"),
-        ("vm.min_free_kbytes = 0x100000", "", False, "fail", "1048576 kB of its 131072 kB"),
-        ("vm.min_free_kbytes = 6553", "", False, "pass", "nothing of its 131072 kB"),
-        ("vm.min_free_kbytes = 6554", "", False, "fail", "6554 kB"),
-        ("vm.nr_hugepages = 4", "", False, "fail", "vm.nr_hugepages for the crash kernel, too: 8192 kB"),
-        ("vm.nr_hugepages = 4", "vm.nr_hugepages=0", False, "pass", "nothing"),
-        ("vm.min_free_kbytes = 1048576", "vm.nr_hugepages=0", False, "fail", SITE),
-        ("vm.min_free_kbytes = 1048576", "vm.min_free_kbytes=1024", False, "pass", "nothing"),
-        # Its file is then read before all others.
-        ("vm.nr_hugepages = 4", "vm.nr_hugepages=0", True, "fail", SITE),
-        ("vm.swappiness = 1", "", False, "pass", "nothing"),
-        ("vm.swappiness = 1", "vm.max_map_count=65530", False, "pass", "nothing"),
-        ("vm.nr_hugepages_mempolicy = 4", "", False, "fail", f"{SITE}:1 sets vm.nr_hugepages for the"),
-        ("vm.nr_hugepages_mempolicy = 4", "vm.nr_hugepages=0", False, "pass", "nothing"),
-        ("vm.nr_hugepages = 4", "vm.nr_hugepages_mempolicy=0", False, "pass", "nothing"),
-    ],
-)
+@cases.table
 def test_what_files_set_aside_is_judged_by_the_reservation(
     kdump: Machine, line: str, overrides: str, broken: bool, verdict: str, found: str
 ) -> None:
@@ -63,14 +45,7 @@ def test_what_files_set_aside_is_judged_by_the_reservation(
     assert found in check.found
 
 
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        ({"/sys/kernel/kexec_crash_loaded": "0\n"}, "no crash kernel is loaded"),
-        ({"/sys/kernel/kexec_crash_size": "0\n"}, "no crash kernel is loaded"),
-        ({UNIT: None}, "kdump does not read sysctl.d of this system"),
-    ],
-)
+@cases.table
 def test_where_none_reads_them_there_is_nothing_to_judge(
     kdump: Machine, change: dict[str, Any], found: str
 ) -> None:

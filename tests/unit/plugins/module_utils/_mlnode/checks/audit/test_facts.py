@@ -6,6 +6,7 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.model import Verdict
 from mlnode.model.setting import Severity
@@ -45,20 +46,7 @@ def test_cma_without_scratch_memory(node: GpuMachine) -> None:
     assert one(node, "kexec_handover").verdict is Verdict.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    ("release", "words", "verdict", "found"),
-    [
-        ("6.12.48", "", "pass", "none: CmaFree 1024"),
-        ("6.12.48", "kho=on", "pass", "none: CmaFree 1024"),  # a word that this kernel does not know
-        ("6.16.0", "kho=off", "pass", "none: CmaFree 1024"),
-        ("7.0.0", "kho=on kho=N", "pass", "none: CmaFree 1024"),
-        ("7.0.0", "kho=yes", "unknown", "on by the command line, and used memory hides it: CmaFree 1024"),
-        ("7.0.0", "kho=?", "skip", "not visible, and used memory may hide it: CmaFree 1024"),
-        ("6.16.0", "kho=on", "unknown", "on by the command line, and used memory hides it: CmaFree 1024"),
-        ("7.0.0", "", "skip", "not visible, and used memory may hide it: CmaFree 1024"),
-        ("none", "", "skip", "not visible, and used memory may hide it: CmaFree 1024"),
-    ],
-)
+@cases.table
 def test_used_memory_may_hide_scratch_memory(
     node: GpuMachine, release: str, words: str, verdict: str, found: str
 ) -> None:
@@ -72,17 +60,7 @@ def test_used_memory_may_hide_scratch_memory(
 # -- the command line ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("words", "verdict", "found"),
-    [
-        ("hugepagesz=512M hugepages=8", "pass", "hugepagesz=512M"),
-        ("hugepagesz=16G hugepages=8 hugepagesz=2m", "pass", "hugepagesz=16G, hugepagesz=2m"),
-        ("hugepagesz=1G hugepages=8", "warn", "hugepagesz=1G"),
-        ("default_hugepagesz=1G hugepagesz=2M", "warn", "hugepagesz=1G"),
-        ("hugepagesz=big", "warn", "hugepagesz=big"),
-        ("quiet -- hugepagesz=1G", "skip", "the command line names none"),
-    ],
-)
+@cases.table
 def test_sizes_that_a_kernel_with_large_pages_drops(
     node: GpuMachine, words: str, verdict: str, found: str
 ) -> None:

@@ -6,7 +6,7 @@ import json
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import nvidia_smi
+from ansible_collections.mlnode.tuning.tests.unit import cases, nvidia_smi
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
 from mlnode.checks.audit.gpus import TOPICS
@@ -48,15 +48,7 @@ def test_a_gpu_of_a_guest_is_not_missed(node: GpuMachine) -> None:
     assert (check.verdict, check.found) == (Verdict.PASS, "2 of 2 on PCI; 1 with another driver")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "not well-formed"),
-        ("<nvidia_smi_log><gpu id='00000000:1B:00.0'>", "not well-formed"),
-        ("<nvidia_smi_log><gpu id='first'/></nvidia_smi_log>", "a GPU has the id 'first'"),
-        ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "declares entities"),
-    ],
-)
+@cases.table
 def test_an_answer_that_is_none(node: GpuMachine, text: str, words: str) -> None:
     node.answer = Finished(0, text, "")
     for topic in TOPICS:
@@ -88,17 +80,7 @@ def test_without_the_tool_nothing_is_judged(node: GpuMachine) -> None:
 # -- clocks --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict", "severity", "found"),
-    [
-        ("sw_power_cap", "pass", "high", "active: gpu_idle, sw_power_cap"),
-        ("hw_slowdown", "fail", "high", "active: gpu_idle, hw_slowdown"),
-        ("hw_thermal_slowdown", "fail", "high", "active: gpu_idle, hw_thermal_slowdown"),
-        ("hw_power_brake_slowdown", "fail", "high", "active: gpu_idle, hw_power_brake_slowdown"),
-        ("sw_thermal_slowdown", "warn", "medium", "active: gpu_idle, sw_thermal_slowdown"),
-        ("board_limit", "unknown", "high", "active: gpu_idle, board_limit: not known here: board_limit"),
-    ],
-)
+@cases.table
 def test_reasons_for_lower_clocks(
     node: GpuMachine, name: str, verdict: str, severity: str, found: str
 ) -> None:
@@ -125,28 +107,7 @@ def test_a_driver_without_reasons(node: GpuMachine) -> None:
 # -- NVLink's fabric -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("texts", "verdict", "found"),
-    [
-        ({}, "pass", "Completed, Success"),
-        ({"state": "N/A"}, "skip", "this GPU has no NVSwitch to register with"),
-        ({"state": "In Progress"}, "fail", "In Progress; nvidia-fabricmanager.service does not run"),
-        ({"status": "Unknown Error"}, "fail", "Completed, Unknown Error"),
-        ({"health/summary": "Healthy", "health/bandwidth": "Full"}, "pass", "Completed, Success"),
-        ({"health/incorrect_configuration": "None"}, "pass", "Completed, Success"),
-        (
-            {"health/incorrect_configuration": "Wrong Chassis"},
-            "unknown",
-            "Completed, Success, incorrect_configuration Wrong Chassis: not known here",
-        ),
-        ({"health/bandwidth": "Degraded"}, "fail", "Completed, Success, bandwidth Degraded"),
-        (
-            {"health/summary": "Unhealthy", "health/route_unhealthy": "True"},
-            "fail",
-            "Completed, Success, summary Unhealthy, route_unhealthy True",
-        ),
-    ],
-)
+@cases.table
 def test_the_registration_with_the_fabric(
     node: GpuMachine, texts: dict[str, str], verdict: str, found: str
 ) -> None:
@@ -164,34 +125,14 @@ def test_a_fabric_manager_that_runs_is_not_named(node: GpuMachine) -> None:
 # -- what waits for a reset ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "verdict", "severity"),
-    [
-        ("gpu_recovery_action", "None", "pass", "high"),
-        ("gpu_recovery_action", "Reset", "fail", "high"),
-        ("gpu_recovery_action", "Drain and Reset", "fail", "high"),
-        ("remapped_rows/remapped_row_failure", "Yes", "fail", "high"),
-        ("remapped_rows/remapped_row_pending", "Yes", "warn", "medium"),
-    ],
-)
+@cases.table
 def test_what_waits_for_a_reset(node: GpuMachine, path: str, text: str, verdict: str, severity: str) -> None:
     elements(node, **{path: text})
     check = one(node, "gpu_recovery", f"GPU {SECOND}")
     assert (str(check.verdict), str(check.severity)) == (verdict, severity)
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict", "found"),
-    [
-        ("", "pass", "None; remapped rows: pending not reported, failure not reported"),
-        ("reset_required", "fail", "Reset; remapped rows: pending not reported, failure not reported"),
-        (
-            "drain_and_reset_recommended",
-            "fail",
-            "Drain and Reset; remapped rows: pending not reported, failure not reported",
-        ),
-    ],
-)
+@cases.table
 def test_the_words_of_an_older_driver(node: GpuMachine, name: str, verdict: str, found: str) -> None:
     node.details[SECOND] = dict(nvidia_smi.OLDER)
     elements(node, **({f"gpu_reset_status/{name}": "Yes"} if name else {}))

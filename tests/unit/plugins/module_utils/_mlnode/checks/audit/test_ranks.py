@@ -8,6 +8,7 @@ import errno
 import os
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import ranks
 from mlnode.checks.audit.model import AuditCheck
@@ -104,21 +105,7 @@ def test_cuda_opens_all_gpus_and_nvidia_smi_knows_which_is_meant(node: GpuMachin
     assert look(node)["rank_cpus", both].verdict is Verdict.SKIP
 
 
-@pytest.mark.parametrize(
-    ("device", "link", "target"),
-    [
-        (
-            "/dev/dri/renderD128",
-            f"/sys/class/drm/renderD128 ../../devices/pci0000:1b/{FIRST}/drm/renderD128",
-            FIRST,
-        ),
-        (
-            "/dev/accel/accel0",
-            f"/sys/class/accel/accel0 ../../devices/pci0000:1c/{SECOND}/accel/accel0",
-            SECOND,
-        ),
-    ],
-)
+@cases.table
 def test_gpus_by_their_files_in_sysfs(node: GpuMachine, device: str, link: str, target: str) -> None:
     node.link(*link.split())
     rank(node, 70, "0-1", "/dev/kfd", device)

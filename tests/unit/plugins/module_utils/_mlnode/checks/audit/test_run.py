@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
 from mlnode.checks.model import BAD, Verdict
@@ -243,20 +244,7 @@ def test_a_clock_that_is_capped(node: GpuMachine, most: str, verdict: Verdict, f
 # -- GPUs ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("columns", "verdict", "found"),
-    [
-        ("Enabled, 3, 0", "pass", "0 not corrected, 3 corrected since the driver was loaded"),
-        ("Enabled, 0, 2", "fail", "2 not corrected, 0 corrected since the driver was loaded"),
-        ("Disabled, [N/A], [N/A]", "warn", "ECC is disabled"),
-        ("[N/A], [N/A], [N/A]", "skip", "this GPU has no ECC"),
-        (
-            "Enabled, [Unknown Error], 0",
-            "unknown",
-            "it counts '[Unknown Error]' and '0', which are not numbers",
-        ),
-    ],
-)
+@cases.table
 def test_ecc(node: GpuMachine, columns: str, verdict: str, found: str) -> None:
     node.ecc[SECOND] = columns
     check = one(node, "gpu_ecc", f"GPU {SECOND}")
@@ -400,15 +388,7 @@ def test_links_are_those_of_the_rdma_checks() -> None:
 # -- what runs beside jobs -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("soft", "hard", "verdict", "found"),
-    [
-        ("1024", "4096", "warn", "1024, and up to 4096 for who asks"),
-        ("1024", "524288", "pass", "1024, and up to 524288 for who asks"),
-        ("unlimited", "unlimited", "pass", "unlimited"),
-        ("x", "y", "unknown", "cannot read /proc/9/limits: 'x' is not a number"),
-    ],
-)
+@cases.table
 def test_open_files_of_who_starts_jobs(
     node: GpuMachine, soft: str, hard: str, verdict: str, found: str
 ) -> None:

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     GPU,
     NIC,
@@ -72,18 +73,7 @@ def test_a_slow_switch_is_one_finding(fabric: Tree) -> None:
     assert bad(run(fabric.host)) == {("pcie_link", SWITCH): "fail"}
 
 
-@pytest.mark.parametrize(
-    "declared, verdict",
-    [
-        ({"speed": 32, "width": 16}, "pass"),
-        ({"speed": "gen5"}, "pass"),
-        ({"width": "x8"}, "pass"),
-        ({"speed": 64}, "fail"),
-        ({"width": 32}, "fail"),
-        ("max", "pass"),
-        (None, "pass"),
-    ],
-)
+@cases.table
 def test_as_declared(fabric: Tree, declared: Any, verdict: str) -> None:
     found = named(run(fabric.host, {"pcie": declared}), "pcie_link")
     assert found["mlx5_0"].verdict == verdict

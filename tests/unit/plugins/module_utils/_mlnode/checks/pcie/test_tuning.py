@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     GPU,
     NIC,
@@ -59,18 +60,7 @@ def test_read_requests_as_declared(fabric: Tree, declared: object, verdict: str)
     assert named(run(fabric.host, {"mrrs": declared}), "max_read_request")["mlx5_0"].verdict == verdict
 
 
-@pytest.mark.parametrize(
-    "ordered, declared, verdict",
-    [
-        (True, None, "pass"),
-        (False, None, "warn"),
-        (False, "on", "fail"),
-        (False, "off", "pass"),
-        (False, False, "pass"),  # what YAML makes of off
-        (True, "off", "fail"),
-        (True, True, "pass"),
-    ],
-)
+@cases.table
 def test_relaxed_ordering(fabric: Tree, ordered: bool, declared: object, verdict: str) -> None:
     put_config(fabric, NIC, config(relaxed_ordering=ordered, ats=False))
     check = named(run(fabric.host, {"relaxed_ordering": declared}), "relaxed_ordering")["mlx5_0"]
@@ -78,19 +68,7 @@ def test_relaxed_ordering(fabric: Tree, ordered: bool, declared: object, verdict
     assert bool(check.advice) == (verdict != "pass")
 
 
-@pytest.mark.parametrize(
-    "enabled, declared, verdict",
-    [
-        (False, None, "pass"),
-        (None, None, "pass"),
-        (True, None, "warn"),
-        (True, "auto", "fail"),
-        (True, "on", "pass"),
-        (False, "on", "fail"),
-        (None, True, "fail"),
-        (True, "off", "fail"),
-    ],
-)
+@cases.table
 def test_ats(fabric: Tree, enabled: bool | None, declared: object, verdict: str) -> None:
     put_config(fabric, NIC, config(ats=enabled))
     assert named(run(fabric.host, {"ats": declared}), "ats")["mlx5_0"].verdict == verdict

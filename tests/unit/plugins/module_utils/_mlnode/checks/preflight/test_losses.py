@@ -7,6 +7,7 @@ import fnmatch
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.preflight import losses
@@ -109,16 +110,7 @@ def test_an_interface_that_was_made_again_and_another_boot_begin_again(node: Mac
     assert {check.found for check in look(node).values()} == {"baseline taken"}
 
 
-@pytest.mark.parametrize(
-    ("path", "unknown"),
-    [
-        ("/proc/net/dev", {"nic_drops"}),
-        ("/proc/net/snmp", {"tcp_retransmits"}),
-        ("/sys/class/net/rail0/ifindex", {"nic_drops"}),
-        ("/proc/uptime", {"nic_drops", "tcp_retransmits"}),
-        (KEPT, {"nic_drops", "tcp_retransmits"}),
-    ],
-)
+@cases.table
 def test_what_cannot_be_read_is_unknown(node: Machine, path: str, unknown: set[str]) -> None:
     look(node)
     node.unreadable[path] = errno.EACCES

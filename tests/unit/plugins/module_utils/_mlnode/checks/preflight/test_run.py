@@ -14,7 +14,7 @@ from ansible_collections.mlnode.tuning.tests.unit.path_machine import NIC, Path,
 from mlnode.checks.model import Check, Verdict, summary
 from mlnode.checks.path_mtu import Peer
 from mlnode.checks.preflight import node, run
-from mlnode.model.errors import DeclarationError, HostError
+from mlnode.model.errors import HostError
 
 A, B = "127.0.0.2", "127.0.0.3"
 TO_A, TO_B = {"address": A, "source": B}, {"address": B, "source": A}
@@ -165,19 +165,3 @@ def test_a_mistake_in_the_program_is_not_hidden(
     monkeypatch.setattr(node, "running", lambda _host: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         look(Node(str(tmp_path)), port)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "words"),
-    [
-        ({"peers": [{"addres": B}]}, r"peers\[0\].addres: unknown"),
-        ({"mtu": 100}, "mtu: 100 is not between 576 and 65535"),
-        ({"tcp_port": 80}, "tcp_port: 80 is not between 1024 and 65535"),
-        ({"raw": {"al": {}}}, "expect"),
-    ],
-)
-def test_what_is_wrong_is_refused(wrong: dict[str, Any], words: str) -> None:
-    right: dict[str, Any] = {"peers": [], "mtu": None, "tcp_port": 18590, "raw": {}}
-    run.parse(**right)
-    with pytest.raises(DeclarationError, match=words):
-        run.parse(**{**right, **wrong})

@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.preflight import sockets
@@ -112,16 +113,7 @@ def test_ipv6(node: Machine) -> None:
     assert (check.verdict, check.found) == (Verdict.WARN, "600 to fd00::9 port 443")
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "unknown"),
-    [
-        (SOCKSTAT, None, {"time_wait", "local_ports"}),
-        (SOCKSTAT, "sockets: used 186\n", {"time_wait", "local_ports"}),
-        (RANGE, None, {"local_ports"}),
-        (RANGE, "32768\n", {"local_ports"}),
-        (TABLE, None, {"local_ports"}),
-    ],
-)
+@cases.table
 def test_what_cannot_be_read_is_unknown(
     node: Machine, path: str, text: str | None, unknown: set[str]
 ) -> None:

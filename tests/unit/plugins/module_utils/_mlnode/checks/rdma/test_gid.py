@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import pathlib
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.fabric_files import EMPTY, gid
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT, of_port
@@ -15,11 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from mlnode.checks.model import Verdict
 
 CM = "/sys/kernel/config/rdma_cm/mlx5_0/ports/1"
-
-
-@pytest.fixture
-def roce(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.roce())
 
 
 def table(machine: Machine, *entries: tuple[str, str, str]) -> None:
@@ -40,20 +35,7 @@ def test_the_index_is_told(roce: Machine) -> None:
     assert found.expected == "a routable RoCE v2 entry"
 
 
-@pytest.mark.parametrize(
-    ("entries", "verdict", "words"),
-    [
-        ([(GLOBAL, V2, "rail0")], "pass", "index 0: 10.0.0.7 RoCE v2 on rail0"),
-        ([("2001:db8::7", V2, "rail0.100")], "pass", "index 0: 2001:db8::7 RoCE v2 on rail0.100"),
-        ([("::", "", ""), (LOCAL, V1, "rail0"), (GLOBAL, V2, "rail0")], "pass", "index 2"),
-        ([(GLOBAL, V2, "rail0")] * 6, "pass", "; and 2 more"),
-        ([(LOCAL, V1, "rail0"), (LOCAL, V2, "rail0")], "warn", "index 1: fe80::1 RoCE v2"),
-        ([(LOCAL, V1, "rail0"), (GLOBAL, V1, "rail0")], "fail", "index 1: 10.0.0.7 IB/RoCE v1"),
-        ([], "fail", "all entries are empty"),
-        ([(GLOBAL, "", "rail0")], "unknown", "of unknown type"),
-        ([(LOCAL, V2, "rail0"), (GLOBAL, V2, "")], "unknown", "index 1"),
-    ],
-)
+@cases.table
 def test_roce(roce: Machine, entries: list[tuple[str, str, str]], verdict: str, words: str) -> None:
     table(roce, *entries)
     found = of_port(roce, "gid")

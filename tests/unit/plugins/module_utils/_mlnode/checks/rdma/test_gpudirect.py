@@ -6,6 +6,7 @@ import errno
 import os
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import CLOSED, GPU, NIC, OPEN, named, run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 from mlnode.checks.model import Check
@@ -80,16 +81,7 @@ def test_a_module_that_the_next_boot_loads_is_pending(fabric: Tree) -> None:
     assert only(fabric, gpudirect="dmabuf").verdict == "fail", "which the module does not bring"
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/etc/modprobe.d/site.conf", "blacklist nvidia_peermem\n"),
-        ("/proc/cmdline", "ro module_blacklist=nouveau,nvidia_peermem"),
-        (MODULES_DEP, "updates/nvidia.ko:"),
-        # Built without DOCA-OFED's headers, it uses nothing of the RDMA core and refuses to load.
-        (MODULES_DEP, "updates/nvidia_peermem.ko: updates/nvidia.ko"),
-    ],
-)
+@cases.table
 def test_a_module_that_the_next_boot_does_not_load_is_not_pending(fabric: Tree, path: str, text: str) -> None:
     fabric.put(VERSION, CLOSED)
     fabric.put("/etc/modules-load.d/site.conf", "nvidia_peermem")
@@ -216,16 +208,7 @@ def instinct(fabric: Tree) -> Tree:
 BUILT = "/boot/config-6.8.0-60-generic"
 
 
-@pytest.mark.parametrize(
-    "lines, verdict",
-    [
-        ("CONFIG_PCI_P2PDMA=y\nCONFIG_DMABUF_MOVE_NOTIFY=y", "pass"),
-        ("CONFIG_PCI_P2PDMA=y", "pass"),
-        ("CONFIG_PCI_P2PDMA=y\n# CONFIG_DMABUF_MOVE_NOTIFY is not set", "warn"),
-        ("# CONFIG_PCI_P2PDMA is not set\nCONFIG_DMABUF_MOVE_NOTIFY=y", "warn"),
-        ("CONFIG_PCI_P2PDMA=yes", "warn"),
-    ],
-)
+@cases.table
 def test_amd(instinct: Tree, lines: str, verdict: str) -> None:
     instinct.put(BUILT, lines)
     check = only(instinct)

@@ -6,17 +6,13 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import CLASS, HARDWARE, look, of_device
 from mlnode.checks.model import Verdict
 
 BUS = f"/sys/bus/pci/devices/{HARDWARE}"
-
-
-@pytest.fixture
-def roce(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.roce())
 
 
 def told(machine: Machine, name: str, **declared: Any) -> tuple[str, str]:
@@ -127,18 +123,7 @@ def test_lists(roce: Machine, key: str, file: str, good: str) -> None:
     assert told(roce, key)[0] == "skip"
 
 
-@pytest.mark.parametrize(
-    ("name", "stable"),
-    [
-        ("mlx5_0", False),
-        ("mlx5_bond_0", False),
-        ("rxe0", False),
-        ("rocep1s0", True),
-        ("ibp24s0f1", True),
-        ("rdmap16s27", True),
-        ("iwP1p3s0f0v2", True),
-    ],
-)
+@cases.table
 def test_names_that_stay(tmp_path: pathlib.Path, name: str, stable: bool) -> None:
     machine = bench.node(tmp_path, bench.roce(name=name))
     assert look(machine)["naming", name].verdict is (Verdict.PASS if stable else Verdict.SKIP)

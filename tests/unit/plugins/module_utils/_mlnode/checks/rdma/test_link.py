@@ -6,6 +6,7 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT, of_port
@@ -19,32 +20,12 @@ from mlnode.host.system import Finished
 FILES = ("state", "phys_state", "link_layer", "rate")
 
 
-@pytest.fixture
-def roce(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.roce())
-
-
-@pytest.fixture
-def infiniband(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.infiniband())
-
-
 def told(machine: Machine, name: str, **declared: object) -> tuple[str, str, str]:
     found = of_port(machine, name, **declared)
     return str(found.verdict), found.found, found.expected
 
 
-@pytest.mark.parametrize(
-    ("text", "verdict", "advice"),
-    [
-        ("4: ACTIVE", "pass", ""),
-        ("2: INIT", "warn", "subnet manager"),
-        ("3: ARMED", "warn", "subnet manager"),
-        ("1: DOWN", "fail", "cable"),
-        ("5: ACTIVE_DEFER", "fail", "cable"),
-        ("nonsense", "fail", "cable"),
-    ],
-)
+@cases.table
 def test_state_of_infiniband(infiniband: Machine, text: str, verdict: str, advice: str) -> None:
     infiniband.put(f"{PORT}/state", f"{text}\n")
     found = of_port(infiniband, "state")
@@ -76,22 +57,7 @@ def test_link_layer(roce: Machine) -> None:
     assert told(roce, "link_layer", link_layer="InfiniBand") == ("fail", "Ethernet", "InfiniBand")
 
 
-@pytest.mark.parametrize(
-    ("text", "declared", "width", "verdict"),
-    [
-        ("200 Gb/sec (4X HDR)", "HDR", None, "pass"),
-        ("200 Gb/sec (4X HDR)", 200, "4X", "pass"),
-        ("200 Gb/sec (4X HDR)", "EDR", None, "fail"),
-        ("200 Gb/sec (4X HDR)", "NDR200", None, "fail"),
-        ("200 Gb/sec (2X NDR)", "NDR200", None, "pass"),
-        ("200 Gb/sec (2X NDR)", "NDR", "2X", "pass"),
-        ("100 Gb/sec (2X HDR)", "HDR", None, "fail"),
-        ("100 Gb/sec (2X HDR)", "HDR100", "2X", "pass"),
-        ("56 Gb/sec (4X FDR)", "FDR", None, "pass"),
-        ("2.5 Gb/sec (1X SDR)", 2.5, None, "pass"),
-        ("400 Gb/sec (4X NDR)", "HDR", None, "fail"),
-    ],
-)
+@cases.table
 def test_rate_of_infiniband(
     infiniband: Machine, text: str, declared: str | float, width: str | None, verdict: str
 ) -> None:
@@ -188,14 +154,7 @@ class WithTool(Machine):
         return Finished(0, self.out, "")
 
 
-@pytest.mark.parametrize(
-    ("out", "verdict", "found"),
-    [
-        ("\t\tport:\t1\n\t\t\tmax_mtu:\t\t4096 (5)\n\t\t\tactive_mtu:\t\t2048 (4)\n", "fail", "2048"),
-        ("\t\t\tactive_mtu:\t\t4096 (5)\n", "pass", "4096"),
-        ("no devices\n", "unknown", "ibv_devinfo -d mlx5_0 -i 1 names no active_mtu"),
-    ],
-)
+@cases.table
 def test_else_ibv_devinfo_is_asked(infiniband: Machine, out: str, verdict: str, found: str) -> None:
     infiniband.put("/sys/class/net/ib0/mtu", "2044\n")
     machine = WithTool(infiniband.root)
@@ -249,14 +208,7 @@ def test_the_mtus_are_those_of_the_kernel() -> None:
     assert MTUS == (256, 512, 1024, 2048, 4096)
 
 
-@pytest.mark.parametrize(
-    ("carrier", "verdict", "words"),
-    [
-        ("1", "pass", "rail0 unknown, with a carrier: its driver reports no operational state"),
-        ("0", "fail", "rail0 unknown"),
-        ("", "fail", "rail0 unknown"),
-    ],
-)
+@cases.table
 def test_an_interface_whose_driver_tells_no_state_is_up_with_a_carrier(
     roce: Machine, carrier: str, verdict: str, words: str
 ) -> None:

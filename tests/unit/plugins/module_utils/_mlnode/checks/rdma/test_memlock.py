@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import DROP_IN, bad, daemon, named, run
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
@@ -126,16 +127,7 @@ def test_limits_that_cannot_be_read(fabric: Tree, removed: bool) -> None:
     assert named(run(host), "memlock")["slurmd"].verdict == "unknown"
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        "",
-        "Max locked memory",
-        "Max locked memory   lots   lots   bytes",
-        "Max locked memory 8 8 pages",
-        "\xff\x00",
-    ],
-)
+@cases.table
 def test_limits_that_say_nothing(fabric: Tree, row: str) -> None:
     fabric.put("/proc/900/limits", row)
     check = named(run(fabric.host), "memlock")["slurmd"]
@@ -169,19 +161,7 @@ def low(tree: Tree) -> None:
     daemon(tree, 900, "slurmd", LOW)
 
 
-@pytest.mark.parametrize(
-    "value, verdict",
-    [
-        ("infinity", "pass"),
-        ("infinity:infinity", "pass"),
-        ("64M", "warn"),
-        ("8M:infinity", "warn"),
-        ("unlimited", "warn"),
-        ("-1", "warn"),
-        ("", "warn"),
-        ("9" * 400, "warn"),
-    ],
-)
+@cases.table
 def test_what_systemd_takes(fabric: Tree, value: str, verdict: str) -> None:
     low(fabric)
     fabric.put(DROP_IN, f"[Manager]\nDefaultLimitMEMLOCK={value}")
@@ -265,16 +245,7 @@ def test_which_file_wins(fabric: Tree, files: dict[str, str], where: str) -> Non
     assert (check.verdict, check.source) == ("pass", where)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "DefaultLimitMEMLOCK=infinity",
-        "[Service]\nDefaultLimitMEMLOCK=infinity",
-        "[Manager]\n#DefaultLimitMEMLOCK=infinity",
-        "[Manager]\nLimitMEMLOCK=infinity",
-        "\xff\x00[",
-    ],
-)
+@cases.table
 def test_lines_that_do_not_count(fabric: Tree, text: str) -> None:
     low(fabric)
     fabric.put(DROP_IN, text)
@@ -355,16 +326,7 @@ def test_sshd_that_waits_for_a_restart_is_pending_as_for_the_kind_limits(fabric:
     assert row.reason.startswith(f"pending: sshd runs with {LOW}, and gets unlimited from `systemctl restart")
 
 
-@pytest.mark.parametrize(
-    ("lines", "pam", "verdict"),
-    [
-        ("* - memlock unlimited", "pam_limits.so", "skip"),
-        ("* soft memlock unlimited", "pam_limits.so", "warn"),  # nobody knows the hard limit
-        ("* - memlock 8192", "pam_limits.so", "warn"),
-        ("* - memlock unlimited", "pam_unix.so", "warn"),
-        ("# nothing", "pam_limits.so", "warn"),
-    ],
-)
+@cases.table
 def test_what_sshd_runs_with_counts_where_pam_gives_less(
     fabric: Tree, lines: str, pam: str, verdict: str
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import mlxlink
 from ansible_collections.mlnode.tuning.tests.fixtures.mlxlink import ERRORS, MODULE, OPERATION, TROUBLE
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -107,26 +108,7 @@ def test_what_the_firmware_has_to_say_of_a_link_that_is_up_warns(port: Carded) -
     assert "cable" in found["link_report"].advice
 
 
-@pytest.mark.parametrize(
-    ("keys", "declared", "verdict"),
-    [
-        ({"Effective_Physical_BER": "1E-9"}, {}, "pass"),
-        ({"Effective_Physical_BER": "2E-9"}, {}, "fail"),
-        ({"Raw_Physical_BER": "1E-7"}, {}, "pass"),
-        ({"Raw_Physical_BER": "11E-8"}, {}, "warn"),
-        ({"Raw_Physical_BER": "1E-5", "Effective_Physical_BER": "1E-8"}, {}, "fail"),
-        ({"Raw_Physical_BER": "1E-5"}, {"raw": "1e-4"}, "pass"),
-        ({"Raw_Physical_BER": "1E-5"}, {"effective": 1e-12}, "warn"),
-        ({"Effective_Physical_BER": "1E-10"}, {"effective": "1e-12"}, "fail"),
-        ({"Effective_Physical_BER": "0", "Raw_Physical_BER": "0.0"}, {}, "pass"),
-        ({"Effective_Physical_BER": "N/A"}, {}, "unknown"),
-        ({"Raw_Physical_BER": None}, {}, "unknown"),
-        ({"Raw_Physical_BER": "4E-9 (est.)"}, {}, "unknown"),
-        ({"Raw_Physical_BER": "-4E-9"}, {}, "unknown"),
-        ({"Raw_Physical_BER": "nan"}, {}, "unknown"),
-        ({"Raw_Physical_BER": {"values": ["4E-9"]}}, {}, "unknown"),
-    ],
-)
+@cases.table
 def test_bit_error_rates(port: Carded, keys: dict[str, Any], declared: dict[str, Any], verdict: str) -> None:
     options = {"ber": declared} if declared else {}
     found = seen(port, mlxlink.changed(ERRORS, **keys), **options)["ber"]

@@ -6,17 +6,13 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import CLASS, CONF, look, of_device
 from mlnode.checks.model import Verdict
 
 ROUTE = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n"
-
-
-@pytest.fixture
-def roce(tmp_path: pathlib.Path) -> Machine:
-    return bench.node(tmp_path, bench.roce())
 
 
 def test_device_files(roce: Machine) -> None:
@@ -44,16 +40,7 @@ def test_rdma_cm_of_user_space(roce: Machine) -> None:
     assert look(roce)["rdma_ucm", "node"].verdict is Verdict.SKIP
 
 
-@pytest.mark.parametrize(
-    ("text", "declared", "verdict", "found"),
-    [
-        ("Y", None, "skip", "shared"),
-        ("Y", "shared", "pass", "shared"),
-        ("N", "shared", "fail", "exclusive"),
-        ("N", "exclusive", "pass", "exclusive"),
-        ("?", "shared", "fail", "?"),
-    ],
-)
+@cases.table
 def test_network_namespaces(roce: Machine, text: str, declared: str | None, verdict: str, found: str) -> None:
     path = "/sys/module/ib_core/parameters/netns_mode"
     roce.put(path, f"{text}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rdma_bench import PORT, of_port
@@ -22,17 +23,7 @@ def test_a_port_that_a_subnet_manager_has_set_up(port: Machine) -> None:
 
 
 @pytest.mark.parametrize("name", ["lid", "sm_lid"])
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("0x0\n", "fail"),
-        ("", "unknown"),
-        ("16\n", "unknown"),
-        ("0x\n", "unknown"),
-        ("0xzz\n", "unknown"),
-        (None, "unknown"),
-    ],
-)
+@cases.table
 def test_a_port_without(port: Machine, name: str, text: str | None, verdict: str) -> None:
     if text is None:
         port.remove(f"{PORT}/{name}")
@@ -41,21 +32,7 @@ def test_a_port_without(port: Machine, name: str, text: str | None, verdict: str
     assert str(of_port(port, "subnet").verdict) == verdict
 
 
-@pytest.mark.parametrize(
-    ("table", "declared", "verdict", "words"),
-    [
-        (["0xffff"], None, "pass", "0xffff"),
-        (["0x8001"], None, "pass", "0x8001"),
-        (["0x7fff"], None, "warn", "0x7fff"),
-        (["0x0000"], None, "fail", "0x0000"),
-        (["0x8001", "0xffff"], "0x8001", "pass", "0x8001 at index 0"),
-        (["0xffff", "0x0000", "0x8001"], "0x8001", "warn", "0x8001 at index 2, 0xffff at index 0"),
-        (["0xffff", "0x0001"], "0x8001", "fail", "0xffff at index 0, and 0x8001 nowhere"),
-        ([""], None, "unknown", "says nothing"),
-        (["ffff"], "0xffff", "unknown", ""),
-        ([], None, "unknown", "does not exist"),
-    ],
-)
+@cases.table
 def test_partitions(port: Machine, table: list[str], declared: str | None, verdict: str, words: str) -> None:
     port.remove(f"{PORT}/pkeys/0")
     for index, text in enumerate(table):

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import TOOLS, SubnetMachine, captured
@@ -16,7 +15,7 @@ from mlnode.checks.subnet import check as subnet_check
 from mlnode.checks.subnet.check import Request
 from mlnode.engine import revert
 from mlnode.host.system import Finished
-from mlnode.model.errors import DeclarationError, HostError
+from mlnode.model.errors import HostError
 
 FILE = "/var/lib/mlnode/ib-subnet.cache"
 WELL = {**dict.fromkeys(("manager", "links", "topology", "errors", "uplinks"), "pass"), "leaf_rails": "skip"}
@@ -184,25 +183,3 @@ def test_a_port_that_is_named_has_a_cache_of_its_own_and_a_revert_forgets(machin
     assert machine.commands[0] == ["sminfo", "-C", "mlx5_4"]
     revert.revert(machine)
     assert not [path for path in machine.tree() if "ib-subnet" in path]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"port": "mlx5_0/1/2"}, "port: "),
-        ({"port": "../x"}, "port: "),
-        ({"port": "-C", "timeout": 0}, "timeout: 0"),
-        ({"timeout": 3601}, "timeout: 3601"),
-        ({"port": "a;b"}, "port: "),
-        ({"balance": -1}, "balance: -1"),
-        ({"balance": 3601}, "balance: 3601"),
-        ({"balance": 1, "since": {}}, "balance: it waits"),
-        ({"oversubscription": 0}, "oversubscription: expected a ratio"),
-        ({"oversubscription": -2}, "oversubscription: expected a ratio"),
-        ({"oversubscription": float("nan")}, "oversubscription: expected a ratio"),
-        ({"oversubscription": 1e9}, "oversubscription: expected a ratio"),
-    ],
-)
-def test_what_is_wrong_is_said(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match=words):
-        subnet_check.parse({name: option.default for name, option in subnet_check.OPTIONS.items()} | given)

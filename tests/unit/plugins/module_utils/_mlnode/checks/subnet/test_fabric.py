@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.subnet import fabric, reports
 
@@ -113,20 +114,7 @@ def oversubscribed(leaves: int, down: int, up: int) -> Fabric:
     return made
 
 
-@pytest.mark.parametrize(
-    ("down", "up", "intended", "verdict", "expected"),
-    [
-        (4, 4, None, "pass", "at most 2:1"),
-        (8, 4, None, "pass", "at most 2:1"),
-        (9, 4, None, "warn", "at most 2:1"),
-        (15, 4, None, "warn", "at most 2:1"),
-        (16, 4, None, "fail", "at most 2:1"),
-        (16, 4, 4.0, "pass", "4:1, as declared"),
-        (17, 4, 4.0, "fail", "4:1, as declared"),
-        (8, 4, 1.0, "fail", "1:1, as declared"),
-        (3, 4, 1.0, "pass", "1:1, as declared"),
-    ],
-)
+@cases.table
 def test_leaves_that_are_alike_have_a_limit_all_the_same(
     down: int, up: int, intended: float | None, verdict: str, expected: str
 ) -> None:
@@ -249,14 +237,7 @@ def test_switches_of_one_name_are_two() -> None:
 # -- SHARP ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "verdict", "words"),
-    [
-        ("SHArP.AggregationManager", "pass", "registered"),
-        ("Another.Service", "skip", "none"),
-        ("", "skip", "none"),
-    ],
-)
+@cases.table
 def test_the_manager_of_aggregation_nodes(by_rails: Fabric, name: str, verdict: str, words: str) -> None:
     by_rails.cable("leaf0", fabric.AGGREGATION_NODE)
     assert ("leaf_rails", "leaf0") not in by_rails.checks(), "it is no node's"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,14 +211,7 @@ def test_what_mlnx_qos_prints() -> None:
     assert (found["26"], found["30"], found["48"], found["8"]) == ("3", "6", "6", "none")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "group"),
-    [
-        ("Priority trust state: dscp", "Priority trust state: none", "trust"),
-        ("Priority trust state: dscp", "Priority trust state: none", "dscp-prio"),
-        ("DCBX mode", "Buffers commands are not supported on your system\nDCBX mode", "buffer"),
-    ],
-)
+@cases.table
 def test_mlnx_qos_says_that_there_is_none(old: str, new: str, group: str) -> None:
     assert answers.mlnx_qos(MLNX_QOS.replace(old, new), group) is None
 
@@ -234,16 +228,7 @@ def test_an_output_without_its_lines_is_refused(group: str, text: str) -> None:
         answers.mlnx_qos(text, group)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "group"),
-    [
-        ("\t priority:  1\n", "", "ets"),
-        ("tsa: strict", "tsa: unknown", "ets"),
-        ("31,29,28", "64,29,28", "dscp-prio"),
-        ("31,29,28", "999999999999,29,28", "dscp-prio"),
-        ("trust state: dscp", "trust state: port", "trust"),
-    ],
-)
+@cases.table
 def test_an_output_of_another_kind_is_refused(old: str, new: str, group: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         answers.mlnx_qos(MLNX_QOS.replace(old, new), group)

@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.captures import of_dcb as capture
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
@@ -49,34 +50,13 @@ def test_a_setting_reads_as_a_file_of_the_kernel(machine: DcbMachine, path: str,
     assert machine.exists(f"{ETH0}/{path}")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "nonsense/x",
-        "pfc/nonsense",
-        "pfc/prio-pfc/more",
-        "pfc/prio-pfc,prio-pfc",
-        "pfc/prio-pfc,",
-        "dscp-prio/64",
-        "dscp-prio/026",
-        "dscp-prio/-1",
-        "../eth0/pfc/prio-pfc",
-    ],
-)
+@cases.table
 def test_what_can_be_no_file_is_absent(machine: DcbMachine, path: str) -> None:
     assert machine.value(f"{ETH0}/{path}").absent == f"{ETH0}/{path} does not exist"
     assert not machine.exists(f"{ETH0}/{path}")
 
 
-@pytest.mark.parametrize(
-    ("nic", "words"),
-    [
-        ("eth7", "there is no interface eth7"),
-        ("-j", "'-j' is not the name of an interface"),
-        ("eth0;reboot", "'eth0;reboot' is not the name of an interface"),
-        ("sixteen-letters-", "'sixteen-letters-' is not the name of an interface"),
-    ],
-)
+@cases.table
 def test_no_tool_is_asked_about_what_is_no_interface(
     machine: DcbMachine, bridge: Bridge, nic: str, words: str
 ) -> None:
@@ -156,26 +136,7 @@ def test_fields_are_written_together(machine: DcbMachine, bridge: Bridge) -> Non
     assert machine.now(f"{ETH0}/buffer/prio-buffer,buffer-size") == f"{ZEROS} 1024/0/0/0/0/0/0/0"
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("pfc/prio-pfc", "8"),
-        ("pfc/prio-pfc", "3-4"),
-        ("pfc/prio-pfc", "all"),
-        ("pfc/prio-pfc", "3 4"),
-        ("pfc/prio-pfc", ""),
-        ("pfc/pfc-cap", "4"),
-        ("ets/prio-tc", "0/0/0"),
-        ("ets/tc-tsa", ORDERED),
-        ("ets/tc-bw", "0/0/0/0/0/0/0/x"),
-        ("buffer/buffer-size", "64K/0/0/0/0/0/0/0"),
-        ("buffer/total-size", "1"),
-        ("dscp-prio/26", "9"),
-        ("dscp-prio/26,48", "3"),
-        ("trust/state", "dei"),
-        ("dcbx/mode", "host"),
-    ],
-)
+@cases.table
 def test_what_can_be_no_value_reaches_no_tool(
     machine: DcbMachine, bridge: Bridge, path: str, value: str
 ) -> None:
@@ -229,15 +190,7 @@ class _Live(DcbMachine):
         )
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "superuser", "words"),
-    [
-        ("CapEff:\t0000000000000000", True, "needs CAP_NET_ADMIN"),
-        ("CapEff:\t0000000000001000", True, ""),
-        ("CapEff:\tnonsense", True, ""),
-        ("CapEff:\t0000000000000000", False, ""),
-    ],
-)
+@cases.table
 def test_a_root_without_the_capability_is_blocked(
     tmp_path: pathlib.Path, capabilities: str, superuser: bool, words: str
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import CONFIG, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
@@ -102,17 +103,7 @@ def test_a_captured_tree_has_what_was_there(tmp_path: pathlib.Path, monkeypatch:
     assert not os.path.exists(tmp_path / "node" / CONFIG.strip("/") / "mlx5_0")
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("/roce/mlx5_9/1/cm-tos", "there is no RDMA device mlx5_9"),
-        ("/roce/mlx5_9/1/traffic-class", "there is no RDMA device mlx5_9"),
-        ("/roce/../1/cm-tos", "/roce/../1/cm-tos does not exist"),
-        ("/roce/mlx5_0/0/cm-tos", "/roce/mlx5_0/0/cm-tos does not exist"),
-        ("/roce/mlx5_0/1/nonsense", "/roce/mlx5_0/1/nonsense does not exist"),
-        ("/roce/mlx5_0/1", "/roce/mlx5_0/1 does not exist"),
-    ],
-)
+@cases.table
 def test_what_is_not_there_is_absent(machine: DcbMachine, path: str, words: str) -> None:
     assert machine.value(path) == Value(absent=words)
     assert not machine.exists(path)

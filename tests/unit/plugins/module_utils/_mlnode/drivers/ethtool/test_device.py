@@ -21,11 +21,6 @@ ETH0 = "/ethtool/eth0"
 
 
 @pytest.fixture
-def nic() -> Nic:
-    return Nic()
-
-
-@pytest.fixture
 def machine(tmp_path_factory: pytest.TempPathFactory, nic: Nic) -> NicMachine:
     return NicMachine.with_nics(str(tmp_path_factory.mktemp("real")), eth0=nic)
 

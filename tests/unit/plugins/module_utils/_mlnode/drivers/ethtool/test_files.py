@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
@@ -23,79 +24,23 @@ from mlnode.model.setting import Value
 ETH0 = "/ethtool/eth0"
 
 
-@pytest.fixture
-def nic() -> Nic:
-    return Nic()
-
-
-@pytest.fixture
-def machine(tmp_path: pathlib.Path, nic: Nic) -> NicMachine:
-    return NicMachine.with_nics(str(tmp_path / "node"), eth0=nic)
-
-
 # -- reading -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("ring/rx", "1024"),
-        ("ring/tx,rx", "1024 1024"),
-        ("ring/max/rx", "8192"),
-        ("channels/combined", "63"),
-        ("coalesce/adaptive-rx,rx-usecs,rx-frames", "on 8 128"),
-        ("pause/autoneg,rx,tx", "off on on"),
-        ("feature/rx-gro", "on"),
-        ("feature/tx-tcp-segmentation,tx-tcp-ecn-segmentation", "on off"),
-        ("feature/requested/rx-lro", "off"),
-        ("feature/fixed/tx-lockless", "yes"),
-        ("private-flag/rx_cqe_moder", "on"),
-        ("fec/encoding", "auto"),
-        ("fec/active", "rs"),
-        ("driver/firmware-version", "28.39.1002 (MT_0000000838)"),
-        ("link/speed,duplex", "400000 full"),
-        ("/ring//rx/", "1024"),
-    ],
-)
+@cases.table
 def test_a_setting_reads_as_a_file_of_the_kernel(machine: NicMachine, path: str, text: str) -> None:
     assert machine.value(f"{ETH0}/{path}") == Value(text=text)
     assert machine.read_bytes(f"{ETH0}/{path}") == f"{text}\n".encode()
     assert machine.exists(f"{ETH0}/{path}")
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("ring/rx-mini", "the driver mlx5_core has no ring rx-mini"),
-        ("ring/rx,rx-mini,rx-jumbo", "the driver mlx5_core has no ring rx-mini, rx-jumbo"),
-        ("channels/tx", "the driver mlx5_core has no kind of channel tx"),
-        ("feature/tx-nonsense", "the driver mlx5_core has no feature tx-nonsense"),
-        ("private-flag/legacy-rx", "the driver mlx5_core has no private flag legacy-rx"),
-        ("nonsense/rx", "/ethtool/eth0/nonsense/rx does not exist"),
-        ("ring/rx/more", "/ethtool/eth0/ring/rx/more does not exist"),
-        ("ring/rx,rx", "/ethtool/eth0/ring/rx,rx does not exist"),
-        ("ring/rx,", "/ethtool/eth0/ring/rx, does not exist"),
-        ("driver/driver,bus-info", "/ethtool/eth0/driver/driver,bus-info does not exist"),
-        ("fec/encoding,active", "/ethtool/eth0/fec/encoding,active does not exist"),
-        ("../eth0/ring/rx", "/ethtool/eth0/../eth0/ring/rx does not exist"),
-    ],
-)
+@cases.table
 def test_what_is_not_there_says_what(machine: NicMachine, path: str, words: str) -> None:
     assert machine.value(f"{ETH0}/{path}") == Value(absent=words)
     assert not machine.exists(f"{ETH0}/{path}")
 
 
-@pytest.mark.parametrize(
-    ("group", "words"),
-    [
-        ("ring", "rings"),
-        ("channels/max", "channels"),
-        ("coalesce", "interrupt coalescing"),
-        ("pause", "pause frames"),
-        ("private-flag", "private flags"),
-        ("fec", "forward error correction"),
-    ],
-)
+@cases.table
 def test_a_driver_without_a_group_says_so(tmp_path: pathlib.Path, group: str, words: str) -> None:
     machine = NicMachine.with_nics(str(tmp_path / "node"), eth0=Nic(driver="veth", **BARE))
     assert machine.value(f"{ETH0}/{group}/rx") == Value(absent=f"the driver veth has no {words}")
@@ -110,22 +55,7 @@ def test_a_driver_that_does_not_even_tell_its_name(machine: NicMachine, nic: Nic
     assert machine.value(f"{ETH0}/driver/driver").absent == "the driver has no information about itself"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "a" * 16,
-        "eth0:1",
-        "..",
-        ".",
-        "eth 0",
-        "eth0\n",
-        "et\0h0",
-        "é" * 8,
-        "\ud800",
-        "bonding_masters",
-        "eth1",
-    ],
-)
+@cases.table
 def test_no_call_is_made_for_what_is_no_interface(machine: NicMachine, nic: Nic, name: str) -> None:
     machine.put("/sys/class/net/bonding_masters", "bond0\n")
     path = f"/ethtool/{name}/ring/rx"
@@ -214,22 +144,7 @@ def test_an_error_has_its_errno_and_a_lying_driver_is_told(machine: NicMachine, 
 # -- writing -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "shown"),
-    [
-        ("ring/rx", "4096", "4096"),
-        ("ring/rx,tx", "4096 2048", "4096 2048"),
-        ("ring/tx,rx", " 4096\t2048 ", "4096 2048"),
-        ("channels/combined", "16", "16"),
-        ("coalesce/rx-usecs,adaptive-rx", "50 off", "50 off"),
-        ("pause/rx,tx", "off off", "off off"),
-        ("feature/rx-lro", "on", "on"),
-        ("feature/tx-tcp-segmentation,tx-tcp6-segmentation", "off off", "off off"),
-        ("feature/requested/rx-lro", "on", "on"),
-        ("private-flag/rx_striding_rq", "on", "on"),
-        ("fec/encoding", "rs  auto", "auto rs"),
-    ],
-)
+@cases.table
 def test_a_setting_is_written_as_a_file_of_the_kernel(
     machine: NicMachine, path: str, value: str, shown: str
 ) -> None:
@@ -238,26 +153,7 @@ def test_a_setting_is_written_as_a_file_of_the_kernel(
     assert machine.value(f"{ETH0}/{path}").text == shown
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "words"),
-    [
-        ("ring/rx", "", "rx is a whole number from 0 to 4294967295, not ''"),
-        ("ring/rx", "4096 2048", "rx is a whole number"),
-        ("ring/rx", "4096\n2048", "rx is a whole number"),
-        ("ring/rx,tx", "4096", "2 values belong here"),
-        ("ring/rx,tx", "1 2 3", "2 values belong here"),
-        ("coalesce/adaptive-rx", "1", "adaptive-rx is on or off, not '1'"),
-        ("feature/rx-gro", "ON", "rx-gro is on or off, not 'ON'"),
-        ("fec/encoding", "none", "a FEC encoding is one of"),
-        ("ring/max/rx", "9000", "is read-only"),
-        ("driver/driver", "ice", "is read-only"),
-        ("link/speed", "100", "is read-only"),
-        ("fec/active", "rs", "is read-only"),
-        ("feature/fixed/rx-gro", "yes", "is read-only"),
-        ("feature/tx-lockless", "off", "EOPNOTSUPP (Operation not supported; the kernel or the driver"),
-        ("ring/rx", "8193", "EINVAL"),
-    ],
-)
+@cases.table
 def test_what_cannot_be_written(machine: NicMachine, nic: Nic, path: str, value: str, words: str) -> None:
     before = capture(machine.nic("eth0"))
     with pytest.raises(HostError) as caught:
@@ -300,22 +196,7 @@ def test_a_write_that_is_ignored_or_cut_shows_in_a_read(machine: NicMachine, nic
 # -- what cannot be set --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "words"),
-    [
-        ("ring/max/rx", f"{ETH0}/ring/max/rx is read-only"),
-        ("link/speed", f"{ETH0}/link/speed is read-only"),
-        ("fec/active", f"{ETH0}/fec/active is read-only"),
-        ("feature/rx-vlan-hw-parse", "the driver mlx5_core keeps rx-vlan-hw-parse fixed"),
-        ("feature/rx-gro,tx-lockless,rx-gro-hw", "the driver mlx5_core keeps tx-lockless, rx-gro-hw fixed"),
-        ("feature/requested/tx-lockless", "the driver mlx5_core keeps tx-lockless fixed"),
-        ("feature/rx-gro", ""),
-        ("fec/encoding", ""),
-        ("ring/rx", ""),
-        ("feature/tx-nonsense", ""),  # which a read tells
-        ("nonsense/rx", ""),
-    ],
-)
+@cases.table
 def test_why_a_setting_cannot_be_set(machine: NicMachine, path: str, words: str) -> None:
     assert machine.blocked(f"{ETH0}/{path}") == words
 
@@ -331,17 +212,7 @@ class Real(NicMachine):
         return self.root + path
 
 
-@pytest.mark.parametrize(
-    ("held", "superuser", "blocked"),
-    [
-        ("000001fffeffffff", True, False),
-        ("0000000000001000", True, False),
-        ("00000000a80425fb", True, True),  # podman's own default
-        ("0000000000000000", True, True),
-        ("0000000000000000", False, False),  # who is told that root is needed
-        ("nonsense", True, False),
-    ],
-)
+@cases.table
 def test_a_root_without_cap_net_admin_sets_no_nic(
     tmp_path: pathlib.Path, nic: Nic, held: str, superuser: bool, blocked: bool
 ) -> None:

@@ -9,6 +9,7 @@ import socket
 import struct
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Bits, Nic
 from mlnode.drivers.ethtool import ioctls
 from mlnode.drivers.ethtool.device import GROUPS
@@ -66,20 +67,7 @@ def test_what_the_kernel_refuses_is_an_oserror(monkeypatch: pytest.MonkeyPatch) 
 # -- what is told --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("group", "told"),
-    [
-        ("ring", {"rx": "1024", "tx": "1024"}),
-        ("ring/max", {"rx": "8192", "tx": "8192"}),
-        ("channels", {"combined": "63"}),
-        ("channels/max", {"combined": "63"}),
-        ("pause", {"autoneg": "off", "rx": "on", "tx": "on"}),
-        ("private-flag", {"rx_cqe_moder": "on", "rx_striding_rq": "off"}),
-        ("fec", {"encoding": "auto", "active": "rs"}),
-        ("statistic", {"rx_packets": "1099511627776", "rx_discards_phy": "0", "rx_prio3_pause": "12"}),
-        ("link", {"speed": "400000", "duplex": "full", "autoneg": "on", "detected": "yes"}),
-    ],
-)
+@cases.table
 def test_a_group_by_ethtools_names(group: str, told: dict[str, str]) -> None:
     assert device(Nic()).get(group) == told
 
@@ -129,14 +117,7 @@ def test_names_beyond_the_kernels_bits_are_left_out() -> None:
     assert "tx-udp-segmentation" not in found
 
 
-@pytest.mark.parametrize(
-    ("speed", "detected", "told"),
-    [
-        (None, 1, {"detected": "yes"}),
-        (None, 0, {"detected": "no"}),
-        (100, None, {"speed": "100", "duplex": "full", "autoneg": "on"}),
-    ],
-)
+@cases.table
 def test_half_of_what_there_is_to_know_of_a_link(
     speed: int | None, detected: int | None, told: dict[str, str]
 ) -> None:
@@ -316,16 +297,7 @@ def test_a_name_that_is_not_there_any_longer_is_refused(group: str, name: str) -
         device(Nic()).set(group, {name: "on"})
 
 
-@pytest.mark.parametrize(
-    ("group", "wanted"),
-    [
-        ("ring", {"rx": "many"}),
-        ("pause", {"rx": "1"}),
-        ("feature", {"rx-gro": "true"}),
-        ("private-flag", {"rx_cqe_moder": ""}),
-        ("fec", {"encoding": "best"}),
-    ],
-)
+@cases.table
 def test_a_value_that_cannot_be_reaches_no_driver(group: str, wanted: dict[str, str]) -> None:
     nic = Nic()
     with pytest.raises(ValueError, match="not '"):

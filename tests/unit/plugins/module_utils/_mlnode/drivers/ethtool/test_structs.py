@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, words
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,16 +59,7 @@ def test_each_field_is_a_word_of_its_own(table: Table) -> None:
         assert [at for at, number in enumerate(packed) if number == 7] == [place]
 
 
-@pytest.mark.parametrize(
-    ("group", "field", "at"),
-    [  # offsets by the header
-        ("ring", "max/tx", 16), ("ring", "rx", 20), ("ring", "tx", 32),
-        ("channels", "max/combined", 16), ("channels", "combined", 32),
-        ("coalesce", "rx-usecs", 4), ("coalesce", "tx-usecs", 20), ("coalesce", "adaptive-rx", 40),
-        ("coalesce", "adaptive-tx", 44), ("coalesce", "sample-interval", 88),
-        ("pause", "autoneg", 4), ("pause", "tx", 12),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_field_lies_where_the_header_says(group: str, field: str, at: int) -> None:
     packed = structs.TABLES[group].pack(0, {field: 0x11223344})
     assert packed[at : at + 4] == struct.pack("=I", 0x11223344)
@@ -227,17 +219,7 @@ def test_any_other_length_is_an_error(length: int) -> None:
         structs.unpack_mask_words(link(length=length))
 
 
-@pytest.mark.parametrize(
-    ("speed", "duplex", "autoneg", "told"),
-    [
-        (400000, 1, 1, ("400000", "full", "on")),
-        (10, 0, 0, ("10", "half", "off")),
-        (0xFFFFFFFF, 0xFF, 0, ("unknown", "unknown", "off")),
-        (0, 2, 1, ("unknown", "unknown", "on")),
-        (0x7FFFFFFF, 1, 1, ("2147483647", "full", "on")),
-        (0x80000000, 1, 1, ("unknown", "full", "on")),
-    ],
-)
+@cases.table
 def test_what_a_link_is(speed: int, duplex: int, autoneg: int, told: tuple[str, str, str]) -> None:
     found = structs.unpack_link(link(speed, duplex, autoneg, 4))
     assert (found["speed"], found["duplex"], found["autoneg"]) == told

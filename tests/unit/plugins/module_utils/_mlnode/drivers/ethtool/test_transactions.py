@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import errno
-import pathlib
 import shutil
 
 import pytest
@@ -21,16 +20,6 @@ from mlnode.model.setting import KnobFile, Write
 ETH0 = "/ethtool/eth0"
 RING = f"{ETH0}/ring/rx,tx"
 TSO = f"{ETH0}/feature/tx-tcp-segmentation"
-
-
-@pytest.fixture
-def nic() -> Nic:
-    return Nic()
-
-
-@pytest.fixture
-def machine(tmp_path: pathlib.Path, nic: Nic) -> NicMachine:
-    return NicMachine.with_nics(str(tmp_path / "node"), eth0=nic)
 
 
 def step(machine: NicMachine, path: str, value: str, *undo: str, device: str = "") -> KernelWrite:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import strategies
+from ansible_collections.mlnode.tuning.tests.unit import cases, strategies
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import FEATURES
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
@@ -11,17 +11,7 @@ from hypothesis import strategies as st
 from mlnode.drivers.ethtool import words
 
 
-@pytest.mark.parametrize(
-    ("mask", "text"),
-    [
-        (0, "none"),
-        (1, "none"),
-        (0b10, "auto"),
-        (0b1010, "auto rs"),
-        (0b110100, "off baser llrs"),
-        (0x48, "rs 0x40"),
-    ],
-)
+@cases.table
 def test_fec_modes_are_ethtools_words_in_the_order_of_their_bits(mask: int, text: str) -> None:
     assert words.fec(mask) == text
 
@@ -54,26 +44,7 @@ def test_any_text_is_a_mask_that_the_kernel_takes_or_refused(text: str) -> None:
     assert not mask & 1
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("tso", ("tx-tcp-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp6-segmentation")),
-        ("tx", ("tx-checksum-ipv4", "tx-checksum-ip-generic")),
-        ("sg", ("tx-scatter-gather", "tx-scatter-gather-fraglist")),
-        ("rx", ("rx-checksum",)),
-        ("gso", ("tx-generic-segmentation",)),
-        ("gro", ("rx-gro",)),  # and not rx-gro-hw
-        ("lro", ("rx-lro",)),
-        ("rxvlan", ("rx-vlan-hw-parse",)),
-        ("txvlan", ("tx-vlan-hw-insert",)),
-        ("ntuple", ("rx-ntuple-filter",)),
-        ("rxhash", ("rx-hashing",)),
-        ("rx-gro-hw", ("rx-gro-hw",)),
-        ("ufo", ()),
-        ("tx-tcp*", ()),
-        ("", ()),
-    ],
-)
+@cases.table
 def test_what_a_name_stands_for(name: str, found: tuple[str, ...]) -> None:
     assert words.members(name, [feature for feature in FEATURES if feature]) == found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine as Tree
 from mlnode.knobs.boot import isolation as boot_isolation
 from mlnode.model import cpulist
@@ -22,35 +22,7 @@ def machine(nodes: list[str], threads: list[str] | None = None, online: str = ""
     return Topology(Machine("bare metal"), known, found)
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "equal"),
-    [
-        (["nohz_full=2,3"], ["nohz_full=2-3"], True),
-        (["nohz-full=2-3"], ["nohz_full=2-3"], True),
-        (["isolcpus=domain,managed_irq,2,3"], ["isolcpus=managed_irq,domain,2-3"], True),
-        (["isolcpus=2-3"], ["isolcpus=domain,2-3"], False),
-        (["nohz_full=2,10"], ["nohz_full=2-10"], False),
-        (["nohz_full=all"], ["nohz_full=all"], True),
-        (["nohz_full=all"], ["nohz_full=0-7"], False),
-        (["a=2,3"], ["a=2-3"], False),
-        (["intel_iommu=on"], ["intel_iommu=1"], False),
-        (["a"], ["a="], False),
-        (["a=1", "a=2"], ["a=2", "a=1"], False),
-        ([], [], True),
-        (["rcu_nocbs"], ["rcu_nocbs"], True),
-        # What somebody else says once more is nothing new, but for the order of several.
-        (["iommu=pt", "iommu=pt"], ["iommu=pt"], True),
-        (["iommu=off", "iommu=pt"], ["iommu=pt"], False),
-        (["iommu=pt", "iommu=off", "iommu=pt"], ["iommu=pt"], False),
-        (["nohz_full=2,3", "nohz_full=2-3"], ["nohz_full=2-3"], True),
-        (["console=a", "console=b", "console=a", "console=b"], ["console=a", "console=b"], True),
-        (["console=a", "console=b", "console=b"], ["console=a", "console=b"], False),
-        (["console=a", "console=b", "console=a"], ["console=a", "console=b"], False),
-        (["a"], ["a", "a"], False),
-        (["a"], [], False),
-        ([], ["a"], False),
-    ],
-)
+@cases.table
 def test_lists_of_cpus_are_compared_by_what_they_mean(left: list[str], right: list[str], equal: bool) -> None:
     assert (boot_isolation.alike(left, right)) is equal
 
@@ -72,35 +44,12 @@ def test_the_rest_is_everything_that_is_there_and_not_named() -> None:
     assert boot_isolation.rest((2, 3, 6, 7), known) == (0, 1, 4, 5)
 
 
-@pytest.mark.parametrize(
-    ("cpus", "words"),
-    [
-        ("0-7", ""),
-        ("7-8", "CPU 8 is not on this machine, which has 0-7"),
-        ("6-9,12", "CPUs 8-9,12 are not on this machine, which has 0-7"),
-    ],
-)
+@cases.table
 def test_cpus_that_the_machine_does_not_have_are_named(cpus: str, words: str) -> None:
     assert boot_isolation.missing(cpulist.parse(cpus), machine(["0-3", "4-7"]).cpus) == words
 
 
-@pytest.mark.parametrize(
-    ("nodes", "cpus", "words"),
-    [
-        (["0-3", "4-7"], "2-3,6-7", []),
-        (["0-3", "4-7"], "", []),
-        (["0-3", "4-7"], "2-3,5-7", ["NUMA node 1 would keep 1 of its CPUs 4-7:"]),
-        (["0-3", "4-7"], "1-7", ["NUMA node 0 would keep 1", "NUMA node 1 would keep 0 of its CPUs 4-7"]),
-        (["0-3", "4-7"], "0", ["CPU 0, on which the kernel keeps time, would be isolated"]),
-        # A node that never had two and loses none; one that had two and loses one
-        (["0-3", "4"], "2-3", []),
-        (["0-3", "4-5"], "5", ["NUMA node 1 would keep 1 of its CPUs 4-5"]),
-        (["0-3", "4"], "4", ["NUMA node 1 would keep 0 of its CPUs 4"]),
-        # Memory without CPUs, as the GPUs of a Grace node are
-        (["0-3", ""], "2-3", []),
-        (["0-1"], "1", ["NUMA node 0 would keep 1 of its CPUs 0-1", "at least 2 on each node"]),
-    ],
-)
+@cases.table
 def test_each_node_keeps_two_cpus_and_the_machine_cpu_0(
     nodes: list[str], cpus: str, words: list[str]
 ) -> None:
@@ -116,14 +65,7 @@ def test_a_kernel_without_numa_is_one_node() -> None:
     assert boot_isolation.too_few_left((2, 3), known) == ""
 
 
-@pytest.mark.parametrize(
-    ("cpus", "words"),
-    [
-        ("2-3,6-7", ""),
-        ("2", "CPUs 2,6 share cores between isolated and other work: isolate whole cores"),
-        ("2-3,7", "CPUs 2,6 share cores"),
-    ],
-)
+@cases.table
 def test_a_core_that_is_half_isolated_is_told(cpus: str, words: str) -> None:
     known = machine(["0-7"], threads=["0,4", "1,5", "2,6", "3,7"]).cpus
     found = boot_isolation.split_cores(cpulist.parse(cpus), known)
@@ -137,18 +79,7 @@ RELEASE = "6.12.0"
 CONFIG = f"/boot/config-{RELEASE}"
 
 
-@pytest.mark.parametrize(
-    ("key", "config", "lacks"),
-    [
-        ("rcu_nocbs", "CONFIG_RCU_NOCB_CPU=y\n", False),
-        ("rcu_nocbs", "# CONFIG_RCU_NOCB_CPU is not set\n", True),
-        ("rcu_nocbs", "CONFIG_RCU_NOCB_CPU_DEFAULT_ALL=y\n", True),
-        ("isolcpus", "A=y\nCONFIG_CPU_ISOLATION=y", False),
-        ("isolcpus", "A=y\n", True),
-        ("nohz_full", "CONFIG_NO_HZ_FULL=y\n", False),
-        ("nohz_full", "# CONFIG_NO_HZ_FULL is not set\n", True),
-    ],
-)
+@cases.table
 def test_the_kernels_own_configuration_is_asked(tmp_path: Any, key: str, config: str, lacks: bool) -> None:
     tree = Tree(str(tmp_path))
     tree.put(CONFIG, config)

@@ -30,11 +30,6 @@ OURS = {"iommu": ["iommu=pt"]}
 ISOLATE = {"isolate": {"cpus": "2-3,6-7"}}
 
 
-@pytest.fixture
-def node(tmp_path: Any) -> GrubMachine:
-    return GrubMachine.debian_with_grub(str(tmp_path / "node"))
-
-
 def readings(
     machine: Machine, spec: dict[str, Any], layers: Any = BOTH_LAYERS, **how: Any
 ) -> dict[str, Reading]:

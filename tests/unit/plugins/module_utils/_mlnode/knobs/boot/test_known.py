@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import CPU, GrubMachine
 from mlnode.engine import engine
 from mlnode.engine.kind import Row
@@ -16,11 +16,6 @@ from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 BEGIN = "Linux version 6.12.0\n"
-
-
-@pytest.fixture
-def node(tmp_path: pathlib.Path) -> GrubMachine:
-    return GrubMachine.debian_with_grub(str(tmp_path / "node"))
 
 
 def row(machine: GrubMachine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS) -> Row:
@@ -39,20 +34,7 @@ def booted(machine: GrubMachine, name: str, words: str, log: str) -> Row:
 
 
 @pytest.mark.parametrize("layers", [BOTH_LAYERS, (Layer.BOOT,)])
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("transparent_hugepages", "never", "did you mean transparent_hugepage?"),
-        ("isolcpu", "6-7", "did you mean isolcpus?"),
-        ("intel_idle.max_cstates", 1, "did you mean intel_idle.max_cstate?"),
-        ("sysctl.vm.swapiness", 1, "did you mean sysctl.vm.swappiness?"),
-        ("numa_balancing", "off", "the kernel takes enable or disable, and ignores 'off'"),
-        ("intel_pstate", "passiv", "the kernel ignores 'passiv'; did you mean passive?"),
-        ("pcie_aspm", "of", "the kernel ignores 'of'; did you mean off?"),
-        ("intel_iommu", "on,sm_onn", "the kernel ignores 'sm_onn'; did you mean sm_on?"),
-        ("mitigations", "auto,nosmtt", "did you mean nosmt?"),
-    ],
-)
+@cases.table
 def test_a_misspelt_parameter_is_an_error_before_the_boot(
     node: GrubMachine, name: str, value: Any, words: str, layers: tuple[Layer, ...]
 ) -> None:
@@ -100,21 +82,7 @@ def test_one_that_is_to_be_taken_away_may_be_misspelt(node: GrubMachine) -> None
     assert row(node, {"absent": ["transparent_hugepages"]}).reading.invalid == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "line"),
-    [
-        (
-            "site_role", "site_role=a",
-            'Unknown kernel command line parameters "site_role=a", will be passed to user',
-        ),
-        (
-            "transparent_hugepages", "transparent_hugepages=never",
-            'Unknown kernel command line parameters "transparent_hugepages=never", will be passed to user',
-        ),
-        ("mem_sleep_default", "mem_sleep_default=z", "Malformed early option 'mem_sleep_default'"),
-        ("mitigations", "mitigations=all", "Unsupported mitigations=all, system may still be vulnerable"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_what_the_kernel_did_not_take_has_drifted_after_the_boot(
     node: GrubMachine, name: str, words: str, line: str
 ) -> None:

@@ -6,6 +6,7 @@ import errno
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
     DROP_INS,
@@ -22,11 +23,6 @@ from mlnode.model.setting import BootFile
 
 ENTRY = "/boot/loader/entries/0123-5.14.0.conf"
 PT = {"iommu": ["iommu=pt"]}
-
-
-@pytest.fixture
-def node(tmp_path: Any) -> GrubMachine:
-    return GrubMachine.debian_with_grub(str(tmp_path / "node"))
 
 
 @pytest.fixture
@@ -79,18 +75,7 @@ def test_a_later_drop_in_is_named_with_its_last_line(node: GrubMachine) -> None:
     assert boot_loaders.given(node, "training", "iommu") is None
 
 
-@pytest.mark.parametrize(
-    ("line", "lost"),
-    [
-        ('GRUB_CMDLINE_LINUX="quiet"', True),
-        ("  export GRUB_CMDLINE_LINUX=", True),
-        ('GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"', False),
-        ('GRUB_CMDLINE_LINUX="quiet ${GRUB_CMDLINE_LINUX}"', False),
-        ('GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX_DEFAULT"', True),
-        ('GRUB_CMDLINE_LINUX_DEFAULT="quiet"', False),
-        ('# GRUB_CMDLINE_LINUX="quiet"', False),
-    ],
-)
+@cases.table
 def test_a_later_drop_in_that_sets_the_variable_anew_takes_all_words_away(
     node: GrubMachine, line: str, lost: bool
 ) -> None:
@@ -133,14 +118,7 @@ def test_bytes_that_are_no_text_survive(node: GrubMachine) -> None:
 # -- entries ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("defaults", "text"),
-    [
-        ('GRUB_CMDLINE_LINUX=""\nGRUB_ENABLE_BLSCFG=true\n', "x\n"),
-        ('GRUB_CMDLINE_LINUX=""\nGRUB_ENABLE_BLSCFG="true"\n', "x\n"),
-        ('GRUB_CMDLINE_LINUX=""\n', "insmod blscfg\nblscfg\n"),
-    ],
-)
+@cases.table
 def test_the_red_hat_family_keeps_parameters_in_entries(redhat: Machine, defaults: str, text: str) -> None:
     redhat.put(DEFAULTS, defaults)
     redhat.put("/boot/grub2/grub.cfg", text)

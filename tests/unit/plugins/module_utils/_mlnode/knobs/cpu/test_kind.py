@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
-from ansible_collections.mlnode.tuning.tests.unit.machine import BuildHost
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
     PREFERENCE,
     policy,
@@ -21,7 +20,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
 from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.knobs.cpu.node import LATER
-from mlnode.model.setting import Layer, Severity, Value
+from mlnode.model.setting import Severity, Value
 
 # -- CPUs ----------------------------------------------------------------------------------
 
@@ -179,14 +178,6 @@ FULL: dict[str, Any] = {
     "min_perf_pct": 50,
     "max_latency_us": "unlimited",
 }
-
-
-def test_a_boot_only_run_looks_at_no_hardware(root: str) -> None:
-    found = readings(BuildHost(root), FULL, layers=(Layer.BOOT,), agent=True)
-    assert len(found) == 6
-    for each in found.values():
-        assert each.runtime == Value()
-        assert (each.boot.value.text, each.boot.source) == (each.want, AGENT_UNIT)
 
 
 @pytest.mark.parametrize("agent", [True, False])

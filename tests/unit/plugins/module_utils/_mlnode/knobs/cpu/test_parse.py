@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,117 +39,14 @@ def test_settings_come_in_the_order_that_makes_them_stick() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("cpus", "key"),
-    [
-        (None, "cpu.governor"),
-        ("all", "cpu.governor"),
-        ("0-31", "cpu.governor[0-31]"),
-        ("3,2,1,0,8", "cpu.governor[0-3,8]"),
-        ("5", "cpu.governor[5]"),
-        (5, "cpu.governor[5]"),
-        (0, "cpu.governor[0]"),
-        ("00-03", "cpu.governor[0-3]"),
-    ],
-)
+@cases.table
 def test_one_set_of_cpus_has_one_key(cpus: Any, key: str) -> None:
     assert wanted({"governor": "performance", "cpus": cpus}) == {key: "performance"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "want"),
-    [
-        # One meaning, one claim: two declarations in different words agree.
-        (PREFERENCE, "0", "performance"),
-        (PREFERENCE, 0, "performance"),
-        (PREFERENCE, "255", "power"),
-        (PREFERENCE, 128, "128"),
-        (PREFERENCE, "032", "32"),
-        ("energy_perf_bias", "performance", "0"),
-        ("energy_perf_bias", "balance-performance", "4"),
-        ("energy_perf_bias", "normal", "6"),
-        ("energy_perf_bias", "balance-power", "8"),
-        ("energy_perf_bias", "power", "15"),
-        ("energy_perf_bias", 15, "15"),
-        ("boost", True, "on"),
-        ("boost", False, "off"),
-        ("min_perf_pct", 0, "0"),
-        ("min_perf_pct", "100", "100"),
-        ("max_latency_us", 0, "0"),
-        ("max_latency_us", "007", "7"),
-        ("max_latency_us", 2147483646, "2147483646"),
-        ("max_latency_us", "unlimited", "unlimited"),
-    ],
-)
+@cases.table
 def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
     assert wanted({name: value}) == {f"cpu.{name}": want}
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"governer": "x"}, "cpu.governer: unknown; known are governor, energy_performance_preference"),
-        ({1: "x"}, "cpu.1: unknown"),
-        ({"governor": True}, "cpu.governor: must be a text, got True, which is a YAML boolean"),
-        ({"governor": 1}, "cpu.governor: must be a word such as performance, got 1"),
-        ({"governor": ""}, "cpu.governor: must be a word such as performance, got ''"),
-        (
-            {"governor": "performance\n"},
-            "cpu.governor: 'performance\\n' holds a character that does not print",
-        ),
-        ({"governor": "../../x"}, "cpu.governor: must be a word such as performance, got '../../x'"),
-        ({"governor": "a" * 16}, "cpu.governor: must be a word such as performance, got 'aaaaaaaaaaaaaaaa'"),
-        ({"governor": ["performance"]}, "cpu.governor: must be a text, got ['performance']"),
-        ({PREFERENCE: False}, "cpu.energy_performance_preference: must be a text, got False"),
-        ({PREFERENCE: "default"}, "default is what the firmware chose"),
-        ({PREFERENCE: 256}, "or a number from 0 to 255, got 256"),
-        ({PREFERENCE: -1}, "from 0 to 255"),
-        ({PREFERENCE: "balance-power"}, "got 'balance-power'"),
-        (
-            {PREFERENCE: "١٢٨"},
-            "cpu.energy_performance_preference: must be a word such as balance_performance",
-        ),
-        ({PREFERENCE: "a" * 21}, "cpu.energy_performance_preference: must be a word"),
-        ({PREFERENCE: 1.5}, "or a number from 0 to 255, got 1.5"),
-        ({"energy_perf_bias": 16}, "cpu.energy_perf_bias: must be one of performance, balance-performance"),
-        ({"energy_perf_bias": "balance_power"}, "power or a number from 0 to 15, got 'balance_power'"),
-        ({"energy_perf_bias": True}, "cpu.energy_perf_bias: must be a text, got True"),
-        ({"boost": "auto"}, "cpu.boost: must be true or false, got 'auto'"),
-        ({"boost": 2}, "cpu.boost: must be true or false, got 2"),
-        ({"min_perf_pct": 101}, "cpu.min_perf_pct: must be from 0 to 100, got 101"),
-        ({"min_perf_pct": "5 "}, "cpu.min_perf_pct: must be a whole number, got '5 '"),
-        ({"min_perf_pct": "9" * 5000}, "cpu.min_perf_pct: must be a whole number, got"),
-        ({"min_perf_pct": True}, "cpu.min_perf_pct: must be a whole number, got True"),
-        ({"min_perf_pct": 50, "cpus": "0-3"}, "cpu.min_perf_pct: there is one for the whole machine"),
-        (
-            {"max_latency_us": "n/a"},
-            "cpu.max_latency_us: must be unlimited or a number from 0 to 2147483646, got 'n/a'",
-        ),
-        (
-            {"max_latency_us": 2147483647},
-            "cpu.max_latency_us: must be unlimited or a number from 0 to 2147483646, got 2147483647",
-        ),
-        ({"max_latency_us": -1}, "to 2147483646, got -1"),
-        (
-            {"max_latency_us": "0x10"},
-            "cpu.max_latency_us: must be unlimited or a number from 0 to 2147483646, got '0x10'",
-        ),
-        ({"max_latency_us": []}, "cpu.max_latency_us: must be a text, got []"),
-        ({"boost": True, "cpus": ""}, "cpu.cpus: an empty list names no CPU"),
-        ({"boost": True, "cpus": True}, "cpu.cpus: must be a text, got True, which is a YAML boolean"),
-        ({"boost": True, "cpus": [0, 1]}, "cpu.cpus: must be a text, got [0, 1]"),
-        ({"boost": True, "cpus": -1}, "cpu.cpus: '-1' is not a list"),
-        ({"boost": True, "cpus": "3-0"}, "cpu.cpus: '3-0' in a list of CPUs runs backwards"),
-        ({"boost": True, "cpus": "0-99999999"}, "cpu.cpus: CPU 99999999 cannot exist"),
-        ({"boost": True, "cpus": "0-3\n"}, "cpu.cpus: '0-3\\n' holds a character that does not print"),
-        ({"boost": True, "cpus": "all,1"}, "cpu.cpus: 'all,1' is not a list"),
-        ({"boost": True, "cpus": "9" * 5000}, "cpu.cpus: "),
-    ],
-)
-def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        door.parse("cpu", spec)
-    assert words in str(caught.value)
 
 
 _junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([1]))
@@ -189,22 +85,6 @@ def test_two_lists_are_rivals_where_they_have_a_cpu_in_common(left: set[int], ri
     assert cpu.conflicts(one, other) == cpu.conflicts(other, one)
 
 
-@pytest.mark.parametrize(
-    ("key", "other", "conflicts"),
-    [
-        ("cpu.governor", "cpu.governor[0-3]", True),
-        ("cpu.governor[8]", "cpu.governor", True),
-        ("cpu.governor", "cpu.governor", False),
-        ("cpu.governor", "cpu.boost", False),
-        ("cpu.governor[0-3]", "cpu.boost[0-3]", False),
-        # What one moves along, so that it would depend on the order of two names.
-        ("cpu.governor", f"cpu.{PREFERENCE}", True),
-        ("cpu.governor[0-3]", f"cpu.{PREFERENCE}[3-4]", True),
-        ("cpu.governor[0-3]", f"cpu.{PREFERENCE}[4]", False),
-        ("cpu.boost", "cpu.min_perf_pct", True),
-        ("cpu.boost[0-3]", "cpu.min_perf_pct", True),
-        ("cpu.governor", "cpu.min_perf_pct", False),
-    ],
-)
+@cases.table
 def test_all_cpus_are_rivals_of_any(key: str, other: str, conflicts: bool) -> None:
     assert cpu.conflicts(key, other) is conflicts

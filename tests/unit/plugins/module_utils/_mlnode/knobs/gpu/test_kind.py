@@ -6,7 +6,6 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
@@ -20,7 +19,7 @@ from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.knobs.gpu.kind import DAEMON, KEY
 from mlnode.knobs.gpu.kind import kind as gpu
-from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
+from mlnode.model.errors import HostError, RefusedError, TransactionError
 from mlnode.model.setting import Layer, Status
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
@@ -41,15 +40,6 @@ def row(host: Host, persistence: bool = True, layers: tuple[Layer, ...] = tuple(
 def apply(host: Host, persistence: bool = True) -> engine.Outcome:
     host.forget()
     return engine.apply(host, Request("training", gpu, {"persistence": persistence}))
-
-
-@pytest.mark.parametrize("value", ["always", 2, "", ["on"], {}])
-def test_only_a_switch_is_taken(value: Any) -> None:
-    with pytest.raises(DeclarationError, match=r"gpu\.persistence: must be true or false"):
-        door.parse("gpu", {"persistence": value})
-    with pytest.raises(DeclarationError, match=r"gpu\.ecc: unknown; known are persistence"):
-        door.parse("gpu", {"ecc": value})
-    assert door.parse("gpu", {"persistence": None}) == []
 
 
 def test_the_driver_keeps_the_mode_where_there_is_no_daemon(node: GpuMachine) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -230,15 +231,7 @@ def test_a_list_is_used_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["list", "housekeeping"])
-@pytest.mark.parametrize(
-    ("how", "cpus", "words"),
-    [
-        ({}, (0, 16), "CPU 16 is not on this machine, which has 0-15"),
-        ({}, (16, 17, 19), "CPUs 16-17,19 are not on this machine, which has 0-15"),
-        ({"offline": "3"}, (2, 3), "CPU 3 is offline"),
-        ({"offline": "3-4"}, (3, 4), "CPUs 3-4 are offline"),
-    ],
-)
+@cases.table
 def test_a_cpu_that_is_not_there_can_never_be(
     strategy: str, how: dict[str, str], cpus: tuple[int, ...], words: str
 ) -> None:
@@ -422,31 +415,7 @@ def test_whatever_is_offline_or_kept_free_never_serves(
 # -- summaries -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("lists", "text"),
-    [
-        ([], ""),
-        (["3"], "3"),
-        (["0", "1"], "0..1"),
-        (["0", "1", "2", "3"], "0..3"),
-        (["0", "2", "4"], "0..4:2"),
-        (["0", "28"], "0 28"),
-        (["0", "1", "2", "0", "1", "2", "0"], "0..2 x2 0"),
-        (["5", "5", "5"], "5 x3"),
-        (["0-7", "0-7"], "0-7 x2"),
-        (["", "", "1"], "none x2 1"),
-        (["3", "2", "1"], "3 2 1"),
-        (["0", "1", "2", "2", "3"], "0..2 2..3"),
-        (["0", "4", "1", "5", "2", "6", "9", "12", "13"], "9 queues over 0-2,4-6,9,12-13"),
-        (["7", "5", "7", "5", "7", "5", "7", "?"], "8 queues over several values"),
-        ([""] * 3 + ["1", ""] * 4, "11 queues over 1"),
-        (["0,2,4,6,8,10,12,14,16,18,20,22", "1,3,5,7,9,11,13,15,17,19,21,23,25"], "2 queues over 0-23,25"),
-        (
-            ["0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,42"],
-            "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,42",
-        ),
-    ],
-)
+@cases.table
 def test_a_summary_spells_out_what_has_an_order(lists: Sequence[str], text: str) -> None:
     assert irq_plan.summary(lists) == text
 

@@ -9,6 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from mlnode.agent import node
 from mlnode.engine import boot_run, engine
@@ -234,14 +235,7 @@ def test_a_later_file_of_the_vendor_overrides(machine: LimitsMachine) -> None:
     assert row(machine, "login.*.nofile") == ("ok", "")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/etc/security/limits.conf",
-        "/etc/security/limits.d/20-nproc.conf",
-        "/usr/etc/security/limits.d/20-nproc.conf",
-    ],
-)
+@cases.table
 def test_an_earlier_file_of_pam_gives_way(machine: LimitsMachine, path: str) -> None:
     """As on RHEL, which has a soft limit of processes there."""
     machine.put(path, "*          soft    nproc     4096\nroot       soft    nproc     unlimited\n")
@@ -380,17 +374,7 @@ def test_limits_of_sshd_itself_count_only_where_logins_get_none_of_their_own(
     assert apply(machine, spec)["services.nofile"][0] == status
 
 
-@pytest.mark.parametrize(
-    ("process", "now", "status"),
-    [
-        ("containerd", "1048576", "ok"),
-        ("containerd", "524288", "pending_reboot"),
-        ("containerd", "1024:1048576", "pending_reboot"),
-        ("slurmd", "1048576", "ok"),
-        ("slurmd", "1024:1048576", "pending_reboot"),
-        ("slurmd", "65536:1048576", "ok"),
-    ],
-)
+@cases.table
 def test_programs_in_go_raise_their_soft_limit_of_files(
     machine: LimitsMachine, process: str, now: str, status: str
 ) -> None:

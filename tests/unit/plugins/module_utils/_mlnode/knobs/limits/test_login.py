@@ -10,7 +10,7 @@ import tempfile
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import pam_stacks
+from ansible_collections.mlnode.tuning.tests.unit import cases, pam_stacks
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -218,17 +218,7 @@ def test_where_nothing_uses_pam_limits_an_sshd_is_no_excuse(machine: LimitsMachi
 # -- lines for some ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "whom"),
-    [
-        ("1000: - nofile 10", "1000:"),
-        ("1000:2000 soft nofile 1024", "1000:2000"),
-        (":1000 hard nofile 65536", ":1000"),
-        ("@students hard nofile 4096", "@students"),
-        ("@100:200 - nofile 4096", "@100:200"),
-        ("alice soft nofile 65535", "alice"),
-    ],
-)
+@cases.table
 def test_a_closer_line_that_gives_less(machine: LimitsMachine, line: str, whom: str) -> None:
     machine.put("/etc/security/limits.d/a.conf", f"{line}\n")
     words = f"/etc/security/limits.d/a.conf:1 gives less to {whom}: {line}"
@@ -241,18 +231,7 @@ def test_a_line_that_takes_all_limits_from_some(machine: LimitsMachine) -> None:
     assert rows(machine) == {("ok", ""), overridden("alice", words)}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "1000: - nofile 1048576",
-        "@staff hard nofile unlimited",
-        "@staff soft nofile 70000",
-        "alice hard nofile x",
-        "alice - nproc 5",
-        "alice - memlock -1",
-        "%staff - nofile 5",
-    ],
-)
+@cases.table
 def test_a_closer_line_that_gives_as_much(machine: LimitsMachine, line: str) -> None:
     machine.put("/etc/security/limits.d/a.conf", f"{line}\n")
     for limit in ("nofile", "memlock"):
@@ -262,21 +241,7 @@ def test_a_closer_line_that_gives_as_much(machine: LimitsMachine, line: str) -> 
 # -- shells --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "line", "shown"),
-    [
-        ("/etc/profile", "ulimit -n 1024", ""),
-        (
-            "/etc/profile.d/x.sh",
-            "if [ -n \"$BASH\" ]; then ulimit -Sn '1024' >/dev/null 2>&1; fi",
-            "-Sn 1024",
-        ),
-        ("/etc/profile.d/x.sh", "\tulimit -S -n1024 || true", "-S -n1024"),
-        ("/etc/bash.bashrc", "ulimit -u 4096 -n 65536  # x", "-u 4096 -n 65536"),
-        ("/etc/bashrc", "command ulimit -Hn 1048575", "-Hn 1048575"),
-        ("/etc/profile", "{ ulimit -Hn soft; }", "-Hn soft"),
-    ],
-)
+@cases.table
 def test_a_shell_that_takes_less(machine: LimitsMachine, path: str, line: str, shown: str) -> None:
     machine.put(path, f"# head\n{line}\n")
     words = f"{path}:2 has shells do `ulimit {shown or '-n 1024'}`"
@@ -291,27 +256,7 @@ def test_memory_of_a_shell_is_in_kib(machine: LimitsMachine) -> None:
     assert rows(machine) == {("ok", "")}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "ulimit -c 0",
-        "ulimit -S -c 0 > /dev/null 2>&1",
-        "ulimit -n 1048576",
-        "ulimit -Sn 65536",
-        "ulimit -n unlimited",
-        "ulimit -Sn hard",
-        'ulimit -n "$(ulimit -Hn)"',
-        "ulimit -n `ulimit -Hn`",
-        "ulimit -a",
-        "ulimit -n",
-        "# ulimit -n 1024",
-        "true # ulimit -n 1024",
-        'echo "see ulimit -n 1024"',
-        "ulimit 1024",
-        "myulimit -n 1024",
-        "ulimit -x 5",
-    ],
-)
+@cases.table
 def test_a_shell_that_leaves_enough(machine: LimitsMachine, line: str) -> None:
     machine.put("/etc/profile", f"{line}\n")
     for limit in ("nofile", "memlock", "core"):

@@ -9,6 +9,7 @@ import pathlib
 import tempfile
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -41,35 +42,7 @@ def test_the_folder_comes_after_the_file_in_the_order_of_names(machine: LimitsMa
     assert found(machine) == ("3", [f"{FOLDER}/a.conf:1"])
 
 
-@pytest.mark.parametrize(
-    ("text", "amount"),
-    [
-        ("* soft nofile 1\n* hard nofile 2\n", "1:2"),
-        ("* - nofile 5\n* hard nofile 9\n", "5:9"),
-        ("* hard nofile 9\n* - nofile 5\n", "5"),
-        ("* soft nofile 1\n", "1:inherited"),
-        ("* hard nofile 2\n", "inherited:2"),
-        ("  *\tSOFT  NoFile 1 # x\n", "1:inherited"),
-        ("* - nofile 0100\n", "100"),
-        ("* - nofile 12x\n", "12"),
-        ("* - nofile +300\n", "300"),
-        ("* - nofile 5 more\n", "5"),
-        ("* - nofile 5#x\n", "5"),
-        ("* - nofile unlimited\n", "unlimited"),
-        ("* - nofile -1\n", "unlimited"),
-        ("* - nofile -\n", "unlimited"),
-        ("* - nofile INFINITY\n", "unlimited"),
-        ("* - nofile 99999999999999999999\n", "unlimited"),
-        ("* - nofile x\n", "inherited"),
-        ("* both nofile 5\n", "inherited"),
-        ("# * - nofile 5\n", "inherited"),
-        ("* - # nofile 5\n", "inherited"),
-        ("* - nofile\n", "inherited"),
-        ("% - nofile 5\n", "inherited"),
-        ("@users - nofile 5\n", "inherited"),
-        ("* -\n", "inherited"),
-    ],
-)
+@cases.table
 def test_lines(machine: LimitsMachine, text: str, amount: str) -> None:
     machine.put(MAIN, text)
     assert found(machine)[0] == amount
@@ -83,14 +56,7 @@ def test_memory_is_in_kib(machine: LimitsMachine, item: str, amount: str) -> Non
     assert found(machine, item=item)[0] == amount
 
 
-@pytest.mark.parametrize(
-    ("name", "applies"),
-    [
-        ("root", True), (":0", True), ("0:", True), ("0:0", True), ("0:100", True),
-        (":5", False), ("1:", False), ("1:5", False), (":", False), ("*", False), ("ROOT", False),
-        ("@root", False),
-    ],
-)  # fmt: skip
+@cases.table
 def test_root_is_also_user_0(machine: LimitsMachine, name: str, applies: bool) -> None:
     machine.put(MAIN, f"{name} - nofile 5\n")
     assert found(machine, "root")[0] == ("5" if applies else "inherited")
@@ -128,16 +94,7 @@ def test_ranges_of_numbers(machine: LimitsMachine) -> None:
 # -- who uses it ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "used"),
-    [
-        ("session required pam_limits.so\n", True),
-        ("session [success=ok] /lib/security/pam_limits.so conf=/etc/x\n", True),
-        ("# session required pam_limits.so\n", False),
-        ("session required pam_unix.so # pam_limits.so\n", False),
-        ("", False),
-    ],
-)
+@cases.table
 def test_services_have_to_ask_for_it(machine: LimitsMachine, text: str, used: bool) -> None:
     machine.put("/etc/pam.d/login", text)
     limits = limits_pam.load(machine)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given, strategies
 from mlnode.knobs.limits import parse as limits_parse
@@ -80,18 +79,7 @@ def test_an_amount_that_waits_for_the_hardware_has_no_value_yet() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "raw", "text", "exact"),
-    [
-        ("nofile", "1024:65536", "1024:65536", False),
-        ("nofile", {"at_least": 65536}, "65536", False),
-        ("nofile", {"exactly": "1024:65536"}, "exactly 1024:65536", True),
-        ("core", 0, "0", True),
-        ("core", {"exactly": 0}, "0", True),
-        ("core", {"at_least": 1024}, "at_least 1024", False),
-        ("memlock", {"exactly": "auto"}, "exactly auto", True),
-    ],
-)
+@cases.table
 def test_an_amount_is_the_least_or_exact(name: str, raw: Any, text: str, exact: bool) -> None:
     """For all, and for one scope."""
     limit = LIMITS[name]
@@ -101,79 +89,10 @@ def test_an_amount_is_the_least_or_exact(name: str, raw: Any, text: str, exact: 
         assert limits_parse.wanted(limit, text).exact is exact
 
 
-@pytest.mark.parametrize(
-    ("name", "raw", "text"),
-    [
-        ("nofile", 1048576, "1048576"),
-        ("nofile", "1048576", "1048576"),
-        ("nofile", "1024:524288", "1024:524288"),
-        ("nofile", "524288:524288", "524288"),
-        ("memlock", "unlimited", "unlimited"),
-        ("memlock", "65536:unlimited", "65536:unlimited"),
-        ("memlock", 0, "0"),
-        ("core", "0:unlimited", "0:unlimited"),
-        ("stack", 8 << 20, "8388608"),
-        ("nproc", "unlimited", "unlimited"),
-    ],
-)
+@cases.table
 def test_amounts(name: str, raw: Any, text: str) -> None:
     (setting,) = door.parse("limits", {name: raw, "domains": [], "services": []})
     assert setting.want == text
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"nofile": "unlimited"}, "no unlimited number of files, only fs.nr_open"),
-        ({"nofile": "1024:unlimited"}, "no unlimited number of files, only fs.nr_open"),
-        ({"nofile": 1023}, "1023 is less than 1024"),
-        ({"nofile": 0}, "0 is less than 1024"),
-        ({"nproc": 1}, "1 is less than 1024"),
-        ({"stack": "1048576:unlimited"}, "1048576 is less than 8388608"),
-        ({"memlock": 1000}, "1000 bytes are not a multiple of 1024"),
-        ({"memlock": 1 << 62}, "too much; write unlimited"),
-        ({"memlock": "unlimited:65536"}, "the soft limit is above the hard one"),
-        ({"nofile": "4096:2048"}, "the soft limit is above the hard one"),
-        ({"nofile": True}, "must be a text"),
-        ({"nofile": -1}, "neither a number"),
-        ({"nofile": 65536.0}, "neither a number"),
-        ({"nofile": ""}, "neither a number"),
-        ({"nofile": "1048576\n"}, "does not print"),
-        ({"nofile": "1048576\nroot - core 0"}, "does not print"),
-        ({"nofile": "1048576 # all"}, "neither a number"),
-        ({"nofile": "1048576;"}, "neither a number"),
-        ({"nofile": "1M"}, "neither a number"),
-        ({"nofile": "1024:2048:4096"}, "neither a number"),
-        ({"nofile": "٤٠٩٦"}, "neither a number"),
-        ({"nofile": "9" * 5000}, "neither a number"),
-        ({"nofile": [1024]}, "must be a text"),
-        ({"memlock": "infinity"}, "neither a number"),
-        ({"nofile": "auto"}, "neither a number"),
-        ({"nofile": {"logins": 1024}}, "limits.nofile.logins: unknown; known are login, systemd"),
-        ({"nofile": {"slurmd": 512}}, "limits.nofile.slurmd: 512 is less than 1024"),
-        ({"nofile": {"login": {"soft": 1}}}, "limits.nofile.login: must be a text"),
-        ({"memlock": "auto:auto"}, "nor SOFT:HARD of these, nor auto"),
-        ({"nofiles": 1024}, "nofiles: unknown; known are nofile, memlock"),
-        ({"nofile": 4096, "domains": "*"}, "must be a list"),
-        ({"nofile": 4096, "domains": ["*\nroot"]}, "does not print"),
-        ({"nofile": 4096, "domains": ["a b"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["#a"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["%a"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["1000:2000"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": [""]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": ["-"]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "domains": [1]}, ", a user, or @ and a group"),
-        ({"nofile": 4096, "services": "slurmd"}, "must be a list"),
-        ({"nofile": 4096, "services": ["../x"]}, "is none of slurmd, containerd"),
-        ({"nofile": 4096, "services": ["slurmd\n"]}, "does not print"),
-        ({"nofile": 4096, "services": ["auto", "slurmd"]}, "is none of slurmd, containerd"),
-        ({"nofile": 4096, "services": [{"a": 1}]}, "must be a text"),
-        ({"nofile": 4096, "defaults": "auto"}, "must be true or false"),
-    ],
-)
-def test_what_is_wrong(spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match="(?s)" + words.replace("(", "\\(")):
-        door.parse("limits", spec)
 
 
 @quick
@@ -207,34 +126,7 @@ def test_memory_survives_the_unit_of_pam(soft: int | None, hard: int | None) -> 
 # -- as systemd takes them -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "found"),
-    [
-        ("nofile", "1024", (1024, 1024)),
-        ("nofile", "1024:infinity", (1024, None)),
-        ("nofile", "infinity", (None, None)),
-        ("nofile", "010", (8, 8)),
-        ("nofile", "0x10", (16, 16)),
-        ("nofile", "0", (0, 0)),
-        ("nofile", "64K", None),
-        ("nofile", "08", None),
-        ("nofile", "18446744073709551615", None),
-        ("memlock", "8M", (8 << 20, 8 << 20)),
-        ("memlock", "1.5K", (1536, 1536)),
-        ("memlock", "1G 5M", ((1 << 30) + (5 << 20),) * 2),
-        ("memlock", "8 M:infinity", (8 << 20, None)),
-        ("memlock", "7B", (7, 7)),
-        ("memlock", "9KB", None),
-        ("memlock", "0x10", None),
-        ("memlock", "-1", None),
-        ("memlock", "", None),
-        ("memlock", "3:", None),
-        ("memlock", ":3", None),
-        ("memlock", "infinity:5", None),
-        ("memlock", "5:4", None),
-        ("memlock", "unlimited", None),
-    ],
-)  # fmt: skip
+@cases.table
 def test_systemd_passes_over_what_it_does_not_understand(
     name: str, text: str, found: tuple[int | None, int | None] | None
 ) -> None:

@@ -7,14 +7,13 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door, nodes
+from ansible_collections.mlnode.tuning.tests.unit import nodes
 from mlnode.engine import engine, units
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host import places
 from mlnode.knobs.metrics.kind import KEY
 from mlnode.knobs.metrics.kind import kind as metrics
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer, Status
 
 AUTO = {"textfile_directory": "auto"}
@@ -37,22 +36,6 @@ def row(node: nodes.Node, spec: dict[str, Any], layers: tuple[Layer, ...] = tupl
 def apply(node: nodes.Node, spec: dict[str, Any]) -> engine.Outcome:
     node.forget()
     return engine.apply(node, Request("site", metrics, spec))
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"textfile_directory": "relative"}, "metrics.textfile_directory: must be auto or the absolute path"),
-        ({"textfile_directory": "/a/../etc"}, "metrics.textfile_directory"),
-        ({"textfile_directory": "/a b"}, "metrics.textfile_directory"),
-        ({**AUTO, "ignore": [{"key": "a", "reason": "b", "until": "soon"}]}, "a day such as 2026-01-31"),
-        ({**AUTO, "ignore": [{"key": "a", "reason": "b", "until": "2026-02-30"}]}, "until"),
-        ({**AUTO, "ignore": [{"key": "a", "until": "2026-02-20"}]}, "reason"),
-    ],
-)
-def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match=words):
-        door.parse("metrics", spec)
 
 
 def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
-from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -70,29 +69,6 @@ def test_both_signs_are_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "", " ", "a b", "a\n", "a\nb", "#a", ";a", "-a", "a/b", "../a", "a.ko", "a=1", "$(a)", "a\0", "ä",
-        "a" * 56, True, ["a"], {"a": "max_loop=8"},
-    ],
-)  # fmt: skip
-def test_what_is_no_name(name: Any) -> None:
-    with pytest.raises(
-        DeclarationError,
-        match=r"must be the name of a module|must be a text|does not print|the character NUL",
-    ):
-        door.parse("modules", {"modules": ["loop", name]})
-
-
-@pytest.mark.parametrize(
-    "spec", [{"modules": "loop"}, {"modules": {"loop": "max_loop=8"}}, {"module": ["loop"]}, {"modules": 1}]
-)
-def test_what_is_no_list(spec: dict[str, Any]) -> None:
-    with pytest.raises(DeclarationError):
-        door.parse("modules", spec)
-
-
 @quick
 @given(strategies.one_of(strategies.text(), strategies.text("ab-_.# \n;")))
 def test_a_name_is_one_line_of_a_file(name: str) -> None:
@@ -103,10 +79,6 @@ def test_a_name_is_one_line_of_a_file(name: str) -> None:
     assert name.isascii()
     assert not {*name} & {*" \t\r\n#;/.\\\0"}
     assert setting.key == "module." + name.replace("-", "_")
-
-
-def test_nothing_is_declared() -> None:
-    assert door.parse("modules", {"modules": {"loop": None, "tcp_bbr": False}}) == []
 
 
 # -- runs ----------------------------------------------------------------------------------
@@ -217,17 +189,7 @@ def test_a_blacklist_overrides_the_list_and_not_modprobe(machine: Machine) -> No
     assert str(row(machine).status) == "ok"
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "words"),
-    [
-        (RULES, "install ib_uverbs /bin/false\n", f"{RULES}:1 has /bin/false run instead of loading it"),
-        (
-            "/proc/cmdline",
-            "ro module_blacklist=ib_uverbs\n",
-            "kernel command line (module_blacklist=ib_uverbs) has the kernel refuse it",
-        ),
-    ],
-)
+@cases.table
 def test_what_modprobe_cannot_load_either_is_not_tried(
     machine: Machine, path: str, text: str, words: str
 ) -> None:

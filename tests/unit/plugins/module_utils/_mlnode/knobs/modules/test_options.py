@@ -13,7 +13,6 @@ from mlnode.engine import engine, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
 from mlnode.knobs.modules.kind import kind as modules
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 
 FILE = "/etc/modprobe.d/zz-mlnode-default.conf"
@@ -51,25 +50,6 @@ def applied(
 
 def lines(machine: Machine) -> list[str]:
     return [line for line in machine.text(FILE).splitlines() if not line.startswith("#")]
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"ib_core": {"netns_mode": False}}, "options.ib_core.netns_mode: must be a text, got False"),
-        ({"ib_core": {"netns_mode": "0 x=1"}}, "must be a value of letters, digits"),
-        ({"ib_core": {"netns_mode": '"'}}, "must be a value of letters, digits"),
-        ({"ib_core": {"netns_mode": "a#b"}}, "must be a value of letters, digits"),
-        ({"ib_core": {"netns mode": "0"}}, "must be the name of a parameter"),
-        ({"../x": {"a": "0"}}, "the name of a module"),
-        ({"ib_core": 0}, "modules.options.ib_core: must be a dictionary"),
-        ({"ib-core": {"a": 0}, "ib_core": {"a": 1}}, "module.ib_core.a is declared twice"),
-    ],
-)
-def test_a_mistake_is_named(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        door.parse("modules", {"options": given})
-    assert words in str(caught.value)
 
 
 def test_a_loaded_module_with_another_value_waits_and_is_never_reloaded(

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.knobs.nccl import auto as nccl_auto
@@ -179,15 +180,7 @@ def test_places_are_numbers_and_not_texts(folder: str) -> None:
     assert asked(machine, "NCCL_IB_GID_INDEX") == Answer("11")
 
 
-@pytest.mark.parametrize(
-    ("places", "words"),
-    [
-        ({}, "mlx5_0:1 has none"),
-        ({"mlx5_0": [3]}, "mlx5_1:1 has none"),
-        ({"mlx5_0": [3, 5], "mlx5_1": [3]}, "mlx5_0:1 has 2 of them"),
-        ({"mlx5_0": [3], "mlx5_1": [5]}, "in different places (mlx5_0:1 3, mlx5_1:1 5)"),
-    ],
-)
+@cases.table
 def test_an_index_that_is_not_certain_is_left_out(
     folder: str, places: dict[str, list[int]], words: str
 ) -> None:
@@ -273,19 +266,7 @@ def test_the_class_that_is_declared_for_the_nics(folder: str) -> None:
     assert asked(machine, "NCCL_IB_TC") == Answer("106")
 
 
-@pytest.mark.parametrize(
-    ("classes", "words"),
-    [
-        ([], "left out: no declaration of kind qos names a traffic class"),
-        (
-            [106, 0],
-            (
-                "left out: NICs have different traffic classes: 106 (/etc/mlnode/declared.d/fabric.json), "
-                "0 (/etc/mlnode/declared.d/fabric.json)"
-            ),
-        ),
-    ],
-)
+@cases.table
 def test_a_class_that_is_not_certain_is_left_out(folder: str, classes: list[int], words: str) -> None:
     machine = roce(folder)
     if classes:
@@ -309,31 +290,12 @@ def test_a_damaged_declaration_is_reported_by_its_own(folder: str, text: str) ->
 # -- what is declared by hand --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1", ""),
-        ("NCCL_IB_HCA", "=mlx5_0,mlx5_9:1", "mlx5_9:1: not on this machine"),
-        ("NCCL_IB_HCA", "mlx5_9", ""),
-        ("NCCL_IB_HCA", "^=mlx5_9", ""),
-        ("NCCL_SOCKET_IFNAME", "=eth0,eth7,eth8", "eth7, eth8: not on this machine"),
-        ("NCCL_DEBUG", "=eth7", ""),
-    ],
-)
+@cases.table
 def test_whole_names_that_are_not_there(folder: str, name: str, value: str, words: str) -> None:
     assert nccl_auto.doubts(roce(folder), name, value) == words
 
 
-@pytest.mark.parametrize(
-    ("index", "words"),
-    [
-        ("3", ""),
-        ("-1", ""),
-        ("2", "mlx5_0:1, mlx5_1:1: no address of RoCE v2 at 2"),
-        ("5", "mlx5_0:1: no address of RoCE v2 at 5"),
-        ("255", "mlx5_0:1, mlx5_1:1: no address of RoCE v2 at 255"),
-    ],
-)
+@cases.table
 def test_an_index_without_an_address(folder: str, index: str, words: str) -> None:
     machine = roce(folder)
     give_addresses(machine, {"mlx5_0": [3], "mlx5_1": [3, 5]})

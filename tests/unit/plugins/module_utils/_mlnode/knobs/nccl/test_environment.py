@@ -5,23 +5,12 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.knobs.nccl import environment as nccl_places
 
 
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [
-        ("NCCL_DEBUG=INFO", "INFO"),
-        ("  export NCCL_DEBUG=INFO  ", "INFO"),
-        ('NCCL_DEBUG="INFO"', "INFO"),
-        ("NCCL_DEBUG='INFO'", "INFO"),
-        ("NCCL_DEBUG=INFO # why not", "INFO"),
-        ("NCCL_DEBUG=", ""),
-        ('NCCL_DEBUG="', '"'),
-        ("OTHER=NCCL_DEBUG=INFO", None),
-    ],
-)
+@cases.table
 def test_what_pam_env_reads(machine: Machine, line: str, value: str | None) -> None:
     machine.put("/etc/environment", f'PATH="/usr/bin"\n{line}\n')
 
@@ -94,16 +83,7 @@ def test_what_cannot_be_read_is_said(machine: Machine) -> None:
     assert [item.where for item in found.of("NCCL_DEBUG")] == ["/etc/bashrc:1"]
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/run/systemd/system.conf.d/x.conf", '[Manager]\nDefaultEnvironment=A=b "NCCL_DEBUG=INFO"\n'),
-        ("/usr/lib/systemd/system.conf.d/x.conf", "[Manager]\nDefaultEnvironment=NCCL_DEBUG=INFO\n"),
-        ("/usr/lib/systemd/system/containerd.service", "[Service]\nEnvironment=NCCL_DEBUG=INFO\n"),
-        ("/run/systemd/system/slurmd.service.d/x.conf", "[Service]\nEnvironment=NCCL_DEBUG=INFO\n"),
-        ("/etc/systemd/system/service.d/x.conf", "[Service]\nEnvironment=NCCL_DEBUG=INFO\n"),
-    ],
-)
+@cases.table
 def test_every_place_of_systemd_counts(machine: Machine, path: str, text: str) -> None:
     machine.put(path, text)
     assert [item.where for item in nccl_places.read(machine).of("NCCL_DEBUG")] == [f"{path}:2"]

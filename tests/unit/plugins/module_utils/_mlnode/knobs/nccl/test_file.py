@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,17 +132,7 @@ def test_who_has_written_a_line() -> None:
     assert conf.own("NCCL_DEBUG", "other") is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "# BEGIN mlnode.tuning jobs\nNCCL_DEBUG=INFO\n",
-        "# BEGIN mlnode.tuning jobs\nNCCL_DEBUG=INFO\n# END mlnode.tuning other\n",
-        "# BEGIN mlnode.tuning jobs\nNCCL_DEBUG=INFO\n# END mlnode.tuning jobs",
-        "# BEGIN mlnode.tuning ../jobs\nNCCL_DEBUG=INFO\n# END mlnode.tuning ../jobs\n",
-        f"# BEGIN mlnode.tuning {'a' * 64}\nNCCL_DEBUG=INFO\n# END mlnode.tuning {'a' * 64}\n",
-        " # BEGIN mlnode.tuning jobs\nNCCL_DEBUG=INFO\n# END mlnode.tuning jobs\n",
-    ],
-)
+@cases.table
 def test_half_a_block_is_nobodys(text: str) -> None:
     conf = nccl_file.parse(text)
     assert conf.blocks == {}

@@ -9,6 +9,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_run, engine, revert
@@ -50,19 +51,6 @@ def test_a_new_file(machine: Machine) -> None:
         "NCCL_SOCKET_IFNAME": "=eth0",
         "NCCL_DEBUG": "WARN",
     }
-
-
-def test_a_second_run_changes_nothing(machine: Machine) -> None:
-    put_theirs(machine)
-    spec = {"NCCL_IB_HCA": "auto", "NCCL_IB_GID_INDEX": "auto", "NCCL_DEBUG": "WARN"}
-    apply(machine, **spec)
-    before = machine.tree()
-
-    again = apply(machine, **spec)
-
-    assert (again.changed, again.plan.steps) == (False, ())
-    assert {str(found.status) for found in again.rows} == {"ok"}
-    assert machine.tree() == before
 
 
 def test_the_lines_of_others_stay_byte_for_byte(machine: Machine) -> None:
@@ -135,21 +123,7 @@ def test_what_was_in_the_block_by_hand_goes(machine: Machine) -> None:
 # -- what counts ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("NCCL_IB_TC=104\n", "104"),
-        ("NCCL_IB_TC=0152\n", "0152"),  # octal for 106
-        ("NCCL_IB_TC=0106\n", '"0106"'),  # which is 70, and looks like 106
-        ("NCCL_IB_TC=106 \n", '"106 "'),
-        ("NCCL_IB_TC=106\r\n", '"106\r"'),
-        (" NCCL_IB_TC=106\n", "not set"),
-        ("#NCCL_IB_TC=106\n", "not set"),
-        ("NCCL_IB_TC\n", "not set"),
-        ("NCCL_IB_TC=\n", ""),
-        ("NCCL_IB_TC=104\nNCCL_IB_TC=106\n", "104"),
-    ],
-)
+@cases.table
 def test_a_value_that_is_not_the_wanted_one_does_not_look_like_it(
     machine: Machine, text: str, shown: str
 ) -> None:

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,6 @@ from mlnode.knobs.nccl import auto as nccl_auto
 from mlnode.knobs.nccl import names as nccl_names
 from mlnode.knobs.nccl import values as nccl_values
 from mlnode.knobs.nccl.names import DEBUGGING, GONE, KNOWN, SYSTEM, UNDOCUMENTED, UNFIT
-from mlnode.model.errors import DeclarationError
 
 #: The headings of NCCL's user guide, Environment Variables, as of 2.32
 GUIDE = """
@@ -128,102 +128,12 @@ def test_the_version_that_introduced_a_variable(name: str, since: str, group: st
     assert KNOWN[name].group == group
 
 
-@pytest.mark.parametrize(
-    ("typo", "name"),
-    [
-        ("NCCL_IB_HCAS", "NCCL_IB_HCA"),
-        ("NCCL_SOCKET_IF_NAME", "NCCL_SOCKET_IFNAME"),
-        ("NCCL_IB_GIDINDEX", "NCCL_IB_GID_INDEX"),
-        ("nccl_ib_tc", "NCCL_IB_TC"),
-        ("NCCL_DEBUGG", "NCCL_DEBUG"),
-        ("NCCL_SHARP_ENABLED", "NCCL_SHARP_ENABLE"),
-        ("something else", ""),
-    ],
-)
-def test_the_nearest_name(typo: str, name: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        door.parse("nccl", {"variables": {typo: "1"}})
-    assert f"NCCL knows no such variable{f'; did you mean {name}' if name else ''}" in str(caught.value)
-
-
 def spell(name: str, text: str) -> str | None:
     return spelled(KNOWN[name].check, text)
 
 
 #: Variable, text, and how it is written; None for what is refused
-SPELLED = [
-    ("NCCL_IB_TIMEOUT", "20", "20"),
-    ("NCCL_IB_TIMEOUT", "32", None),
-    ("NCCL_IB_TIMEOUT", "0x14", "20"),
-    ("NCCL_IB_TIMEOUT", "020", None),  # octal, 16
-    ("NCCL_IB_TIMEOUT", "+20", None),
-    ("NCCL_IB_TIMEOUT", "20s", None),
-    ("NCCL_IB_TIMEOUT", "٢٠", None),
-    ("NCCL_IB_TIMEOUT", "9" * 5000, None),
-    ("NCCL_IB_RETRY_CNT", "8", None),
-    ("NCCL_IB_TC", "106", "106"),
-    ("NCCL_IB_TC", "256", None),
-    ("NCCL_IB_GID_INDEX", "-1", "-1"),
-    ("NCCL_IB_GID_INDEX", "-2", None),
-    ("NCCL_IB_PKEY_VALUE", "0x8111", "33041"),
-    ("NCCL_IB_DISABLE", "2", None),
-    ("NCCL_BUFFSIZE", "8388608", "8388608"),
-    ("NCCL_BUFFSIZE", "8M", None),
-    ("NCCL_BUFFSIZE", "-1", None),
-    ("NCCL_NTHREADS", "256", "256"),
-    ("NCCL_MNNVL_UUID", "0xffffffffffffffff", None),
-    ("NCCL_DEBUG", "warn", "WARN"),
-    ("NCCL_DEBUG", "WARNING", None),
-    ("NCCL_DEBUG", "WARN,INFO", None),
-    ("NCCL_DEBUG_SUBSYS", "init,Net", "INIT,NET"),
-    ("NCCL_DEBUG_SUBSYS", "^ALLOC", "^ALLOC"),
-    ("NCCL_DEBUG_SUBSYS", "INIT,", None),
-    ("NCCL_DEBUG_SUBSYS", "INIT, NET", None),
-    ("NCCL_DEBUG_FILE", "/var/log/nccl.%h.%p", "/var/log/nccl.%h.%p"),
-    ("NCCL_DEBUG_TIMESTAMP_FORMAT", "[%F %T]", "[%F %T]"),
-    ("NCCL_NET_GDR_LEVEL", "phb", "PHB"),
-    ("NCCL_NET_GDR_LEVEL", "NVL", None),
-    ("NCCL_NET_GDR_LEVEL", "3", None),
-    ("NCCL_P2P_LEVEL", "NVL", "NVL"),
-    ("NCCL_IB_HCA", "=mlx5_0:1,mlx5_1:1", "=mlx5_0:1,mlx5_1:1"),
-    ("NCCL_IB_HCA", "^=mlx5_1,mlx5_4", "^=mlx5_1,mlx5_4"),
-    ("NCCL_IB_HCA", "mlx5", "mlx5"),
-    ("NCCL_IB_HCA", "=mlx5_0:1:0:0,mlx5_1::0:1", "=mlx5_0:1:0:0,mlx5_1::0:1"),
-    ("NCCL_IB_HCA", "=mlx5_0:", None),
-    ("NCCL_IB_HCA", "=mlx5_0:1:0:0:0", None),
-    ("NCCL_IB_HCA", "==mlx5_0", None),
-    ("NCCL_IB_HCA", "=^mlx5_0", None),
-    ("NCCL_IB_HCA", "mlx5_0,mlx5_0", None),
-    ("NCCL_IB_HCA", "mlx5_0 ,mlx5_1", None),
-    ("NCCL_IB_HCA", "", None),
-    ("NCCL_IB_HCA", "a" * 64, None),
-    ("NCCL_IB_HCA", ",".join(f"a{number}" for number in range(32)), "unchanged"),
-    ("NCCL_IB_HCA", ",".join(f"a{number}" for number in range(33)), None),
-    ("NCCL_SOCKET_IFNAME", "^lo,docker", "^lo,docker"),
-    ("NCCL_SOCKET_IFNAME", "=bond0.100", "=bond0.100"),
-    ("NCCL_SOCKET_IFNAME", "eth0:1", None),
-    ("NCCL_SOCKET_IFNAME", "a" * 16, None),
-    ("NCCL_OOB_NET_IFNAME", "=mlx5_1:1", "=mlx5_1:1"),
-    ("NCCL_OOB_NET_IFNAME", "=mlx5_1:1:0", None),
-    ("NCCL_SOCKET_FAMILY", "af_inet6", "AF_INET6"),
-    ("NCCL_IB_ADDR_RANGE", "192.0.2.7/24", "192.0.2.0/24"),
-    ("NCCL_IB_ADDR_RANGE", "192.0.2.0/33", None),
-    ("NCCL_RAS_TIMEOUT_FACTOR", "2", "2"),
-    ("NCCL_RAS_TIMEOUT_FACTOR", "1.5", None),  # NCCL reads 1
-    (
-        "NCCL_ALGO",
-        "ring;allreduce:^TREE",
-        "ring;allreduce:^TREE",
-    ),  # NCCL itself refuses what it does not know
-    ("NCCL_NTHREADS", "256x", None),
-    ("NCCL_DEBUG_TIMESTAMP_LEVELS", "^warn,all", "^WARN,ALL"),
-    ("NCCL_DEBUG_SUBSYS", "^^ALLOC", None),
-    ("NCCL_LAUNCH_MODE", "group", "GROUP"),
-    ("NCCL_LAUNCH_MODE", "SERIAL", None),
-    ("NCCL_NCHANNELS_PER_NET_PEER", "4", "4"),
-    ("NCCL_NCHANNELS_PER_NET_PEER", "four", None),
-    ("SHARP_COLL_LOG_LEVEL", "6", None),
-]
+SPELLED = cases.load(pathlib.Path(__file__).with_name("spelled.yml"))
 
 
 @pytest.mark.parametrize(("name", "text", "written"), SPELLED)

@@ -51,11 +51,6 @@ def by_nic(found: Row) -> dict[str, str]:
 
 
 @pytest.fixture
-def node(tmp_path: pathlib.Path) -> NicNode:
-    return NicNode.made(tmp_path / "node")
-
-
-@pytest.fixture
 def sockets(tmp_path: pathlib.Path) -> NicNode:
     return NicNode.made(tmp_path / "sockets", WITHOUT_RDMA)
 

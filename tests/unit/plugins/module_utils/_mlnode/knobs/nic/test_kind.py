@@ -10,6 +10,7 @@ import struct
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import TABLES, Bits, Nic
 from mlnode.engine import boot_run, engine, revert
@@ -29,11 +30,6 @@ MLX = "eth2, eth3"
 TERABYTE = 1 << 30
 
 
-@pytest.fixture
-def node(tmp_path: pathlib.Path) -> NicNode:
-    return NicNode.made(tmp_path / "node")
-
-
 def statuses(host: NicNode, *rules: Any, **more: Any) -> dict[str, str]:
     return {key: str(found.status) for key, found in rows(host, *rules, **more).items()}
 
@@ -41,16 +37,7 @@ def statuses(host: NicNode, *rules: Any, **more: Any) -> dict[str, str]:
 # -- amounts ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "want"),
-    [
-        (4096, "4096"),
-        ("max", "16384"),
-        ("auto", "8192"),
-        ({"at_most": 2048}, "2048"),
-        ({"at_most": 99999}, "8192"),
-    ],
-)
+@cases.table
 def test_a_ring_has_what_is_asked_for(tmp_path: pathlib.Path, value: Any, want: str) -> None:
     node = NicNode.made(tmp_path / "sockets", WITHOUT_RDMA)
     node.has(TERABYTE)
@@ -457,22 +444,7 @@ def test_a_smaller_mtu_is_undone_with_those_above(node: NicNode) -> None:
 # -- selection -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("nics", "names"),
-    [
-        ({}, "eth4, eth2, eth3"),
-        ({"names": ["eth3"]}, "eth3"),
-        ({"drivers": ["virtio_net"]}, "eth4"),
-        ({"pci_ids": ["15B3:1017"]}, MLX),
-        ({"speeds": [100000]}, MLX),
-        ({"management": True}, "eth4"),
-        ({"management": False}, MLX),
-        ({"rdma": ["mlx5_1"]}, "eth3"),
-        ({"nodes": [0]}, "eth2"),
-        ({"link": "up"}, "eth4, eth2, eth3"),
-        ({"link_layer": "Ethernet"}, MLX),
-    ],
-)
+@cases.table
 def test_nics_are_chosen_by_what_they_are(node: NicNode, nics: dict[str, Any], names: str) -> None:
     found = row(node, {"name": "some", "nics": nics, "features": {"gro": True}})
     assert found.reading.runtime.text == f"{names}: on"

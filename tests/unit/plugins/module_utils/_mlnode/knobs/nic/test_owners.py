@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, example, given, settings
@@ -86,14 +87,7 @@ def test_what_nothing_starts_sets_nothing(host: Machine) -> None:
     assert [word.owner for word in nic_owners.of(host, [ETH0])["eth0"]] == ["systemd .link"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/etc/systemd/system/multi-user.target.wants/NetworkManager.service",
-        "/run/systemd/generator/multi-user.target.wants/NetworkManager.service",
-        "/sys/fs/cgroup/systemd/system.slice/NetworkManager.service/cgroup.procs",
-    ],
-)
+@cases.table
 def test_what_starts_a_program_and_what_masks_it(host: Machine, path: str) -> None:
     host.put(KEYFILE, EVERYWHERE[KEYFILE])
     host.put(path, "")
@@ -126,20 +120,7 @@ def test_a_folder_in_place_of_a_file_sets_nothing(host: Machine) -> None:
     assert nic_owners.problems(host, [ETH0, ETH1]) == []
 
 
-@pytest.mark.parametrize(
-    "file, group, field, expected",
-    [
-        ("mtu", "mtu", "mtu", True),
-        ("mtu", "tx_queue_len", "tx_queue_len", False),
-        ("ring/rx", "ring", "rx", True),
-        ("ring/rx", "channels", "rx", False),
-        ("ring/rx", "ring", "tx", False),
-        ("ring/mtu", "mtu", "mtu", False),
-        ("feature/tso", "feature", "tx-tcp6-segmentation", True),
-        ("feature/tx-tcp-segmentation", "feature", "tx-tcp6-segmentation", False),
-        ("feature/rx", "ring", "rx", False),
-    ],
-)
+@cases.table
 def test_which_file_a_word_is_about(file: str, group: str, field: str, expected: bool) -> None:
     assert nic_owners.means(Word(file, "on", "a:1", "systemd .link"), group, field) is expected
 
@@ -234,19 +215,7 @@ def test_what_netplan_made_is_its_own(started: Machine) -> None:
     assert (word.owner, word.source, word.sure) == ("netplan", f"{network}:4 (made from /etc/netplan)", True)
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("# mtu: 1\neth0:\n  mtu: 9000 # mtu: 2\n", [("mtu", "9000", f"{YAML}:3?")]),
-        ("{eth0: {'mtu': '9000'}}", [("mtu", "9000", f"{YAML}:1?")]),
-        (
-            "a: {match: {driver: x}, receive-checksum-offload: no}",
-            [("feature/rx-checksum", "off", f"{YAML}:1?")],
-        ),
-        ("eth1: {mtu: 9000}", []),
-        ("eth0: {dhcp4: true, ipv6-mtu: 9000}", []),
-    ],
-)
+@cases.table
 def test_what_netplan_has_made_nothing_of_is_unsure(
     host: Machine, text: str, expected: list[tuple[str, str, str]]
 ) -> None:
@@ -258,20 +227,7 @@ def test_what_netplan_has_made_nothing_of_is_unsure(
 # -- who manages an interface --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path, text, owner, place",
-    [
-        ("/run/systemd/netif/links/7", "ADMIN_STATE=configured\n", "systemd-networkd", "MTUBytes="),
-        (
-            "/run/systemd/netif/links/7",
-            "ADMIN_STATE=configuring\nNETWORK_FILE=/run/systemd/network/10-netplan-eth0.network\n",
-            "netplan",
-            "/etc/netplan/*.yaml",
-        ),
-        ("/run/NetworkManager/devices/7", "[device]\nmanaged=true\n", "NetworkManager", "nmcli connection"),
-        ("/run/network/ifstate", "lo=lo\neth0=eth0\n", "ifupdown", INTERFACES),
-    ],
-)
+@cases.table
 def test_the_program_that_manages_an_interface(
     host: Machine, path: str, text: str, owner: str, place: str
 ) -> None:
@@ -283,14 +239,7 @@ def test_the_program_that_manages_an_interface(
     assert place in words
 
 
-@pytest.mark.parametrize(
-    "path, text",
-    [
-        ("/run/systemd/netif/links/7", "ADMIN_STATE=unmanaged\n"),
-        ("/run/NetworkManager/devices/7", "[device]\nmanaged=false\n"),
-        ("/run/network/ifstate", "beth0=eth0\n"),
-    ],
-)
+@cases.table
 def test_an_interface_that_none_of_them_manages(host: Machine, path: str, text: str) -> None:
     host.put("/sys/class/net/eth0/ifindex", "7\n")
     host.put(path, text)

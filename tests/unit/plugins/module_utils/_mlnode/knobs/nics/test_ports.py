@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.knobs.nics import ports
 from mlnode.knobs.nics.selection import Selection
 from mlnode.topology.model import Machine, Nic, PciDevice, RdmaDevice, RdmaPort, Topology
@@ -55,39 +55,12 @@ def test_every_function_that_is_a_nic_is_a_port_in_the_order_of_the_bus() -> Non
     ]
 
 
-@pytest.mark.parametrize(
-    ("selection", "labels"),
-    [
-        ({}, ["eth0", "eth2", "eth3", "eth4", "efa_0"]),
-        ({"names": ("eth4", "eth2")}, ["eth2", "eth4"]),
-        ({"drivers": ("ice", "virtio_net")}, ["eth0", "eth4"]),
-        ({"drivers": ("efa",)}, ["efa_0"]),
-        ({"addresses": ("0000:81:00.0",)}, ["eth3"]),
-        ({"rdma": ("mlx5_1", "efa_0")}, ["eth3", "efa_0"]),
-        ({"rails": ()}, ["eth2", "eth3", "efa_0"]),
-        ({"rails": (1, 2, 7)}, ["eth3", "efa_0"]),
-        ({"nodes": (1,)}, ["eth3", "eth4", "efa_0"]),
-        ({"nodes": (1,), "drivers": ("mlx5_core",)}, ["eth3"]),
-        ({"rails": (), "nodes": (0,)}, ["eth2"]),
-        ({"names": ("eth2",), "nodes": (1,)}, []),
-        ({"names": ("rxe0", "bond0")}, []),
-        ({"rails": (5,)}, []),
-    ],
-)
+@cases.table
 def test_each_list_that_is_given_has_to_name_the_nic(selection: dict[str, Any], labels: list[str]) -> None:
     assert chosen(**selection) == labels
 
 
-@pytest.mark.parametrize(
-    ("selection", "labels"),
-    [
-        ({"names": ("eth5",)}, ["eth5"]),
-        ({"addresses": ("0000:81:00.2",)}, ["eth5"]),
-        ({"rdma": ("efa_vf",)}, ["efa_vf"]),
-        ({"drivers": ("iavf",)}, []),
-        ({"nodes": (1,), "names": ("eth5", "eth3")}, ["eth3", "eth5"]),
-    ],
-)
+@cases.table
 def test_a_virtual_function_is_meant_only_where_it_is_named(
     selection: dict[str, Any], labels: list[str]
 ) -> None:

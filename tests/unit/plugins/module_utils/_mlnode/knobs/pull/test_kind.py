@@ -6,39 +6,15 @@ import calendar
 import pathlib
 from typing import Any
 
-import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door, nodes
+from ansible_collections.mlnode.tuning.tests.unit import cases, nodes
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import places
 from mlnode.knobs.pull import window
 from mlnode.knobs.pull.kind import kind as pull
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Status
 
 DROP_IN = "/etc/systemd/system/timers.target.d/zz-mlnode.pull-site.conf"
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"url": "http://a.example:65536/x"}, "pull.url"),
-        ({"url": "https://user@a.example/x"}, "pull.url"),
-        ({"url": "file:///etc"}, "pull.url"),
-        ({"url": "http://a.example/a b"}, "pull.url"),
-        ({"node": "../x"}, "pull.node"),
-        ({"node": "-x"}, "pull.node"),
-        ({"signers": ['x namespaces="file" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAA']}, "pull.signers"),
-        ({"signers": []}, "pull.signers: is required"),
-        ({"node": None}, "pull.node: is required"),
-        ({"url": None}, "pull.url: is required"),
-        ({"window": ["25:00-26:00"]}, "pull.window"),
-        ({"window": ["sat 01:00-02:00"]}, "pull.window"),
-    ],
-)
-def test_what_is_refused(spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match=words):
-        door.parse("pull", {**nodes.PULL, **spec})
 
 
 def test_the_timer_runs_while_it_is_declared(tmp_path: pathlib.Path) -> None:
@@ -63,21 +39,7 @@ def test_the_timer_runs_while_it_is_declared(tmp_path: pathlib.Path) -> None:
 SATURDAY = (2026, 11, 28)
 
 
-@pytest.mark.parametrize(
-    ("text", "hour", "minute", "is_open"),
-    [
-        ("Sat 02:00-04:00", 2, 0, True),
-        ("Sat 02:00-04:00", 4, 0, False),
-        ("Sun,Sat 02:00-04:00", 3, 59, True),
-        ("Mon-Fri 02:00-04:00", 3, 0, False),
-        ("Fri 22:00-04:00", 3, 0, True),
-        ("Sat 22:00-04:00", 3, 0, False),
-        ("Sat 22:00-04:00", 23, 0, True),
-        ("Fri-Mon 02:00-04:00", 3, 0, True),
-        ("02:00-04:00", 3, 0, True),
-        ("02:00-04:00", 1, 59, False),
-    ],
-)
+@cases.table
 def test_windows(text: str, hour: int, minute: int, is_open: bool) -> None:
     assert window.FORM.pattern.match(text)
     assert window.is_open([text], calendar.timegm((*SATURDAY, hour, minute, 0))) is is_open

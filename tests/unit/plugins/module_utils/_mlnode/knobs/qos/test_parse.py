@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,44 +77,6 @@ def test_what_yaml_makes_of_off(value: object) -> None:
 def test_what_is_not_given_is_not_declared() -> None:
     assert list(parsed(pfc=[3], dscp=None, cnp=None)) == ["pfc"]
     assert list(parsed(cnp={"dscp": 46, "priority": None})) == ["cnp_dscp"]
-    assert door.parse("qos", {}) == []
-    assert door.parse("qos", {"rules": []}) == []
-
-
-@pytest.mark.parametrize(
-    ("groups", "words"),
-    [
-        ({}, "qos.rules[0]: give it at least one of global_pause, trust, dscp, ets, pfc, buffer, ecn,"),
-        ({"pcf": [3]}, "qos.rules[0].pcf: unknown; known are name, nics, global_pause, trust, dscp, ets"),
-        ({"pfc": 3}, "qos.rules[0].pfc: must be a list, got 3"),
-        ({"pfc": [8]}, "qos.rules[0].pfc[0]: must be from 0 to 7, got 8"),
-        ({"pfc": [True]}, "qos.rules[0].pfc[0]: must be a whole number, got True"),
-        ({"pfc": ["3x"]}, "qos.rules[0].pfc[0]: must be a whole number, got '3x'"),
-        ({"pfc": {"3": True}}, "qos.rules[0].pfc: must be a list, got {'3': True}"),
-        ({"trust": "DSCP"}, "qos.rules[0].trust: must be one of dscp, pcp, got 'DSCP'"),
-        ({"trust": True}, "qos.rules[0].trust: must be a text, got True, which is a YAML boolean"),
-        ({"global_pause": "rx"}, "qos.rules[0].global_pause: must be true or false, got 'rx'"),
-        ({"dscp": [26]}, "qos.rules[0].dscp: must be a dictionary, got [26]"),
-        ({"dscp": {}}, "qos.rules[0].dscp: must have from 1 to 64 entries, got {}"),
-        ({"dscp": {"64": 3}}, "the name '64' must be a DSCP from 0 to 63, or a range such as 24-31"),
-        ({"dscp": {"AF31": 3}}, "qos.rules[0].dscp: the name 'AF31' must be a DSCP"),
-        ({"dscp": {True: 3}}, "qos: the name True in rules[0].dscp is not a text"),
-        ({"dscp": {"31-24": 3}}, "the name '31-24' must be a DSCP"),
-        ({"dscp": {"0-4294967295": 3}}, "the name '0-4294967295' must be a DSCP"),
-        ({"dscp": {"24-31": 3, "26": 4}}, "DSCP 26 is there twice"),
-        ({"dscp": {"26": 8}}, "qos.rules[0].dscp.26: must be from 0 to 7, got 8"),
-        ({"dscp": {"26": [3]}}, "qos.rules[0].dscp.26: must be a whole number, got [3]"),
-        ({"ecn": []}, "qos.rules[0].ecn: must have from 1 to 8 entries, got []"),
-        ({"cnp": {}}, "qos.rules[0].cnp: must have from 1 to 2 entries, got {}"),
-        ({"cnp": {"tos": 3}}, "qos.rules[0].cnp.tos: unknown; known are dscp, priority"),
-        ({"cnp": {"dscp": 64}}, "qos.rules[0].cnp.dscp: must be from 0 to 63, got 64"),
-        ({"rdma_cm_tos": 256}, "qos.rules[0].rdma_cm_tos: must be from 0 to 255, got 256"),
-        ({"traffic_class": -1}, "qos.rules[0].traffic_class: must be from 0 to 255, got -1"),
-        ({"nics": {"name": ["eth0"]}, "pfc": [3]}, "qos.rules[0].nics.name: unknown; known are names"),
-    ],
-)
-def test_mistakes_are_named(groups: dict[str, Any], words: str) -> None:
-    assert words in refused(**groups)
 
 
 @pytest.mark.parametrize(
@@ -167,55 +129,9 @@ def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
     assert words in refused(buffer={**ROCE["buffer"], **changes})
 
 
-@pytest.mark.parametrize(
-    ("groups", "words"),
-    [
-        ({"pfc": [3], "global_pause": True}, "PFC and global pause exclude each other"),
-        ({"trust": "pcp", "dscp": {"26": 3}}, "with trust: pcp DSCPs are ignored"),
-        ({"dscp": {"48": 5}, "cnp": {"dscp": 48, "priority": 6}}, "CNPs have DSCP 48"),
-        ({"dscp": {"26": 4}, "pfc": [3], "traffic_class": 106}, "qos.roce.traffic_class: 106 is DSCP 26"),
-        ({"dscp": {"26": 4}, "pfc": [3], "rdma_cm_tos": 104}, "rdma_cm_tos: 104 is DSCP 26"),
-    ],
-)
-def test_what_contradicts_itself_is_refused(groups: dict[str, Any], words: str) -> None:
-    assert words in refused(**groups)
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        {"pfc": [], "global_pause": True},
-        {"trust": "pcp", "pfc": [3]},
-        {"dscp": {"26": 3}, "cnp": {"dscp": 48, "priority": 6}},
-        {"dscp": {"48": 6}, "cnp": {"dscp": 48}},
-        {"dscp": {"26": 4}, "traffic_class": 106},
-        {"dscp": {"26": 4}, "pfc": [], "traffic_class": 106},
-        {"dscp": {"46": 4}, "pfc": [3], "traffic_class": 106},
-        {"pfc": [3], "traffic_class": 106},
-    ],
-)
+@cases.table
 def test_what_does_not_contradict_itself_is_taken(groups: dict[str, Any]) -> None:
     assert parsed(**groups)
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"rules": {}, "rulez": []}, "qos.rulez: unknown"),
-        ({"rules": {"a": 1}}, "must be a dictionary"),
-        ({"rules": ["pfc"]}, "must be a dictionary"),
-        ({"rules": [{"pfc": [3]}]}, "is required"),
-        (
-            {"rules": [{"name": "a", "pfc": [3]}, {"name": "a", "pfc": [4]}]},
-            "qos.a.pfc is declared by two rules",
-        ),
-        ({"rules": [], "allow": ["pfc"]}, "must be one of management, busy, pfc_priorities"),
-        ({"rules": [], "max_disruption": "much"}, "must be one of none, link_reset, driver_reload"),
-    ],
-)
-def test_mistakes_around_the_rules_are_named(spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError, match=re.escape(words)):
-        door.parse("qos", spec)
 
 
 def test_what_a_check_may_expect() -> None:

@@ -8,7 +8,6 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CONF
 from mlnode.agent import node, registry
 from mlnode.engine import engine, revert
@@ -226,13 +225,6 @@ def test_without_anything_above_it_no_address_has_to_be_known(host: RailNode) ->
     host.above("eth2.100", "vlan", "eth2")
     found = row(host, arp_ignore=2)
     assert (found.status, "install iproute2" in found.reason) == (Status.UNKNOWN, True)
-
-
-def test_a_captured_tree_can_be_judged(host: RailNode) -> None:
-    apply(host, RAILS)
-    tree = captured(host.root, rail.MOUNTS)
-    found = {one.setting.key: one for one in engine.evaluate(tree, request(RAILS)).rows}
-    assert found["rail.rails.arp_ignore"].status is Status.OK
 
 
 def test_no_nic_is_told(host: RailNode) -> None:

@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
 from hypothesis import given
@@ -59,37 +59,6 @@ def apply(host: Host, **choices: Any) -> engine.Outcome:
 # -- the declaration -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"tuned": "stop"}, "services.tuned: unknown; known are services"),
-        ({"services": ["tuned"]}, "services.services: must be a dictionary, got ['tuned']"),
-        ({"services": {"tunde": "stop"}}, "services.tunde: unknown; did you mean tuned?"),
-        ({"services": {"sshd": "stop"}}, "services.sshd: unknown; known are tuned, tuned-ppd, power-pro"),
-        ({"services": {"irqbalance": "stop"}}, "services.irqbalance: is declared with irq_affinity"),
-        (
-            {"services": {"tuned": "agree"}},
-            "services.services.tuned: must be one of leave, stop, got 'agree'",
-        ),
-        ({"services": {"tuned": True}}, "services.services.tuned: must be a text, got True"),
-        ({"services": {"tuned": ["stop"]}}, "services.services.tuned: must be a text, got ['stop']"),
-        (
-            {"services": {"tuned\n": "stop"}},
-            "services.services: 'tuned\\n' holds a character that does not print",
-        ),
-        ({"services": {1: "stop"}}, "services.1: unknown"),
-        (
-            {"services": {"google-guest-agent": "stop"}},
-            "services.google-guest-agent: stop would take accounts and SSH keys along; declare leave, and ",
-        ),
-    ],
-)
-def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: Any, words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        door.parse("services", spec)
-    assert words in str(caught.value)
-
-
 @given(st.dictionaries(st.text(max_size=12), st.one_of(st.none(), st.text(max_size=8), st.integers())))
 def test_any_names_and_choices_end_in_settings_or_in_words(spec: dict[str, Any]) -> None:
     try:
@@ -97,10 +66,6 @@ def test_any_names_and_choices_end_in_settings_or_in_words(spec: dict[str, Any])
     except DeclarationError:
         return
     assert len(found) == sum(choice is not None for choice in spec.values())
-
-
-def test_a_name_without_a_value_is_not_declared() -> None:
-    assert door.parse("services", {"services": {"tuned": None}}) == door.parse("services", {}) == []
 
 
 def test_every_service_has_a_reason_and_a_key_of_its_own() -> None:
@@ -283,16 +248,7 @@ def test_every_layout_of_control_groups(node: ServiceMachine, group: str) -> Non
 # -- the files -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/service/tuned.service",
-        "/service/tuned.service/state",
-        "/service/../etc/running",
-        "/service/tuned/running",
-        "/service/a b.service/running",
-    ],
-)
+@cases.table
 def test_what_is_no_such_file(node: ServiceMachine, path: str) -> None:
     node.tuned()
     value = node.value(path)
@@ -379,14 +335,7 @@ def test_without_a_profile_tuned_starts_with_the_one_that_it_recommends(
 # -- a condition that others take back -----------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/etc/systemd/system/tuned.service.d/zzz.conf", "[Unit]\nConditionPathExists=\n"),
-        ("/run/systemd/system/tuned.service.d/zzz.conf", "[Unit]\nConditionHost=\n"),
-        ("/etc/systemd/system/service.d/zzz.conf", "[Unit]\nConditionPathExists=\n"),
-    ],
-)
+@cases.table
 def test_a_later_drop_in_that_lifts_the_stop_is_seen(node: ServiceMachine, path: str, text: str) -> None:
     node.tuned()
     apply(node, tuned="stop")

@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk, nfs
 from mlnode.agent import registry
@@ -61,34 +61,6 @@ def ahead(machine: Machine, name: str) -> str:
 # -- the declaration -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("rule", "words"),
-    [
-        ({"read_ahead_kb": 100}, "storage.a.read_ahead_kb: 100 is not a multiple of 64"),
-        ({"read_ahead_kb": -64}, "storage.a.read_ahead_kb: must be from 0 to 1048576, got -64"),
-        ({"read_ahead_kb": {"at_most": 64}}, "storage.a.read_ahead_kb: must be a whole number, got {'at_"),
-        ({"read_ahead_kb": True}, "storage.a.read_ahead_kb: must be a whole number, got True"),
-        ({"scheduler": "NONE"}, "scheduler: must be a word such as none, got 'NONE'"),
-        ({"scheduler": "none", "nfs": True}, "storage.a.scheduler: an NFS mount has none"),
-        ({"read_ahead_kb": 64, "nfs": ["data"]}, "storage.a.nfs[0]: must be a mount point such as /data"),
-        ({"read_ahead_kb": 64, "nfs": []}, "storage.a.nfs: must have from 1 to 1000 entries"),
-        ({"read_ahead_kb": 64, "nfs": True, "devices": {"names": ["sda"]}}, "a: give it devices or nfs"),
-        ({"read_ahead_kb": 64, "devices": {"names": ["../sda"]}}, "must be a block device such as nvme0n1"),
-        ({"read_ahead_kb": 64, "devices": {"types": ["usb"]}}, "types[0]: must be one of nvme, scsi, virtio"),
-        ({"devices": {"names": ["sda"]}}, "give it at least one of read_ahead_kb, scheduler"),
-    ],
-)  # fmt: skip
-def test_a_mistake_is_named(rule: dict[str, Any], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        door.parse("storage", {"rules": [{"name": "a", **rule}]})
-    assert words in str(caught.value)
-
-
-def test_a_number_that_a_large_page_would_round_is_refused_with_the_one_that_fits() -> None:
-    with pytest.raises(DeclarationError, match=r"15380 .* write 15360"):
-        door.parse("storage", {"rules": [{"name": "a", "nfs": True, "read_ahead_kb": 15380}]})
-
-
 def test_no_device_for_nfs_is_a_rule_for_devices() -> None:
     [setting] = door.parse("storage", {"rules": [{**AHEAD, "nfs": False}]})
     assert setting.claim == "4096 (all disks)"
@@ -97,18 +69,7 @@ def test_no_device_for_nfs_is_a_rule_for_devices() -> None:
 # -- which devices -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("devices", "meant"),
-    [
-        ({}, "nvme0n1, sda: 128"),
-        ({"types": ["nvme"]}, "nvme0n1: 128"),
-        ({"types": ["md"]}, "md127: 1024"),
-        ({"types": ["nvme", "scsi"], "rotational": True}, "sda: 128"),
-        ({"rotational": False}, "nvme0n1: 128"),
-        ({"names": ["loop0"]}, "loop0: 128"),
-        ({"names": ["md127", "sda"]}, "md127: 1024; sda: 128"),
-    ],
-)
+@cases.table
 def test_a_rule_means_its_devices(node: Machine, devices: dict[str, Any], meant: str) -> None:
     assert row(node, {**AHEAD, "devices": devices}).reading.runtime.text == meant
 

@@ -8,7 +8,7 @@ import shutil
 from typing import Any, Mapping
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, BuildHost, Machine
 from mlnode.agent import node as whole_node
 from mlnode.engine import engine, judge
@@ -76,18 +76,7 @@ def settings_in(text: str | None) -> list[str]:
     return lines[2:]
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "words"),
-    [
-        ("vm.swappiness", "ten", "must be a number, as the present '60', got 'ten'"),
-        ("vm.swappiness", "1 2", "must be a number, as the present '60', got '1 2'"),
-        ("vm.swappiness", 201, "must be from 0 to 200, got 201"),
-        ("vm.swappiness", -1, "must be from 0 to 200, got -1"),
-        ("net.ipv4.tcp_rmem", "4096", "must be 3 numbers, as the present '4096 131072 6291456', got '4096'"),
-        ("net.ipv4.tcp_rmem", {"at_least": "1 2"}, "cannot be compared"),
-        ("net.ipv4.ip_local_reserved_ports", "70000", "must be numbers and ranges below 65536, got '70000'"),
-    ],
-)
+@cases.table
 def test_what_the_kernel_would_refuse_is_refused_before(
     machine: Machine, key: str, value: Any, words: str
 ) -> None:
@@ -145,15 +134,7 @@ def test_a_vlan_interface_keeps_its_dot(machine: Machine) -> None:
     assert found.parts[0].undo == (Write("/proc/sys/net/ipv4/conf/eth0.100/rp_filter", "1"),)
 
 
-@pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("vm.no_such_key", "/proc/sys/vm/no_such_key does not exist: this kernel has no such setting"),
-        ("net.core.no_such_key", "network namespace of a container"),
-        ("vm.nr_hugepages@node7", "/sys/devices/system/node/node7/hugepages/hugepages-2048kB/nr_hugepages"),
-        (MIGRATION_COST, f"moved to debugfs in Linux 5.13, and {DEBUG} does not exist (is it mounted?)"),
-    ],
-)
+@cases.table
 def test_what_the_kernel_lacks_is_unsupported_with_the_reason(machine: Machine, key: str, words: str) -> None:
     found = row(machine, key, 1)
     assert found.status.value == "unsupported"
@@ -224,38 +205,12 @@ def test_only_debugfs_is_closed_by_lockdown(machine: Machine) -> None:
     assert row(machine, "vm.swappiness", 1).status.value == "unknown"
 
 
-@pytest.mark.parametrize(
-    ("key", "floor", "target"),
-    [
-        ("vm.max_map_count", 1048576, "1048576"),
-        ("vm.max_map_count", 1024, "65530"),
-        ("fs.file-max", 2097152, "9223372036854775807"),
-        ("net.ipv4.tcp_rmem", "4096 65536 33554432", "4096 131072 33554432"),
-        ("net.ipv4.ip_local_reserved_ports", "9100,29500", "9100,29500"),
-        ("net.ipv4.ip_local_reserved_ports", 29500, "29500"),
-    ],
-)
+@cases.table
 def test_a_floor_never_lowers(machine: Machine, key: str, floor: object, target: str) -> None:
     assert reading(machine, key, {"at_least": floor}).want == target
 
 
-@pytest.mark.parametrize(
-    ("key", "present", "declared", "lowers"),
-    [
-        ("vm.max_map_count", "1048576", 262144, True),
-        ("vm.max_map_count", "65530", 262144, False),
-        ("kernel.shmmax", "18446744073692774399", 68719476736, True),
-        ("kernel.sem", "32000\t1024000000\t500\t32000", "250 32000 100 128", True),
-        # The middle one alone: the greatest is more
-        ("net.ipv4.tcp_rmem", "4096\t131072\t6291456", "4096 87380 268435456", True),
-        ("net.ipv4.tcp_rmem", "4096\t131072\t6291456", "4096 131072 268435456", False),
-        ("net.netfilter.nf_conntrack_max", "1048576", 262144, True),
-        ("net.ipv4.ip_local_reserved_ports", "8080,30000-32767", "30000-32767", True),
-        ("net.ipv4.ip_local_reserved_ports", "30000-32767", "8080,30000-32767", False),
-        ("user.max_user_namespaces", "2062606", 10000, True),
-        ("vm.swappiness", "60", 1, False),
-    ],
-)
+@cases.table
 def test_an_exact_value_says_what_it_lowers(
     machine: Machine, key: str, present: str, declared: Any, lowers: bool
 ) -> None:
@@ -287,17 +242,7 @@ def test_auto_never_lowers_what_a_newer_kernel_starts_with(machine: Machine) -> 
 
 
 @pytest.mark.parametrize("value", [1024, "1024", {"exactly": 1024}])
-@pytest.mark.parametrize(
-    ("key", "present", "lowers"),
-    [
-        ("vm.max_map_count", "65530", "65530"),
-        ("fs.aio-max-nr", "1048576", "1048576"),  # severity low by itself
-        ("vm.max_map_count", "1024", ""),
-        ("vm.max_map_count", "512", ""),
-        ("vm.stat_interval", "2000", "2000"),
-        ("kernel.timer_migration", "1", None),  # more of it is not better
-    ],
-)
+@cases.table
 def test_an_exact_value_lowers_a_capacity_and_says_so(
     machine: Machine, key: str, present: str, lowers: str | None, value: object
 ) -> None:
@@ -322,41 +267,10 @@ def test_a_least_value_of_the_present_number_or_less_lowers_nothing(machine: Mac
         assert (found.status, found.reading.lowers, found.reading.want) == (Status.OK, "", "65530")
 
 
-@pytest.mark.parametrize("value", ["auto", "4096 131072 auto"])
-def test_exactly_is_not_for_a_computed_number_which_never_lowers(machine: Machine, value: str) -> None:
-    key = "net.ipv4.tcp_rmem" if " " in value else "net.core.rmem_max"
-    with pytest.raises(
-        DeclarationError, match=r"exactly must be a number or a text, got .*declare `auto` without it"
-    ):
-        door.parse("sysctl", {"settings": {key: {"exactly": value}}}, Facts(machine))
-
-
 # -- undo ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("present", "key", "undo"),
-    [
-        ({}, "vm.swappiness", {"vm/swappiness": "60"}),
-        # 0 means that the ratio rules; a 0 for the bytes themselves is refused by the kernel.
-        ({}, "vm.dirty_bytes", {"vm/dirty_ratio": "20"}),
-        ({}, "vm.dirty_background_bytes", {"vm/dirty_background_ratio": "10"}),
-        ({}, "vm.dirty_ratio", {"vm/dirty_ratio": "20"}),
-        (
-            {"vm/dirty_bytes": "4096000", "vm/dirty_ratio": "0"},
-            "vm.dirty_bytes",
-            {"vm/dirty_bytes": "4096000"},
-        ),
-        (
-            {"vm/dirty_bytes": "4096000", "vm/dirty_ratio": "0"},
-            "vm.dirty_ratio",
-            {"vm/dirty_bytes": "4096000"},
-        ),
-        ({"vm/dirty_ratio": "0"}, "vm.dirty_ratio", {"vm/dirty_ratio": "0"}),
-        ({}, "net.ipv4.tcp_rmem", {"net/ipv4/tcp_rmem": "4096\t131072\t6291456"}),
-        ({}, "net.ipv4.ip_local_reserved_ports", {"net/ipv4/ip_local_reserved_ports": ""}),
-    ],
-)
+@cases.table
 def test_undo_brings_the_ruling_value_back(
     machine: Machine, present: dict[str, str], key: str, undo: dict[str, str]
 ) -> None:
@@ -523,18 +437,7 @@ def test_a_floor_has_a_line_where_a_file_or_the_kernel_sets_less(
     assert (settings_in(found) if found else []) == lines
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "foreign", "want"),
-    [
-        (
-            "net.ipv4.ip_local_reserved_ports",
-            {"at_least": "29400,29500"},
-            "8080,30000-32767",
-            "8080,29400,29500,30000-32767",
-        ),
-        ("net.ipv4.tcp_rmem", {"at_least": "8192 1 1"}, "4096 87380 268435456", "8192 87380 268435456"),
-    ],
-)
+@cases.table
 def test_what_another_file_has_more_of_is_kept_by_the_agent(
     machine: Machine, key: str, value: Any, foreign: str, want: str
 ) -> None:
@@ -731,18 +634,7 @@ def test_a_number_of_a_file_is_the_one_that_the_kernel_reads(
         assert f"{where} sets {shown}" in found.reason
 
 
-@pytest.mark.parametrize(
-    ("key", "present", "text", "reason"),
-    [
-        ("vm.swappiness", "60", "10 # ten", "boot: {} (written as '10 # ten') sets 10"),
-        ("vm.swappiness", "60", "10 60", "boot: {} (written as '10 60') sets 10"),
-        ("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 131072 999999 1",
-         "boot: {} (written as '4096 131072 999999 1') sets 4096 131072 999999"),
-        ("net.core.rps_sock_flow_entries", "32768", "1000", "boot: {} (written as '1000') sets 1024"),
-        ("net.ipv4.tcp_congestion_control", "cubic", "reno", "boot: {} sets reno"),
-        ("kernel.pid_max", "4194304", "10", "boot: {} sets '10', which the kernel refuses (EINVAL)"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_later_line_that_the_kernel_takes_is_seen(
     machine: Machine, key: str, present: str, text: str, reason: str
 ) -> None:
@@ -754,18 +646,7 @@ def test_a_later_line_that_the_kernel_takes_is_seen(
     assert (found.status.value, found.reason) == ("overridden", reason.format("/etc/sysctl.d/zzz.conf:1"))
 
 
-@pytest.mark.parametrize(
-    ("key", "present", "text", "why"),
-    [
-        ("lnet.debug", "6", "5", "the rules of this key are not known"),
-        ("net.ipv4.tcp_rmem", "4096 131072 6291456", "8192",
-         "it sets 1 of 3 numbers, and the others stay as they were"),
-        ("net.ipv4.tcp_congestion_control", "cubic", "nonsense",
-         "it depends on what the kernel and its modules have"),
-        ("net.ipv4.tcp_ecn", "2", "3",
-         "it depends on the version, the build or the machine of the kernel"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_line_whose_effect_is_not_known_is_not_harmless(
     machine: Machine, key: str, present: str, text: str, why: str
 ) -> None:
@@ -998,16 +879,7 @@ def test_mentions_are_all_lines_in_the_order_in_which_they_count(machine: Machin
     assert sysctl.boot_sources("vm.swappiness", machine) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "others"),
-    [
-        ("vm.dirty_bytes", ("vm.dirty_ratio",)),
-        ("vm.dirty_ratio", ("vm.dirty_bytes",)),
-        ("vm.overcommit_ratio", ("vm.overcommit_kbytes",)),
-        ("vm.nr_hugepages@node0", ("vm.nr_hugepages",)),
-        ("vm.swappiness", ()),
-    ],
-)
+@cases.table
 def test_rivals_are_the_keys_that_a_write_would_change(key: str, others: tuple[str, ...]) -> None:
     every = ["vm.dirty_bytes", "vm.dirty_ratio", "vm.overcommit_kbytes", "vm.nr_hugepages", "vm.laptop_mode"]
     assert tuple(other for other in every if sysctl.conflicts(key, other)) == others

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import boot_run, engine
 from mlnode.engine.engine import Request
@@ -47,15 +48,7 @@ def test_a_number_of_a_profile_that_no_kernel_takes_loads_nothing(node: Machine)
     assert plan.steps == ()
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "module"),
-    [
-        (TRACKED, 4194304, "nf_conntrack"),
-        ("net.nf_conntrack_max", {"at_least": 4194304}, "nf_conntrack"),
-        ("net.bridge.bridge-nf-call-iptables", 0, "br_netfilter"),
-        ("sunrpc.tcp_slot_table_entries", 128, "sunrpc"),
-    ],
-)
+@cases.table
 def test_one_run_loads_the_module_lists_it_and_sets_the_value(
     node: Machine, key: str, value: Any, module: str
 ) -> None:
@@ -114,16 +107,7 @@ def test_the_boot_service_loads_it_and_sets_it_in_one_run(node: Machine) -> None
     assert [one.status for one in outcome.rows] == [Status.CHANGED]
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "words"),
-    [
-        ("/proc/sys/kernel/modules_disabled", "1\n", "does not exist"),
-        ("/run/systemd/container", "podman\n", "does not exist"),
-        (DEP, "a/other.ko:\n", "does not exist"),
-        ("/etc/modprobe.d/x.conf", "install nf_conntrack /bin/true\n", "run instead of loading it"),
-        ("/sys/module/nf_conntrack/initstate", "live\n", "does not exist"),
-    ],
-)
+@cases.table
 def test_what_cannot_be_loaded_here_is_unsupported(node: Machine, path: str, text: str, words: str) -> None:
     node.put(path, text)
     found = row(node)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -43,28 +44,7 @@ def declare(machine: Machine, name: str, settings: dict[str, Any]) -> None:
     engine.apply(machine, Request(name, sysctl, {"settings": settings}))
 
 
-@pytest.mark.parametrize(
-    ("settings", "refused"),
-    [
-        ({TRACKED: 4194304, ALSO: 65536}, True),
-        ({ALSO: 65536, TRACKED: 4194304}, True),
-        ({TRACKED: 65536, ALSO: 65536}, False),
-        ({TRACKED: {"at_least": 65536}, ALSO: 65536}, True),
-        ({TRACKED: {"at_least": 65536}, ALSO: {"at_least": 65536}}, False),
-        ({FORWARD: 1, OF_ALL: 0}, True),
-        ({FORWARD: 1, OF_ETH: 0}, False),
-        ({"fs.inotify.max_user_instances": 1024, "user.max_inotify_instances": 128}, True),
-        (
-            {"net.ipv4.neigh.lo.base_reachable_time": 20, "net.ipv4.neigh.lo.base_reachable_time_ms": 20000},
-            False,
-        ),
-        (
-            {"net.ipv4.neigh.lo.base_reachable_time": 20, "net.ipv4.neigh.lo.base_reachable_time_ms": 30000},
-            True,
-        ),
-        ({"net.ipv4.neigh.lo.unres_qlen": 31, "net.ipv4.neigh.lo.unres_qlen_bytes": 65536}, True),
-    ],
-)
+@cases.table
 def test_two_values_for_one_variable_are_refused_by_name(
     node: Machine, settings: dict[str, Any], refused: bool
 ) -> None:
@@ -90,16 +70,7 @@ def test_two_declarations_cannot_take_turns(node: Machine) -> None:
     assert node.now("/proc/sys/net/netfilter/nf_conntrack_max") == "4194304"
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "boot", "source"),
-    [
-        ("zzz-router.conf", "net.nf_conntrack_max = 65536", "65536", f":1 ({ALSO})"),
-        ("zzz-router.conf", "net/nf_conntrack_max=65536", "65536", f":1 ({ALSO})"),
-        ("zzz-router.conf", "net.nf_conntrack_m?x = 65536", "65536", f":1 ({ALSO})"),
-        ("10-early.conf", "net.nf_conntrack_max = 65536", "4194304", "zz-mlnode-one.conf:3"),
-        ("zzz-router.conf", "net.nf_conntrack_max = 4194304", "4194304", f":1 ({ALSO})"),
-    ],
-)
+@cases.table
 def test_an_override_by_another_name_is_found(
     node: Machine, file: str, line: str, boot: str, source: str
 ) -> None:
@@ -153,19 +124,7 @@ def test_forwarding_is_written_before_the_interfaces_that_it_moves(node: Machine
     assert {row.status for row in evaluated(node, **{OF_ETH: 0, FORWARD: 1})} == {Status.OK}
 
 
-@pytest.mark.parametrize(
-    ("key", "of_all", "one", "note"),
-    [
-        ("rp_filter", 1, 0, "net.ipv4.conf.all.rp_filter is 1, and the greater counts"),
-        ("rp_filter", 1, 2, ""),
-        ("rp_filter", 0, 0, ""),
-        ("send_redirects", 1, 0, "net.ipv4.conf.all.send_redirects is 1, and the greater counts"),
-        ("accept_source_route", 0, 1, "net.ipv4.conf.all.accept_source_route is 0, and the lesser counts"),
-        ("accept_source_route", 1, 0, ""),
-        ("proxy_arp_pvlan", 1, 0, ""),  # counts alone
-        ("forwarding", 1, 0, ""),
-    ],
-)
+@cases.table
 def test_a_value_for_all_interfaces_that_counts_in_place_of_one_is_named(
     node: Machine, key: str, of_all: int, one: int, note: str
 ) -> None:

@@ -6,15 +6,14 @@ import errno
 from typing import Any, Mapping
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
-from ansible_collections.mlnode.tuning.tests.unit.machine import THP, BuildHost, Machine
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
+from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.engine.kind import AGENT_UNIT, Context, Facts
 from mlnode.knobs.thp.kind import cost, sized_policies
 from mlnode.knobs.thp.kind import kind as thp
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Reading, Severity, Value, Write
 
 RESERVE = Write("/proc/sys/vm/min_free_kbytes", "67584")
@@ -36,65 +35,6 @@ def reading(machine: Machine, spec: Mapping[str, Any], **how: Any) -> Reading:
 
 
 # -- the declaration -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"enable": "madvise"}, "thp.enable: unknown; known are enabled, defrag, shmem_enabled"),
-        ({1: "madvise"}, "thp.1: unknown"),
-        ({"enabled": True}, "thp.enabled: must be a text, got True, which is a YAML boolean"),
-        ({"defrag": False}, "thp.defrag: must be a text, got False, which is a YAML boolean"),
-        ({"enabled": 1}, "thp.enabled: must be a word such as madvise, got 1"),
-        ({"enabled": ""}, "thp.enabled: must be a word such as madvise, got ''"),
-        ({"enabled": "[madvise]"}, "thp.enabled: must be a word such as madvise, got '[madvise]'"),
-        ({"enabled": "madvise\n"}, "thp.enabled: 'madvise\\n' holds a character that does not print"),
-        ({"enabled": "never; id"}, "thp.enabled: must be a word such as madvise, got 'never; id'"),
-        ({"enabled": ["madvise"]}, "thp.enabled: must be a text, got ['madvise']"),
-        ({"use_zero_page": True}, "thp.use_zero_page: must be a whole number, got True"),
-        ({"use_zero_page": 7}, "thp.use_zero_page: must be one of 0, 1, got 7"),
-        ({"khugepaged": {"defrag": 2}}, "thp.khugepaged.defrag: must be one of 0, 1, got 2"),
-        ({"khugepaged": {"pages_to_scan": 0}}, "thp.khugepaged.pages_to_scan: must be from 1 to"),
-        ({"use_zero_page": "yes"}, "thp.use_zero_page: must be a whole number, got 'yes'"),
-        ({"khugepaged": "1"}, "thp.khugepaged: must be a dictionary, got '1'"),
-        ({"khugepaged": ["defrag"]}, "thp.khugepaged: must be a dictionary, got ['defrag']"),
-        ({"khugepaged": {"scan_sleep": 1}}, "thp.khugepaged.scan_sleep: unknown; known are defrag"),
-        ({"khugepaged": {"defrag": False}}, "thp.khugepaged.defrag: must be a whole number, got False"),
-        (
-            {"khugepaged": {"pages_to_scan": 1.5}},
-            "thp.khugepaged.pages_to_scan: must be a whole number, got 1.5",
-        ),
-        (
-            {"khugepaged": {"pages_to_scan": "1\n"}},
-            "thp.khugepaged.pages_to_scan: must be a whole number, got '1\\n'",
-        ),
-        ({"sizes": "2048kB"}, "thp.sizes: must be a dictionary, got '2048kB'"),
-        (
-            {"sizes": {"2M": {"enabled": "always"}}},
-            "thp.sizes: the name '2M' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        (
-            {"sizes": {2048: {"enabled": "always"}}},
-            "thp.sizes: the name '2048' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        (
-            {"sizes": {"../2048kB": {"enabled": "always"}}},
-            "thp.sizes: the name '../2048kB' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        (
-            {"sizes": {"02048kB": {"enabled": "always"}}},
-            "thp.sizes: the name '02048kB' must be a size as the kernel writes it, such as 2048kB",
-        ),
-        ({"sizes": {"9" * 5000 + "kB": {"enabled": "always"}}}, "thp.sizes: the name"),
-        ({"sizes": {"2048kB": "always"}}, "thp.sizes.2048kB: must be a dictionary, got 'always'"),
-        ({"sizes": {"2048kB": {"defrag": "always"}}}, "thp.sizes.2048kB.defrag: unknown; known are enabled"),
-        ({"sizes": {"2048kB": {"enabled": True}}}, "thp.sizes.2048kB.enabled: must be a text, got True"),
-    ],
-)
-def test_a_bad_declaration_is_refused_with_what_is_wrong(spec: dict[Any, Any], words: str) -> None:
-    with pytest.raises(DeclarationError) as caught:
-        door.parse("thp", spec)
-    assert words in str(caught.value)
 
 
 def test_settings_come_in_the_order_in_which_they_are_applied() -> None:
@@ -149,22 +89,7 @@ def test_what_a_change_of_enabled_moves_is_kept_to_be_put_back(machine: Machine,
     assert sized.parts[0].undo == (Write(f"{THP}/hugepages-64kB/enabled", "never"), RESERVE)
 
 
-@pytest.mark.parametrize(
-    ("policies", "spec", "words"),
-    [
-        ({"2048kB": "never"}, {"enabled": "madvise"}, "hugepages-2048kB/enabled is never, and not inherit"),
-        ({"2048kB": "never"}, {"enabled": "always"}, "hugepages-2048kB/enabled is never"),
-        ({"2048kB": "never"}, {"enabled": "never"}, ""),
-        ({"2048kB": "madvise"}, {"enabled": "madvise"}, ""),
-        ({"2048kB": "always"}, {"enabled": "never"}, "hugepages-2048kB/enabled is always"),
-        ({"64kB": "never"}, {"enabled": "madvise"}, ""),  # as the kernel has it
-        ({"64kB": "inherit"}, {"enabled": "madvise"}, ""),
-        ({"64kB": "always"}, {"enabled": "madvise"}, "hugepages-64kB/enabled is always"),
-        ({"64kB": "always", "2048kB": "never"}, {"enabled": "madvise"}, "enabled is never; hugepages-64kB/"),
-        ({"2048kB": "never"}, {"enabled": "madvise", "sizes": {"2048kB": {"enabled": "never"}}}, ""),
-        ({"2048kB": "never"}, {"defrag": "never"}, ""),
-    ],
-)
+@cases.table
 def test_a_size_that_does_not_follow_is_named(
     machine: Machine, policies: dict[str, str], spec: dict[str, Any], words: str
 ) -> None:
@@ -207,14 +132,7 @@ def test_a_file_that_may_not_be_written_is_told(machine: Machine) -> None:
     assert reading(machine, {"enabled": "never"}).blocked == "a container"
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"sizes": {"128kB": {"enabled": "always"}}}, "sizes here: 2048kB, 64kB"),
-        ({"sizes": {"64kB": {"shmem_enabled": "always"}}}, "hugepages-64kB/shmem_enabled does not exist"),
-        ({"khugepaged": {"max_ptes_shared": 1}}, "max_ptes_shared does not exist in this kernel"),
-    ],
-)
+@cases.table
 def test_a_file_that_is_not_there_is_absent_with_the_reason(
     machine: Machine, spec: dict[str, Any], words: str
 ) -> None:
@@ -248,28 +166,7 @@ def test_an_unreadable_file_is_not_absent(machine: Machine) -> None:
 # -- boot ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "spec", "value", "parameter"),
-    [
-        ("transparent_hugepage=never", {"enabled": "madvise"}, "never", "transparent_hugepage=never"),
-        ("transparent_hugepage=never transparent_hugepage=always", {"enabled": "madvise"}, "always",
-         "transparent_hugepage=always"),
-        ("transparent_hugepage_shmem=advise", {"shmem_enabled": "never"}, "advise",
-         "transparent_hugepage_shmem=advise"),
-        ("thp_anon=16K-64K:always;2M:madvise", {"sizes": {"64kB": {"enabled": "never"}}}, "always",
-         "thp_anon=always"),
-        ("thp_anon=16K-64K:always;2M:madvise", {"sizes": {"2048kB": {"enabled": "never"}}}, "madvise",
-         "thp_anon=madvise"),
-        # Several add up, a size without a letter is in bytes, and what the kernel ignores changes nothing.
-        ("thp_anon=64K:always thp_anon=2M:madvise", {"sizes": {"64kB": {"enabled": "never"}}}, "always",
-         "thp_anon=always"),
-        ("thp_anon=65536:always", {"sizes": {"64kB": {"enabled": "never"}}}, "always", "thp_anon=always"),
-        ("transparent_hugepage=never transparent_hugepage=sometimes", {"enabled": "madvise"}, "never",
-         "transparent_hugepage=never"),
-        ("thp_shmem=64K:within_size", {"sizes": {"64kB": {"shmem_enabled": "never"}}}, "within_size",
-         "thp_shmem=within_size"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_kernel_command_line_rules_at_boot(
     machine: Machine, line: str, spec: dict[str, Any], value: str, parameter: str
 ) -> None:
@@ -282,20 +179,7 @@ def test_the_kernel_command_line_rules_at_boot(
     assert thp.boot_sources(setting.key, machine) == [f"/proc/cmdline: {parameter}"]
 
 
-@pytest.mark.parametrize(
-    ("line", "spec"),
-    [
-        ("ro", {"enabled": "never"}),
-        ("ro -- transparent_hugepage=always", {"enabled": "never"}),
-        ("transparent_hugepage=always", {"defrag": "never"}),
-        ("transparent_hugepage=always", {"khugepaged": {"defrag": 0}}),
-        ("transparent_hugepage=always", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=16K:always", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=64K:sometimes", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=64K", {"sizes": {"64kB": {"enabled": "never"}}}),
-        ("thp_anon=64K:always", {"enabled": "never"}),
-    ],
-)
+@cases.table
 @pytest.mark.parametrize("agent", [True, False])
 def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     machine: Machine, line: str, spec: dict[str, Any], agent: bool
@@ -311,39 +195,7 @@ def test_where_the_command_line_is_silent_the_agent_brings_it_back(
     assert thp.boot_sources(setting.key, machine) == []
 
 
-def test_a_boot_only_run_looks_at_no_hardware(tmp_path: Any) -> None:
-    spec = {"enabled": "madvise", "sizes": {"2048kB": {"enabled": "inherit"}}, "khugepaged": {"defrag": 1}}
-    found = readings(BuildHost(str(tmp_path)), spec, layers=(Layer.BOOT,), agent=True)
-    assert len(found) == 3
-    for each in found.values():
-        assert each.runtime == Value()
-        assert each.boot.source == AGENT_UNIT
-
-
-@pytest.mark.parametrize(
-    ("text", "policies"),
-    [
-        ("16K-64K:always;2M:madvise", {16: "always", 32: "always", 64: "always", 2048: "madvise"}),
-        ("16K,64k:inherit", {16: "inherit", 64: "inherit"}),
-        ("16K-64K,512K-1M:never", {16: "never", 32: "never", 64: "never", 512: "never", 1024: "never"}),
-        ("64K:always;64K:never", {64: "never"}),
-        ("1G:always", {1048576: "always"}),
-        ("", {}),
-        ("64K", {}),
-        ("64K:", {}),
-        (":always", {}),
-        ("64K:sometimes", {}),
-        ("64K:always:never", {}),
-        ("48K:always", {}),
-        ("0K:always", {}),
-        ("64K-16K:always", {}),
-        ("64K-:always", {}),
-        ("64T:always", {}),
-        # One bad clause, and the kernel drops the whole parameter.
-        ("64K:always;2M:sometimes", {}),
-        ("64K:always;", {}),
-    ],
-)
+@cases.table
 def test_sizes_and_policies_of_the_command_line(text: str, policies: dict[int, str]) -> None:
     assert sized_policies(text) == policies
 

@@ -72,18 +72,19 @@ Values = dict[Place, Value]
 
 
 def report(
-    nodes: Mapping[str, Any], fail_on: str = "unknown", subnet: Mapping[str, Any] | None = None
+    nodes: Mapping[str, Any] | None, fail_on: str = "unknown", subnet: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Checks of a play over a fleet, as one result. nodes: name → result of rdma_check, or what came
-    instead of one. subnet: the same of ib_subnet by the node it ran on, if it ran.
+    instead of one; None if nodes were not asked. subnet: the same of ib_subnet by the node it ran on, if it
+    ran.
 
     failures: the lines for which the play has to fail. warnings: what else is not as expected. told: what
     is well with nodes together, and with the subnet.
     """
     if fail_on not in FAIL_ON:
         raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
-    fleet = compare(nodes)
-    own = [check for name, result in nodes.items() for check in _not_as_expected(name, result)]
+    fleet = [] if nodes is None else compare(nodes)
+    own = [check for name, result in (nodes or {}).items() for check in _not_as_expected(name, result)]
     asked = [check for name, result in (subnet or {}).items() for check in _subnet(name, result)]
     checks = [*fleet, *asked, *own]
     return {

@@ -12,7 +12,7 @@ from typing import Any
 from ...module_utils._mlnode.checks.campaign.kind import GBITS, Kind
 from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.version import VERSION
-from . import model
+from . import model, suspects
 from .blame import Tally
 from .findings import Alike, Between, Finding, Suspicion
 from .judge import Judged, LowPath, Power, counting, path_verdict
@@ -22,9 +22,6 @@ from .model import End, Facts, Limit, Node, Sample
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
-
-#: End of the reason for a node with too much noise
-UNSEEN = "would not have been seen"
 
 #: Amounts that have a field in all documents
 _OWN_NAMES = ("forward_gbits", "backward_gbits", "hole", "usec")
@@ -185,7 +182,7 @@ def words(one: Finding) -> str:
 
 
 def _direction(way: str) -> str:
-    return way if way.startswith("both") else f"one direction, {way}"
+    return way if way == suspects.BOTH else f"one direction, {way}"
 
 
 def _named(suspects: Sequence[Suspicion]) -> str:
@@ -196,10 +193,18 @@ def _unseen(one: Finding) -> str:
     tally = one.tally
     if tally.measured == 0:
         return f"none of its {tally.planned} pairs has a result"
-    if one.seen is None:
+    seen = _percent(one.seen)
+    if seen is None:
         slow = f", {tally.explained} of them with slow ones" if tally.explained else ""
         return f"{tally.measured} of {tally.planned} pairs have a result{slow}: nothing to compare it with"
-    return f"a loss of less than {one.seen:.0%} {UNSEEN}"
+    return unseen(seen)
+
+
+def unseen(least: float, most: float | None = None) -> str:
+    """Reason for a node that is unknown for its noise alone. least, most: losses in percent."""
+    upper = f"{least if most is None else most:.0f}"
+    loss = upper if f"{least:.0f}" == upper else f"{least:.0f} to {upper}"
+    return f"a loss of less than {loss}% would not have been seen"
 
 
 def _path(pair: tuple[End, End], found: LowPath) -> dict[str, Any]:

@@ -79,16 +79,15 @@ def _nodes(document: Mapping[str, Any]) -> Iterator[Row]:
     rows = [(word, _nouns(names) + where, why) for (word, where, why), names in alike.items()]
     for where, found in unseen.items():
         least, most = min(seen for _name, seen in found), max(seen for _name, seen in found)
-        loss = f"{most:.0f}%" if round(least) == round(most) else f"{least:.0f} to {most:.0f}%"
-        why = f"a loss of less than {loss} would not have been seen"
+        why = document_of.unseen(least, most)
         rows.append(("unknown", _nouns([name for name, _seen in found]) + where, why))
     return iter(sorted(rows, key=lambda row: _rank(row[0])))
 
 
 def _is_unseen(node: Mapping[str, Any], rail: Mapping[str, Any]) -> bool:
     """unknown for its noise alone"""
-    no_other = rail["loss_percent"] is None and rail["would_have_seen_percent"] is not None
-    return no_other and not node["reason"] and rail["reason"].endswith(document_of.UNSEEN)
+    seen = rail["would_have_seen_percent"]
+    return not node["reason"] and seen is not None and rail["reason"] == document_of.unseen(seen)
 
 
 def _nouns(names: Sequence[str]) -> str:

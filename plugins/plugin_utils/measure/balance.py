@@ -36,11 +36,9 @@ def shared(fleet: Fleet, asked: Asked) -> Iterator[list[str]]:
     # An answer without checks is an error, or missing.
     silent = next((one for one in (before, after) if "checks" not in one), None)
     found = silent if silent is not None else {"checks": [*before["checks"], *after["checks"]]}
-    report = fabric.report({}, fail_on, {reader: found})
+    report = fabric.report(None, fail_on, {reader: found})
     failures += report["failures"][:_SHOWN]
-    # Nodes are not compared here.
-    well = [line for line in report["told"] if not line.startswith("nodes: ")]
-    lines = [*report["failures"], *report["warnings"], *well]
+    lines = [*report["failures"], *report["warnings"], *report["told"]]
     more = [f"and {len(lines) - _SHOWN} more"] if lines[_SHOWN:] else []
     say("\n".join([*lines[:_SHOWN], *more]))
 

@@ -28,7 +28,7 @@ class Fault:
 FAULTS = {
     "persistence: the drop-in is not written": Fault(
         f"{LIBRARY}/knobs/sysctl/kind.py",
-        'BootFile(f"{DROP_IN}{name}.conf", _file(name, lines))',
+        'BootFile(f"{DROP_IN}{name}.conf", own_file.content(name, lines))',
         'BootFile(f"{DROP_IN}{name}.conf", None)',
         claims.boot_files_alone_bring_values_back,
         # The run reads its files as the next boot would, and ends in failure.

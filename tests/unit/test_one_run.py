@@ -136,7 +136,7 @@ class Lab:
         """A run that has changed the machine, and goes on."""
         path = str(self.checkouts[0] / "tools")
         with self.started(*options, sys.executable, "-c", CHANGES, PYTHONPATH=path) as process:
-            wait_for((self.root / "began").exists)
+            wait_for(lambda: (self.root / "began").exists() and self.now("began") != "")
             yield process
 
     def kill(self, process: subprocess.Popen[bytes]) -> int:

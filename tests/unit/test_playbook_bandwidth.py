@@ -97,7 +97,7 @@ def test_in_check_mode_nothing_is_measured(tmp_path: pathlib.Path) -> None:
 
     assert status == 2
     assert "b: job 7 runs here" in said
-    assert "1 of 2 are not ready: b" in said
+    assert "1 of 2 nodes are not ready: b" in said
 
 
 def test_one_node_is_refused(tmp_path: pathlib.Path) -> None:

@@ -5,10 +5,17 @@
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import Any, Iterable
 
 from .record import NamedTuple, regex
-from .setting import Layer
+
+
+class Layer(str, Enum):
+    """Place of a setting: the running kernel, or what the next boot brings."""
+
+    RUNTIME = "runtime"
+    BOOT = "boot"
 
 
 class Cause(NamedTuple):

@@ -6,21 +6,12 @@ that no layer edits another's words."""
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
+from .cause import Cause
+from .cause import Layer as Layer  # noqa: PLC0414 - it belongs to this vocabulary, and a cause has one
 from .record import NamedTuple, dataclass
 from .values import same
-
-if TYPE_CHECKING:
-    from .cause import Cause
-
-
-class Layer(str, Enum):
-    """Place of a setting: the running kernel, or what the next boot brings."""
-
-    RUNTIME = "runtime"
-    BOOT = "boot"
-
 
 BOTH_LAYERS = (Layer.RUNTIME, Layer.BOOT)
 

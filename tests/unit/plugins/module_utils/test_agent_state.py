@@ -18,7 +18,7 @@ from mlnode.agent import mounts as drivers
 from mlnode.agent import state as agent_state
 from mlnode.agent.declare import Order
 from mlnode.agent.registry import KINDS
-from mlnode.engine import boot_service, confirm_store
+from mlnode.engine import boot_service, confirm_store, engine
 from mlnode.engine.confirm_store import Pending, Undone
 from mlnode.engine.kind import (
     AGENT_FAULT,
@@ -139,7 +139,12 @@ def test_the_next_boot_is_judged_by_the_agent(node: Node) -> None:
     assert f"{AGENT_FILE} masks mlnode-apply.service" in setting["reason"]
 
 
-def test_a_change_that_waits_refuses_the_run(node: Node) -> None:
+def not_sent() -> None:
+    raise ImportError
+
+
+def test_a_change_that_waits_refuses_the_run(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "_confirm", not_sent)
     waiting(node)
     node.as_of_a_module()
     found = declare.run(node, ORDER)
@@ -147,7 +152,10 @@ def test_a_change_that_waits_refuses_the_run(node: Node) -> None:
     assert "eth0.mtu from 1500 to 9000" in found.msg
 
 
-def test_a_change_that_waits_refuses_the_run_where_the_agent_is_gone(node: Node) -> None:
+def test_a_change_that_waits_refuses_the_run_where_the_agent_is_gone(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_confirm", not_sent)
     confirm_store.save(node, PENDING)
     node.as_of_a_module()
     found = declare.run(node, ORDER)

@@ -105,7 +105,9 @@ def test_null_takes_away(own: str, override: dict[str, Any], area: str, left: An
 
 
 def test_a_rule_of_which_nothing_is_left_is_named(own: str) -> None:
-    with pytest.raises(DeclarationError, match=r"qos\.rules\.rails: give it at least one of trust, dscp"):
+    with pytest.raises(
+        DeclarationError, match=r"qos\.rules\.rails: give it at least one of global_pause, trust"
+    ):
         declared(own, {"qos": {"rules": {"rails": {"dscp": None, "pfc": None}}}})
 
 

@@ -193,17 +193,23 @@ options:
     default: false
 attributes:
   action:
+    description: It runs on the controller.
     support: full
   async:
+    description: The task can run in the background.
     support: none
   bypass_host_loop:
+    description: It runs once for all hosts of the play.
     support: full
   check_mode:
+    description: The task can run without a change.
     support: full
     details: Nodes are asked whether they could begin. Nothing is measured or written.
   diff_mode:
+    description: The task returns what it changes.
     support: none
   platform:
+    description: Systems that it can measure.
     support: full
     platforms: linux
 notes:

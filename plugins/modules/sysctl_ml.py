@@ -134,7 +134,7 @@ settings:
       type: str
       sample: "boot: /etc/sysctl.d/zzz.conf:1 sets 60"
     causes:
-      description: The same as data. RV(settings[].causes[].code) is the same word on all nodes with one cause.
+      description: The same as data. The C(code) is the same word on all nodes with one cause.
       type: list
       elements: dict
       sample: [{layer: boot, code: overridden, file: /etc/sysctl.d/zzz.conf, line: 1, text: sets 60}]

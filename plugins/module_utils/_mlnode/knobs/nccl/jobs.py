@@ -38,8 +38,10 @@ _MEANT = regex(
     r"[ \t]*(?:[=:]|[ \t]\S)",
     re.ASCII | re.IGNORECASE,
 )
-#: A secret, which an environment may have, and a report must not
+#: A secret, which an environment or a file may have, and a report must not
 _SECRET = "NCCL_PSK"
+_HIDDEN = "[hidden]"
+_BEHIND_SECRET = regex(rf"({_SECRET}(?:\s*[=:]\s*|\s+))\S.*", re.IGNORECASE)
 #: Environment of this command, as it was started
 _OWN = "/proc/self/environ"
 
@@ -95,10 +97,17 @@ def look(host: Host) -> Jobs:
         if path not in (file.PATH, ROOT_FILE) and _PATH.match(path):
             confs.append(_conf(host, path, by.certain, "" if by.certain else _CONF, problems, by.where))
     of_files = [line for one in (mentions, *reversed(confs)) for line in one]
-    every = [*_running(host, of_files, problems), *of_files]
+    every = [_without_secret(line) for line in (*_running(host, of_files, problems), *of_files)]
     names = sorted({line.name for line in every})
     lines = [line for name in names for line in _in_force([one for one in every if one.name == name])]
     return Jobs(tuple(lines), tuple(problems))
+
+
+def _without_secret(line: Assigned) -> Assigned:
+    """All behind its name goes, as the words of a value may be in quotes."""
+    value = line.value if line.name != _SECRET or line.value is None else _HIDDEN
+    text = _HIDDEN if line.name == _SECRET else _BEHIND_SECRET.sub(rf"\1{_HIDDEN}", line.text)
+    return line._replace(value=value, text=text)
 
 
 def _running(host: Host, of_files: Sequence[Assigned], problems: list[str]) -> Iterator[Assigned]:

@@ -9,7 +9,7 @@ of it: the agent re-applies the rules, at boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence, Tuple
+from typing import Any, Iterable, Mapping, Sequence, Tuple, cast
 
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Row
@@ -181,8 +181,7 @@ class NicKind(nic_rules.NicKind):
         return nic_parse.parse(given)
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
-        assert isinstance(setting, NicSetting)
-        return _read(setting, context)
+        return _read(cast(NicSetting, setting), context)
 
     def together(self, host: Host, readings: list[Reading]) -> list[Reading]:
         readings = _without_excluded(host, readings)

@@ -9,7 +9,7 @@ and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Sequence, cast
 
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts
@@ -67,8 +67,7 @@ class RailKind(NicKind):
         return rail_parse.parse(given)
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
-        assert isinstance(setting, RailSetting)
-        return _read(setting, context)
+        return _read(cast(RailSetting, setting), context)
 
     def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
         """Refusal of a value on the management path, as for a declared one."""

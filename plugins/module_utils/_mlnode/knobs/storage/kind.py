@@ -9,7 +9,7 @@ file of the system carries it: the agent does.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Mapping, Sequence, cast
 
 from ...engine.kind import Context, Facts
 from ...host.host import Host
@@ -291,8 +291,7 @@ class StorageKind(rules.RuleKind):
         return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
-        assert isinstance(setting, RuleSetting)
-        return _read_one(setting, context)
+        return _read_one(cast(RuleSetting, setting), context)
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Lines of udev rules that set the same of some device; the agent has its turn after them."""

@@ -304,7 +304,7 @@ def test_what_another_python_has_compiled_is_passed_over(tmp_path: pathlib.Path)
     whole = agent_zip.build(files)
     with zipfile.ZipFile(io.BytesIO(whole)) as archive:
         of_older = {
-            name.replace(importlib.util.MAGIC_NUMBER.hex(), "550d0d0a"): archive.read(name)
+            name.replace(importlib.util.MAGIC_NUMBER.hex(), "00000d0a"): archive.read(name)
             for name in archive.namelist()
         }
     with zipfile.ZipFile(path, "w") as archive:

@@ -381,3 +381,14 @@ def test_a_file_that_cannot_be_read_leaves_it_unknown(hgx: Machine) -> None:
     hgx.put(f"{CONF}/folder", "")
 
     assert {check.verdict for check in look(hgx)} == {Verdict.UNKNOWN}
+
+
+def test_a_secret_in_a_file_is_never_shown(hgx: Machine) -> None:
+    hgx.put("/etc/nccl.conf", " NCCL_PSK=hunter2\nexport NCCL_PSK=hunter2\nNCCL_PSK=hunter2\n")
+    hgx.put("/etc/profile.d/x.sh", "export NCCL_DEBUG=loud NCCL_PSK='hunter two'\n")
+
+    found = jobs.look(hgx)
+
+    assert found.names() == ["NCCL_DEBUG", "NCCL_PSK"]
+    assert "hunter" not in repr(found)
+    assert not any("hunter" in repr(one) or "two" in repr(one) for one in found.lines)

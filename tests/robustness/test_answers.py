@@ -32,13 +32,13 @@ from ansible_collections.mlnode.tuning.tests.unit import questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import MISSING, Node, answer, done
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.report import test_fleet
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     Tree,
     rail,
     two_nodes,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import MODULES
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils import test_fabric_report
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign import fleets as campaigns
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.effect import test_report as effects
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
@@ -219,8 +219,8 @@ def test_a_preflight_has_the_verdicts_of_all_other_nodes(machine: Machine) -> No
 
 
 def test_a_fabric_has_the_checks_of_all_other_nodes() -> None:
-    given_nodes = test_fleet.nodes(4)
-    test_fleet.change(given_nodes["gpu004"], "state", "mlx5_0/1", "1: DOWN", verdict="fail")
+    given_nodes = test_fabric_report.nodes(4)
+    test_fabric_report.change(given_nodes["gpu004"], "state", "mlx5_0/1", "1: DOWN", verdict="fail")
     subnet = {
         "checks": [fleets.check("links", "subnet"), fleets.check("cable", "mlx5_0/1 to leaf1")],
         "changed": False,

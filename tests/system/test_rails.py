@@ -53,7 +53,7 @@ from {LIBRARY}.linux import iproute
 from {LIBRARY}.engine.engine import Request
 from {LIBRARY}.model.errors import MlnodeError
 from {LIBRARY}.host.host import Host
-from {LIBRARY}.knobs.rail import kind as rail
+from {LIBRARY}.knobs.rail.kind import kind as rail
 from {LIBRARY}.engine.origin import Origin
 from {LIBRARY}.model.setting import Layer
 

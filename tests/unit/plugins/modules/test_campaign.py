@@ -90,7 +90,8 @@ def test_a_node_that_waits_is_told_the_start(run: Runner, node: CampaignMachine)
     assert state is not None
     assert (state.start, state.until) == (start, start + 30)
     came, left = looked.result["clock"]
-    assert came <= left <= Clock().wall()
+    # A clock that NTP corrects may go back a little.
+    assert came - 1 < left < Clock().wall() + 1
     assert "does not wait here" in run.msg(state="begun", id="other", start=start)
 
 

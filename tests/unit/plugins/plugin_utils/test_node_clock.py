@@ -64,8 +64,8 @@ def test_a_question_comes_when_the_process_for_it_starts() -> None:
     )
 
     came, left = map(float, done.stdout.split())
-    # The kernel counts in hundredths of a second.
-    assert begin - 0.02 <= came <= left - 1 <= time.time() - 1
+    # SCRIPT sleeps for a second. A clock that NTP corrects may go back a little.
+    assert begin - 0.5 < came < left - 0.5 < time.time()
 
 
 @cases.table

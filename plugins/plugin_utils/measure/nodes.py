@@ -130,7 +130,7 @@ class Fleet:
             play=play, host=host, task=task, _hosts=self.names, _hosts_all=self.names
         )
         receiver, sender = forking.Pipe(duplex=False)
-        process = ansible_worker.WorkerProcess(
+        process = _Worker(
             final_q=_Queue(own._final_q, sender),
             task_vars=variables,
             host=host,
@@ -233,6 +233,15 @@ class Fleet:
             running.process.terminate()
         while self._running:
             self._running.popitem()[1].end()
+
+
+class _Worker(ansible_worker.WorkerProcess):  # type: ignore[misc]
+    """A worker of this one. Ansible sets the limit of a task only in a process without a handler for it, and
+    this one has its own where the task that measures has a limit."""
+
+    def run(self) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        super().run()
 
 
 class _Running(NamedTuple):

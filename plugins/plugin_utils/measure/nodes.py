@@ -35,6 +35,22 @@ _GRACE = 10.0
 #: The action that declares a node
 _DECLARE = "mlnode.tuning.declare"
 
+#: Keywords of the task that its calls have as well, each templated for its node. Vars, environment and
+#: check_mode are merged with those of a call.
+_KEYWORDS = (
+    "become",
+    "become_exe",
+    "become_flags",
+    "become_method",
+    "become_user",
+    "connection",
+    "diff",
+    "module_defaults",
+    "no_log",
+    "port",
+    "remote_user",
+)
+
 #: Between two looks at the controller, in seconds
 _LOOK = 1.0
 
@@ -66,6 +82,7 @@ class Fleet:
         self._own = ansible_worker.current_worker
         self._manager = self._own._variable_manager
         self._task = task
+        self._given: Mapping[str, Any] = task.get_ds() or {}
         self._hostvars = variables["hostvars"]
         self._controller = os.getppid()
         self._running: dict[Connection, _Running] = {}
@@ -124,7 +141,8 @@ class Fleet:
             "name": f"{self._task.get_name()} ({call.module.rpartition('.')[2]})",
             call.module: dict(call.options),
             **({"timeout": call.seconds} if call.seconds else {}),
-            **call.keywords,
+            "vars": self._vars,
+            **self._keywords(call.keywords),
         })  # fmt: skip
         variables = self._manager.get_vars(
             play=play, host=host, task=task, _hosts=self.names, _hosts_all=self.names
@@ -153,6 +171,20 @@ class Fleet:
             given, block=self._task._parent, variable_manager=self._manager, loader=self._own._loader
         )
 
+    @property
+    def _vars(self) -> dict[str, Any]:
+        return dict(self._given.get("vars") or {})
+
+    def _keywords(self, of_call: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of a call, and of the task. Those of their block and play are inherited."""
+        environments = [given["environment"] for given in (self._given, of_call) if given.get("environment")]
+        return {
+            **{name: self._given[name] for name in _KEYWORDS if name in self._given},
+            "check_mode": self.check,
+            **of_call,
+            "environment": [one for given in environments for one in _listed(given)],
+        }
+
     def declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
         """The task of a role that declares a node. variables: of the role. keywords: of the task."""
         known = (role, *variables.items(), *keywords.items())
@@ -164,8 +196,12 @@ class Fleet:
         included = self._loaded(
             IncludeRole,
             {
-                "ansible.builtin.include_role": {"name": role, "rolespec_validate": False},
-                "vars": dict(variables),
+                "ansible.builtin.include_role": {
+                    "name": role,
+                    "rolespec_validate": False,
+                    "apply": self._keywords(keywords),
+                },
+                "vars": {**self._vars, **variables},
             },
         )
         blocks, _handlers = included.get_block_list(
@@ -173,8 +209,6 @@ class Fleet:
         )
         tasks = (task for block in blocks for task in block.block)
         task = next(task for task in tasks if task.action == _DECLARE)
-        for name, value in keywords.items():
-            setattr(task, name, value)
         return Call(_DECLARE, {}, 0, keywords, task)
 
     def _answered(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -233,6 +267,10 @@ class Fleet:
             running.process.terminate()
         while self._running:
             self._running.popitem()[1].end()
+
+
+def _listed(given: Any) -> list[Any]:
+    return [*given] if isinstance(given, list) else [given]
 
 
 class _Worker(ansible_worker.WorkerProcess):  # type: ignore[misc]

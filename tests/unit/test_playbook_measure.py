@@ -177,10 +177,11 @@ def test_calls_end_with_the_task(number: signal.Signals) -> None:
     receiver, _sender = forking.Pipe(duplex=False)
     process = forking.Process(target=time.sleep, args=(60,))
     fleet._running = {receiver: measure_nodes._Running("a", process, float("inf"), 0)}
+    # Before it would inherit the handler
+    process.start()
     seen: list[int] = []
     before = signal.signal(number, lambda one, _frame: seen.append(one))
     try:
-        process.start()
         with fleet._ending():
             os.kill(os.getpid(), number)
             assert seen == [number]

@@ -37,8 +37,8 @@ _GRACE = 10.0
 #: The action that declares a node
 _DECLARE = "mlnode.tuning.declare"
 
-#: Keywords of the task that its calls have as well, each templated for its node. Vars, environment and
-#: check_mode are merged with those of a call.
+#: Keywords of the task that its calls have as well, each templated for its node. A call may have
+#: vars, environment and check_mode as well, and these are merged.
 _KEYWORDS = (
     "become",
     "become_exe",

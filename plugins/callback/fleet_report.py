@@ -230,7 +230,7 @@ class CallbackModule(CallbackBase):
             names += [] if name in names else [name]
 
     def _add(self, path: pathlib.Path) -> None:
-        """The result of a campaign, as a column and as a map of pairs."""
+        """The result of a campaign, as checks of its rails and a table of its pairs."""
         fleet, result = (importlib.import_module(f"{_READERS}.{name}") for name in ("fleet", "result"))
         try:
             run = result.written(path)

@@ -135,3 +135,15 @@ def test_uplinks_that_do_not_share_the_traffic_fail_a_campaign(tmp_path: pathlib
     assert "leaf1: balance fail: 2 of 4 are below" in said
     assert said.index("round 1 of 1") < said.index("2 of 4 are below")
     assert document(made)["pairs"]
+
+
+def test_uplinks_are_read_around_the_first_look_alone(tmp_path: pathlib.Path) -> None:
+    made = effect_site.site(tmp_path, "abcd", "declared")
+    (tmp_path / "d/speeds").write_text(json.dumps({"declared": 20.0}), encoding="utf-8")
+    made.note("ib_subnet")
+    (made.plugins / "action/ib_subnet.py").write_text(UPLINKS, encoding="utf-8")
+
+    _status, said = play(made, "campaign", campaign_balance=True, campaign_rounds=3)
+
+    assert said.count("round 1 of ") == 2, said
+    assert said.index("2 of 4 are below") < said.rindex("round 1 of ")

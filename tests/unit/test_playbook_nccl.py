@@ -135,6 +135,16 @@ def test_a_slow_group_is_followed_by_smaller_ones(site: Site, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("quick")
+def test_only_files_are_earlier_results(site: Site) -> None:
+    (site.folder / "out/folder.json").mkdir(parents=True)
+    (site.folder / "out/link.json").symlink_to("/no/such/file")
+
+    status, said = site.play("--check")
+
+    assert status == 0, said
+
+
+@pytest.mark.usefixtures("quick")
 def test_slurm_starts_those_that_have_the_program(site: Site) -> None:
     site.nodes["c"]["nccl_program"] = "/no/such/program"
 

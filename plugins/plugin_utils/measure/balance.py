@@ -25,11 +25,14 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def shared(fleet: Fleet, asked: Asked) -> Iterator[list[str]]:
+def shared(fleet: Fleet, asked: Asked | None) -> Iterator[list[str]]:
     """Counters are read before and after. Once it is over the list has a line for each leaf whose uplinks did
-    not share the traffic, or the reason why that is not known."""
-    reader, nodes, fail_on = asked
+    not share the traffic, or the reason why that is not known. asked: None to read nothing."""
     failures: list[str] = []
+    if asked is None:
+        yield failures
+        return
+    reader, nodes, fail_on = asked
     before = _read(fleet, reader, nodes=[*nodes])
     yield failures
     after = _read(fleet, reader, since=before.get("traffic") or {})

@@ -11,8 +11,7 @@ from typing import Any
 from ..campaign import document, judge, samples, schedule, table
 from ..campaign.judge import Judged
 from ..fleet_report.names import few
-from . import rounds
-from .balance import Asked
+from . import balance, rounds
 from .nodes import Fleet, MeasureError
 from .rounds import Ran
 from .run import Report
@@ -30,6 +29,7 @@ class Campaign:
         self.folder = given["campaign_results"]
         self._plan: dict[str, Any] = {}
         self._looks: list[tuple[Mapping[str, Any], Ran]] = []
+        self._unbalanced: Sequence[str] = ()
 
     def plan(self) -> str:
         given = self._given
@@ -52,16 +52,18 @@ class Campaign:
             )
 
     def measure(self) -> None:
-        self._look(self._plan, self.name)
+        # A second look has few nodes at a time, which need not use all uplinks alike.
+        with balance.shared(self._fleet, self._balance()) as self._unbalanced:
+            self._look(self._plan, self.name)
         again = schedule.second(self._plan, self._judged())
         if again["rounds"] and self._given["campaign_second_look"]:
             self._look(again, f"{self.name}-again")
 
-    def balance(self) -> Asked | None:
+    def _balance(self) -> balance.Asked | None:
         given, names = self._given, self._fleet.names
         meant = given["campaign_balance_names"]
         short = [name.partition(".")[0] for name in names]
-        asked = Asked(
+        asked = balance.Asked(
             given["campaign_balance_node"] or names[0], short if meant is None else meant, "unknown"
         )
         return asked if given["campaign_balance"] else None
@@ -73,13 +75,14 @@ class Campaign:
         return judged(self._looks, self._limit)
 
     def report(self) -> Report:
-        return report(self._judged(), self._plan, {
+        made = report(self._judged(), self._plan, {
             "id": self.name,
             "started": dt.datetime.fromtimestamp(self._looks[0][1].begin, dt.timezone.utc).isoformat(),
             "second_look_rounds": self._looks[1][0]["rounds"] if len(self._looks) > 1 else 0,
             "duration_seconds": self._given["campaign_duration"],
             "streams": self._given["campaign_streams"],
         })  # fmt: skip
+        return made._replace(unbalanced=self._unbalanced)
 
 
 def part(limit: float) -> float:

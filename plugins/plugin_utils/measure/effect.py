@@ -125,9 +125,6 @@ class Effect:
     def rehearse(self) -> None:
         """The plan has asked all nodes."""
 
-    def balance(self) -> None:
-        """Phases are compared with each other, and not the uplinks."""
-
     # -- phases ----------------------------------------------------------------------------------------
 
     def measure(self) -> None:

@@ -17,7 +17,7 @@ from .. import agent_answer
 from ..fleet_report import files
 from ..nccl_tests import document, facts, judge, presets, read, scripts
 from ..nccl_tests.judge import Judged
-from .balance import Asked
+from . import balance
 from .nodes import Call, Fleet, MeasureError, say
 from .run import Report
 
@@ -51,6 +51,7 @@ class Nccl:
         self._begin = time.time()
         self._nodes: dict[str, facts.Node] = {}
         self._ran: list[dict[str, Any]] = []
+        self._unbalanced: Sequence[str] = ()
 
     @property
     def _taking(self) -> list[str]:
@@ -143,7 +144,8 @@ class Nccl:
 
     def _earlier(self) -> dict[str, str]:
         """Earlier documents of the folder. Raises ValueError."""
-        recent = sorted(pathlib.Path(self.folder).glob("*.json"), reverse=True)[:_EARLIER]
+        found = sorted(pathlib.Path(self.folder).glob("*.json"), reverse=True)
+        recent = [path for path in found if path.is_file()][:_EARLIER]
         try:
             return {str(path): files.read(path, read.MOST, follow=True).decode() for path in recent}
         except OSError as error:
@@ -157,9 +159,9 @@ class Nccl:
     def rehearse(self) -> None:
         """The plan has asked all nodes."""
 
-    def balance(self) -> Asked | None:
+    def _balance(self) -> balance.Asked | None:
         names = [self._nodes[name].hostname for name in self._taking]
-        asked = Asked(self._given["nccl_balance_node"] or self._taking[0], names, self._fail_on)
+        asked = balance.Asked(self._given["nccl_balance_node"] or self._taking[0], names, self._fail_on)
         return asked if self._given["nccl_balance"] else None
 
     @property
@@ -171,10 +173,11 @@ class Nccl:
     def measure(self) -> None:
         taking = self._taking
         batches = [[[name] for name in taking]] if self._launcher == "ssh" else [[taking]]
-        while batches:
-            for batch in batches:
-                self._run(batch)
-            batches = [[[*group]] for group in self._judged().wanted]
+        with balance.shared(self._fleet, self._balance()) as self._unbalanced:
+            while batches:
+                for batch in batches:
+                    self._run(batch)
+                batches = [[[*group]] for group in self._judged().wanted]
 
     def _run(self, batch: Sequence[Sequence[str]]) -> None:
         """Groups of nodes at the same time, each started by its first node."""
@@ -291,7 +294,8 @@ class Nccl:
             "program": self._first.program,
         })  # fmt: skip
         failed = document.fails(whole, self._fail_on)
-        return Report(json.dumps(whole, indent=1), document.lines(whole), not failed)
+        lines = document.lines(whole)
+        return Report(json.dumps(whole, indent=1), lines, not failed, unbalanced=self._unbalanced)
 
 
 def _program(own: Mapping[str, Any]) -> str:

@@ -18,10 +18,12 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from ansible import constants, context
+from ansible.errors import AnsibleError
 from ansible.executor.process import worker as ansible_worker
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task import Task
+from ansible.template import Templar
 from ansible.utils.display import Display
 from ansible.utils.multiprocessing import context as forking
 
@@ -34,6 +36,25 @@ _GRACE = 10.0
 
 #: The action that declares a node
 _DECLARE = "mlnode.tuning.declare"
+
+#: Keywords of the task that its calls have as well, each templated for its node. A call may have
+#: vars, environment and check_mode as well, and these are merged.
+_KEYWORDS = (
+    "become",
+    "become_exe",
+    "become_flags",
+    "become_method",
+    "become_user",
+    "connection",
+    "diff",
+    "module_defaults",
+    "no_log",
+    "port",
+    "remote_user",
+)
+
+#: In place of the answer of a node on which a play before this task has failed, or that it did not reach
+_LOST: Mapping[str, Any] = {"failed": True, "msg": "failed earlier in this run"}
 
 #: Between two looks at the controller, in seconds
 _LOOK = 1.0
@@ -66,13 +87,14 @@ class Fleet:
         self._own = ansible_worker.current_worker
         self._manager = self._own._variable_manager
         self._task = task
-        self._hostvars = variables["hostvars"]
+        self._given: Mapping[str, Any] = task.get_ds() or {}
         self._controller = os.getppid()
         self._running: dict[Connection, _Running] = {}
         self._warned: set[str] = set()
         #: A role is loaded once for all nodes: the play keeps each that is.
         self._declarations: dict[tuple[Any, ...], Call] = {}
         self.names = [str(name) for name in variables["ansible_play_hosts_all"]]
+        self._lost = {*self.names} - {str(name) for name in variables["ansible_play_hosts"]}
         self.forks = int(context.CLIARGS.get("forks") or 1)
         self.check = bool(task.check_mode)
 
@@ -80,13 +102,29 @@ class Fleet:
         """Variables of each node by name, as an argument spec has them. Raises MeasureError."""
         found, wrong = {}, []
         for name in self.names:
-            known = self._hostvars[name]
-            checked = ArgumentSpecValidator(spec).validate({key: known[key] for key in spec if key in known})
+            known = self._known(self._host(name), self._task)
+            templar = Templar(loader=self._own._loader, variables=known)
+            try:
+                own = {key: templar.template(known[key]) for key in spec if key in known}
+            except AnsibleError as error:
+                wrong.append(f"{name}: {error}")
+                continue
+            checked = ArgumentSpecValidator(spec).validate(own)
             wrong += [f"{name}: {error}" for error in checked.error_messages]
             found[name] = checked.validated_parameters
         if wrong:
             raise MeasureError("; ".join(wrong))
         return found
+
+    def _host(self, name: str) -> Any:
+        return self._manager._inventory.get_host(name)
+
+    def _known(self, host: Any, task: Any) -> dict[str, Any]:
+        """Variables of a task on a host, of the play as well."""
+        known: dict[str, Any] = self._manager.get_vars(
+            play=self._task.play, host=host, task=task, _hosts=self.names, _hosts_all=self.names
+        )
+        return known
 
     @property
     def batches(self) -> int:
@@ -107,8 +145,8 @@ class Fleet:
             self._verify_controller()
 
     def _asked(self, calls: Mapping[str, Call]) -> dict[str, dict[str, Any]]:
-        waiting = [*calls.items()][::-1]
-        answers: dict[str, dict[str, Any]] = {}
+        waiting = [(name, call) for name, call in calls.items() if name not in self._lost][::-1]
+        answers = {name: {**_LOST} for name in calls if name in self._lost}
         with self._ending():
             while waiting or self._running:
                 while waiting and len(self._running) < self.forks:
@@ -118,21 +156,18 @@ class Fleet:
         return {name: answers[name] for name in calls}
 
     def _start(self, name: str, call: Call) -> None:
-        own, play = self._own, self._task.play
-        host = self._manager._inventory.get_host(name)
+        own, host = self._own, self._host(name)
         task = call.task or self._loaded(Task, {
             "name": f"{self._task.get_name()} ({call.module.rpartition('.')[2]})",
             call.module: dict(call.options),
             **({"timeout": call.seconds} if call.seconds else {}),
-            **call.keywords,
+            "vars": self._vars,
+            **self._keywords(call.keywords),
         })  # fmt: skip
-        variables = self._manager.get_vars(
-            play=play, host=host, task=task, _hosts=self.names, _hosts_all=self.names
-        )
         receiver, sender = forking.Pipe(duplex=False)
-        process = ansible_worker.WorkerProcess(
+        process = _Worker(
             final_q=_Queue(own._final_q, sender),
-            task_vars=variables,
+            task_vars=self._known(host, task),
             host=host,
             task=task,
             play_context=own._play_context,
@@ -142,6 +177,8 @@ class Fleet:
             worker_id=own.worker_id,
             cliargs=own._cliargs,
         )
+        # The strategy puts what a person enters into the queue of its own worker.
+        process.worker_queue = own.worker_queue
         process.start()
         sender.close()
         over = time.monotonic() + call.seconds + _GRACE if call.seconds else float("inf")
@@ -152,6 +189,20 @@ class Fleet:
         return what.load(
             given, block=self._task._parent, variable_manager=self._manager, loader=self._own._loader
         )
+
+    @property
+    def _vars(self) -> dict[str, Any]:
+        return dict(self._given.get("vars") or {})
+
+    def _keywords(self, of_call: Mapping[str, Any]) -> dict[str, Any]:
+        """Those of a call, and of the task. Those of their block and play are inherited."""
+        environments = [given["environment"] for given in (self._given, of_call) if given.get("environment")]
+        return {
+            **{name: self._given[name] for name in _KEYWORDS if name in self._given},
+            "check_mode": self.check,
+            **of_call,
+            "environment": [one for given in environments for one in _listed(given)],
+        }
 
     def declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
         """The task of a role that declares a node. variables: of the role. keywords: of the task."""
@@ -164,8 +215,12 @@ class Fleet:
         included = self._loaded(
             IncludeRole,
             {
-                "ansible.builtin.include_role": {"name": role, "rolespec_validate": False},
-                "vars": dict(variables),
+                "ansible.builtin.include_role": {
+                    "name": role,
+                    "rolespec_validate": False,
+                    "apply": self._keywords(keywords),
+                },
+                "vars": {**self._vars, **variables},
             },
         )
         blocks, _handlers = included.get_block_list(
@@ -173,8 +228,6 @@ class Fleet:
         )
         tasks = (task for block in blocks for task in block.block)
         task = next(task for task in tasks if task.action == _DECLARE)
-        for name, value in keywords.items():
-            setattr(task, name, value)
         return Call(_DECLARE, {}, 0, keywords, task)
 
     def _answered(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -213,26 +266,42 @@ class Fleet:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Calls end with this process."""
-        before = signal.getsignal(signal.SIGTERM)
+        """Calls end with this process. They are in other sessions, without the terminal's signals."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
         def end(number: int, frame: Any) -> None:
             self._end()
-            if callable(before):
-                before(number, frame)
+            then = before[signal.Signals(number)]
+            if callable(then):
+                then(number, frame)
 
-        signal.signal(signal.SIGTERM, end)
+        for number in before:
+            signal.signal(number, end)
         try:
             yield
         finally:
             self._end()
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _end(self) -> None:
-        for running in self._running.values():
+        for running in [*self._running.values()]:
             running.process.terminate()
         while self._running:
             self._running.popitem()[1].end()
+
+
+def _listed(given: Any) -> list[Any]:
+    return [*given] if isinstance(given, list) else [given]
+
+
+class _Worker(ansible_worker.WorkerProcess):  # type: ignore[misc]
+    """A worker of this one. Ansible sets the limit of a task only in a process without a handler for it, and
+    this one has its own where the task that measures has a limit."""
+
+    def run(self) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        super().run()
 
 
 class _Running(NamedTuple):
@@ -255,7 +324,11 @@ class _Queue:
 
     def __init__(self, ansible: Any, sender: Connection) -> None:
         self.send_display: Callable[..., None] = ansible.send_display
+        self.send_prompt: Callable[..., None] = ansible.send_prompt
         self._sender = sender
+
+    def send_callback(self, *_given: Any, **_more: Any) -> None:
+        """Callbacks know the task that measures, and none of its calls."""
 
     def send_task_result(self, *given: Any) -> None:
         """given: of ansible-core 2.19 one object, and from 2.21 on host, task and result."""

@@ -6,22 +6,21 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Sequence
-from contextlib import nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from ..fleet_report import files
-from . import balance
 from .nodes import Fleet, MeasureError, say
 
 
 class Report(NamedTuple):
     """document: JSON. table: lines for people. failures: reasons for a failure, in place of the last line of
-    the table."""
+    the table. unbalanced: of balance.shared(), reasons for a failure as well."""
 
     document: str
     table: Sequence[str]
     success: bool
     failures: Sequence[str] = ()
+    unbalanced: Sequence[str] = ()
 
 
 class Kind(Protocol):
@@ -37,9 +36,6 @@ class Kind(Protocol):
     def rehearse(self) -> None:
         """Verify in check mode that it could begin. Raises MeasureError."""
 
-    def balance(self) -> balance.Asked | None:
-        """How the uplinks share the traffic is read as well, or not."""
-
     def measure(self) -> None:
         """Measure all of it. Raises MeasureError."""
 
@@ -53,9 +49,7 @@ def run(kind: Kind, fleet: Fleet) -> dict[str, Any]:
     if fleet.check:
         kind.rehearse()
         return {}
-    asked = kind.balance()
-    with balance.shared(fleet, asked) if asked else nullcontext() as failures:
-        kind.measure()
+    kind.measure()
     report = kind.report()
     if report is None:
         return {}
@@ -70,6 +64,6 @@ def run(kind: Kind, fleet: Fleet) -> dict[str, Any]:
     return {
         "folder": str(path.parent),
         "file": path.name,
-        "failed": not report.success or bool(failures),
-        "msg": "; ".join([*why, *(failures or ()), where]),
+        "failed": not report.success or bool(report.unbalanced),
+        "msg": "; ".join([*why, *report.unbalanced, where]),
     }

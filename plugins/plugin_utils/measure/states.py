@@ -18,7 +18,7 @@ from typing import Any
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError
 from ..fleet_report import files
-from .nodes import Call, Fleet, MeasureError
+from .nodes import Call, Fleet, MeasureError, say
 
 #: As before the first run; as site.yml declares it; or with another profile
 REVERTED, DECLARED, BEFORE = "reverted", "declared", "before"
@@ -84,8 +84,18 @@ class States:
             self._reach([name for name in names if self.now[name] != state], state)
         for name in self.found:
             if self.now[name] == self.found[name]:
-                self._path(name).unlink(missing_ok=True)
+                self._forget(name)
         return [name for name, state in self.found.items() if self.now[name] != state]
+
+    def _forget(self, name: str) -> None:
+        path = self._path(name)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            say(
+                f"{path}: cannot be removed: {error.strerror}; remove it, or the next run "
+                f"puts {name} back to that state"
+            )
 
     def _noted(self, name: str) -> str:
         path = self._path(name)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A campaign in the fleet report: a column for each node, and the heat map of its pairs."""
+"""A campaign in the fleet report: a check for each rail of a node, and a table of its pairs."""
 
 from __future__ import annotations
 

@@ -31,8 +31,12 @@ _IDENTITY = regex(
 )
 
 
+#: A path, or the end of one with blanks, and the number of a line of it
+_NUMBERED = regex(r"([^\s:]*[/.][^\s:]*):[0-9]+(?=\Z|[\s,;:)])", re.ASCII)
+
+
 class Origin(NamedTuple):
-    """Cause of a drift for people, and without the line number and identities, in which nodes that are
+    """Cause of a drift for people, and without numbers of lines and identities, in which nodes that are
     configured alike differ."""
 
     words: str
@@ -69,7 +73,8 @@ def of(host: Host, row: Row, before: Seen, now: Seen) -> Origin:
 def origin(cause: Cause) -> Origin:
     """A place, as it is kept and reported."""
     prefix = f"{TUNED}: " if cause.code == TUNED else ""
-    return Origin(f"{prefix}{cause}", _IDENTITY.sub("*", f"{prefix}{cause._replace(line=0)}"))
+    label = _NUMBERED.sub(r"\1", f"{prefix}{cause._replace(line=0)}")
+    return Origin(f"{prefix}{cause}", _IDENTITY.sub("*", label))
 
 
 def _line(host: Host, row: Row) -> Cause | None:

@@ -33,7 +33,8 @@ class Cause(NamedTuple):
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return " ".join(filter(None, (place, self.text)))
+        glue = "" if self.text.startswith((",", ";", ")")) else " "
+        return glue.join(filter(None, (place, self.text)))
 
     def document(self) -> dict[str, Any]:
         return {**self._asdict(), "layer": self.layer.value}

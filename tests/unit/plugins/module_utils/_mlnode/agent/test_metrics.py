@@ -263,6 +263,11 @@ def test_tuned(node: nodes.Node) -> None:
             "/etc/NetworkManager/system-connections/eth0-0f1e2d3c-0000-4000-8000-00000000000a.nmconnection",
             "/etc/NetworkManager/system-connections/eth0-*.nmconnection",
         ),
+        (
+            "/boot/grub/grub.cfg:12, the entry chosen (/boot/grub/grubenv:3, by /etc/default/grub:7: x)",
+            "/boot/grub/grub.cfg, the entry chosen (/boot/grub/grubenv, by /etc/default/grub: x)",
+        ),
+        ("0000:3b:00.0 has 1024:1048576",) * 2,
         ("kernel command line (transparent_hugepage=never)",) * 2,
     ],
 )

@@ -73,8 +73,10 @@ def of(host: Host, row: Row, before: Seen, now: Seen) -> Origin:
 def origin(cause: Cause) -> Origin:
     """A place, as it is kept and reported."""
     prefix = f"{TUNED}: " if cause.code == TUNED else ""
-    label = _NUMBERED.sub(r"\1", f"{prefix}{cause._replace(line=0)}")
-    return Origin(f"{prefix}{cause}", _IDENTITY.sub("*", label))
+    words = f"{prefix}{cause}"
+    # In the path of the cause there may be any character.
+    label = re.sub(rf"{re.escape(cause.file)}:{cause.line}(?![0-9])", lambda _match: cause.file, words)
+    return Origin(words, _IDENTITY.sub("*", _NUMBERED.sub(r"\1", label)))
 
 
 def _line(host: Host, row: Row) -> Cause | None:

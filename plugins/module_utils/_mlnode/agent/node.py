@@ -195,8 +195,8 @@ def treated(
     kind: Kind,
     wrong: list[str],
 ) -> tuple[Sequence[Row], bool]:
-    """Treat a kind of a declaration, or the part of it that this version understands. wrong: of the caller, for
-    what is wrong with the rest, also where this raises. Raises MlnodeError."""
+    """Treat a kind of a declaration, or the part of it that this version understands. wrong: of the caller,
+    for what is wrong with the rest, also where this raises. Raises MlnodeError."""
     profile = frozenset(declaration.profile.get(kind.KIND, ()))
     try:
         spec = declaration.of(kind.KIND, kind.OPTIONS)

@@ -438,6 +438,14 @@ def test_a_damaged_state_begins_afresh(node: nodes.Node, text: str | bytes) -> N
     assert json.loads(node.text(checked.PATH))["settings"]["vm.swappiness"]["cause"] == ["unknown", "unknown"]
 
 
+def test_a_state_of_before_causes_had_labels_is_passed_over(node: nodes.Node) -> None:
+    state = checked.LastCheck(settings={"vm.swappiness": checked.One("drifted", "60", None, 5.0)})
+    kept = checked.document(state)
+    kept["settings"]["vm.swappiness"]["cause"] = "ab"
+    node.put(checked.PATH, json.dumps({**kept, "format": 1}))
+    assert checked.load(node) == checked.LastCheck()
+
+
 def test_a_look_writes_nothing(node: nodes.Node) -> None:
     before = node.state()
     node.forget()

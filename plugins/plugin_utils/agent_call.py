@@ -56,7 +56,7 @@ _LACKING = 69
 
 #: The archive is a quarter smaller with the first of them, in the same time; every Python has the second one,
 #: as a zip needs it
-_PACKERS = (bz2, zlib) if bz2 else (zlib,)
+_PACKERS = tuple(filter(None, (bz2, zlib)))
 
 #: Reads the length of the compressed archive, the archive and the question, and asks it. In the words of any
 #: Python 3, as it is the archive that refuses one that is too old. All is read before anything may end it.

@@ -35,7 +35,7 @@ def ask_again(host: Host) -> None:
 
 def _is_unread(host: Host) -> bool:
     """True if systemd has not read the unit as it is now, or may not have. A reload may take the GPUs from
-    containers that run (docs/knobs/limits.md), and a list that changes is no reason for one."""
+    containers that run (docs/knobs/limits.md), and a list that changes does not need one."""
     shown = systemd_show.units_now(host).get(IRQBALANCE_UNIT, {})
     there = host.matching(f"{IRQBALANCE_DROP_INS}*.conf")
     if not there or "DropInPaths" not in shown:  # the last one has gone, or systemd cannot be asked

@@ -8,7 +8,6 @@ node each time. Where the agent is missing or another one, it is sent, and run f
 
 from __future__ import annotations
 
-import bz2
 import gc
 import json
 import os
@@ -23,6 +22,11 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer,
 
 from ..module_utils._mlnode.agent.archive import INTERPRETER, isolated, started
 from ..module_utils._mlnode.model.errors import DeclarationError, printable
+
+try:
+    import bz2
+except ImportError:  # a Python that was built without it
+    bz2 = None  # type: ignore[assignment]
 
 AGENT = "/usr/local/bin/mlnode"
 
@@ -52,7 +56,7 @@ _LACKING = 69
 
 #: The archive is a quarter smaller with the first of them, in the same time; every Python has the second one,
 #: as a zip needs it
-_PACKERS = (bz2, zlib)
+_PACKERS = tuple(filter(None, (bz2, zlib)))
 
 #: Reads the length of the compressed archive, the archive and the question, and asks it. In the words of any
 #: Python 3, as it is the archive that refuses one that is too old. All is read before anything may end it.

@@ -45,10 +45,13 @@ _QUOTES = re.compile(r"""['"\\`$]""")
 #: (include/uapi/linux/binfmts.h, BINPRM_BUF_SIZE), of which `#!`, -S and -I need some
 _LONGEST = 240
 
+#: Bytes at the end of the file among which are two numbers of up to 10 digits, before _MADE_BY of 17
+_END = 64
+
 #: The words are for a Python that could not read the rest. Python's own import from a zip opens it for every
 #: file, which would take a tenth of the time of a short command, and so would reading all that is compiled.
-#: The file stays open, so that a late import is of this agent, whatever has taken its place by then. What is
-#: compiled in a process is kept for the agent that it may install.
+#: The file stays open, in a detached process too, so that a late import is of this agent, whatever has taken
+#: its place by then. What is compiled in a process is kept for the agent that it may install.
 _MAIN = b"""# SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 import gc
@@ -95,10 +98,13 @@ class Compiled:
 
 
 modules = {}
+places = {}
 try:
-    places = marshal.loads(__loader__.get_data("places-" + importlib.util.MAGIC_NUMBER.hex()))
     opened = os.open(__loader__.archive, os.O_RDONLY | os.O_CLOEXEC)
-except OSError:  # another Python
+    end = os.pread(opened, END, max(0, os.fstat(opened).st_size - END)).split()[-4:]
+    if end[2:] == [b"compiled", importlib.util.MAGIC_NUMBER.hex().encode()]:  # or another Python
+        places = marshal.loads(os.pread(opened, int(end[1]), int(end[0])))
+except (OSError, ValueError, EOFError, TypeError):
     places = {}
 whole = bool(places)
 sys.meta_path.insert(0, Compiled())
@@ -109,7 +115,8 @@ gc.set_threshold(100_000)
 from mlnode.agent.cli import main
 
 sys.exit(main())
-""".replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode())
+"""
+_MAIN = _MAIN.replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode()).replace(b"END", b"%d" % _END)
 
 #: What only modules use, and no command of the agent. A process that has them for another reason, such as a
 #: test, builds the same zip without them.
@@ -133,7 +140,8 @@ _TEXT = re.compile(
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
-#: At the end of the file, so that half a file has none: the number of the code that this Python makes
+#: At the end of the file, so that half a file has none: the number of the code that this Python makes. Before
+#: it are the start and the size of what is called _PLACES.
 _MADE_BY = f"compiled {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
 
 #: The names in the zip of all that this Python has compiled, and of where in the file it is: name of a module
@@ -269,7 +277,8 @@ def _packed(
                 places[name] = is_package, start, len(one)
                 start += len(one)
             archive.writestr(_entry(_PLACES), marshal.dumps(places))
-            archive.comment = _MADE_BY
+            start = archive.getinfo(_PLACES).header_offset + _HEADER + len(_PLACES)
+            archive.comment = b" %d %d %s" % (start, archive.getinfo(_PLACES).file_size, _MADE_BY)
     return stream.getvalue(), end
 
 

@@ -31,8 +31,12 @@ _IDENTITY = regex(
 )
 
 
+#: A path, or the end of one with blanks, and the number of a line of it
+_NUMBERED = regex(r"([^\s:]*[/.][^\s:]*):[0-9]+(?=\Z|[\s,;:)])", re.ASCII)
+
+
 class Origin(NamedTuple):
-    """Cause of a drift for people, and without the line number and identities, in which nodes that are
+    """Cause of a drift for people, and without numbers of lines and identities, in which nodes that are
     configured alike differ."""
 
     words: str
@@ -69,7 +73,10 @@ def of(host: Host, row: Row, before: Seen, now: Seen) -> Origin:
 def origin(cause: Cause) -> Origin:
     """A place, as it is kept and reported."""
     prefix = f"{TUNED}: " if cause.code == TUNED else ""
-    return Origin(f"{prefix}{cause}", _IDENTITY.sub("*", f"{prefix}{cause._replace(line=0)}"))
+    words = f"{prefix}{cause}"
+    # In the path of the cause there may be any character.
+    label = re.sub(rf"{re.escape(cause.file)}:{cause.line}(?![0-9])", lambda _match: cause.file, words)
+    return Origin(words, _IDENTITY.sub("*", _NUMBERED.sub(r"\1", label)))
 
 
 def _line(host: Host, row: Row) -> Cause | None:

@@ -18,7 +18,8 @@ from ..model.record import NamedTuple
 from .causes import Origin, Seen
 
 PATH = "/var/lib/mlnode/check.json"
-FORMAT = 1
+#: 2: a cause is words and a label
+FORMAT = 2
 
 
 class One(NamedTuple):

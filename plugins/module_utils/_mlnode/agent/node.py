@@ -171,15 +171,17 @@ def each(
         if only and kind.KIND not in only:
             continue
         about = f"{declaration.name}, {kind.KIND}"
+        wrong: list[str] = []
         try:
-            rows, moved, wrong = treated(treat, declaration, kind)
+            rows, moved = treated(treat, declaration, kind, wrong)
         except UntrustedError as error:  # says it all, and may be the same for all of them
             errors += [str(error)] if str(error) not in errors else []
             continue
         except MlnodeError as error:
             errors.append(f"{about}: {error}")
             continue
-        errors += [f"{about}: {word}" for word in wrong]
+        finally:  # also where the rest of it fails
+            errors += [f"{about}: {word}" for word in wrong]
         changed = changed or moved
         for row in rows:
             _merge(rows_by_key, declaration.name, row)
@@ -188,23 +190,27 @@ def each(
 
 
 def treated(
-    treat: Callable[[Request], tuple[Sequence[Row], bool]], declaration: Declaration, kind: Kind
-) -> tuple[Sequence[Row], bool, list[str]]:
-    """Treat a kind of a declaration, or the part of it that this version understands, with what is wrong with
-    the rest. Raises MlnodeError."""
+    treat: Callable[[Request], tuple[Sequence[Row], bool]],
+    declaration: Declaration,
+    kind: Kind,
+    wrong: list[str],
+) -> tuple[Sequence[Row], bool]:
+    """Treat a kind of a declaration, or the part of it that this version understands. wrong: of the caller,
+    for what is wrong with the rest, also where this raises. Raises MlnodeError."""
     profile = frozenset(declaration.profile.get(kind.KIND, ()))
     try:
         spec = declaration.of(kind.KIND, kind.OPTIONS)
         request = Request(declaration.name, kind, spec, alone=True, profile=profile)
-        return (*treat(request), [])
+        return treat(request)
     except DeclarationError:
         from ..engine import partial  # only here: most files are understood
 
-        spec, wrong = partial.understood(kind, declaration.kinds[kind.KIND])
-        if not wrong:  # with what is declared elsewhere
+        spec, errors = partial.understood(kind, declaration.kinds[kind.KIND])
+        if not errors:  # with what is declared elsewhere
             raise
+    wrong += errors
     request = Request(declaration.name, kind, spec, alone=True, partial=True, profile=profile)
-    return (*treat(request), wrong)
+    return treat(request)
 
 
 def agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:

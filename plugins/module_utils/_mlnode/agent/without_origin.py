@@ -169,7 +169,7 @@ def _looked(host: Host) -> list[_Looked]:
     for declaration in declared.load_all(host, []):
         for kind in (name for name in KINDS if name in declaration.kinds):
             with suppress(MlnodeError):
-                node.treated(look, declaration, KINDS[kind])
+                node.treated(look, declaration, KINDS[kind], [])
     return looked
 
 

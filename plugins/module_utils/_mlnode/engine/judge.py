@@ -134,7 +134,7 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, Cause] | No
         return None
     status = Status.OVERRIDDEN if boot.foreign else Status.DRIFTED
     if boot.value.problem:
-        return status, Cause(Layer.BOOT, str(status), text=boot.value.problem)
+        return status, why.told(Layer.BOOT, str(status), boot.source, boot.value.problem)
     return status, why.placed(Layer.BOOT, str(status), boot.source, f"sets {boot.value.text or EMPTY}")
 
 

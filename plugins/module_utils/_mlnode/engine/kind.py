@@ -259,6 +259,10 @@ class Kind:
         """The option that a setting comes from, or the one around it that has its reason."""
         return reasoned(self.OPTIONS, key.split(".")[1:])
 
+    def info_of(self, setting: Setting, runtime: Value) -> Info:
+        """As info(), of a declared setting."""
+        return self.info(setting.key, runtime)
+
     def info(self, key: str, runtime: Value) -> Info:
         """Severity, reason and source of a key."""
         option = self.option(key)

@@ -116,7 +116,7 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
             reading = settled(reading, known_answers, setting.key in request.profile)
         reading = with_bar(reading, context)
         status, causes = judge(setting, reading, context)
-        info = request.kind.info(setting.key, reading.runtime)
+        info = request.kind.info_of(setting, reading.runtime)
         if reading.lowers and info.severity is Severity.LOW:
             info = info._replace(severity=Severity.MEDIUM)
         origin = reading.origin or context.origins.get(reading.path)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Work of this very process that goes on when the process, its connection and its session are gone.
 
-Everything the work needs has to be imported already: Ansible deletes a module's code when the module ends.
+In a module of Ansible everything the work needs has to be imported already: Ansible deletes its code when it
+ends. The agent's own file stays open (agent/archive.py), and so a late import is of this agent.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 from typing import Callable, Iterator
 
 #: What ends with a terminal, a session or its process group
@@ -65,12 +67,20 @@ def _settle(writer: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     for handle in (0, 1, 2):
         os.dup2(nowhere, handle)
+    kept = {0, 1, 2, writer, _own_file()}
     for handle in _open_files():
-        if handle > 2 and handle != writer:
+        if handle not in kept:
             try:
                 os.close(handle)
             except OSError:  # the one with which the folder was listed
                 pass
+
+
+def _own_file() -> int:
+    """The agent's own file, of which modules are read when they are imported; -1 in another program. It is
+    read only, and has no lock."""
+    handle = vars(sys.modules["__main__"]).get("opened")
+    return handle if isinstance(handle, int) else -1
 
 
 def _open_files() -> Iterator[int]:

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 from ..host import systemctl
 from ..host.host import Host
+from . import systemd_show
 
 IRQBALANCE_UNIT = "irqbalance.service"
 #: What `systemctl enable` makes of its unit
 IRQBALANCE_LINK = f"/etc/systemd/system/multi-user.target.wants/{IRQBALANCE_UNIT}"
+#: Begin of the path of a declaration's drop-in, which goes on with its name
+IRQBALANCE_DROP_INS = f"/etc/systemd/system/{IRQBALANCE_UNIT}.d/zz-mlnode-irq."
 #: The script it asks about every interrupt
 IRQBALANCE_POLICY = "/etc/mlnode/irqbalance-policy"
 
@@ -25,8 +28,20 @@ def ask_again(host: Host) -> None:
         host.write_file(IRQBALANCE_POLICY, host.read_bytes(IRQBALANCE_POLICY), 0o755)
     if host.systemd_runs():
         purpose = "make irqbalance ask its script again:"
-        systemctl.reload(host, purpose)
+        if _is_unread(host):
+            systemctl.reload(host, purpose)
         systemctl.job(host, "try-restart", IRQBALANCE_UNIT, purpose)
+
+
+def _is_unread(host: Host) -> bool:
+    """True if systemd has not read the unit as it is now, or may not have. A reload may take the GPUs from
+    containers that run (docs/knobs/limits.md), and a list that changes does not need one."""
+    shown = systemd_show.units_now(host).get(IRQBALANCE_UNIT, {})
+    there = host.matching(f"{IRQBALANCE_DROP_INS}*.conf")
+    if not there or "DropInPaths" not in shown:  # the last one has gone, or systemd cannot be asked
+        return True
+    gone = {path for path in shown["DropInPaths"] if path.startswith(IRQBALANCE_DROP_INS)} - {*there}
+    return bool(gone) or any(systemd_show.is_unread(shown, path) for path in there)
 
 
 def follow_boot(host: Host) -> None:

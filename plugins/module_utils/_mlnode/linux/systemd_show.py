@@ -46,6 +46,21 @@ def ask(host: Host) -> None:
     host.ahead(_ANSWER, lambda: _ask(host), of_files=True)
 
 
+def units_now(host: Host) -> Mapping[str, Properties]:
+    """As units(), for who has just written a file of one."""
+    return _ask(host)
+
+
+def is_unread(shown: Properties, path: str) -> bool:
+    """True if systemd has not read the present content of a drop-in that is there. shown: of its unit; empty,
+    and then it is False, where systemd does not run or cannot be asked."""
+    # What is masked needs a reload whenever it has drop-ins, also after one (systemd issue 33672).
+    if shown.get("LoadState") != ("loaded",):
+        return False
+    # Some versions do not see that a drop-in is new (systemd issue 31752), but show which they have read.
+    return shown.get("NeedDaemonReload") == ("yes",) or path not in shown.get("DropInPaths", (path,))
+
+
 def _ask(host: Host) -> Mapping[str, Properties]:
     try:
         if not host.systemd_runs():

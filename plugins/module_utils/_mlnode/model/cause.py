@@ -22,7 +22,8 @@ class Cause(NamedTuple):
     """One reason for the status of a row.
 
     code: a word that is the same on all nodes: of the constants below, or a status. file, line: the place
-    that has to be changed; empty and 0 if it is not known, or none. text: the words that follow the place.
+    that has to be changed; empty and 0 if it is not known, or none. text: the words that follow the place, or
+    that name it.
     """
 
     layer: Layer
@@ -33,7 +34,10 @@ class Cause(NamedTuple):
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return " ".join(filter(None, (place, self.text)))
+        if place and is_named(place, self.text):
+            return self.text
+        glue = "" if self.text.startswith((",", ";", ")")) else " "
+        return glue.join(filter(None, (place, self.text)))
 
     def document(self) -> dict[str, Any]:
         return {**self._asdict(), "layer": self.layer.value}
@@ -54,6 +58,20 @@ def placed(layer: Layer, code: str, source: str, text: str = "") -> Cause:
     match = _PLACE.match(source)
     file, line, rest = match.groups() if match else ("", "0", source)
     return Cause(layer, code, file, int(line), " ".join(filter(None, (rest, text))))
+
+
+def is_named(place: str, text: str) -> bool:
+    """True if a text names this very place, and not one that begins or ends like it."""
+    return place in text and bool(re.search(rf"(?<![\w/.-]){re.escape(place)}(?![0-9])", text))
+
+
+def told(layer: Layer, code: str, source: str, text: str) -> Cause:
+    """A cause that is a whole sentence. It has the place of the source if the sentence names that."""
+    place = placed(layer, code, source)
+    if not place.line or not is_named(f"{place.file}:{place.line}", text):
+        return Cause(layer, code, text=text)
+    begun = placed(layer, code, text)
+    return begun if begun[:4] == place[:4] else place._replace(text=text)
 
 
 def sentence(causes: Iterable[Cause]) -> str:

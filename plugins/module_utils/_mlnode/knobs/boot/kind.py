@@ -456,6 +456,13 @@ class BootKind(Kind):
     def option(self, key: str) -> Option:
         return self.OPTIONS["parameters"]
 
+    def info_of(self, setting: Setting, runtime: Value) -> Info:
+        """One that is to be absent has another reason, unless the parameter has one of its own."""
+        absent = self.OPTIONS["absent"]
+        of_absent = Info(absent.severity, absent.reason, absent.source)
+        known = boot_info.info(setting.key[len(KIND) + 1 :])
+        return known or (of_absent if setting.want == cmdline.ABSENT else self.info(setting.key, runtime))
+
     def info(self, key: str, runtime: Value) -> Info:
         return boot_info.info(key[len(KIND) + 1 :]) or super().info(key, runtime)
 

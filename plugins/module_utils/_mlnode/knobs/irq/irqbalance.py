@@ -16,7 +16,7 @@ from ...engine.handlers import IRQBALANCE, IRQBALANCE_SERVICE
 from ...engine.kind import Context, Row
 from ...host.host import Host
 from ...linux import systemd_conf, systemd_unit
-from ...linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
+from ...linux.irqbalance import IRQBALANCE_DROP_INS, IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
 from ...loader import boot_loader
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
@@ -38,8 +38,7 @@ _RUNNING = (
 )
 
 _OPTION = f"--policyscript={IRQBALANCE_POLICY}"
-_FOLDER = f"/etc/systemd/system/{IRQBALANCE_UNIT}.d"
-_BEGIN = "zz-mlnode-irq."
+_BEGIN = IRQBALANCE_DROP_INS.rpartition("/")[2]
 _OTHER_SCRIPT = regex(r"(?:^|[\s\"'=])(?:--policyscript|-l)\b")
 
 # The number alone decides: before 1.9 irqbalance calls the script with /sys as the device of an interrupt
@@ -143,19 +142,22 @@ def _of_others(host: Host) -> systemd_unit.Unit:
 
 
 def _arguments(host: Host, unit: systemd_unit.Unit) -> list[str]:
-    """Each line of its files of arguments, after its place. Raises HostError."""
+    """Each line of its unit and of its files of arguments that gives it one, after its place. Raises
+    HostError."""
+    given = [f"{line.where}: {line.text}" for line in unit.counting("[Service]", "Environment")]
     files = [line.value.lstrip("-") for line in unit.counting("[Service]", "EnvironmentFile")]
-    return [
+    of_files = [
         f"{path}:{number}: {line.strip()}"
         for path in (path for file in files for path in host.matching(file))
         for number, line in enumerate(host.text(path).splitlines(), 1)
         if line.strip() and line.strip()[0] not in "#;"
     ]
+    return [*given, *of_files]
 
 
 def _drop_in(name: str) -> str:
     """Of a declaration: all have the same content, and the last that goes takes the option away."""
-    return f"{_FOLDER}/{_BEGIN}{name and f'{name}.conf'}"
+    return f"{IRQBALANCE_DROP_INS}{name and f'{name}.conf'}"
 
 
 def _with_option(service: Service) -> bytes:

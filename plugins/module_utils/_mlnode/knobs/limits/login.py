@@ -4,7 +4,8 @@
 PAM, a session stack of sshd or login without pam_limits(8), and `ulimit` in the files that shells read when
 they start (bash(1), FILES).
 
-Stacks are searched, not evaluated: jumps over lines are not followed."""
+Stacks are searched, not evaluated: what a module answers, and so whether a line ends the stack or jumps over
+others, is not known."""
 
 from __future__ import annotations
 
@@ -34,6 +35,8 @@ _LOGINS = {
 _OTHER = "other"
 #: A control ends the stack there if the module is content (pam.d(5))
 _ENDS = regex(r"sufficient\Z|\[.*=\s*done\b", re.IGNORECASE)
+#: The number of lines that a control may jump over (pam.d(5))
+_JUMP = regex(r"=\s*([0-9]{1,4})(?![0-9])", re.ASCII)
 _BRACKETS = regex(r"\[[^\]]*\]")
 
 #: Read by each shell that a login starts, or by each interactive one. Not those of users, which may be on a
@@ -234,29 +237,56 @@ def _in_stack(host: Host, login: str, path: str) -> Overridden | None:
         lines = list(_session_lines(host, path, ()))
     except HostError as error:
         return Overridden(whom, str(error), error.path, unknown=True)
-    at = next((at for at, line in enumerate(lines) if line.module == MODULE), -1)
-    if at < 0:
+    found = [at for at, line in enumerate(lines) if line.module == MODULE]
+    if not found:
         return _without(login, f"{path} and what it includes do not use {MODULE} for sessions", path)
-    found = lines[at]
-    if "conf=" in found.text:
-        return _without(login, f"{found.file} has {MODULE} read another file: {found.text}", found.file)
-    ends = next((line for line in lines[:at] if _ENDS.match(line.control)), None)
-    if ends is None:
+    plain = [at for at in found if "conf=" not in lines[at].text]
+    if not plain:
+        other = lines[found[0]]
+        return _without(login, f"{other.file} has {MODULE} read another file: {other.text}", other.file)
+    passes = [_passing(lines, at) for at in plain]
+    if None in passes:
         return None
-    words = f"{ends.file} can end before {MODULE}, by the line {ends.text}: {result}; move {MODULE} before it"
-    return Overridden(whom, words, ends.file, unknown=True)
+    (line, verb) = next(filter(None, passes))
+    words = f"{line.file} can {verb} {MODULE}, by the line {line.text}: {result}; move {MODULE} before it"
+    return Overridden(whom, words, line.file, unknown=True)
+
+
+def _passing(lines: Sequence[_SessionLine], at: int) -> tuple[_SessionLine, str] | None:
+    """A line after which this one may not be reached, and how; None if there is none."""
+    for before, line in enumerate(lines[:at]):
+        if _ENDS.match(line.control):
+            return line, "end before"
+        if _last_skipped(lines, before) >= at:
+            return line, "jump over"
+    return None
+
+
+def _last_skipped(lines: Sequence[_SessionLine], at: int) -> int:
+    """The last line that this one may jump over; itself if it does not. A substack counts as one line, and no
+    jump leaves it (libpam/pam_dispatch.c)."""
+    level, last = lines[at].level, at
+    for _line in range(max(map(int, _JUMP.findall(lines[at].control)), default=0)):
+        if last + 1 >= len(lines) or lines[last + 1].level < level:
+            break
+        last += 1
+        while last + 1 < len(lines) and lines[last + 1].level > level:
+            last += 1
+    return last
 
 
 class _SessionLine(NamedTuple):
-    """A line of a stack that opens sessions. module: the name of its file."""
+    """A line of a stack that opens sessions. module: the name of its file; empty for a substack, whose lines
+    follow. level: the number of substacks around it."""
 
     file: str
     text: str
     control: str
     module: str
+    level: int = 0
 
 
-def _session_lines(host: Host, path: str, files: tuple[str, ...]) -> Iterator[_SessionLine]:
+def _session_lines(host: Host, path: str, files: tuple[str, ...], level: int = 0) -> Iterator[_SessionLine]:
     """Those of a file, with those that it includes in their places. files: those that include it. Raises
     HostError."""
     if path in files or len(files) > _DEPTH:
@@ -272,9 +302,13 @@ def _session_lines(host: Host, path: str, files: tuple[str, ...]) -> Iterator[_S
         elif control.lower() not in ("include", "substack"):
             brackets = _BRACKETS.search(text)
             control = brackets.group() if brackets and control == "[]" else control
-            yield _SessionLine(path, text, control, name.rpartition("/")[2])
+            yield _SessionLine(path, text, control, name.rpartition("/")[2], level)
             continue
+        below = level
+        if control.lower() == "substack":
+            yield _SessionLine(path, text, control, "", level)
+            below += 1
         included = path_of(host, name)
         if not included:
             raise HostError("follow", path, None, f"it includes {name or 'nothing'}, which does not exist")
-        yield from _session_lines(host, included, (*files, path))
+        yield from _session_lines(host, included, (*files, path), below)

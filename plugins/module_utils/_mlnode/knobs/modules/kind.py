@@ -220,7 +220,10 @@ class ModulesKind(Kind):
     def info(self, key: str, runtime: Value) -> Info:
         name, parameter = options.split(key)
         known = None if parameter else _REASONS.get(name)
-        return Info(*known) if known else super().info(key, runtime)
+        info = Info(*known) if known else super().info(key, runtime)
+        if not parameter:
+            return info
+        return info._replace(reason=f"how {name} was declared to work", source=f"{info.source} {name}")
 
 
 kind = ModulesKind()

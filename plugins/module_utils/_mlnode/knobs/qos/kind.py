@@ -198,7 +198,8 @@ class QosKind(NicKind):
         return _lldpad(host)
 
     def option(self, key: str) -> Option:
-        return super().option(key.replace(".cnp_", ".cnp."))
+        rule, _dot, group = key.rpartition(".")  # a rule may be called cnp_fast
+        return super().option(f"{rule}.{group.replace('cnp_', 'cnp.')}")
 
 
 kind = QosKind()

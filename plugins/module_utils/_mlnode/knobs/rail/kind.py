@@ -55,9 +55,6 @@ def _boot(
     return boot, [hint] if hint else []
 
 
-#: No lines for interfaces, which say nothing of one that is called otherwise after a change of cards
-
-
 class RailKind(NicKind):
     KIND = rail_parse.KIND
     OPTIONS = own.OPTIONS

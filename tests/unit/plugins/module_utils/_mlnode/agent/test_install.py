@@ -10,6 +10,7 @@ import io
 import marshal
 import os
 import pathlib
+import select
 import subprocess
 import sys
 import zipfile
@@ -575,3 +576,40 @@ def test_an_installation_waits_for_its_turn(machine: Machine) -> None:
     with lock.locked(machine), pytest.raises(LockTimeoutError):
         agent.install(machine, wait_seconds=0)
     assert machine.content(agent.COMMAND) is None
+
+
+#: Leaves a process behind, which imports more when another file is in the place of its own
+DETACHED = b"""
+import os
+import sys
+from mlnode.host import detached
+
+
+def work():
+    os.replace(sys.argv[1], __loader__.archive)
+    try:
+        from mlnode.late import WORD
+    except BaseException as error:
+        WORD = repr(error)
+    with open(sys.argv[2], "w") as file:
+        file.write(WORD)
+
+
+def main():
+    detached.start(work)
+"""
+
+
+def test_a_detached_process_imports_late_from_its_own_file(tmp_path: pathlib.Path) -> None:
+    files = {f"mlnode/{folder}__init__.py": b"" for folder in ("", "agent/", "host/")}
+    files["mlnode/agent/cli.py"] = DETACHED
+    files["mlnode/host/detached.py"] = (LIBRARY / "host/detached.py").read_bytes()
+    own, other, said = tmp_path / "mlnode", tmp_path / "other", tmp_path / "said"
+    own.write_bytes(agent_zip.build({**files, "mlnode/late.py": b'WORD = "its own"\n'}))
+    other.write_bytes(agent_zip.build({**files, "mlnode/late.py": b'WORD = "of another"\n'}))
+    os.mkfifo(said)
+    with open(os.open(said, os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:
+        done = run([sys.executable, "-IS", str(own), str(other), str(said)])
+        assert (done.returncode, done.stderr) == (0, "")
+        assert select.select([pipe], [], [], 60)[0]
+        assert pipe.read() == b"its own"

@@ -263,6 +263,11 @@ def test_tuned(node: nodes.Node) -> None:
             "/etc/NetworkManager/system-connections/eth0-0f1e2d3c-0000-4000-8000-00000000000a.nmconnection",
             "/etc/NetworkManager/system-connections/eth0-*.nmconnection",
         ),
+        (
+            "/boot/grub/grub.cfg:12, the entry chosen (/boot/grub/grubenv:3, by /etc/default/grub:7: x)",
+            "/boot/grub/grub.cfg, the entry chosen (/boot/grub/grubenv, by /etc/default/grub: x)",
+        ),
+        ("0000:3b:00.0 has 1024:1048576",) * 2,
         ("kernel command line (transparent_hugepage=never)",) * 2,
     ],
 )
@@ -431,6 +436,14 @@ def test_a_damaged_state_begins_afresh(node: nodes.Node, text: str | bytes) -> N
     node.put(SWAPPINESS, "60\n")
     assert drift(export(node)) == {"vm.swappiness": ("unknown", "drifted")}
     assert json.loads(node.text(checked.PATH))["settings"]["vm.swappiness"]["cause"] == ["unknown", "unknown"]
+
+
+def test_a_state_of_before_causes_had_labels_is_passed_over(node: nodes.Node) -> None:
+    state = checked.LastCheck(settings={"vm.swappiness": checked.One("drifted", "60", None, 5.0)})
+    kept = checked.document(state)
+    kept["settings"]["vm.swappiness"]["cause"] = "ab"
+    node.put(checked.PATH, json.dumps({**kept, "format": 1}))
+    assert checked.load(node) == checked.LastCheck()
 
 
 def test_a_look_writes_nothing(node: nodes.Node) -> None:

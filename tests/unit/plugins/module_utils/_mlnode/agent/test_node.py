@@ -137,6 +137,14 @@ def test_a_declaration_edited_by_hand_is_told_and_stops_nobody_else(machine: Mac
     assert [item.row.setting.key for item in found.rows] == ["vm.swappiness", "vm.max_map_count"]
 
 
+def test_both_are_told_if_the_part_that_is_understood_fails(machine: Machine) -> None:
+    declare(machine, "a", sysctl={"settings": {"vm.swappiness": 10}, "allow": 5})
+    declare(machine, "b", sysctl=sysctl(vm__swappiness=20))
+    errors = [error for error in node.survey(machine).errors if error.startswith("a, sysctl: ")]
+    assert len(errors) == 2
+    assert [error for error in errors if "sysctl.allow: must be a list, got 5" in error]
+
+
 def test_a_refused_setting_does_not_stop_the_boot(machine: Machine) -> None:
     declare(machine, "a", sysctl=sysctl(vm__overcommit_memory=2, vm__swappiness=10))
     found = node.apply_all(machine)

@@ -125,6 +125,26 @@ def test_a_floor_is_reached_by_more(value: Value, status: Status) -> None:
     assert judge(FLOOR, right(boot=Boot(value, "file:1")), context)[0] is status
 
 
+@pytest.mark.parametrize(
+    ("text", "source", "file", "line", "rest"),
+    [
+        ("/etc/x:3 takes it away", "/etc/x:3", "/etc/x", 3, "takes it away"),
+        ("/etc/x:3, the first, lacks it", "/etc/x:3 (a)", "/etc/x", 3, ", the first, lacks it"),
+        ("nothing but /etc/x:3 has it", "/etc/x:3", "/etc/x", 3, "nothing but /etc/x:3 has it"),
+        ("/etc/y:2 hides /etc/x:3", "/etc/x:3", "/etc/x", 3, "/etc/y:2 hides /etc/x:3"),
+        ("the kernel ignores it", "/etc/x:3", "", 0, "the kernel ignores it"),
+        ("/etc/x:31 lacks it", "/etc/x:3", "", 0, "/etc/x:31 lacks it"),
+        ("lacks it", "kernel command line", "", 0, "lacks it"),
+    ],
+)
+def test_a_fault_in_a_sentence_has_the_place_that_it_names(
+    text: str, source: str, file: str, line: int, rest: str
+) -> None:
+    (cause,) = causes_of(right(boot=Boot(Value(absent=text), source)))
+    assert cause == Cause(Layer.BOOT, "drifted", file, line, rest)
+    assert sentence([cause]) == f"boot: {text}"
+
+
 def test_what_has_no_want_or_no_value_does_not_differ() -> None:
     assert differs(WRONG)
     assert not differs(RIGHT)

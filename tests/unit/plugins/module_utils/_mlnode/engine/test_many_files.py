@@ -111,8 +111,8 @@ class Vectors:
         del key, host
         return []
 
-    def info(self, key: str, runtime: Value) -> Info:
-        del key, runtime
+    def info_of(self, setting: Setting, runtime: Value) -> Info:
+        del setting, runtime
         return Info(Severity.LOW, "a test", "none")
 
 

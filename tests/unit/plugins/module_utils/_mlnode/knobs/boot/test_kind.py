@@ -376,3 +376,11 @@ def test_a_machine_without_numa_folders_is_one_node(node: GrubMachine) -> None:
     shutil.rmtree(node.root + NODE)
     found = readings(node, {"isolate": {"cpus": "1-7"}})["isolcpus"]
     assert "would keep 1 of its CPUs 0-7" in found.refusal
+
+
+def test_a_parameter_to_be_absent_has_the_reason_of_that() -> None:
+    spec = {"parameters": {"quiet": "", "mitigations": "auto"}, "absent": ["splash", "nohz_full"]}
+    reasons = {one.key: boot.info_of(one, Value()).reason for one in door.parse("boot", spec)}
+    assert reasons["boot.quiet"] == "a parameter that this node was declared to boot with"
+    assert reasons["boot.splash"] == "a parameter that this node was declared to boot without"
+    assert reasons["boot.nohz_full"].startswith("CPUs that serve requests")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -244,6 +245,13 @@ def test_a_command_that_changes_later_is_followed(node: IrqNode) -> None:
         ),
         (DEFAULTS, "A=\nIRQBALANCE_ARGS=-j -l /opt/mine\n", f"already by {DEFAULTS}:2:"),
         (DEFAULTS, 'IRQBALANCE_ARGS ="-l /opt/mine"\n', f"already by {DEFAULTS}:1:"),
+        (
+            UNIT,
+            SERVICE.replace(
+                "ExecStart=", 'Environment="IRQBALANCE_ARGS=--policyscript=/opt/mine"\nExecStart='
+            ),
+            f"already by {UNIT}:6: Environment=",
+        ),
         (UNIT, SERVICE.replace("--foreground", "-l /opt/x"), f"already by {UNIT}:6: ExecStart="),
         (UNIT, SERVICE.replace("ExecStart", "ExecStop"), "irqbalance.service has no command"),
         (
@@ -497,14 +505,49 @@ def test_every_line_that_speaks_to_irqbalance_is_mentioned(node: IrqNode) -> Non
         f"{DEFAULTS}:3: IRQBALANCE_BANNED_CPULIST=3",
         f'{DEFAULTS}:4: IRQBALANCE_ARGS="--interval=5"',
     ]
-    node.put(UNIT, "[Service]\nEnvironmentFile=\n")
-    assert irq.boot_sources(KEY, node) == []
+    node.put(UNIT, "[Service]\nEnvironmentFile=\nEnvironment=A=-j\n")
+    assert irq.boot_sources(KEY, node) == [f"{UNIT}:3: Environment=A=-j"]
 
 
 def test_where_systemd_does_not_run_there_is_nobody_to_tell(bare: IrqNode) -> None:
     handlers.run(bare, "irqbalance")
     handlers.run(bare, "irqbalance service")
     assert bare.told == []
+
+
+class Systemd(IrqNode):
+    """It answers which drop-ins it has read, and with which content."""
+
+    known: Mapping[str, str] = {}
+
+    def run(self, command: Any, seconds: float = 60) -> Finished:
+        now = {path: self.text(path) for path in self.matching(f"{os.path.dirname(DROP_IN)}/*.conf")}
+        if list(command) == ["systemctl", "daemon-reload"]:
+            self.known = now
+        if list(command[:2]) == ["systemctl", "show"]:
+            stale = any(self.known.get(path, text) != text for path, text in now.items())
+            lines = [f"NeedDaemonReload={'yes' if stale else 'no'}", f"DropInPaths={' '.join(self.known)}"]
+            text = "\n".join(["LoadState=loaded", *lines])
+            units = command[command.index("--") + 1 :]
+            return Finished(0, "\n\n".join([text] * len(units)), "")
+        return super().run(command, seconds)
+
+
+def test_systemd_reads_its_units_again_only_for_what_it_has_not_read(node: IrqNode) -> None:
+    host = Systemd(node.root)
+    told = []
+    for change in (
+        lambda: apply(host, SPREAD, irqbalance="agree"),
+        lambda: apply(host, {**SPREAD, "nics": {"rails": True}}, irqbalance="agree"),  # the list alone
+        lambda: host.put(UNIT, SERVICE.replace("--foreground", "--foreground --journal")),
+        lambda: apply(host, SPREAD, irqbalance="agree"),
+        lambda: revert.revert(host),
+    ):
+        host.told.clear()
+        host.forget()
+        change()
+        told.append([*host.told])
+    assert told == [RESTART, RESTART[1:], [], RESTART, RESTART]
 
 
 class Balancing(IrqNode):

@@ -141,6 +141,43 @@ def ends(path: str, line: str, result: str = "logins over SSH get what sshd has"
     return "unknown", f"{words}; move pam_limits.so before it"
 
 
+LIMITS = "session required pam_limits.so\n"
+OTHER_FILE = "session required pam_limits.so conf=/etc/x\n"
+JUMP = "session [success=2 default=ignore] pam_x.so"
+UNIX = "session required pam_unix.so\n"
+
+
+def jumps(line: str, path: str = "/etc/pam.d/sshd") -> tuple[str, str]:
+    status, reason = ends(path, line)
+    return status, reason.replace("can end before", "can jump over")
+
+
+@pytest.mark.parametrize(
+    ("stack", "expected"),
+    [
+        (f"{OTHER_FILE}{LIMITS}", ("ok", "")),
+        (f"{LIMITS}{OTHER_FILE}", ("ok", "")),
+        (f"{JUMP}\n{LIMITS}", jumps(JUMP)),
+        (f"{JUMP}\n{UNIX}{LIMITS}", jumps(JUMP)),
+        (f"{JUMP}\n{UNIX}{UNIX}{LIMITS}", ("ok", "")),
+        (f"{JUMP}\n{LIMITS}{UNIX}{LIMITS}", ("ok", "")),
+        (f"session [default=1] pam_x.so\n{LIMITS}", jumps("session [default=1] pam_x.so")),
+        (f"session [default=1] pam_permit.so\n{UNIX}{UNIX}{LIMITS}", ("ok", "")),
+        (f"{JUMP}\nsession substack three\n{LIMITS}", jumps(JUMP)),
+        (f"{JUMP}\nsession include three\n{LIMITS}", ("ok", "")),
+        (f"session substack jumps\n{LIMITS}", ("ok", "")),
+        (f"session include jumps\n{LIMITS}", jumps(JUMP, "/etc/pam.d/jumps")),
+        (f"auth [success=2] pam_x.so\n{LIMITS}", ("ok", "")),
+    ],
+)
+def test_every_line_of_a_stack_counts(machine: LimitsMachine, stack: str, expected: tuple[str, str]) -> None:
+    machine.put("/etc/pam.d/three", UNIX * 3)
+    machine.put("/etc/pam.d/jumps", f"{JUMP}\n")
+    machine.put(PAM_SSHD, stack)
+    machine.forget()
+    assert rows(machine) == {expected}
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [

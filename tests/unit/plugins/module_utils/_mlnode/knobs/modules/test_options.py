@@ -13,7 +13,7 @@ from mlnode.engine import engine, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
 from mlnode.knobs.modules.kind import kind as modules
-from mlnode.model.setting import BOTH_LAYERS, Layer, Status
+from mlnode.model.setting import BOTH_LAYERS, Layer, Status, Value
 
 FILE = "/etc/modprobe.d/zz-mlnode-default.conf"
 PARAMETER = "/sys/module/ib_core/parameters/netns_mode"
@@ -213,3 +213,9 @@ def test_a_file_that_cannot_be_read_may_say_anything(machine: Machine) -> None:
     found = rows(machine, SHARED)[KEY]
     assert found.status is Status.UNKNOWN
     assert "/etc/modprobe.d/zzz.conf" in found.reason
+
+
+def test_the_reason_of_a_parameter_names_its_module() -> None:
+    found = modules.info("modules.ib_core.netns_mode", Value())
+    assert found.reason == "how ib_core was declared to work"
+    assert found.source == "modprobe.d(5), modinfo -p ib_core"

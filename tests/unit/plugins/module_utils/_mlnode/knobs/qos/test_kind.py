@@ -594,3 +594,8 @@ def test_negotiated_pause_pauses_what_it_is_allowed_to(host: QosNode) -> None:
         Status.CHANGED,
         Status.OK,
     }
+
+
+def test_a_rule_may_be_called_like_a_group() -> None:
+    assert qos.option("qos.cnp_fast.pfc") is qos.option("qos.roce.pfc")
+    assert qos.option("qos.cnp_dscp.cnp_dscp") is qos.option("qos.roce.cnp_dscp")

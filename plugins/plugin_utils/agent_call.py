@@ -26,7 +26,7 @@ from ..module_utils._mlnode.model.errors import DeclarationError, printable
 try:
     import bz2
 except ImportError:  # a Python that was built without it
-    bz2 = None  # type: ignore[assignment]
+    bz2 = None  # type: ignore[assignment]  # a module else
 
 AGENT = "/usr/local/bin/mlnode"
 

@@ -15,7 +15,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,10 +31,6 @@ SMALL, LARGE = 1500, 9000
 SECONDS = 30
 #: The same where it is to be confirmed: on a busy machine a play needs more than those for a new connection
 PATIENT_SECONDS = 120
-
-#: Until a play has seen that it was undone, and has said so: the action plugin waits for 10 s, and looks for
-#: the node for 60 s; the rest is Ansible's own, on emulated CPUs.
-GRACE = 90
 
 NAME = "lab"
 DECLARED = f"/etc/mlnode/declared.d/{NAME}.json"
@@ -239,15 +234,12 @@ def test_without_the_agent_nothing_is_changed_as_nothing_could_undo_it(
 
 
 def test_a_change_that_cuts_the_path_undoes_itself(network: Network, collection: Collection) -> None:
-    began = time.monotonic()
     played = declare(collection, network, mtu=LARGE)
-    took = time.monotonic() - began
     assert played.status != 0
     message = " ".join(played.result["msg"].split())
     assert f"the change of {NAME} (nic.path.mtu from {SMALL} to {LARGE}) was undone at" in message
     assert f"it was not confirmed over a new connection within {SECONDS} s" in message
     assert "mlnode.tuning.path_mtu" in message
-    assert SECONDS < took < 10 * (SECONDS + GRACE), f"{took:.0f} s"
     network.assert_unchanged()
 
 

@@ -295,7 +295,7 @@ def _listed(given: Any) -> list[Any]:
     return [*given] if isinstance(given, list) else [given]
 
 
-class _Worker(ansible_worker.WorkerProcess):  # type: ignore[misc]
+class _Worker(ansible_worker.WorkerProcess):  # type: ignore[misc]  # it has no types
     """A worker of this one. Ansible sets the limit of a task only in a process without a handler for it, and
     this one has its own where the task that measures has a limit."""
 

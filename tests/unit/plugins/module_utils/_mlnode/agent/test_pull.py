@@ -291,9 +291,7 @@ def test_a_server_that_gives_no_whole_answer(
     monkeypatch.setattr(web, "get", functools.partial(web.get, seconds=SHORT))
     before = fleet.node.tuned()
     fleet.site.answers[FILE] = answer
-    begun = time.monotonic()
     report = fleet.pull()
-    assert time.monotonic() - begun < 50 * SHORT, "it has ended"
     assert report["verdict"] == "unreachable"
     assert words in report["reason"]
     assert fleet.node.tuned() == before

@@ -12,10 +12,11 @@ import sys
 from typing import Callable, Iterator, Sequence, Tuple
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
-from mlnode.engine import confirm, engine, transaction
+from mlnode.engine import confirm, transaction
 from mlnode.engine.engine import Request
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
@@ -35,7 +36,7 @@ def live(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     here = Live.debian(str(tmp_path / "live"))
     monkeypatch.setattr(cli, "Host", lambda root, _mounts: {"/": here}[root])
     monkeypatch.setattr(detached, "start", lambda work: None)
-    engine.apply(here, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(here, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     return here
 
 

@@ -24,7 +24,7 @@ from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, inst
 from hypothesis import event, given
 from hypothesis import strategies as st
 from mlnode.agent import call, cli, node
-from mlnode.engine import confirm, declared, origin, revert
+from mlnode.engine import confirm_store, declared, origin, revert
 from mlnode.model.errors import DeclarationError, MlnodeError
 
 pytestmark = pytest.mark.robustness
@@ -222,8 +222,8 @@ COMMON = (
     declared.path_of("default"),
     origin.PATH,
     origin.COPY,
-    confirm.PENDING,
-    confirm.UNDONE,
+    confirm_store.PENDING,
+    confirm_store.UNDONE,
     "/proc/meminfo",
 )
 

@@ -14,7 +14,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RECOMMENDED_MIN
 from mlnode.agent import declare, node
 from mlnode.agent.declare import Order, Result
 from mlnode.agent.registry import KINDS
-from mlnode.engine import confirm, revert, transaction
+from mlnode.engine import confirm, confirm_store, revert, transaction
 from mlnode.engine.origin import Origin
 from mlnode.engine.plan import Request
 from mlnode.engine.steps import PutBack
@@ -246,7 +246,7 @@ def test_an_undo_brings_back_what_left(tmp_path: pathlib.Path) -> None:
     before = host.tree()
     nic = {"allow": ["management"], "rules": {"path": {"nics": {"names": ["eth4"]}, "mtu": 9000}}}
     settle(host, {"nic": nic}, confirm_seconds=60)
-    waits = confirm.pending(host)
+    waits = confirm_store.load_pending(host)
     assert waits is not None
     assert host.now(SWAPPINESS) != "10"
     assert confirm.undo(host, waits.id).stuck == ()
@@ -261,7 +261,7 @@ def test_a_confirmed_change_leaves_no_origin_of_what_left(tmp_path: pathlib.Path
     settle(host, {"sysctl": {"settings": {"vm.swappiness": 10}}})
     nic = {"allow": ["management"], "rules": {"path": {"nics": {"names": ["eth4"]}, "mtu": 9000}}}
     settle(host, {"nic": nic}, confirm_seconds=60)
-    waits = confirm.pending(host)
+    waits = confirm_store.load_pending(host)
     assert waits is not None
     assert Origin.load(host).value_of(SWAPPINESS) == "60", "an undo needs it"
     assert confirm.confirm(host, waits.id)

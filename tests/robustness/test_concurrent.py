@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.nodes import Node, install
@@ -41,7 +42,7 @@ MEANWHILE = re.compile("nothing is declared|which does not declare|no declaratio
 
 def _declare(name: str, kind: Kind, spec: Spec, *layers: Layer) -> Callable[[Node], object]:
     def declare(machine: Node) -> None:
-        engine.apply(machine, engine.Request(name, kind, kind.checked(spec), layers or tuple(Layer)))
+        door.apply(machine, engine.Request(name, kind, kind.checked(spec), layers or tuple(Layer)))
 
     return declare
 

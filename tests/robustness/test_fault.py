@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, half, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, failing
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
@@ -122,7 +123,7 @@ def test_an_apply_that_fails_anywhere_leaves_all_as_it_was(kind: str, folder: pa
     bare = machine.state()
 
     def tune(node: Node) -> None:
-        refuse(engine.apply(node, case.request).rows)
+        refuse(door.apply(node, case.request).rows)
 
     install(probe)
     for position, number in positions(case, probe, tune):
@@ -146,10 +147,10 @@ def test_a_revert_that_fails_anywhere_can_be_repeated(kind: str, folder: pathlib
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
     before = machine.state()
     install(probe)
-    engine.apply(probe, case.request)
+    door.apply(probe, case.request)
     for position, number in positions(case, probe, revert.revert):
         install(machine)
-        engine.apply(machine, case.request)
+        door.apply(machine, case.request)
         where, _said = fails(machine, position, number, revert.revert)
         undo(machine)
         if "run modprobe -r" in where:
@@ -181,7 +182,7 @@ def test_what_fails_at_boot_is_named_and_mended_by_the_next_run(kind: str, folde
             machine, position, number, boot, lambda: not engine.evaluate(machine, case.request).steps
         )
         if not forget_answers(machine) and said and kind in HELD:
-            engine.apply(machine, case.request)
+            door.apply(machine, case.request)
         else:
             boot(machine)
             assert machine.tuned() == probe.tuned(), where
@@ -192,7 +193,7 @@ def test_what_fails_at_boot_is_named_and_mended_by_the_next_run(kind: str, folde
 def declare(machine: Node, case: Case) -> None:
     """As an image build does, and then its drop-ins are lost: what is left to the agent is all the rest."""
     install(machine)
-    engine.apply(machine, case.request._replace(layers=(Layer.BOOT,)))
+    door.apply(machine, case.request._replace(layers=(Layer.BOOT,)))
     for path in sorted(machine.tree()):
         if path.startswith(DROP_INS) and "mlnode" in path and path.endswith((".conf", ".cfg")):
             os.unlink(machine.root + path)
@@ -232,7 +233,7 @@ def test_a_full_disk_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> No
     machine, probe = made(case, folder / "node"), made(case, folder / "probe")
     machine.__class__ = type("Full", (Filling, type(machine)), {})
     bare = machine.state()
-    engine.apply(probe, case.request)
+    door.apply(probe, case.request)
     written = [content for path, (content, _mode) in probe.tree().items() if "mlnode" in path]
     refused = 0
     for size in some(range(max(map(len, written))), LEVELS):
@@ -242,14 +243,14 @@ def test_a_full_disk_leaves_all_as_it_was(kind: str, folder: pathlib.Path) -> No
         try:
             TRIED["levels of a full disk"] += 1
             with room(size):
-                engine.apply(machine, case.request)
+                door.apply(machine, case.request)
         except MlnodeError as error:
             said = str(error)
             refused += 1
         if said:
             assert machine.state() == before, f"files end at {size} bytes: {said}"
         machine.forget()
-        engine.apply(machine, case.request)
+        door.apply(machine, case.request)
         assert not engine.evaluate(machine, case.request).steps
         undo(machine)
         assert machine.state() == bare

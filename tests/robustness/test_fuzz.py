@@ -24,7 +24,7 @@ from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, inst
 from hypothesis import event, given
 from hypothesis import strategies as st
 from mlnode.agent import call, cli, node
-from mlnode.engine import confirm, declared, engine, origin, revert
+from mlnode.engine import confirm_store, declared, origin, revert
 from mlnode.model.errors import DeclarationError, MlnodeError
 
 pytestmark = pytest.mark.robustness
@@ -157,7 +157,7 @@ def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, di
         before = machine.state()
         refused = ""
         try:
-            engine.apply(machine, door.request("default", kind, spec))
+            door.apply(machine, door.request("default", kind, spec))
         except MlnodeError as error:
             refused = str(error)
         assert not refused or machine.state() == before, refused
@@ -222,8 +222,8 @@ COMMON = (
     declared.path_of("default"),
     origin.PATH,
     origin.COPY,
-    confirm.PENDING,
-    confirm.UNDONE,
+    confirm_store.PENDING,
+    confirm_store.UNDONE,
     "/proc/meminfo",
 )
 
@@ -263,7 +263,7 @@ def tuned() -> Iterator[dict[str, Node]]:
             install(machine)
             # tuned that is stopped has no profile that matters
             case = CASES[kind]
-            engine.apply(machine, case.other_request if kind == "services" else case.request)
+            door.apply(machine, case.other_request if kind == "services" else case.request)
             for unit in RUNNING:
                 machine.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "1\n")
             machine.put("/usr/sbin/ifup", "")
@@ -332,7 +332,7 @@ def test_a_damaged_store_makes_a_revert_write_nowhere_else(kind: str, changes: E
     for folder in in_memory():
         machine = made(CASES[kind], folder / "node")
         install(machine)
-        engine.apply(machine, CASES[kind].request)
+        door.apply(machine, CASES[kind].request)
         before = {*machine.tree()}
         machine.put(origin.PATH, edited(machine.read_bytes(origin.PATH), changes), 0o600)
         if alone:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, TRIED, half, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import start
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case, Node, install, made
@@ -74,7 +75,7 @@ def undo(machine: Node) -> None:
 
 
 def tune(case: Case, machine: Node) -> None:
-    engine.apply(machine, case.request)
+    door.apply(machine, case.request)
 
 
 @pytest.mark.parametrize("kind", half(CASES, 1))
@@ -134,7 +135,7 @@ REQUESTS = (
 
 def tune_all(machine: Node) -> None:
     for request in REQUESTS:
-        engine.apply(machine, request)
+        door.apply(machine, request)
 
 
 def nothing(_machine: Node) -> None:
@@ -201,5 +202,5 @@ def test_a_process_that_is_killed_at_any_time(work: Callable[[Node], object], fo
 def on_the_way(machine: Node) -> Iterator[Mapping[str, object]]:
     """A declaration is written once for each of its kinds."""
     for request in REQUESTS:
-        engine.apply(machine, request)
+        door.apply(machine, request)
         yield machine.tree()

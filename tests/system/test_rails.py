@@ -74,7 +74,8 @@ for spec in steps:
         answers.append(iproute.leaves_by(host, IPv4Address(spec["from"]), IPv4Address(spec["to"])))
         continue
     try:
-        done = engine.apply(host, Request("system", rail, spec, (Layer.RUNTIME,)))
+        request = Request("system", rail, spec, (Layer.RUNTIME,))
+        (done,) = engine.apply_together(host, lambda: [request]).outcomes
         answers.append([[row.setting.key, str(row.status), row.reason] for row in done.rows])
     except MlnodeError as error:
         answers.append(str(error))

@@ -13,7 +13,6 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration, load
-from mlnode.engine import engine
 from mlnode.model.errors import DeclarationError, RefusedError
 
 ROWS: list[dict[str, Any]] = load("tests/unit/catalogue.yml")
@@ -53,7 +52,7 @@ def test_what_is_refused_is_declared_at_most(row: dict[str, Any], tmp_path: path
     machine = GrubMachine.debian_with_grub(tmp_path / "machine")
     before = machine.tree()
     with pytest.raises((DeclarationError, RefusedError)):
-        engine.apply(machine, door.request("default", kind, spec))
+        door.apply(machine, door.request("default", kind, spec))
     after = machine.tree()
     # The declaration is kept, as all that is declared; neither the kernel nor a file of the system has it.
     changed = {path for path in {**before, **after} if before.get(path) != after.get(path)}

@@ -9,11 +9,10 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.test_silent_failures import applied, look, request
-from mlnode.engine import engine
 from mlnode.model.setting import Status
 
 #: Of a file in /etc, as the policy of the RHEL family has it
@@ -99,7 +98,7 @@ def test_tuned_runs_on_the_rhel_family_and_is_stopped_and_comes_back(
     assert row.status is Status.DRIFTED
 
     machine.forget()
-    engine.apply(machine, request("services", spec))
+    door.apply(machine, request("services", spec))
 
     assert not machine.runs("tuned.service")
     machine.boot()

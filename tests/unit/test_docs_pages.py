@@ -14,7 +14,6 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
 from mlnode.agent.registry import KINDS, options
-from mlnode.engine import engine
 from mlnode.engine.kind import Kind
 
 FORGE = "https://forge.example/tuning"
@@ -52,7 +51,7 @@ def test_the_table_has_who_a_run_leaves_a_sysctl_to(name: str, tmp_path: pathlib
     kernel.update({path: "0 0 0" for path in kernel if path.endswith(("mem", "port_range"))})
     kernel.update({path: "0 0" for path in kernel if path.endswith("port_range")})
     machine = Machine.debian(str(tmp_path), kernel)
-    engine.apply(machine, door.request("t", "sysctl", {**spec, "allow": ["min_free"]}))
+    door.apply(machine, door.request("t", "sysctl", {**spec, "allow": ["min_free"]}))
     lines = {line.partition(" = ")[0] for line in machine.now("/etc/sysctl.d/zz-mlnode-t.conf").splitlines()}
 
     by_file = {setting.key for setting in settings if docs_pages.carrier(setting) == "file"}

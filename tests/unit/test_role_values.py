@@ -179,7 +179,7 @@ def test_the_management_path_gets_nothing_that_interrupts_it(profile: str, tmp_p
     wanted = request(profile, "nic")
 
     assert wrong(engine.evaluate(node, wanted)) == {}
-    engine.apply(node, wanted)
+    door.apply(node, wanted)
 
     assert node.writes
     assert [path for path, _value in node.writes if "eth4" in path] == []
@@ -202,7 +202,7 @@ def test_nics_of_every_driver_interrupt_at_once(driver: str, tmp_path: pathlib.P
     node.nics = {**node.nics, "eth2": Nic(driver, **MODERATIONS[driver])}
     wanted = request(INFERENCE, "nic")
 
-    engine.apply(node, wanted)
+    door.apply(node, wanted)
 
     assert (node.eth2.coalesce or {}).get("rx-usecs", 0) == 0
     assert (node.eth2.ring, node.eth2.channels) == (
@@ -217,7 +217,7 @@ def test_interrupts_of_a_serving_node_stay_on_its_housekeeping_cores(tmp_path: p
     node.put("/sys/devices/system/cpu/isolated", "2-3,6-15\n")
     wanted = request(INFERENCE, "irq")
 
-    engine.apply(node, wanted)
+    door.apply(node, wanted)
 
     assert (node.affinity("eth2"), node.affinity("eth3")) == (["0", "1"] * 2, ["4", "5"] * 3)
     assert node.now("/proc/sys/net/core/rps_sock_flow_entries") == "32768"

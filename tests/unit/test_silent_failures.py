@@ -35,7 +35,7 @@ def look(machine: Machine, kind: str, spec: dict[str, Any]) -> dict[str, Row]:
 
 def applied(machine: Machine, kind: str, spec: dict[str, Any]) -> dict[str, Row]:
     machine.forget()
-    engine.apply(machine, request(kind, spec))
+    door.apply(machine, request(kind, spec))
     return look(machine, kind, spec)
 
 
@@ -143,7 +143,7 @@ def test_a_value_that_the_kernel_takes_and_does_not_keep(tmp_path: pathlib.Path)
     machine.ignores.add("/proc/sys/vm/swappiness")
     spec = {"settings": {"vm.swappiness": 1}}
     with pytest.raises(MlnodeError, match="the write was accepted, but the kernel now shows '60'"):
-        engine.apply(machine, request("sysctl", spec))
+        door.apply(machine, request("sysctl", spec))
     assert look(machine, "sysctl", spec)["vm.swappiness"].status is Status.DRIFTED
 
 

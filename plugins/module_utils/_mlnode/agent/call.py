@@ -9,7 +9,7 @@ import hashlib
 import os
 from typing import Any, Callable, Mapping, Sequence
 
-from ..engine import boot_service, confirm, lock
+from ..engine import boot_service, confirm, confirm_store, lock
 from ..engine.engine import NOTHING, First, Outcome
 from ..engine.lock import UNHEARD, Note, locked
 from ..engine.steps import Step
@@ -227,7 +227,7 @@ def _confirm(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     try:
         if change_id:
             confirm.confirm(host, change_id)
-        pending, undone = confirm.pending(host), confirm.undone(host)
+        pending, undone = confirm_store.load_pending(host), confirm_store.load_undone(host)
     except MlnodeError as error:
         return {"failed": True, "msg": printable(f"confirm: {error}")}
     return {

@@ -140,11 +140,11 @@ def _of_run(settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _revert(host: Host, options: argparse.Namespace) -> int:
-    from ..engine import confirm, revert
+    from ..engine import confirm_store, revert
     from . import node_report
 
     output.imported()  # as the command removes itself
-    undone = confirm.report(host)
+    undone = confirm_store.report(host)
     stays: Sequence[str] = ()
     if options.without_origin:
         from . import without_origin
@@ -155,7 +155,7 @@ def _revert(host: Host, options: argparse.Namespace) -> int:
         changes = revert.revert(host)
     if undone:
         _fail(undone, OK)
-        confirm.acknowledge(host)
+        confirm_store.acknowledge(host)
     done = [{"key": change.key, "value": change.result} for change in changes]
     waits = any(change.at_boot for change in changes)
     if options.json:

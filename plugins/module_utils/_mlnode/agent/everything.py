@@ -5,7 +5,7 @@ and the agent is built from what is imported."""
 
 from __future__ import annotations
 
-from ..engine import confirm, origin, partial, revert
+from ..engine import confirm_store, origin, partial, revert
 from ..report import audit as audit_report
 from ..report import document, paint, table, topology, topology_table
 from ..topology import read
@@ -62,7 +62,7 @@ PARTS = (
     topology.document,
     topology_table.table,
     verdicts.preflight,
-    confirm.report,
+    confirm_store.report,
     origin.note,
     partial.understood,
     revert.revert,

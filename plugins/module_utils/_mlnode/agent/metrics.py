@@ -154,7 +154,7 @@ def export(host: Host) -> Result:
     errors: list[str] = []
     is_left = host.exists(node_exporter.NOTE) and not _claims(host, errors) and not errors
     where = "" if is_left else folder(host)
-    with host.alone(places.CHECK_LOCK) as is_alone:
+    with lock.alone(host, places.CHECK_LOCK) as is_alone:
         if not is_alone:
             raise HostError("check", "this node", None, "another check is under way")
         if is_left:  # by a run that could not write there

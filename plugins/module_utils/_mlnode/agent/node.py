@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Sequence
 
-from ..engine import boot_run, confirm, declared, engine, leftovers, lock
+from ..engine import boot_run, confirm, confirm_store, declared, engine, leftovers, lock
 from ..engine.declared import Declaration
 from ..engine.engine import Outcome, Request
 from ..engine.kind import Kind, Row
@@ -139,7 +139,7 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
 def skip_reason(host: Host, arrival: bool) -> str:
     """Reason why the management path is left alone; empty at a boot, without connections. Raises
     MlnodeError."""
-    waiting = confirm.pending(host)
+    waiting = confirm_store.load_pending(host)
     if waiting is not None:
         return waiting.text
     if arrival:

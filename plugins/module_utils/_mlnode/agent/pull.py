@@ -14,7 +14,7 @@ import json
 import time
 from typing import Any, Mapping, Sequence
 
-from ..engine import declared
+from ..engine import declared, lock
 from ..host import places, signature, trust, web
 from ..host.host import Host
 from ..knobs.pull.kind import kind as enrolled
@@ -75,7 +75,7 @@ def pull(host: Host, dry_run: bool = False) -> tuple[dict[str, Any], bool]:
     spec = enrolment(host)
     # What is verified lies in it for a moment, and its verdict.
     trust.require(host, places.PULL_FOLDER)
-    with host.alone(places.PULL_LOCK) as is_alone:
+    with lock.alone(host, places.PULL_LOCK) as is_alone:
         if not is_alone:
             raise HostError("pull", "to this node", None, "another pull is under way")
         signature.clear(host)

@@ -24,15 +24,10 @@ from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError, RefusedError
 from . import confirm_store as store
 from . import transaction
-from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, report
+from .confirm_store import PENDING, Pending, Undone, report
 from .lock import locked
 from .origin import Entry, Origin, boot_id, forget_left
 from .restore import is_back
-
-__all__ = [
-    "PENDING", "UNDONE", "Pending", "Undone", "acknowledge", "arm", "cancel", "confirm", "extend", "notes",
-    "pending", "refuse_while_pending", "report", "restart", "resume", "undo", "undo_when_due", "undone",
-]  # fmt: skip
 
 #: For the lock, in seconds. A restore that gives up leaves the node cut off for good: so it is longer
 #: than anything that holds the lock, of which a boot loader's menu takes longest, five minutes.
@@ -135,11 +130,6 @@ def resume(host: Host) -> str:
 # -- the two ends: these take the lock themselves ------------------------------------------------
 
 
-def pending(host: Host) -> Pending | None:
-    """The change that waits to be confirmed. Raises MlnodeError, also for a user who may not read it."""
-    return store.load_pending(host)
-
-
 def _refuse_now(host: Host, armed: Pending) -> None:
     if armed.boot != boot_id(host):
         raise RefusedError(
@@ -212,11 +202,6 @@ def _looked(host: Host, before: Pending) -> Pending | None:
 
 
 # -- what is reported ----------------------------------------------------------------------------
-
-
-def undone(host: Host) -> Undone | None:
-    """The change that was undone and not acknowledged yet. Raises MlnodeError."""
-    return store.load_undone(host)
 
 
 def notes(host: Host) -> list[str]:

@@ -42,17 +42,7 @@ from .plan import (
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import Transaction, Waiting
 
-__all__ = [
-    "Outcome",
-    "Plan",
-    "Request",
-    "Outcomes",
-    "admit",
-    "apply",
-    "apply_together",
-    "evaluate",
-    "preview",
-]
+__all__ = ["Outcome", "Outcomes", "Plan", "Request", "admit", "apply_together", "evaluate", "preview"]
 
 
 class Outcome(NamedTuple):
@@ -168,28 +158,6 @@ def apply_together(
         outcomes = run.carry_out(first, risky)
         before = tuple(lock.take_notes(host))
         return outcomes._replace(changed=outcomes.changed or bool(mended), unfinished=before)
-
-
-def apply(
-    host: Host,
-    request: Request,
-    gate: Callable[[Plan], None] = admit,
-    wait_seconds: float = WAIT_SECONDS,
-    confirm_seconds: int = 0,
-) -> Outcome:
-    """apply_together() for one area. Raises RefusedError, too: after all else was applied."""
-    outcomes = apply_together(host, lambda: [request], gate, wait_seconds, confirm_seconds)
-    refuse(outcomes)
-    outcome = outcomes.outcomes[0]
-    plan = outcome.plan._replace(steps=(*outcomes.shared, *outcome.steps))
-    return Outcome(plan, outcome.rows, outcomes.changed, outcomes.waits)
-
-
-def refuse(outcomes: Outcomes) -> None:
-    """Raises RefusedError where a guard or a device has stopped a setting."""
-    if outcomes.refused:
-        rest = "; all else is applied" if outcomes.changed else "; nothing was changed"
-        raise RefusedError(f"refused: {_words(outcomes.refused)}{rest}")
 
 
 class _Run:

@@ -36,10 +36,8 @@ _POLL_SECONDS = 0.05
 def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]]:
     """Hold the node's lock; what is root's is for root alone from here on. Gives the paths for which that had
     to be mended. Raises LockTimeoutError naming the holder's process id, HostError for who is not root."""
-    real = host.real(LOCK_PATH, follow=False)
-    deadline = time.monotonic() + wait_seconds
     try:
-        handle = _take(host, real, deadline, wait_seconds)
+        handle = _wait(host, wait_seconds)
     except HostError as error:
         if error.errno in (errno.EACCES, errno.EPERM) and not host.is_superuser():
             raise HostError("change", "this node", None, "root is needed") from error
@@ -52,7 +50,7 @@ def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]
         # notes stays, for a run that shows them.
         try:
             if not read_notes(host):
-                os.unlink(real)
+                os.unlink(host.real(LOCK_PATH, follow=False))
         except OSError:  # gone already, or left for the next run, which does not mind
             pass
         finally:
@@ -74,30 +72,50 @@ def is_held(host: Host) -> bool:
         os.close(handle)
 
 
-def _take(host: Host, real: str, deadline: float, wait_seconds: float) -> int:
+@contextmanager
+def alone(host: Host, path: str) -> Iterator[bool]:
+    """Hold another lock file of our own, which is there meanwhile; False where another process does. Raises
+    HostError."""
+    handle = _take(host, path)
+    try:
+        yield handle is not None
+    finally:
+        if handle is not None:
+            # While it is held: who waits for this inode sees that it is gone.
+            host.remove_file(path)
+            os.close(handle)
+
+
+def _wait(host: Host, seconds: float) -> int:
+    deadline = time.monotonic() + seconds
+    while (handle := _take(host, LOCK_PATH)) is None:
+        if time.monotonic() >= deadline:
+            holder = "".join(_lines(host)[:1]).strip() or "unknown"
+            raise LockTimeoutError(
+                f"another mlnode run (process {holder}) has held {LOCK_PATH} for more than "
+                f"{seconds:.0f} s: wait for it to end, then run again"
+            )
+        time.sleep(_POLL_SECONDS)
+    return handle
+
+
+def _take(host: Host, path: str) -> int | None:
+    """The handle of a lock file, which is made if need be and locked; None while another process holds it."""
     while True:
-        handle = host.open_lock(LOCK_PATH)
+        handle = host.open_lock(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if writing.is_current(handle, real):
+            if writing.is_current(handle, host.real(path, follow=False)):
                 return handle
         except BlockingIOError:
-            if time.monotonic() >= deadline:
-                first = os.pread(handle, 32, 0).decode("ascii", "replace").partition("\n")[0]
-                holder = first.strip() or "unknown"
-                os.close(handle)
-                raise LockTimeoutError(
-                    f"another mlnode run (process {holder}) has held {LOCK_PATH} for more than "
-                    f"{wait_seconds:.0f} s: wait for it to end, then run again"
-                ) from None
-            time.sleep(_POLL_SECONDS)
-        except OSError as error:
             os.close(handle)
-            raise HostError("lock", LOCK_PATH, error.errno) from error
-        except BaseException:
+            return None
+        except BaseException as error:
             os.close(handle)
+            if isinstance(error, OSError):
+                raise HostError("lock", path, error.errno) from error
             raise
-        os.close(handle)
+        os.close(handle)  # its holder has removed it since
 
 
 def _sign(handle: int, notes: Sequence[Note]) -> None:

@@ -388,32 +388,6 @@ class Host:
         with self._folder("lock", path, make=True) as (folder, name):
             return writing.open_lock(folder, name)
 
-    @contextmanager
-    def alone(self, path: str) -> Iterator[bool]:
-        """Hold a lock file of our own, which is there meanwhile; False where another process does. Raises
-        HostError."""
-        # Only here: most commands hold none.
-        import fcntl
-
-        real = self.real(path, follow=False)
-        handle, is_alone = self.open_lock(path), False
-        try:
-            while not is_alone:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_alone = writing.is_current(handle, real)
-                if not is_alone:
-                    os.close(handle)
-                    handle = self.open_lock(path)
-        except BlockingIOError:
-            pass
-        try:
-            yield is_alone
-        finally:
-            if is_alone:
-                # While it is held: who waits for this inode sees that it is gone.
-                self.remove_file(path)
-            os.close(handle)
-
     def make_folder(self, path: str) -> None:
         """One folder in configfs, where that makes the kernel's files in it, too. Never in a captured tree,
         where it would make none. Raises HostError."""

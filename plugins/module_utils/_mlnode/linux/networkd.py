@@ -16,7 +16,6 @@ from .systemd_conf import BOOLEAN, YES, Line
 
 UNIT = "systemd-networkd.service"
 _FOLDERS = tuple(f"{top}/systemd/network" for top in drop_ins.TOPS)
-_CONFS = tuple(f"{top}/systemd" for top in drop_ins.TOPS)
 
 #: Option of [Network] → file of an interface below /proc/sys/net, and the value of each word. Others are
 #: numbers as they stand there.
@@ -158,14 +157,10 @@ def _read_version(host: Host) -> int | None:
 
 
 def _configuration(host: Host) -> Sequence[Line]:
-    """Lines of networkd.conf and its drop-ins. Raises HostError."""
-    return host.once("networkd.conf", lambda: _read_configuration(host), of_files=True)
-
-
-def _read_configuration(host: Host) -> Sequence[Line]:
-    paths = [path for path in (f"{folder}/networkd.conf" for folder in _CONFS) if host.exists(path)][:1]
-    paths += drop_ins.paths(host, [f"{folder}/networkd.conf.d" for folder in _CONFS])
-    lines = (line for path in paths for line in systemd_conf.assignments(host, path))
+    """Lines of [Network] in networkd.conf and its drop-ins. Raises HostError."""
+    lines = host.once(
+        "networkd.conf", lambda: systemd_conf.configuration(host, "networkd.conf"), of_files=True
+    )
     return [line for line in lines if line.section == "[Network]"]
 
 

@@ -78,36 +78,6 @@ _UNITS = {
     "ticks": Handler("numbers", 1, (0, _INT_MAX // 10), _ANY, step=2),
 }
 
-#: Folder → names, each with the unit that its numbers have
-_SCALED = {
-    "kernel": "printk_ratelimit:s",
-    "net/core": "message_cost:s",
-    "net/ipv4": (
-        "icmp_ratelimit:ms inet_peer_maxttl:s inet_peer_minttl:s ipfrag_secret_interval:s ipfrag_time:s "
-        "tcp_fin_timeout:s tcp_invalid_ratelimit:ms tcp_keepalive_intvl:s tcp_keepalive_time:s"
-    ),
-    "net/ipv4/neigh/*": (
-        "anycast_delay:ticks base_reachable_time:s base_reachable_time_ms:ms delay_first_probe_time:s "
-        "gc_interval:s gc_stale_time:s interval_probe_time_ms:ms>0 locktime:ticks proxy_delay:ticks "
-        "retrans_time:ticks retrans_time_ms:ms"
-    ),
-    "net/ipv4/route": "gc_interval:s gc_min_interval:s gc_min_interval_ms:ms gc_timeout:s mtu_expires:s",
-    "net/ipv6": "idgen_delay:s ip6frag_secret_interval:s ip6frag_time:s",
-    "net/ipv6/conf/*": (
-        "mldv1_unsolicited_report_interval:ms mldv2_unsolicited_report_interval:ms router_probe_interval:s "
-        "router_solicitation_delay:s router_solicitation_interval:s router_solicitation_max_interval:s"
-    ),
-    "net/ipv6/icmp": "ratelimit:ms",
-    "net/ipv6/neigh/*": (
-        "anycast_delay:ticks base_reachable_time:s base_reachable_time_ms:ms delay_first_probe_time:s "
-        "gc_interval:s gc_stale_time:s interval_probe_time_ms:ms>0 locktime:ticks proxy_delay:ticks "
-        "retrans_time:ticks retrans_time_ms:ms"
-    ),
-    "net/ipv6/route": "gc_interval:s gc_min_interval:s gc_min_interval_ms:ms gc_timeout:s mtu_expires:s",
-    "net/mptcp": "add_addr_timeout:s close_timeout:s",
-    "vm": "stat_interval:s",
-}
-
 #: Where the names of all keys with this beginning count seconds (net/netfilter/nf_conntrack_standalone.c)
 _SECONDS = ("net/netfilter/nf_conntrack_", "net/netfilter/nf_flowtable_")
 
@@ -124,143 +94,7 @@ _NARROW_ONCE = {
     "vm/watermark_scale_factor": (1, 1000),
 }
 
-#: Since 6.10 the bytes of dirty memory are at most UINT_MAX pages, of 4 KiB or more (mm/page-writeback.c)
-_DIRTY_MAX = ((1 << 32) - 1) * 4096
-
-#: The same in newer ones, or by what the machine or the build of the kernel is
-_NARROW = {
-    "fs/file-max": (0, (1 << 63) - 1),
-    "kernel/core_file_note_size_limit": None,
-    "kernel/core_pipe_limit": (0, _INT_MAX),
-    "kernel/dpm_watchdog_timeout_secs": None,
-    "kernel/dpm_watchdog_warning_timeout_secs": None,
-    "kernel/hung_task_panic": (0, 1),
-    "kernel/msgmni": (0, 32768),
-    "kernel/perf_event_max_sample_rate": None,
-    "kernel/pid_max": (1 << 16, 1 << 22),
-    "kernel/sched_latency_ns": (100000, 10**9),
-    "kernel/sched_min_granularity_ns": (100000, 10**9),
-    "kernel/shmmni": (0, 32768),
-    "kernel/softlockup_panic": (0, 1),
-    "net/core/bpf_jit_limit": None,
-    "net/core/dev_weight": (1, _INT_MAX),
-    "net/core/dev_weight_rx_bias": (1, _INT_MAX),
-    "net/core/dev_weight_tx_bias": (1, _INT_MAX),
-    "net/core/max_skb_frags": (1, 17),
-    "net/core/mem_pcpu_rsv": None,
-    "net/core/netdev_budget_usecs": (20000, _INT_MAX),
-    "net/core/optmem_max": (0, _INT_MAX),
-    "net/core/rmem_default": (8192, _INT_MAX),
-    "net/core/rmem_max": (8192, _INT_MAX),
-    "net/core/skb_defer_max": (0, _INT_MAX),
-    "net/core/wmem_default": (8192, _INT_MAX),
-    "net/core/wmem_max": (8192, _INT_MAX),
-    "net/ipv4/fib_multipath_hash_fields": (1, 255),
-    "net/ipv4/fib_sync_mem": (1 << 16, 1 << 20),
-    "net/ipv4/ipfrag_high_thresh": None,
-    "net/ipv4/ipfrag_low_thresh": None,
-    "net/ipv4/ipfrag_max_dist": (0, _INT_MAX),
-    "net/ipv4/ping_group_range": (0, _INT_MAX),
-    "net/ipv4/route/min_pmtu": (576, _INT_MAX),
-    "net/ipv4/tcp_ecn": (0, 2),
-    "net/ipv4/tcp_ecn_option": (0, 2),
-    "net/ipv4/tcp_fastopen_blackhole_timeout_sec": (0, _INT_MAX),
-    "net/ipv4/tcp_min_snd_mss": (48, 65535),
-    "net/ipv4/tcp_min_tso_segs": (1, 255),
-    "net/ipv4/tcp_mtu_probe_floor": (48, 65535),
-    "net/ipv4/tcp_probe_interval": (0, ((1 << 32) - 1) // 1000),
-    "net/ipv4/tcp_reordering": None,
-    "net/ipv4/tcp_retries1": (0, 255),
-    "net/ipv4/tcp_rmem": (4096, _INT_MAX),
-    "net/ipv4/tcp_syn_linear_timeouts": (0, 127),
-    "net/ipv4/tcp_syn_retries": (1, 127),
-    "net/ipv4/tcp_tw_reuse_delay": (1, 60000),
-    "net/ipv4/udp_child_hash_entries": (0, 1 << 16),
-    "net/ipv4/neigh/*/unres_qlen": None,
-    "net/ipv6/auto_flowlabels": (0, 3),
-    "net/ipv6/fib_multipath_hash_fields": (1, 255),
-    "net/ipv6/ioam6_id": (0, (1 << 24) - 1),
-    "net/ipv6/ioam6_id_wide": (0, (1 << 24) - 1),
-    "net/ipv6/ip6frag_high_thresh": None,
-    "net/ipv6/ip6frag_low_thresh": None,
-    "net/ipv6/conf/*/addr_gen_mode": (0, 1),
-    "net/ipv6/conf/*/mtu": None,
-    "net/ipv6/conf/*/ra_defrtr_metric": (1, (1 << 32) - 1),
-    "net/ipv6/icmp/echo_ignore_all": (0, 1),
-    "net/ipv6/icmp/echo_ignore_anycast": (0, 1),
-    "net/ipv6/icmp/echo_ignore_multicast": (0, 1),
-    "net/ipv6/icmp/error_anycast_as_unicast": (0, 1),
-    "net/ipv6/neigh/*/unres_qlen": None,
-    "net/ipv6/route/skip_notify_on_dev_down": (0, 1),
-    "net/mptcp/blackhole_timeout": (0, _INT_MAX),
-    "net/mptcp/pm_type": (0, 1),
-    "net/netfilter/nf_conntrack_frag6_high_thresh": None,
-    "net/netfilter/nf_conntrack_frag6_low_thresh": None,
-    "net/unix/max_dgram_qlen": (0, _INT_MAX),
-    "vm/dirty_background_bytes": (1, _DIRTY_MAX),
-    "vm/dirtytime_expire_seconds": (0, _INT_MAX),
-    "vm/hugetlb_optimize_vmemmap": (0, 1),
-    "vm/min_free_kbytes": (0, _INT_MAX),
-    "vm/mmap_rnd_bits": None,
-    "vm/mmap_rnd_compat_bits": None,
-    "vm/page-cluster": (0, 10),
-    "vm/percpu_pagelist_fraction": None,
-    "vm/percpu_pagelist_high_fraction": None,
-}
-
-#: Numbers for which sysctl_keys has no range: those that all kernels take, and those that some do
-_NUMBERS = {
-    "fs/pipe-max-size": (None, (0, (1 << 64) - 1)),
-    "kernel/hung_task_timeout_secs": ((0, _INT_MAX), (0, (1 << 64) - 1)),
-    "kernel/sysrq": ((-_INT_MAX - 1, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
-    "kernel/threads-max": ((20, (1 << 30) - 1), (1, _INT_MAX)),
-    "net/core/flow_limit_table_len": ((0, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
-    "net/core/rps_sock_flow_entries": ((0, 1 << 24), (0, 1 << 29)),
-    "net/ipv4/ip_forward": ((-_INT_MAX - 1, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
-    "net/ipv4/ip_unprivileged_port_start": (None, (0, 65535)),
-    "net/ipv4/ping_group_range": ((0, _INT_MAX), (0, (1 << 32) - 2)),
-    "vm/dirty_bytes": ((1 << 17, _DIRTY_MAX), (1, (1 << 64) - 1)),
-    "vm/dirty_writeback_centisecs": ((0, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
-    "vm/nr_hugepages": ((0, _INT_MAX), (0, (1 << 64) - 1)),
-    "vm/nr_hugepages_mempolicy": ((0, _INT_MAX), (0, (1 << 64) - 1)),
-    "vm/nr_overcommit_hugepages": ((0, _INT_MAX), (0, (1 << 64) - 1)),
-    "vm/overcommit_kbytes": ((0, (1 << 63) - 1), (0, (1 << 64) - 1)),
-    "vm/overcommit_ratio": ((0, _INT_MAX), (-_INT_MAX - 1, _INT_MAX)),
-}
-
-#: Handlers which ask for more than a range, such as another value, the hardware, or what was set before, and
-#: folders of drivers whose ranges were not read. A text without a number is refused by these as well. The
-#: second group of names cannot be written.
-_CHECKED = frozenset(
-    {
-        "kernel/kexec_load_limit_panic",
-        "kernel/kexec_load_limit_reboot",
-        "kernel/auto_msgmni",
-        "kernel/nmi_watchdog",
-        "kernel/ns_last_pid",
-        "kernel/perf_event_max_contexts_per_stack",
-        "kernel/perf_event_max_stack",
-        "kernel/sched_deadline_period_max_us",
-        "kernel/sched_deadline_period_min_us",
-        "kernel/sched_energy_aware",
-        "kernel/sched_rt_period_us",
-        "kernel/sched_rt_runtime_us",
-        "kernel/soft_watchdog",
-        "kernel/unprivileged_bpf_disabled",
-        "kernel/watchdog",
-        "kernel/yama/ptrace_scope",
-        "net/core/bpf_jit_enable",
-        "net/netfilter/nf_conntrack_buckets",
-        "net/vrf/strict_mode",
-        *("fs/aio-nr", "kernel/bootloader_type", "kernel/bootloader_version", "kernel/cap_last_cap"),
-        *("kernel/ngroups_max", "kernel/random/entropy_avail", "kernel/random/poolsize"),
-        *(
-            "net/ipv4/conf/*/mc_forwarding",
-            "net/ipv6/conf/*/mc_forwarding",
-            "net/netfilter/nf_conntrack_count",
-        ),
-    }
-)
+#: Folders of drivers whose ranges were not read: a text without a number is refused by these as well
 _CHECKED_FOLDERS = (
     "abi/", "crypto/", "dev/", "fs/fuse/", "fs/nfs/", "fs/ntfs/", "fs/ocfs2/", "fs/xfs/", "kernel/perfmon/",
     "kernel/pty/", "net/dccp/", "net/ipv4/vs/", "net/iw_cm/", "net/mpls/", "net/rds/", "net/sctp/",
@@ -318,48 +152,22 @@ def of(path: str, release: str = "") -> Handler:
         return Handler("mask")
     if path in _WORDS:
         return Handler("word")
-    unit = _unit(path)
-    if unit and sysctl_keys.is_known(path):
-        return _UNITS[unit]
     return _numbers(path, release)
-
-
-def _unit(path: str) -> str:
-    if path.startswith(_SECONDS) and "_timeout" in path:
-        return "s"
-    folder, _slash, name = path.rpartition("/")
-    for one in _SCALED.get(folder, "").split():
-        known, _colon, unit = one.partition(":")
-        if known == name:
-            return unit
-    return ""
 
 
 def _numbers(path: str, release: str) -> Handler:
     if path.startswith(_SWITCHES):
         return Handler("numbers", 1, sysctl_keys.INT, sysctl_keys.INT, rule="switch")
-    taken, possible = _ranges(path, release)
-    if possible is None:
+    known = sysctl_keys.numbers(path, release)
+    if known is None or known.possible is None:
         return Handler()
-    return Handler(
-        "numbers", _VECTORS.get(path, 1), taken, possible, whole=path in _WHOLE, rule=_RULED.get(path, "")
-    )
-
-
-def _ranges(path: str, release: str) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-    """Numbers that all kernels of this release take, and those that some do; None: none, or not known."""
-    if path in _NUMBERS:
-        taken, possible = _NUMBERS[path]
-        return (None if path in _CHECKED else taken), possible
-    widest = sysctl_keys.span(path, "")
-    new = sysctl_keys.span(path, sysctl_keys.NEWEST)
-    if new is None:
-        return None, None
-    # An int in old kernels, where it has a range today
-    modern = sysctl_keys.is_modern(release)
-    possible = new if modern or widest is not None else sysctl_keys.INT
-    if path in _CHECKED or path.startswith(_CHECKED_FOLDERS):
-        return None, possible
-    if not modern and path in _NARROW_ONCE:
-        return _NARROW_ONCE[path], possible
-    return _NARROW.get(path, new), possible
+    unit = "s" if path.startswith(_SECONDS) and "_timeout" in path else known.unit
+    if unit:
+        return _UNITS[unit]
+    taken = known.taken
+    if not sysctl_keys.is_modern(release) and path in _NARROW_ONCE:
+        taken = _NARROW_ONCE[path]
+    if path.startswith(_CHECKED_FOLDERS):
+        taken = None
+    size, rule = _VECTORS.get(path, 1), _RULED.get(path, "")
+    return Handler("numbers", size, taken, known.possible, whole=path in _WHOLE, rule=rule)

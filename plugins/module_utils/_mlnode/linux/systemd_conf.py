@@ -5,7 +5,7 @@ systemd-system.conf(5): the main file first, then all drop-ins in the order of t
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple
@@ -41,11 +41,16 @@ class Line(NamedTuple):
         return f"{self.key}={self.value}"
 
 
+def configuration(host: Host, name: str) -> list[Line]:
+    """Lines of a daemon's configuration, in the order in which they count. Raises HostError."""
+    files = [path for path in (f"{folder}/{name}" for folder in _CONF) if host.exists(path)]
+    more = drop_ins.paths(host, [f"{folder}/{name}.d" for folder in _CONF])
+    return [line for path in (*files[:1], *more) for line in assignments(host, path)]
+
+
 def manager(host: Host, key: str) -> list[Line]:
     """All of a key of [Manager], in the order in which they count. Raises HostError."""
-    files = [path for path in (f"{folder}/system.conf" for folder in _CONF) if host.exists(path)]
-    more = drop_ins.paths(host, [f"{folder}/system.conf.d" for folder in _CONF])
-    return _assigned(host, [*files[:1], *more], "[Manager]", key)
+    return _of(configuration(host, "system.conf"), "[Manager]", key)
 
 
 def fragment(host: Host, unit: str) -> str:
@@ -69,11 +74,11 @@ def service(host: Host, names: Sequence[str], key: str) -> list[Line]:
     first. Raises HostError."""
     # Drop-ins of a name hide those for all services, whatever their folders (shared/dropin.c).
     folders = [f"{one}/{name}.d" for name in [*names, "service"] for one in UNITS]
-    return _assigned(host, [fragment(host, names[0]), *drop_ins.paths(host, folders)], "[Service]", key)
+    paths = filter(None, [fragment(host, names[0]), *drop_ins.paths(host, folders)])
+    return _of((line for path in paths for line in assignments(host, path)), "[Service]", key)
 
 
-def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Line]:
-    lines = (line for path in filter(None, paths) for line in assignments(host, path))
+def _of(lines: Iterable[Line], section: str, key: str) -> list[Line]:
     return [line for line in lines if (line.section, line.key) == (section, key)]
 
 

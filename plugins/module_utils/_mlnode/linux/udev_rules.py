@@ -64,18 +64,11 @@ def paths(host: Host) -> list[str]:
 
 def _rules(host: Host) -> Iterator[tuple[str, list[_Token]]]:
     for path in paths(host):
-        text, first = "", 1
-        for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
-            first = first if text else number
-            text += line
-            if text.endswith("\\") and not text.lstrip().startswith("#"):
-                text = text[:-1]
-                continue
-            if not text.lstrip().startswith("#"):
-                tokens = [_Token(*(part or "" for part in one.groups())) for one in _TOKEN.finditer(text)]
-                if any(token.operator not in ("==", "!=") for token in tokens):
-                    yield f"{path}:{first}", tokens
-            text = ""
+        for number, text in drop_ins.wrapped(drop_ins.text(host, path), comment="#"):
+            tokens = [_Token(*(part or "" for part in one.groups())) for one in _TOKEN.finditer(text)]
+            sets = any(token.operator not in ("==", "!=") for token in tokens)
+            if sets and not text.lstrip().startswith("#"):
+                yield f"{path}:{number}", tokens
 
 
 def _sets(host: Host, path: str, token: _Token, tokens: Sequence[_Token]) -> tuple[str, bool] | None:

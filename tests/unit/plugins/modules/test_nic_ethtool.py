@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     NicNode,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
-from mlnode.engine import confirm
+from mlnode.engine import confirm, confirm_store
 from mlnode.topology import management
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
@@ -76,4 +76,4 @@ def test_nothing_is_armed_for_what_is_at_no_risk(
     monkeypatch.setattr(management, "connection", lambda _host: "10.0.0.9")
     done = nics.ok(name="training", **FULL)
     assert done.result["confirm"] == {}
-    assert confirm.pending(machine) is None
+    assert confirm_store.load_pending(machine) is None

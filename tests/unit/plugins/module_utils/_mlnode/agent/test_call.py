@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import archive as agent_zip
 from mlnode.agent import call, cli, drift, node
@@ -169,7 +169,7 @@ def test_a_wrong_option_is_an_answer(machine: Machine) -> None:
 
 def test_the_answer_is_that_of_the_module(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.enable_agent()
-    engine.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
+    door.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
     monkeypatch.setattr(call, "_digest", lambda size: agent_zip.sources(agent._files()).sha256)
 
     answer = call.answer(machine, question())["answer"]

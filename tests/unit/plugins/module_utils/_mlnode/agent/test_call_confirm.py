@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import archive as agent_zip
 from mlnode.agent import call
 from mlnode.agent import install as agent
-from mlnode.engine import confirm, transaction
+from mlnode.engine import confirm, confirm_store, transaction
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import KernelWrite
@@ -30,10 +30,10 @@ NOTHING = {"pending": {}, "undone": {}, "padding": ""}
 
 
 @pytest.fixture
-def armed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> confirm.Pending:
+def armed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> confirm_store.Pending:
     """A change that waits; its restore is started in words only."""
     monkeypatch.setattr(detached, "start", lambda work: None)
-    found: list[confirm.Pending] = []
+    found: list[confirm_store.Pending] = []
 
     def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
         found.append(confirm.arm(machine, "training", 60, entries, fresh, "it interrupts eth0"))
@@ -56,7 +56,9 @@ def refusal(machine: Machine, change_id: str = "") -> str:
     return str(found["msg"])
 
 
-def test_a_change_is_kept_and_asking_again_changes_nothing(machine: Machine, armed: confirm.Pending) -> None:
+def test_a_change_is_kept_and_asking_again_changes_nothing(
+    machine: Machine, armed: confirm_store.Pending
+) -> None:
     assert ask(machine, armed.id) == NOTHING
     after = machine.tree()
 
@@ -65,7 +67,7 @@ def test_a_change_is_kept_and_asking_again_changes_nothing(machine: Machine, arm
     assert machine.now(MAPS) == "1"
 
 
-def test_without_an_id_it_only_answers(machine: Machine, armed: confirm.Pending) -> None:
+def test_without_an_id_it_only_answers(machine: Machine, armed: confirm_store.Pending) -> None:
     before = machine.tree()
 
     found = ask(machine)
@@ -78,21 +80,21 @@ def test_without_an_id_it_only_answers(machine: Machine, armed: confirm.Pending)
 
 
 def test_what_was_undone_is_answered_until_a_run_has_acknowledged_it(
-    machine: Machine, armed: confirm.Pending
+    machine: Machine, armed: confirm_store.Pending
 ) -> None:
     confirm.undo(machine)
 
     for _again in range(2):
-        assert ask(machine)["undone"] == {"id": armed.id, "text": confirm.report(machine), "stuck": []}
-    confirm.acknowledge(machine)
+        assert ask(machine)["undone"] == {"id": armed.id, "text": confirm_store.report(machine), "stuck": []}
+    confirm_store.acknowledge(machine)
     assert ask(machine) == NOTHING
 
 
-def test_what_was_undone_cannot_be_kept(machine: Machine, armed: confirm.Pending) -> None:
+def test_what_was_undone_cannot_be_kept(machine: Machine, armed: confirm_store.Pending) -> None:
     confirm.undo(machine)
     before = machine.tree()
 
-    assert refusal(machine, armed.id) == f"confirm: {confirm.report(machine)}"
+    assert refusal(machine, armed.id) == f"confirm: {confirm_store.report(machine)}"
     assert machine.tree() == before
 
 
@@ -142,17 +144,17 @@ def test_a_damaged_record_is_a_failure_in_clear_words(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An answer, as the question is well formed."""
-    machine.put(confirm.PENDING, "{")
+    machine.put(confirm_store.PENDING, "{")
     monkeypatch.setattr(call, "_digest", lambda _size: "mine")
     question = {"size": 1, "sha256": "mine", "call": "confirm", "options": {"id": "", "padding": 0}}
 
     found = call.answer(machine, json.dumps(question))["answer"]
 
     assert found["failed"] is True
-    assert found["msg"].startswith(f"confirm: {confirm.PENDING} is damaged")
+    assert found["msg"].startswith(f"confirm: {confirm_store.PENDING} is damaged")
 
 
-def test_without_root_nothing_is_confirmed(machine: Machine, armed: confirm.Pending) -> None:
+def test_without_root_nothing_is_confirmed(machine: Machine, armed: confirm_store.Pending) -> None:
     machine.superuser = False
 
     assert refusal(machine, armed.id) == "confirm: cannot confirm a change of this node: root is needed"

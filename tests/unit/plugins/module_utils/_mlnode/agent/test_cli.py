@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
-from mlnode.engine import engine, origin_paths
+from mlnode.engine import origin_paths
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
@@ -70,8 +70,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 def tuned(machine: Machine) -> Machine:
     """A node that is what it is declared to be, agent included."""
     machine.enable_agent()
-    engine.apply(machine, Request("training", thp, {"enabled": "madvise"}))
-    engine.apply(machine, door.request("training", "sysctl", {"settings": SETTINGS}))
+    door.apply(machine, Request("training", thp, {"enabled": "madvise"}))
+    door.apply(machine, door.request("training", "sysctl", {"settings": SETTINGS}))
     return machine
 
 
@@ -140,7 +140,7 @@ def test_status_lists_everything_and_check_only_what_is_not_as_declared(tuned: M
 
 
 def test_check_of_a_node_without_any_deviation_prints_no_table(machine: Machine, run: Run) -> None:
-    engine.apply(machine, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(machine, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
 
     assert run("check", "--root", machine.root) == (cli.OK, "1 setting: 1 ok\n", "")
 
@@ -421,7 +421,7 @@ def test_json_of_apply_says_that_it_changed_something(live: Machine, run: Run) -
 
 
 def test_json_of_revert_is_what_its_schema_says(live: Machine, run: Run) -> None:
-    engine.apply(live, Request("training", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(live, Request("training", sysctl, {"settings": {"vm.swappiness": 1}}))
 
     full = json.loads(run("revert", "--json")[1])
     empty = json.loads(run("revert", "--json")[1])
@@ -472,7 +472,7 @@ def test_a_guard_stops_one_setting_at_boot_and_says_how_to_allow_it(live: Machin
 
 @pytest.mark.parametrize("command", ["apply", "revert"])
 def test_changing_the_node_needs_root(live: Machine, run: Run, command: str) -> None:
-    engine.apply(live, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(live, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     live.put(SWAPPINESS, "60\n")
     live.superuser = False
 
@@ -504,7 +504,7 @@ def test_a_failed_write_names_key_path_value_and_reason(live: Machine, run: Run)
 def test_a_revert_that_is_not_complete_ends_with_1_and_keeps_the_rest_for_the_next_try(
     live: Machine, run: Run
 ) -> None:
-    engine.apply(live, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(live, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     live.fails[SWAPPINESS] = 5
 
     status, out, err = run("revert")
@@ -593,9 +593,7 @@ def test_a_terminated_apply_puts_back_the_setting_in_work(machine: Machine, numb
 def wide_node(machine: Machine) -> None:
     """A node whose reasons are longer than any terminal."""
     machine.put("/etc/sysctl.d/zzz-the-vendor-of-this-machine-knows-better.conf", "vm.swappiness = 60\n")
-    engine.apply(
-        machine, Request("one", sysctl, {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}})
-    )
+    door.apply(machine, Request("one", sysctl, {"settings": {"vm.swappiness": 1, "kernel.no_such_knob": 1}}))
 
 
 def test_without_a_terminal_no_line_is_ever_wrapped(

@@ -12,10 +12,11 @@ import sys
 from typing import Callable, Iterator, Sequence, Tuple
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Live, Machine
 from mlnode.agent import cli
 from mlnode.agent import install as agent
-from mlnode.engine import confirm, engine, transaction
+from mlnode.engine import confirm, confirm_store, transaction
 from mlnode.engine.engine import Request
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
@@ -35,7 +36,7 @@ def live(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     here = Live.debian(str(tmp_path / "live"))
     monkeypatch.setattr(cli, "Host", lambda root, _mounts: {"/": here}[root])
     monkeypatch.setattr(detached, "start", lambda work: None)
-    engine.apply(here, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(here, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     return here
 
 
@@ -55,7 +56,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
 
 def change(machine: Machine) -> str:
     """A change that waits; its id."""
-    armed: list[confirm.Pending] = []
+    armed: list[confirm_store.Pending] = []
 
     def arm(entries: Sequence[Entry], fresh: Sequence[Entry]) -> None:
         armed.append(confirm.arm(machine, "one", 60, entries, fresh, "it interrupts eth0"))
@@ -104,8 +105,8 @@ def test_a_timer_that_finds_nothing_due_says_nothing_and_is_no_error(
 
 def test_a_timer_undoes_what_is_due(live: Machine, run: Run) -> None:
     known = change(live)
-    document = json.loads(live.read(confirm.PENDING))
-    live.put(confirm.PENDING, json.dumps({**document, "due": document["due"] - 60}), 0o600)
+    document = json.loads(live.read(confirm_store.PENDING))
+    live.put(confirm_store.PENDING, json.dumps({**document, "due": document["due"] - 60}), 0o600)
 
     status, out, err = run("undo", "--when-due", known)
 
@@ -173,14 +174,17 @@ def test_json_stays_json(live: Machine, run: Run, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["status", "check"])
 def test_a_damaged_record_is_told_and_the_table_is_still_shown(live: Machine, run: Run, command: str) -> None:
-    live.put(confirm.PENDING, "{")
-    live.put(confirm.UNDONE, "{")
+    live.put(confirm_store.PENDING, "{")
+    live.put(confirm_store.UNDONE, "{")
 
     status, out, err = run(command)
 
     assert status == cli.OK
     assert out.endswith("1 setting: 1 ok\n")
-    assert [confirm.PENDING in line or confirm.UNDONE in line for line in err.splitlines()] == [True, True]
+    assert [confirm_store.PENDING in line or confirm_store.UNDONE in line for line in err.splitlines()] == [
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli, drift
-from mlnode.engine import confirm, declared, engine
+from mlnode.engine import confirm, declared
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
@@ -28,10 +28,10 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 def hostile(machine: Machine) -> Machine:
     """Tuned, with a value, file names, lines and an interface that anybody may have chosen."""
     machine.enable_agent()
-    engine.apply(machine, Request("default", thp, {"enabled": "madvise"}))
+    door.apply(machine, Request("default", thp, {"enabled": "madvise"}))
     settings = {"vm.swappiness": 10, "vm.max_map_count": 262144, "kernel.modprobe": "/sbin/modprobe"}
     machine.put("/proc/sys/kernel/modprobe", "/sbin/modprobe\n")
-    engine.apply(machine, Request("default", sysctl, {"settings": settings}))
+    door.apply(machine, Request("default", sysctl, {"settings": settings}))
     machine.put("/proc/sys/kernel/modprobe", f"/bin/{HOSTILE}\n".replace("\r", ""))
     machine.put(f"/etc/sysctl.d/zzz{HOSTILE}.conf", "vm.swappiness = 7\n")
     machine.put("/etc/sysctl.d/zzz.conf", f"vm.max_map_count = 9 {HOSTILE}\n")

@@ -14,9 +14,10 @@ from typing import Any, Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli
-from mlnode.engine import engine, origin
+from mlnode.engine import origin
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.report import paint
@@ -214,7 +215,7 @@ def test_colours_let_nothing_of_the_node_through(
     machine: Machine, run: Run, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]
 ) -> None:
     machine.put("/proc/sys/kernel/modprobe", "/sbin/modprobe\n")
-    engine.apply(machine, Request("one", sysctl, {"settings": {"kernel.modprobe": "/sbin/modprobe"}}))
+    door.apply(machine, Request("one", sysctl, {"settings": {"kernel.modprobe": "/sbin/modprobe"}}))
     machine.put("/proc/sys/kernel/modprobe", f"/bin/\x1b[31mok{HOSTILE}\n".replace("\r", ""))
     machine.put(f"/etc/sysctl.d/zzz{HOSTILE}.conf", f"kernel.modprobe = \x1b[32m{HOSTILE}\n")
     terminal(monkeypatch)
@@ -298,7 +299,7 @@ def user(live: Machine) -> Machine:
     """A tuned node that is looked at by another user: what root alone reads is closed to him."""
     live.enable_agent()
     settings: dict[str, Any] = {"vm.swappiness": 1, "vm.max_map_count": {"at_least": 1048576}}
-    engine.apply(live, Request("one", sysctl, {"settings": settings}))
+    door.apply(live, Request("one", sysctl, {"settings": settings}))
     live.superuser = False
     for store in (origin.PATH, origin.COPY):
         live.unreadable[store] = errno.EACCES

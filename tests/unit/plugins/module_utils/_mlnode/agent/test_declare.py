@@ -250,7 +250,7 @@ def test_what_is_to_be_left_keeps_its_value(machine: Machine) -> None:
 
 
 def test_what_another_name_declares_too_stays(machine: Machine) -> None:
-    engine.apply(machine, door.request("other", "sysctl", {"settings": {"vm.swappiness": 10}}))
+    door.apply(machine, door.request("other", "sysctl", {"settings": {"vm.swappiness": 10}}))
     settle(machine, {"sysctl": {"settings": {"vm.swappiness": 10, "vm.max_map_count": 262144}}})
     settle(machine, {"sysctl": {"settings": {"vm.max_map_count": 262144}}})
     assert machine.now(SWAPPINESS) == "10"

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.mlnode.tuning.tests.unit import cases, nodes, pull_site
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, nodes, pull_site
 from mlnode.agent import cli, enrol, pull
 from mlnode.agent.arguments import DRIFT, ERROR, OK, USAGE, parser
-from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import places
 from mlnode.knobs.sysctl.kind import kind as sysctl
@@ -56,7 +55,7 @@ def test_a_new_machine_pulls_by_its_host_name(node: nodes.Node, capsys: pytest.C
 
 
 def test_what_an_image_declares_stays(node: nodes.Node) -> None:
-    engine.apply(node, Request("node", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(node, Request("node", sysctl, {"settings": {"vm.swappiness": 1}}))
     before = declared(node)["sysctl"]
 
     assert call(node, "--node", "gpu002.example") == OK

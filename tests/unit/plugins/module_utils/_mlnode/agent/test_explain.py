@@ -7,11 +7,10 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.agent import cli
 from mlnode.agent.explain import explain
-from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
@@ -30,8 +29,8 @@ def node(machine: Machine) -> Machine:
         "net.ipv4.conf.eth0/100.rp_filter": 2,
         "kernel.no_such_knob": 1,
     }
-    engine.apply(machine, Request("training", thp, {"enabled": "madvise"}))
-    engine.apply(machine, Request("training", sysctl, {"settings": settings}))
+    door.apply(machine, Request("training", thp, {"enabled": "madvise"}))
+    door.apply(machine, Request("training", sysctl, {"settings": settings}))
     return machine
 
 
@@ -113,7 +112,7 @@ def test_words_stand_where_there_is_no_value(node: Machine) -> None:
 
 
 def test_all_names_that_declare_a_setting_are_told(node: Machine) -> None:
-    engine.apply(node, Request("inference", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(node, Request("inference", sysctl, {"settings": {"vm.swappiness": 1}}))
 
     assert explain(node, "vm.swappiness")["declared_by"] == [
         "inference (/etc/mlnode/declared.d/inference.json)",
@@ -139,7 +138,7 @@ def test_an_error_of_the_node_comes_before_a_key_that_was_not_found(node: Machin
 
 
 def test_a_declaration_without_sysctl_frees_nothing(machine: Machine) -> None:
-    engine.apply(machine, Request("one", thp, {"enabled": "madvise"}))
+    door.apply(machine, Request("one", thp, {"enabled": "madvise"}))
 
     with pytest.raises(MlnodeError, match="is not declared on this node"):
         explain(machine, "vm.swappiness")

@@ -19,6 +19,7 @@ from types import CodeType
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import archive as agent_zip
 from mlnode.agent import install as agent
@@ -374,7 +375,7 @@ def modules_of(content: bytes) -> dict[str, tuple[bool, bytes]]:
 
 
 def test_it_reads_a_node(command: str, machine: Machine) -> None:
-    engine.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}))
+    door.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}))
     before = machine.tree()
     done = run([sys.executable, "-I", command, "status", "--root", machine.root])
     assert done.returncode == 0, done.stderr

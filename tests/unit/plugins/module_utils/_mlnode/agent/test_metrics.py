@@ -21,7 +21,7 @@ from mlnode.agent import causes, checked, cli, history, metrics
 from mlnode.agent import declare as agent_declare
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
-from mlnode.engine import declared, revert
+from mlnode.engine import declared, lock, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.kind import Info, Row
 from mlnode.host import places
@@ -420,7 +420,7 @@ def test_a_folder_that_is_gone_is_named(node: nodes.Node) -> None:
 
 
 def test_never_two_at_once(node: nodes.Node) -> None:
-    with node.alone(places.CHECK_LOCK) as is_alone:
+    with lock.alone(node, places.CHECK_LOCK) as is_alone:
         assert is_alone
         with pytest.raises(HostError, match="another check is under way"):
             metrics.export(node)

@@ -8,9 +8,9 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from mlnode.agent import drift, missed, waivers
-from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Kind
 from mlnode.knobs.limits.kind import kind as limits
@@ -35,9 +35,7 @@ def machine(tmp_path: pathlib.Path) -> LimitsMachine:
 
 def applied(machine: LimitsMachine, kind: Kind, spec: dict[str, Any]) -> list[dict[str, Any]]:
     """As a module returns them."""
-    return [
-        row.document() for row in engine.apply(machine, Request("training", kind, kind.checked(spec))).rows
-    ]
+    return [row.document() for row in door.apply(machine, Request("training", kind, kind.checked(spec))).rows]
 
 
 def test_a_run_names_file_and_line_of_what_is_in_its_way(machine: LimitsMachine) -> None:

@@ -7,12 +7,12 @@ import pathlib
 import re
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node_report
 from mlnode.agent import rows as agent_rows
 from mlnode.agent.node import Survey, apply_all, survey
 from mlnode.agent.registry import KINDS
-from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.setting import Severity, Status
@@ -25,7 +25,7 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 @pytest.fixture
 def tuned(machine: Machine) -> Machine:
     settings = {"vm.swappiness": 1, "kernel.no_such_knob": 1}
-    engine.apply(machine, Request("training", sysctl, {"settings": settings}))
+    door.apply(machine, Request("training", sysctl, {"settings": settings}))
     return machine
 
 
@@ -68,7 +68,7 @@ def test_what_no_run_can_mend_is_no_drift(tuned: Machine) -> None:
 
 def test_drift_to_and_from_an_empty_value_shows_both_sides(machine: Machine) -> None:
     ports = "net.ipv4.ip_local_reserved_ports"
-    engine.apply(machine, Request("one", sysctl, {"settings": {ports: ""}}))
+    door.apply(machine, Request("one", sysctl, {"settings": {ports: ""}}))
     machine.put("/proc/sys/net/ipv4/ip_local_reserved_ports", "9100\n")
 
     [line] = drift_lines(survey(machine))

@@ -22,7 +22,7 @@ from ansible_collections.mlnode.tuning.tests.unit import nodes, pull_site
 from ansible_collections.mlnode.tuning.tests.unit.pull_site import NODE, Site, declaration, document, signed
 from mlnode.agent import call, cli, metrics, pull, pull_document
 from mlnode.agent.arguments import DRIFT, ERROR, OK
-from mlnode.engine import revert
+from mlnode.engine import lock, revert
 from mlnode.host import places, system, web
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError, MlnodeError, UntrustedError
@@ -480,7 +480,7 @@ def test_what_is_not_in_force_is_no_success(fleet: Fleet) -> None:
 
 
 def test_one_at_a_time(fleet: Fleet) -> None:
-    with fleet.node.alone(places.PULL_LOCK), pytest.raises(HostError, match="another pull is under way"):
+    with lock.alone(fleet.node, places.PULL_LOCK), pytest.raises(HostError, match="pull is under way"):
         fleet.pull()
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.agent import install as agent
 from mlnode.agent import node
@@ -75,8 +76,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
         )
         machine.link(f"{USR}/sysinit.target.wants/{unit}", f"../{unit}")
     machine.enable_agent()
-    engine.apply(machine, Request("one", thp, {"enabled": "madvise", "defrag": "defer"}))
-    engine.apply(machine, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(machine, Request("one", thp, {"enabled": "madvise", "defrag": "defer"}))
+    door.apply(machine, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     return machine.root
 
 
@@ -289,7 +290,7 @@ def test_a_setting_with_a_fault_of_its_own_keeps_its_status(tuned: Booted) -> No
 
 
 def test_a_node_without_an_agent_has_no_row_for_it_and_says_so_of_each_setting(machine: Machine) -> None:
-    engine.apply(machine, Request("one", thp, {"enabled": "madvise"}))
+    door.apply(machine, Request("one", thp, {"enabled": "madvise"}))
     rows = survey(machine)
     assert [*rows] == ["thp.enabled"]
     assert rows["thp.enabled"].status is Status.DRIFTED
@@ -444,7 +445,7 @@ def test_a_drop_in_that_nothing_reads_is_brought_by_the_agent_or_not_at_all(
     tuned.put("/sys/module/x/initstate", "live\n")
     tuned.put(f"/lib/modules/{RELEASE}/modules.dep", "kernel/x.ko:\n")
     tuned.put(f"/lib/modules/{RELEASE}/modules.builtin", "")
-    engine.apply(tuned, Request("one", modules, {"modules": ["x"]}))
+    door.apply(tuned, Request("one", modules, {"modules": ["x"]}))
     key = "vm.swappiness" if unit == systemd_show.SYSCTL_UNIT else "module.x"
     assert survey(tuned)[key].reading.boot.source.startswith("/etc/")
     damage(unit)(tuned)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import confirm, confirm_store, transaction
-from mlnode.engine.confirm import PENDING, UNDONE, Pending
+from mlnode.engine.confirm_store import PENDING, UNDONE, Pending
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import COPY, Entry, Origin, file_entry, kernel_entry
 from mlnode.engine.origin import PATH as ORIGIN
@@ -140,7 +140,7 @@ def test_all_that_undoes_a_change_is_on_disk_and_a_timer_runs_before_it_is_made(
 
     [armed] = seen
     assert state(node) == NEW
-    assert confirm.pending(node) == armed
+    assert confirm_store.load_pending(node) == armed
     assert armed.left in (59, 60)
     assert node.commands == [
         [AGENT, "undo", "--help"],
@@ -184,7 +184,7 @@ def test_without_systemd_a_process_waits(node: Node, monkeypatch: pytest.MonkeyP
     armed = change(node)
 
     assert len(started) == 1
-    assert confirm.pending(node) == armed
+    assert confirm_store.load_pending(node) == armed
 
 
 @pytest.mark.parametrize(
@@ -265,9 +265,9 @@ def test_what_is_confirmed_stays_and_its_timer_stops(node: Node) -> None:
     assert confirm.confirm(node, armed.id)
 
     assert state(node) == NEW
-    assert confirm.pending(node) is None
+    assert confirm_store.load_pending(node) is None
     assert node.commands == [["systemctl", "stop", f"mlnode-undo-{armed.id}.timer"]]
-    assert confirm.report(node) == ""
+    assert confirm_store.report(node) == ""
     assert node.exists(ORIGIN)
 
 
@@ -335,7 +335,7 @@ def test_the_connection_that_made_the_change_proves_nothing(node: Node) -> None:
 
     with pytest.raises(RefusedError, match="this is the connection over which"):
         confirm.confirm(node, armed.id)
-    assert confirm.pending(node) == armed
+    assert confirm_store.load_pending(node) == armed
 
     connected(node, 50001)
     assert confirm.confirm(node, armed.id)
@@ -387,9 +387,9 @@ def test_an_undo_brings_back_everything_and_the_origin_forgets_it(node: Node) ->
     assert done.stuck == ()
     assert f"was undone at {done.time}, as that was requested before its time was over" in done.text
     assert node.commands[-1] == ["systemctl", "stop", f"mlnode-undo-{armed.id}.timer"]
-    assert confirm.report(node) == done.text
-    confirm.acknowledge(node)
-    assert confirm.report(node) == ""
+    assert confirm_store.report(node) == done.text
+    confirm_store.acknowledge(node)
+    assert confirm_store.report(node) == ""
     assert node.tree() == before
 
 
@@ -439,7 +439,7 @@ def test_what_cannot_be_put_back_is_named_and_its_origin_stays(node: Node) -> No
 
     assert len(done.stuck) == 1
     words = f"COULD NOT be put back: nic.mtu of eth0 (cannot write '1500' to {MTU}: EBUSY"
-    assert words in confirm.report(node)
+    assert words in confirm_store.report(node)
     assert state(node) == ("9000", *OLD[1:])
     assert {entry["key"] for entry in Origin.load(node).entries()} >= {"nic.mtu of eth0"}
     # Whoever comes next tries again, and goes no further before it is back.
@@ -539,7 +539,7 @@ def test_after_a_power_cut_only_files_go_back(node: Node) -> None:
 
     assert "as the node was booted before it was confirmed" in words
     assert state(node) == ("4200", "70000", "old", False)
-    assert confirm.report(node) == words
+    assert confirm_store.report(node) == words
     assert [entry["key"] for entry in Origin.load(node).entries()] == [AGENT]
 
 
@@ -566,7 +566,7 @@ def test_a_restore_that_was_killed_is_made_up_for_by_the_next_run(node: Node) ->
     confirm.refuse_while_pending(node)
 
     assert state(node) == OLD
-    assert "was not confirmed" in confirm.report(node)
+    assert "was not confirmed" in confirm_store.report(node)
 
 
 def test_a_module_without_the_drivers_leaves_it_to_the_agent(node: Node) -> None:
@@ -612,7 +612,7 @@ def test_whoever_looks_sees_what_waits_and_what_was_undone(node: Node) -> None:
     waits, undone = confirm.notes(node)
 
     assert f"mlnode undo {second.id}" in waits
-    assert undone == confirm.report(node)
+    assert undone == confirm_store.report(node)
     assert first.id != second.id
 
 
@@ -628,10 +628,10 @@ def test_somebody_else_is_told_that_something_waits(node: Node) -> None:
 
 def test_what_was_undone_and_cannot_be_read_is_told_too(node: Node) -> None:
     node.put(UNDONE, "{")
-    assert "a change was undone, but" in confirm.report(node)
+    assert "a change was undone, but" in confirm_store.report(node)
     node.unreadable[UNDONE] = errno.EIO
-    assert f"cannot read {UNDONE}: EIO" in confirm.report(node)
-    assert confirm.notes(node) == [confirm.report(node)]
+    assert f"cannot read {UNDONE}: EIO" in confirm_store.report(node)
+    assert confirm.notes(node) == [confirm_store.report(node)]
 
 
 # -- damaged files ----------------------------------------------------------------------------------
@@ -658,7 +658,13 @@ def test_a_record_that_makes_no_sense_stops_every_run_and_stays(
     node.put(PENDING, json.dumps(document))
     before = node.tree()
 
-    for call in (confirm.pending, confirm.refuse_while_pending, confirm.resume, confirm.cancel, confirm.undo):
+    for call in (
+        confirm_store.load_pending,
+        confirm.refuse_while_pending,
+        confirm.resume,
+        confirm.cancel,
+        confirm.undo,
+    ):
         with pytest.raises(StoreError, match=PENDING):
             call(node)
     assert PENDING in confirm.notes(node)[0]
@@ -686,9 +692,9 @@ def test_a_damaged_record_of_an_undo_is_told(node: Node, field: str, value: obje
     document[field] = value
     node.put(UNDONE, json.dumps(document))
 
-    assert UNDONE in confirm.report(node)
-    confirm.acknowledge(node)
-    assert confirm.report(node) == ""
+    assert UNDONE in confirm_store.report(node)
+    confirm_store.acknowledge(node)
+    assert confirm_store.report(node) == ""
 
 
 def test_any_bytes_in_a_value_survive(node: Node) -> None:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 import ansible_collections
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.engine import confirm, transaction
-from mlnode.engine.confirm import Pending
+from mlnode.engine import confirm, confirm_store, transaction
+from mlnode.engine.confirm_store import Pending
 from mlnode.engine.lock import LOCK_PATH, locked
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import FileWrite
@@ -72,12 +72,12 @@ def test_a_change_that_nobody_confirms_is_undone(machine: Machine) -> None:
     armed = change(machine, 1)
     assert machine.exists(FILE)
 
-    assert until(lambda: confirm.report(machine))
+    assert until(lambda: confirm_store.report(machine))
 
     assert until(lambda: not machine.exists(LOCK_PATH))
-    assert "as it was not confirmed over a new connection within 1 s" in confirm.report(machine)
+    assert "as it was not confirmed over a new connection within 1 s" in confirm_store.report(machine)
     assert armed.left == 0
-    confirm.acknowledge(machine)
+    confirm_store.acknowledge(machine)
     assert machine.tree() == before
 
 
@@ -94,7 +94,7 @@ def test_what_is_confirmed_is_left_alone_and_the_process_ends(
     assert until(lambda: gone(tmp_path / "pid"))
     assert armed.left > 0, "it ended with its time only"
     assert machine.read(FILE) == "new\n"
-    assert confirm.report(machine) == ""
+    assert confirm_store.report(machine) == ""
 
 
 def test_it_waits_for_a_run_that_is_still_at_work(machine: Machine) -> None:
@@ -108,7 +108,7 @@ def test_it_waits_for_a_run_that_is_still_at_work(machine: Machine) -> None:
         time.sleep(2)
         assert machine.exists(FILE)
 
-    assert until(lambda: confirm.report(machine))
+    assert until(lambda: confirm_store.report(machine))
     assert not machine.exists(FILE)
 
 
@@ -123,7 +123,7 @@ def test_it_waits_for_longer_where_the_run_begins_the_time_again(machine: Machin
         assert until(lambda: not armed[0].left)
         again = confirm.restart(machine, armed[0])
 
-    assert until(lambda: confirm.report(machine))
+    assert until(lambda: confirm_store.report(machine))
     assert not again.left
     assert not machine.exists(FILE)
 
@@ -246,7 +246,7 @@ def module(machine: Machine, tmp_path: pathlib.Path, seconds: int) -> None:
 
 def test_it_works_when_the_code_it_came_from_is_deleted(machine: Machine, tmp_path: pathlib.Path) -> None:
     module(machine, tmp_path, 1)
-    assert until(lambda: confirm.report(machine))
+    assert until(lambda: confirm_store.report(machine))
     assert not machine.exists(FILE)
 
 
@@ -254,6 +254,6 @@ def test_who_waits_for_the_output_of_a_module_does_not_wait_for_this(
     machine: Machine, tmp_path: pathlib.Path
 ) -> None:
     module(machine, tmp_path, 3600)
-    armed = confirm.pending(machine)
+    armed = confirm_store.load_pending(machine)
     assert armed is not None
     assert confirm.confirm(machine, armed.id)  # and the process ends

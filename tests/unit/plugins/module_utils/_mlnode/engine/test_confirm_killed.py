@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, kills
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.engine import confirm, lock
-from mlnode.engine.confirm import PENDING, UNDONE, Pending
-from mlnode.engine.confirm_store import CONFIRMED
+from mlnode.engine import confirm, confirm_store, lock
+from mlnode.engine.confirm_store import CONFIRMED, PENDING, UNDONE, Pending
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import FileWrite, KernelWrite, Step
@@ -92,7 +91,7 @@ def change(node: Machine) -> None:
 
 
 def id_of(node: Machine) -> str:
-    found = confirm.pending(node)
+    found = confirm_store.load_pending(node)
     assert found is not None
     return found.id
 
@@ -108,7 +107,7 @@ def settle(node: Machine) -> None:
     lapse(node)
     with locked(node):
         confirm.refuse_while_pending(node)
-    confirm.acknowledge(node)
+    confirm_store.acknowledge(node)
 
 
 def tree(node: Machine) -> dict[str, tuple[str, int]]:
@@ -140,12 +139,12 @@ def test_a_change_killed_anywhere_is_undone_by_its_own_restore(folder: pathlib.P
     began = time.monotonic()
 
     for node, where in kills(template, change):
-        found = confirm.pending(node)
+        found = confirm_store.load_pending(node)
         if found is not None:
             assert began + 60 <= found.due <= time.monotonic() + 60, where
             lapse(node)
             assert confirm.undo_when_due(node, found.id), where
-            confirm.acknowledge(node)
+            confirm_store.acknowledge(node)
         now = tree(node)
         assert {path: now[path] for path in now if not path.startswith("/var/lib/mlnode/")} == before, where
 
@@ -179,7 +178,7 @@ def test_an_undo_killed_anywhere_is_told_once_it_is_done(folder: pathlib.Path) -
 
     for node, where in kills(template, confirm.undo):
         assert node.exists(PENDING) or node.exists(UNDONE), where
-        assert f"was undone at {confirm.undo(node, known).time}" in confirm.report(node), where
+        assert f"was undone at {confirm.undo(node, known).time}" in confirm_store.report(node), where
 
 
 def test_a_confirmation_killed_anywhere_is_all_or_nothing(folder: pathlib.Path) -> None:

@@ -19,7 +19,7 @@ from mlnode.agent import declare
 from mlnode.agent.declare import Order, Result
 from mlnode.agent.registry import KINDS
 from mlnode.engine import confirm, confirm_store, transaction
-from mlnode.engine.confirm import PENDING, Pending
+from mlnode.engine.confirm_store import PENDING, Pending
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
 from mlnode.engine.steps import KernelWrite
@@ -183,7 +183,7 @@ def test_a_restart_gives_all_of_the_time_again_and_changes_nothing_else(
 
     again = confirm.restart(machine, armed)
 
-    assert again == confirm.pending(machine)
+    assert again == confirm_store.load_pending(machine)
     assert (again.left, again.due) == (SECONDS, clock.now + SECONDS)
     assert again._replace(due=armed.due, deadline=armed.deadline) == armed
 
@@ -238,7 +238,7 @@ def test_a_later_area_that_is_slow_takes_nothing_of_the_time(
 ) -> None:
     def pass_by() -> None:
         clock.now += SLOW
-        found = confirm.pending(node)
+        found = confirm_store.load_pending(node)
         assert found is not None
         assert not found.left, "the timer has gone off by now, and waits for the lock"
 
@@ -275,7 +275,7 @@ def test_a_run_that_is_killed_in_a_later_area_is_undone_when_the_first_time_is_o
     during_the_later_area(monkeypatch, node, lambda: os._exit(9))
 
     assert in_child(lambda: run(node)) == 9
-    armed = confirm.pending(node)
+    armed = confirm_store.load_pending(node)
     assert armed is not None
     assert node.now(MTU) == "9000"
 
@@ -300,4 +300,4 @@ def test_a_time_that_cannot_begin_again_undoes_the_run(
     assert found.failed
     assert f"cannot write {PENDING}: ENOSPC" in found.msg
     assert state(node) == OLD
-    assert confirm.pending(node) is None
+    assert confirm_store.load_pending(node) is None

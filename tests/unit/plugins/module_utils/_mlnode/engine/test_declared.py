@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import declare
 from mlnode.agent.declare import Order
@@ -68,7 +69,7 @@ def test_a_damaged_file_is_named_and_nothing_is_changed(machine: Machine, text: 
         lambda: declared.load(machine, "default"),
         lambda: declared.load_all(machine),
         lambda: engine.evaluate(machine, request),
-        lambda: engine.apply(machine, request),
+        lambda: door.apply(machine, request),
     ):
         with pytest.raises(StoreError, match=PATH):
             ask()
@@ -140,7 +141,7 @@ def test_what_declares_nothing_leaves(machine: Machine) -> None:
 
 
 def test_the_file_is_plain_json(machine: Machine) -> None:
-    engine.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}))
+    door.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}))
     assert json.loads(machine.read(PATH)) == {
         "format": 1,
         "name": "default",

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, in_memory, killed_at, kills
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DEFAULTS, MKCONFIG, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -56,7 +57,7 @@ def node(folder: pathlib.Path) -> GrubMachine:
 
 
 def apply(machine: Machine, kind: Any, spec: dict[str, Any]) -> None:
-    engine.apply(machine, engine.Request("default", kind, kind.checked(spec)))
+    door.apply(machine, engine.Request("default", kind, kind.checked(spec)))
 
 
 def edit(machine: Machine, path: str, *pairs: tuple[str, str]) -> None:

@@ -56,10 +56,10 @@ def test_what_was_wrong_is_changed_and_then_ok(machine: Machine) -> None:
     plan = engine.evaluate(machine, work)
     assert statuses(plan) == {"vm.swappiness": Status.DRIFTED, "vm.max_map_count": Status.DRIFTED}
     assert reasons(plan)["vm.swappiness"].startswith("runtime is 60; boot: no file in sysctl.d sets it")
-    first = engine.apply(machine, work)
+    first = door.apply(machine, work)
     assert first.changed
     assert statuses(first) == {"vm.swappiness": Status.CHANGED, "vm.max_map_count": Status.CHANGED}
-    second = engine.apply(machine, work)
+    second = door.apply(machine, work)
     assert (second.changed, second.plan.steps) == (False, ())
     assert statuses(second) == {"vm.swappiness": Status.OK, "vm.max_map_count": Status.OK}
     assert set(reasons(second).values()) == {""}
@@ -68,9 +68,9 @@ def test_what_was_wrong_is_changed_and_then_ok(machine: Machine) -> None:
 
 def test_only_the_wrong_one_of_two_is_changed(machine: Machine) -> None:
     work = request({"vm.swappiness": 10, "vm.max_map_count": 65530})
-    engine.apply(machine, work)
+    door.apply(machine, work)
     machine.put(SWAPPINESS, "30\n")
-    outcome = engine.apply(machine, work)
+    outcome = door.apply(machine, work)
     assert statuses(outcome) == {"vm.swappiness": Status.CHANGED, "vm.max_map_count": Status.OK}
     assert machine.writes[-1] == (SWAPPINESS, "10")
     assert reasons(outcome)["vm.swappiness"] == "runtime is 30"
@@ -79,23 +79,23 @@ def test_only_the_wrong_one_of_two_is_changed(machine: Machine) -> None:
 def test_a_later_file_of_somebody_else_is_named(machine: Machine) -> None:
     machine.put("/etc/sysctl.d/zzz-vendor.conf", "# vendor\nvm.swappiness = 1\n")
     work = request({"vm.swappiness": 10})
-    outcome = engine.apply(machine, work)
+    outcome = door.apply(machine, work)
     assert statuses(outcome) == {"vm.swappiness": Status.OVERRIDDEN}
     assert reasons(outcome) == {"vm.swappiness": "boot: /etc/sysctl.d/zzz-vendor.conf:2 sets 1"}
     assert machine.now(SWAPPINESS) == "10"
-    again = engine.apply(machine, work)
+    again = door.apply(machine, work)
     assert (again.changed, again.plan.steps) == (False, ())
 
 
 def test_the_kernel_command_line_overrides_thp(machine: Machine) -> None:
     machine.put("/proc/cmdline", "ro transparent_hugepage=never\n")
-    outcome = engine.apply(machine, Request("default", thp, {"enabled": "madvise"}))
+    outcome = door.apply(machine, Request("default", thp, {"enabled": "madvise"}))
     assert statuses(outcome) == {"thp.enabled": Status.OVERRIDDEN}
     assert "transparent_hugepage=never" in reasons(outcome)["thp.enabled"]
 
 
 def test_what_this_kernel_lacks_is_unsupported(machine: Machine) -> None:
-    outcome = engine.apply(machine, request({"vm.swappiness": 10, "vm.no_such_knob": 1}))
+    outcome = door.apply(machine, request({"vm.swappiness": 10, "vm.no_such_knob": 1}))
     assert statuses(outcome) == {"vm.swappiness": Status.CHANGED, "vm.no_such_knob": Status.UNSUPPORTED}
     assert "does not exist" in reasons(outcome)["vm.no_such_knob"]
     # The line stays for a module or interface that brings the file later.
@@ -104,7 +104,7 @@ def test_what_this_kernel_lacks_is_unsupported(machine: Machine) -> None:
 
 def test_what_may_not_be_written_here_is_unsupported_and_kept_for_the_next_boot(machine: Machine) -> None:
     machine.read_only[SWAPPINESS] = "the host owns it"
-    outcome = engine.apply(machine, request({"vm.swappiness": 10}))
+    outcome = door.apply(machine, request({"vm.swappiness": 10}))
     assert statuses(outcome) == {"vm.swappiness": Status.UNSUPPORTED}
     assert reasons(outcome) == {"vm.swappiness": "the host owns it"}
     assert machine.writes == []
@@ -119,7 +119,7 @@ def test_a_right_value_that_may_not_be_written_is_fine(machine: Machine) -> None
 
 def test_what_cannot_be_read_is_unknown_and_not_written(machine: Machine) -> None:
     machine.unreadable[SWAPPINESS] = errno.EIO
-    outcome = engine.apply(machine, request({"vm.swappiness": 10, "vm.max_map_count": 262144}))
+    outcome = door.apply(machine, request({"vm.swappiness": 10, "vm.max_map_count": 262144}))
     assert statuses(outcome)["vm.swappiness"] is Status.UNKNOWN
     assert "EIO" in reasons(outcome)["vm.swappiness"]
     assert [path for path, _value in machine.writes] == ["/proc/sys/vm/max_map_count"]
@@ -127,10 +127,10 @@ def test_what_cannot_be_read_is_unknown_and_not_written(machine: Machine) -> Non
 
 def test_a_boot_file_that_cannot_be_read_may_say_anything(machine: Machine) -> None:
     work = request({"vm.swappiness": 10})
-    engine.apply(machine, work)
+    door.apply(machine, work)
     before = machine.tree()
     machine.unreadable["/usr/lib/sysctl.d/50-default.conf"] = errno.EIO
-    outcome = engine.apply(machine, work)
+    outcome = door.apply(machine, work)
     assert statuses(outcome) == {"vm.swappiness": Status.UNKNOWN}
     assert "50-default.conf" in reasons(outcome)["vm.swappiness"]
     assert machine.tree() == before, "and what we had written for the boot stays"
@@ -139,20 +139,20 @@ def test_a_boot_file_that_cannot_be_read_may_say_anything(machine: Machine) -> N
 def test_a_partial_pool_is_clamped_with_both_numbers(machine: Machine) -> None:
     machine.gives[PAGES] = 700
     work = request({"vm.nr_hugepages": 1000})
-    first = engine.apply(machine, work)
+    first = door.apply(machine, work)
     assert first.changed
     assert statuses(first) == {"vm.nr_hugepages": Status.CLAMPED}
     assert "asked for 1000, the kernel gave 700" in reasons(first)["vm.nr_hugepages"]
-    second = engine.apply(machine, work)
+    second = door.apply(machine, work)
     assert not second.changed
     assert statuses(second) == {"vm.nr_hugepages": Status.CLAMPED}
     del machine.gives[PAGES]
-    third = engine.apply(machine, work)
+    third = door.apply(machine, work)
     assert (third.changed, statuses(third)) == (True, {"vm.nr_hugepages": Status.CHANGED})
 
 
 def test_a_declared_value_on_an_untouched_knob_has_an_origin_too(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 60}))
+    door.apply(machine, request({"vm.swappiness": 60}))
     assert origin.Origin.load(machine).value_of(SWAPPINESS) == "60"
 
 
@@ -162,7 +162,7 @@ def test_a_declared_value_on_an_untouched_knob_has_an_origin_too(machine: Machin
 def test_a_refused_setting_keeps_no_other_from_being_set(machine: Machine) -> None:
     work = request({"vm.swappiness": 10, "vm.overcommit_memory": 2})
     with pytest.raises(RefusedError) as caught:
-        engine.apply(machine, work)
+        door.apply(machine, work)
     text = str(caught.value)
     assert text.startswith("refused: vm.overcommit_memory: ")
     assert "allow: [overcommit]" in text
@@ -171,17 +171,17 @@ def test_a_refused_setting_keeps_no_other_from_being_set(machine: Machine) -> No
     assert machine.now("/proc/sys/vm/overcommit_memory") == "0"
     assert "overcommit_memory" not in machine.now(DROP_IN)
     with pytest.raises(RefusedError, match="; nothing was changed"):
-        engine.apply(machine, work)
+        door.apply(machine, work)
 
 
 def test_what_is_allowed_by_name_is_done(machine: Machine) -> None:
-    outcome = engine.apply(machine, request({"vm.overcommit_memory": 2}, allow=["overcommit"]))
+    outcome = door.apply(machine, request({"vm.overcommit_memory": 2}, allow=["overcommit"]))
     assert statuses(outcome) == {"vm.overcommit_memory": Status.CHANGED}
 
 
 def test_every_refused_setting_is_named(machine: Machine) -> None:
     with pytest.raises(RefusedError, match=r"vm\.overcommit_memory: .*; vm\.nr_hugepages: "):
-        engine.apply(machine, request({"vm.overcommit_memory": 2, "vm.nr_hugepages": 10**7}))
+        door.apply(machine, request({"vm.overcommit_memory": 2, "vm.nr_hugepages": 10**7}))
 
 
 def test_a_gate_lets_the_rest_pass(machine: Machine) -> None:
@@ -198,14 +198,14 @@ def word_not_on_offer(profile: frozenset[str] = frozenset()) -> Request:
 
 def test_a_word_this_kernel_does_not_offer_costs_that_setting_alone(machine: Machine) -> None:
     with pytest.raises(RefusedError, match=r"does not offer 'within_size'.*all else is applied"):
-        engine.apply(machine, word_not_on_offer())
+        door.apply(machine, word_not_on_offer())
     assert machine.now(f"{THP}/enabled") == "always [madvise] never"
     found = {row.setting.key: row.status for row in engine.evaluate(machine, word_not_on_offer()).rows}
     assert found[SIZED] is Status.REFUSED
 
 
 def test_a_profile_may_ask_for_a_word_that_is_not_on_offer(machine: Machine) -> None:
-    outcome = engine.apply(machine, word_not_on_offer(frozenset({SIZED})))
+    outcome = door.apply(machine, word_not_on_offer(frozenset({SIZED})))
     assert statuses(outcome)[SIZED] is Status.UNSUPPORTED
 
 
@@ -214,7 +214,7 @@ def test_a_profile_may_ask_for_a_word_that_is_not_on_offer(machine: Machine) -> 
 
 def test_the_runtime_layer_alone_writes_no_file_of_ours(machine: Machine) -> None:
     before = machine.tree()
-    outcome = engine.apply(machine, request({"vm.swappiness": 10}, layers=RUNTIME))
+    outcome = door.apply(machine, request({"vm.swappiness": 10}, layers=RUNTIME))
     assert statuses(outcome) == {"vm.swappiness": Status.CHANGED}
     now = machine.tree()
     different = {path for path in {*before, *now} if before.get(path) != now.get(path)}
@@ -246,7 +246,7 @@ class Sealed(Machine):
 )
 def test_the_boot_layer_alone_touches_no_kernel_file(machine: Machine, work: Request) -> None:
     before = machine.tree()
-    outcome = engine.apply(Sealed(machine.root), work)
+    outcome = door.apply(Sealed(machine.root), work)
     assert outcome.changed
     now = machine.tree()
     different = [path for path in {*before, *now} if before.get(path) != now.get(path)]
@@ -256,7 +256,7 @@ def test_the_boot_layer_alone_touches_no_kernel_file(machine: Machine, work: Req
 
 def test_the_boot_layer_alone_needs_the_agent_for_what_no_file_carries(machine: Machine) -> None:
     work = Request("default", thp, {"enabled": "madvise"}, BOOT)
-    outcome = engine.apply(machine, work)
+    outcome = door.apply(machine, work)
     assert statuses(outcome) == {"thp.enabled": Status.DRIFTED}
     assert "mlnode-apply.service is not enabled" in reasons(outcome)["thp.enabled"]
     machine.enable_agent()
@@ -267,32 +267,32 @@ def test_the_boot_layer_alone_needs_the_agent_for_what_no_file_carries(machine: 
 
 
 def test_a_key_that_is_dropped_leaves_the_drop_in(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 10, "vm.max_map_count": 262144}))
+    door.apply(machine, request({"vm.swappiness": 10, "vm.max_map_count": 262144}))
     assert lines(machine) == ["vm.swappiness = 10", "vm.max_map_count = 262144"]
-    engine.apply(machine, request({"vm.max_map_count": 262144}))
+    door.apply(machine, request({"vm.max_map_count": 262144}))
     assert lines(machine) == ["vm.max_map_count = 262144"]
     assert machine.now(SWAPPINESS) == "60", "what leaves goes back"
 
 
 def test_a_key_declared_as_null_is_left_alone(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 10, "vm.max_map_count": 262144}))
-    outcome = engine.apply(machine, request({"vm.swappiness": None, "vm.max_map_count": 262144}))
+    door.apply(machine, request({"vm.swappiness": 10, "vm.max_map_count": 262144}))
+    outcome = door.apply(machine, request({"vm.swappiness": None, "vm.max_map_count": 262144}))
     assert list(statuses(outcome)) == ["vm.max_map_count"]
     assert lines(machine) == ["vm.max_map_count = 262144"]
     assert b"vm.swappiness" not in (machine.content(declared.path_of("default")) or b"")
 
 
 def test_the_last_key_takes_the_drop_in_with_it(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 10}))
-    outcome = engine.apply(machine, request({}))
+    door.apply(machine, request({"vm.swappiness": 10}))
+    outcome = door.apply(machine, request({}))
     assert outcome.changed
     assert outcome.rows == ()
     assert machine.content(DROP_IN) is None
 
 
 def test_another_kind_of_the_same_name_is_kept(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 10}))
-    engine.apply(machine, Request("default", thp, {"enabled": "madvise"}))
+    door.apply(machine, request({"vm.swappiness": 10}))
+    door.apply(machine, Request("default", thp, {"enabled": "madvise"}))
     found = declared.load(machine, "default")
     assert found is not None
     assert set(found.kinds) == {"sysctl", "thp"}
@@ -300,9 +300,9 @@ def test_another_kind_of_the_same_name_is_kept(machine: Machine) -> None:
 
 
 def test_a_file_alone_that_is_wrong_is_a_change(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 10}))
+    door.apply(machine, request({"vm.swappiness": 10}))
     machine.put(DROP_IN, "# edited\nvm.swappiness = 99\n")
-    outcome = engine.apply(machine, request({"vm.swappiness": 10}))
+    outcome = door.apply(machine, request({"vm.swappiness": 10}))
     assert outcome.changed
     assert statuses(outcome) == {"vm.swappiness": Status.CHANGED}
     assert reasons(outcome) == {"vm.swappiness": f"boot: {DROP_IN}:2 sets 99"}
@@ -316,7 +316,7 @@ def test_two_names_that_disagree_are_an_error_naming_both(machine: Machine) -> N
     declare(machine, "other", {"vm.swappiness": 20})
     before = machine.tree()
     with pytest.raises(DeclarationError) as caught:
-        engine.apply(machine, request({"vm.swappiness": 10}))
+        door.apply(machine, request({"vm.swappiness": 10}))
     text = str(caught.value)
     assert text.startswith("vm.swappiness: declared as '10' by default and as '20' by other ")
     assert declared.path_of("other") in text
@@ -332,7 +332,7 @@ def test_two_names_may_not_declare_what_changes_each_other(machine: Machine, min
     declare(machine, "other", {theirs: 5})
     before = machine.tree()
     with pytest.raises(DeclarationError) as caught:
-        engine.apply(machine, request({mine: 10}))
+        door.apply(machine, request({mine: 10}))
     for words in (f"{mine} (declared by default)", f"{theirs} (declared by other", declared.path_of("other")):
         assert words in str(caught.value)
     assert machine.tree() == before
@@ -340,20 +340,20 @@ def test_two_names_may_not_declare_what_changes_each_other(machine: Machine, min
 
 def test_two_names_that_agree_are_fine(machine: Machine) -> None:
     declare(machine, "other", {"vm.swappiness": 10, "vm.max_map_count": None})
-    outcome = engine.apply(machine, request({"vm.swappiness": "10", "vm.max_map_count": 262144}))
+    outcome = door.apply(machine, request({"vm.swappiness": "10", "vm.max_map_count": 262144}))
     assert outcome.changed
 
 
 def test_a_name_may_change_its_own_mind(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.dirty_bytes": 268435456}))
-    outcome = engine.apply(machine, request({"vm.dirty_ratio": 5}))
+    door.apply(machine, request({"vm.dirty_bytes": 268435456}))
+    outcome = door.apply(machine, request({"vm.dirty_ratio": 5}))
     assert statuses(outcome) == {"vm.dirty_ratio": Status.CHANGED}
     assert machine.now("/proc/sys/vm/dirty_ratio") == "5"
 
 
 def test_kinds_do_not_meet(machine: Machine) -> None:
     declare(machine, "other", {"vm.swappiness": 10})
-    engine.apply(machine, Request("default", thp, {"enabled": "madvise"}))
+    door.apply(machine, Request("default", thp, {"enabled": "madvise"}))
     assert machine.now(f"{THP}/enabled") == "always [madvise] never"
 
 
@@ -364,14 +364,14 @@ def test_only_root_changes(machine: Machine) -> None:
     machine.superuser = False
     before = machine.tree()
     with pytest.raises(HostError, match=r"cannot change .*: root is needed"):
-        engine.apply(machine, request({"vm.swappiness": 10}))
+        door.apply(machine, request({"vm.swappiness": 10}))
     assert machine.tree() == before
 
 
 def test_nothing_to_do_needs_no_root(machine: Machine) -> None:
     machine.superuser = False
     before = machine.tree()
-    outcome = engine.apply(machine, request({"vm.swappiness": 60}, layers=RUNTIME))
+    outcome = door.apply(machine, request({"vm.swappiness": 60}, layers=RUNTIME))
     assert not outcome.changed
     assert machine.tree() == before
 
@@ -379,7 +379,7 @@ def test_nothing_to_do_needs_no_root(machine: Machine) -> None:
 def test_an_apply_waits_for_its_turn(machine: Machine) -> None:
     before = machine.tree()
     with lock.locked(machine), pytest.raises(LockTimeoutError):
-        engine.apply(machine, request({"vm.swappiness": 10}), wait_seconds=0)
+        door.apply(machine, request({"vm.swappiness": 10}), wait_seconds=0)
     assert machine.tree() == before
 
 
@@ -392,13 +392,13 @@ def test_a_look_needs_no_lock(machine: Machine) -> None:
 def test_an_agent_of_which_a_part_is_missing_brings_nothing_back(machine: Machine, missing: str) -> None:
     machine.enable_agent()
     machine.remove(missing)
-    outcome = engine.apply(machine, Request("default", thp, {"enabled": "madvise"}))
+    outcome = door.apply(machine, Request("default", thp, {"enabled": "madvise"}))
     assert statuses(outcome) == {"thp.enabled": Status.DRIFTED}
     assert "install the agent" in reasons(outcome)["thp.enabled"]
 
 
 def test_a_user_may_look_though_the_origin_is_closed(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 10}))
+    door.apply(machine, request({"vm.swappiness": 10}))
     machine.superuser = False
     machine.unreadable["/var/lib/mlnode/origin.json"] = errno.EACCES
     (row,) = engine.evaluate(machine, request({"vm.swappiness": 10})).rows
@@ -409,8 +409,8 @@ def test_a_user_may_look_though_the_origin_is_closed(machine: Machine) -> None:
 
 
 def test_what_declares_nothing_any_more_leaves_no_declaration(machine: Machine) -> None:
-    engine.apply(machine, request({"vm.swappiness": 10}))
-    outcome = engine.apply(machine, request({}))
+    door.apply(machine, request({"vm.swappiness": 10}))
+    outcome = door.apply(machine, request({}))
     assert outcome.changed
     assert machine.names("/etc/mlnode/declared.d") == []
     assert machine.content(DROP_IN) is None
@@ -433,7 +433,7 @@ def test_an_error_after_the_changes_says_that_they_stay(
     request = engine.Request("default", sysctl, {"settings": {"vm.swappiness": 10}}, alone=each)
     monkeypatch.setattr(boot_run if each else engine, "evaluate", failing)
     with pytest.raises(MlnodeError) as caught:
-        (boot_run.apply_each if each else engine.apply)(machine, request)
+        (boot_run.apply_each if each else door.apply)(machine, request)
     assert str(caught.value).startswith("cannot read /proc/x: EIO")
     first = "" if each else f"{DECLARED}, "  # a boot does not write the declaration
     words = f"after all changes had been made, and they stay: {first}vm.swappiness, {DROP_IN}"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT, some
 from ansible_collections.mlnode.tuning.tests.unit.faults import ERRNOS, Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP
@@ -75,7 +76,7 @@ def fresh_node(machine: Gated) -> None:
 def tuned_node(machine: Gated) -> None:
     """Another declaration of the same name came before: files exist, and so does an origin."""
     spec = {"settings": {"vm.swappiness": 1, "vm.max_map_count": 262144}}
-    engine.apply(machine, engine.Request("default", sysctl, spec))
+    door.apply(machine, engine.Request("default", sysctl, spec))
     machine.put("/etc/modules-load.d/theirs.conf", "loop\n")
 
 
@@ -96,7 +97,7 @@ def what_changes(template: pathlib.Path, patch: pytest.MonkeyPatch, request: eng
     machine = copy(template, "probe")
     gate = Gate()
     install(patch, machine, gate)
-    assert engine.apply(machine, request).changed
+    assert door.apply(machine, request).changed
     patch.undo()
     return [what.replace(machine.root, "") for what in gate.seen]
 
@@ -129,7 +130,7 @@ def test_a_failure_anywhere_leaves_all_as_it_was(
         before = machine.tree()
         install(monkeypatch, machine, Gate(position, failing(number)))
         try:
-            engine.apply(machine, request_)
+            door.apply(machine, request_)
         except MlnodeError as error:
             text = str(error)
             where = f"{position}: {change}: {text}"
@@ -149,7 +150,7 @@ def test_a_failure_anywhere_leaves_all_as_it_was(
             # Clearing away a temporary file that is not there is all that may fail unseen.
             assert change.startswith("unlink "), change
         monkeypatch.undo()
-        after = engine.apply(machine, request_)
+        after = door.apply(machine, request_)
         assert not engine.evaluate(machine, request_).steps, change
         assert after.changed or change.startswith("unlink ")
         shutil.rmtree(machine.root)
@@ -216,7 +217,7 @@ def test_a_revert_that_fails_anywhere_can_be_repeated(
     template = Gated.debian(str(tmp_path / "template"))
     original = template.tree()
     for request in (THP_PLAIN, SYSCTL):
-        engine.apply(template, request)
+        door.apply(template, request)
     agent.install(template)
     probe = copy(tmp_path / "template", "probe")
     gate = Gate()
@@ -263,7 +264,7 @@ def test_a_rollback_that_fails_says_so_and_keeps_the_origin(tmp_path: pathlib.Pa
     machine.stops_at = "/proc/sys/net/ipv4/ip_local_reserved_ports"
     before: dict[str, Any] = machine.tree()
     with pytest.raises(TransactionError) as caught:
-        engine.apply(machine, SYSCTL)
+        door.apply(machine, SYSCTL)
     text = str(caught.value)
     assert text.startswith("net.ipv4.ip_local_reserved_ports: cannot write '30000-32767' to ")
     assert "COULD NOT be put back: " in text

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gated, kills, start
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -36,27 +37,27 @@ SETTINGS = {"vm.swappiness": 10, "vm.dirty_bytes": 268435456, "net.ipv4.tcp_cong
 
 
 def tune(machine: Machine) -> None:
-    engine.apply(machine, engine.Request("default", sysctl, {"settings": SETTINGS}))
+    door.apply(machine, engine.Request("default", sysctl, {"settings": SETTINGS}))
 
 
 def tune_thp(machine: Machine) -> None:
-    engine.apply(machine, engine.Request("default", thp, {"enabled": "madvise", "defrag": "never"}))
+    door.apply(machine, engine.Request("default", thp, {"enabled": "madvise", "defrag": "never"}))
 
 
 def tune_defrag(machine: Machine) -> None:
-    engine.apply(machine, engine.Request("default", thp, {"defrag": "never"}))
+    door.apply(machine, engine.Request("default", thp, {"defrag": "never"}))
 
 
 def declare_only(machine: Machine) -> None:
     layers = (Layer.BOOT,)
-    engine.apply(machine, engine.Request("default", sysctl, {"settings": SETTINGS}, layers))
-    engine.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}, layers))
+    door.apply(machine, engine.Request("default", sysctl, {"settings": SETTINGS}, layers))
+    door.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}, layers))
     agent.install(machine)
 
 
 def tune_otherwise(machine: Machine) -> None:
     spec = {"settings": {"vm.swappiness": 1, "vm.max_map_count": 262144, "vm.dirty_ratio": 5}}
-    engine.apply(machine, engine.Request("default", sysctl, spec))
+    door.apply(machine, engine.Request("default", sysctl, spec))
 
 
 def nothing(machine: Machine) -> None:

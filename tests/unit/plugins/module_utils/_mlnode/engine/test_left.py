@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import service_machine
+from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RECOMMENDED_MIN_FREE, THP, Machine
 from mlnode.agent import declare, node
 from mlnode.agent.declare import Order, Result
 from mlnode.agent.registry import KINDS
-from mlnode.engine import confirm, engine, revert, transaction
+from mlnode.engine import confirm, confirm_store, revert, transaction
 from mlnode.engine.origin import Origin
 from mlnode.engine.plan import Request
 from mlnode.engine.steps import PutBack
@@ -83,7 +83,7 @@ def test_what_it_moved_along_stays_where_another_area_declares_it(machine: Machi
 
 
 def test_another_declaration_keeps_it_by_another_area(machine: Machine) -> None:
-    engine.apply(machine, Request("site", sysctl, {"settings": {"vm.min_free_kbytes": 100000}}))
+    door.apply(machine, Request("site", sysctl, {"settings": {"vm.min_free_kbytes": 100000}}))
     settle(machine, {"thp": {"enabled": "never"}})
     settle(machine, {})
     assert machine.now(MIN_FREE) == "100000"
@@ -111,7 +111,7 @@ def test_a_value_goes_back_by_its_counterpart_where_other_areas_are_unknown(mach
 
 def test_what_cannot_be_read_keeps_all_that_leaves(machine: Machine) -> None:
     settle(machine, {"sysctl": {"settings": {"vm.swappiness": 10}}})
-    engine.apply(machine, Request("site", thp, {"enabled": "never"}))
+    door.apply(machine, Request("site", thp, {"enabled": "never"}))
     other = "/etc/mlnode/declared.d/site.json"
     machine.put(other, machine.read(other).replace('"never"', '["never"]'))
     found = settle(machine, {})
@@ -246,7 +246,7 @@ def test_an_undo_brings_back_what_left(tmp_path: pathlib.Path) -> None:
     before = host.tree()
     nic = {"allow": ["management"], "rules": {"path": {"nics": {"names": ["eth4"]}, "mtu": 9000}}}
     settle(host, {"nic": nic}, confirm_seconds=60)
-    waits = confirm.pending(host)
+    waits = confirm_store.load_pending(host)
     assert waits is not None
     assert host.now(SWAPPINESS) != "10"
     assert confirm.undo(host, waits.id).stuck == ()
@@ -261,7 +261,7 @@ def test_a_confirmed_change_leaves_no_origin_of_what_left(tmp_path: pathlib.Path
     settle(host, {"sysctl": {"settings": {"vm.swappiness": 10}}})
     nic = {"allow": ["management"], "rules": {"path": {"nics": {"names": ["eth4"]}, "mtu": 9000}}}
     settle(host, {"nic": nic}, confirm_seconds=60)
-    waits = confirm.pending(host)
+    waits = confirm_store.load_pending(host)
     assert waits is not None
     assert Origin.load(host).value_of(SWAPPINESS) == "60", "an undo needs it"
     assert confirm.confirm(host, waits.id)
@@ -273,11 +273,11 @@ def test_a_confirmed_change_leaves_no_origin_of_what_left(tmp_path: pathlib.Path
 
 def test_what_an_area_moved_along_is_not_lost_where_it_leaves_alone(machine: Machine) -> None:
     before = machine.tree()
-    engine.apply(machine, Request("node", thp, {"enabled": "never"}))
-    engine.apply(machine, Request("node", sysctl, {"settings": {"vm.no_such_knob": 1}}))
+    door.apply(machine, Request("node", thp, {"enabled": "never"}))
+    door.apply(machine, Request("node", sysctl, {"settings": {"vm.no_such_knob": 1}}))
     # Without the code of the area sysctl it is unknown whether that declares vm.min_free_kbytes.
-    engine.apply(machine, Request("node", thp, {}))
+    door.apply(machine, Request("node", thp, {}))
     assert machine.now(ENABLED) == "[always] madvise never"
-    engine.apply(machine, Request("node", sysctl, {}))
+    door.apply(machine, Request("node", sysctl, {}))
     revert.revert(machine)
     assert machine.tree() == before

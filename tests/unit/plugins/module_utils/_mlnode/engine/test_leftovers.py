@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMa
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, made
 from mlnode.agent import cli, drift, node
-from mlnode.engine import declared, engine, leftovers, revert
+from mlnode.engine import declared, leftovers, revert
 from mlnode.engine.declared import Declaration
 from mlnode.model.errors import RefusedError
 from mlnode.model.setting import Layer, Status
@@ -108,7 +108,7 @@ def test_what_a_kind_has_written_is_an_error_once_nothing_declares_it(
     make, spec, carried = WRITTEN[kind]
     machine = make(tmp_path / "node")
     before = machine.tree()
-    engine.apply(machine, door.request("probe", kind, spec))
+    door.apply(machine, door.request("probe", kind, spec))
     files = changed(machine, before)
     assert len(files) == carried
     declarations = declared.load_all(machine)
@@ -135,7 +135,7 @@ def test_the_files_of_a_declaration_that_cannot_be_read_are_no_orphans(
 ) -> None:
     make, spec, _carried = WRITTEN[kind]
     machine = make(tmp_path / "node")
-    engine.apply(machine, door.request("probe", kind, spec))
+    door.apply(machine, door.request("probe", kind, spec))
     machine.put(declared.path_of("probe"), "{")
     [error] = node.survey(machine).errors
     assert error.startswith(f"{declared.path_of('probe')} is damaged")
@@ -156,7 +156,7 @@ def test_an_emptied_declaration_is_an_error_and_takes_nothing_away(
     machine: Machine, kinds: dict[str, Any], words: str
 ) -> None:
     machine.enable_agent()
-    engine.apply(machine, door.request("a", "sysctl", {"settings": {"vm.swappiness": 10}}))
+    door.apply(machine, door.request("a", "sysctl", {"settings": {"vm.swappiness": 10}}))
     declare(machine, "a", kinds)
     drop_in = "/etc/sysctl.d/zz-mlnode-a.conf"
     for look in (node.survey, node.apply_all, node.survey):
@@ -190,7 +190,7 @@ def test_what_is_left_alone_by_null_is_declared(machine: Machine, capsys: pytest
 def test_a_file_that_its_declaration_needs_no_longer_is_told(machine: Machine) -> None:
     machine.enable_agent()
     spec = {"settings": {"vm.swappiness": 10, "net.ipv4.tcp_congestion_control": "bbr"}}
-    engine.apply(machine, door.request("a", "sysctl", spec))
+    door.apply(machine, door.request("a", "sysctl", spec))
     declare(machine, "a", {"sysctl": {"settings": {"vm.swappiness": 10}}})
     [error] = node.survey(machine).errors
     assert error.startswith("a, sysctl: /etc/modules-load.d/mlnode-a.conf is left over from what a declared")
@@ -202,7 +202,7 @@ def test_a_file_of_the_image_that_is_of_no_use_here_is_not_left_over(tmp_path: p
     machine = LimitsMachine.node(str(tmp_path / "node"))
     machine.unit("slurmd")
     machine.enable_agent()
-    engine.apply(machine, door.request("a", "limits", {"nofile": 1048576}, (Layer.BOOT,)))
+    door.apply(machine, door.request("a", "limits", {"nofile": 1048576}, (Layer.BOOT,)))
     machine.process(1, "systemd", parent=0, caps="00000000a80425fb", nofile="20000")
     machine.forget()
     found = node.survey(machine)
@@ -233,7 +233,7 @@ def test_a_folder_that_cannot_be_read_is_told(machine: Machine, monkeypatch: pyt
 def test_a_record_of_the_management_path_that_is_gone_is_a_finding(tmp_path: pathlib.Path, kind: str) -> None:
     make, spec, _number = WRITTEN[kind]
     machine = make(tmp_path)
-    engine.apply(machine, door.request("training", kind, spec))
+    door.apply(machine, door.request("training", kind, spec))
     assert machine.exists(management.RECORD)
     machine.forget()
     assert not [words for words in node.survey(machine).errors if management.RECORD in words]
@@ -258,7 +258,7 @@ def test_a_record_that_was_never_written_is_not_missed(tmp_path: pathlib.Path) -
     before = machine.read(routes)
     machine.put(routes, before.splitlines()[0] + "\n")
     with pytest.raises(RefusedError, match="the management path, which is unknown"):
-        engine.apply(machine, door.request("training", "nic", spec))
+        door.apply(machine, door.request("training", "nic", spec))
     assert not machine.exists(management.RECORD)
     machine.put(routes, before)
     machine.forget()

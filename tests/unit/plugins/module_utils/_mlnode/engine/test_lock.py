@@ -262,7 +262,7 @@ def test_no_other_user_can_hold_what_a_run_waits_for(open_host: Host) -> None:
         real.parent.mkdir(parents=True, exist_ok=True)
         real.touch()
         real.chmod(0o666)
-        with lock.locked(open_host) if path == lock.LOCK_PATH else open_host.alone(path):
+        with lock.locked(open_host) if path == lock.LOCK_PATH else lock.alone(open_host, path):
             assert holding(str(real)) == errno.EACCES, path
             assert real.stat().st_mode & 0o7777 == 0o600, path
         assert not real.exists(), path
@@ -286,7 +286,7 @@ def test_who_holds_a_folder_of_ours_stops_nothing(open_host: Host) -> None:
     try:
         assert os.read(reader, 4) == b"held"
         for path in (places.CHECK_LOCK, places.PULL_LOCK):
-            with open_host.alone(path) as is_alone:
+            with lock.alone(open_host, path) as is_alone:
                 assert is_alone, path
     finally:
         os.kill(child, signal.SIGKILL)
@@ -301,18 +301,18 @@ def test_one_at_a_time_and_the_next_after_a_kill(host: Host, path: str) -> None:
     reader, writer = os.pipe()
 
     def hold() -> None:
-        with host.alone(path):
+        with lock.alone(host, path):
             os.write(writer, b"held")
             time.sleep(60)
 
     child = start(hold)
     assert os.read(reader, 4) == b"held"
-    with host.alone(path) as is_alone:
+    with lock.alone(host, path) as is_alone:
         assert not is_alone
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert real.exists(), "a killed process removes nothing"
-    with host.alone(path) as is_alone:
+    with lock.alone(host, path) as is_alone:
         assert is_alone
     assert not real.exists()
     os.close(reader)

@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import call, declare, node
 from mlnode.agent.declare import Order
 from mlnode.agent.registry import KINDS
-from mlnode.engine import engine, lock, revert
+from mlnode.engine import lock, revert
 from mlnode.engine.lock import LOCK_PATH, Note, locked
 from mlnode.host import host
 from mlnode.host.writing import journal_of
@@ -46,7 +46,7 @@ def ended(machine: Machine, number: int) -> None:
         write, machine.write_kernel = machine.write_kernel, die  # type: ignore[method-assign]  # as above
         if number != signal.SIGKILL:
             signal.signal(number, lambda *_about: _interrupted())
-        engine.apply(machine, door.request("node", "sysctl", ORDER.areas["sysctl"]))
+        door.apply(machine, door.request("node", "sysctl", ORDER.areas["sysctl"]))
 
     os.waitpid(start(work), 0)
 

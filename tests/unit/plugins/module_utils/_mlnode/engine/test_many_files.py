@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node, registry
 from mlnode.engine import answers, engine, handlers, origin, revert
@@ -131,7 +132,7 @@ def request(kind: Vectors, cpus: str = "2-3") -> engine.Request:
 
 
 def applied(machine: Machine, kind: Vectors, cpus: str = "2-3") -> Row:
-    outcome = engine.apply(machine, request(kind, cpus))
+    outcome = door.apply(machine, request(kind, cpus))
     return outcome.rows[0]
 
 
@@ -147,7 +148,7 @@ def test_only_the_files_that_differ_are_written_and_each_comes_back(many: Machin
     assert row.status is Status.CHANGED
     assert [path for path, _value in many.writes] == [vector(40), vector(42), vector(43)]
     assert row.origin == "0-7: 40,42-43; 2,3: 41"
-    again = engine.apply(many, request(Vectors()))
+    again = door.apply(many, request(Vectors()))
     assert (again.changed, again.rows[0].status) == (False, Status.OK)
     revert.revert(many)
     assert [many.now(vector(number)) for number in range(40, 44)] == ["0-7", "2,3", "0-7", "0-7"]
@@ -165,7 +166,7 @@ def test_one_failed_file_takes_all_of_the_rule_back(many: Machine) -> None:
 def test_a_change_of_which_file_has_which_value_is_a_change(many: Machine) -> None:
     applied(many, Vectors())
     many.put(vector(40), "5-6\n")
-    assert engine.apply(many, request(Vectors())).changed
+    assert door.apply(many, request(Vectors())).changed
 
 
 def test_a_note_stands_beside_ok(many: Machine) -> None:
@@ -275,7 +276,7 @@ def test_a_value_for_the_next_boot_waits_for_it(many: Machine, told: list[str]) 
     assert (row.status, row.reason) == (Status.PENDING_REBOOT, "runtime is 0-7; the next boot brings 2-3")
     assert told == ["2-3"]
     assert many.writes == [], "the running kernel cannot take it"
-    again = engine.apply(many, request(kind))
+    again = door.apply(many, request(kind))
     assert (again.changed, again.rows[0].status) == (False, Status.PENDING_REBOOT)
     for number in range(40, 44):
         many.put(vector(number), "2-3\n")
@@ -288,7 +289,7 @@ def test_who_made_something_else_of_a_right_file_is_told_again(many: Machine, to
     many.put(MADE, "by hand\n")
     plan = engine.evaluate(many, request(kind))
     assert [type(step) for step in plan.steps] == [Notify]
-    assert engine.apply(many, request(kind)).changed
+    assert door.apply(many, request(kind)).changed
     assert told == ["2-3", "2-3"]
 
 
@@ -374,7 +375,7 @@ def test_a_nic_that_arrives_gets_its_own_kinds_only(many: Machine, monkeypatch: 
     kind = Vectors()
     monkeypatch.setattr(node, "KINDS", {**registry.KINDS, "vectors": kind})
     applied(many, kind)
-    engine.apply(many, engine.Request("other", sysctl, {"settings": {"vm.swappiness": 10}}))
+    door.apply(many, engine.Request("other", sysctl, {"settings": {"vm.swappiness": 10}}))
     many.put(vector(40), "0-7\n")
     many.put("/proc/sys/vm/swappiness", "60\n")
     done = node.apply_all(many, ["vectors"])

@@ -9,6 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import declared, engine, origin, revert
@@ -77,7 +78,7 @@ def test_a_damaged_store_is_named_and_nothing_is_changed(machine: Machine, text:
     before = machine.tree()
     for ask in (
         lambda: engine.evaluate(machine, request(10)),
-        lambda: engine.apply(machine, request(10)),
+        lambda: door.apply(machine, request(10)),
         lambda: revert.pending(machine),
         lambda: revert.revert(machine),
     ):
@@ -95,17 +96,17 @@ def test_what_is_whole_is_taken_as_it_is(machine: Machine, entry: dict[str, Any]
 
 
 def test_an_unreadable_store_is_no_missing_one(machine: Machine) -> None:
-    engine.apply(machine, request(10))
+    door.apply(machine, request(10))
     machine.unreadable[origin.PATH] = errno.EIO
     before = machine.tree()
     with pytest.raises(HostError, match="EIO"):
-        engine.apply(machine, request(20))
+        door.apply(machine, request(20))
     assert machine.tree() == before
 
 
 def test_the_first_origin_wins(machine: Machine) -> None:
     for value in (10, 20, 30):
-        engine.apply(machine, request(value))
+        door.apply(machine, request(value))
     found = Origin.load(machine)
     assert found.value_of(SWAPPINESS) == "60"
     assert found.value_of("/proc/sys/vm/other") is None
@@ -113,8 +114,8 @@ def test_the_first_origin_wins(machine: Machine) -> None:
 
 
 def test_the_first_origin_wins_across_names(machine: Machine) -> None:
-    engine.apply(machine, request(10, "first"))
-    engine.apply(machine, request(10, "second"))
+    door.apply(machine, request(10, "first"))
+    door.apply(machine, request(10, "second"))
     assert Origin.load(machine).value_of(SWAPPINESS) == "60"
 
 
@@ -126,16 +127,16 @@ def test_the_origin_is_on_disk_before_the_first_kernel_write(tmp_path: pathlib.P
             seen.append(Origin.load(self).value_of(path))
             super().write_kernel(path, value)
 
-    engine.apply(Watching.debian(str(tmp_path)), request(10))
+    door.apply(Watching.debian(str(tmp_path)), request(10))
     assert seen == ["60"]
 
 
 def test_the_store_is_for_root_alone(machine: Machine) -> None:
-    engine.apply(machine, request(10))
+    door.apply(machine, request(10))
     real = machine.root + origin.PATH
     assert os.stat(real).st_mode & 0o7777 == 0o600
     os.chmod(real, 0o644)
-    engine.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
+    door.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
     assert os.stat(real).st_mode & 0o7777 == 0o600
 
 
@@ -166,14 +167,14 @@ def test_a_store_that_cannot_be_written_stops_everything(
         machine = Gated.debian(str(tmp_path / name))
         assert isinstance(machine, Gated)
         if earlier:
-            engine.apply(machine, request(10))
+            door.apply(machine, request(10))
         return machine
 
     work = engine.Request("default", thp, {"enabled": "madvise"})
     gate = Gate()
     probe = fresh("probe")
     install(monkeypatch, probe, gate)
-    engine.apply(probe, work)
+    door.apply(probe, work)
     # The declaration is the first file after the store.
     positions = next(number for number, what in enumerate(gate.seen) if declared.FOLDER in what)
     assert positions >= 6
@@ -185,19 +186,19 @@ def test_a_store_that_cannot_be_written_stops_everything(
         before = machine.tree()
         install(monkeypatch, machine, Gate(position, failing(errno.ENOSPC)))
         with pytest.raises(HostError, match=f"write ({origin.PATH}|{origin.COPY}): ENOSPC"):
-            engine.apply(machine, work)
+            door.apply(machine, work)
         monkeypatch.undo()
         assert machine.tree() == before, gate.seen[position - 1]
-        assert engine.apply(machine, work).changed
+        assert door.apply(machine, work).changed
 
 
 def test_a_failed_apply_forgets_what_it_found(machine: Machine) -> None:
     machine.fails[SWAPPINESS] = errno.EPERM
     with pytest.raises(TransactionError):
-        engine.apply(machine, request(10))
+        door.apply(machine, request(10))
     machine.fails.clear()
     machine.put(SWAPPINESS, "42\n")  # the operator's own new value is the one to come back to
-    engine.apply(machine, request(10))
+    door.apply(machine, request(10))
     assert Origin.load(machine).value_of(SWAPPINESS) == "42"
 
 

@@ -47,7 +47,7 @@ def machine(folder: pathlib.Path) -> Machine:
 
 
 def tune(machine: Machine, value: int = 10) -> None:
-    engine.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": value}}))
+    door.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": value}}))
 
 
 def lose(machine: Machine) -> None:
@@ -203,7 +203,7 @@ def test_a_play_is_refused_also_in_check_mode(machine: Machine, damaged: bool) -
         machine.put(PATH, "{")
     before = machine.tree()
     request = engine.Request("default", sysctl, {"settings": {"vm.swappiness": 20}})
-    for work in (engine.apply, engine.evaluate):
+    for work in (door.apply, engine.evaluate):
         with pytest.raises(LostOriginError, match="damaged" if damaged else "missing"):
             work(machine, request)
     with pytest.raises(LostOriginError):
@@ -230,7 +230,7 @@ def test_a_boot_tunes_the_node_all_the_same_and_records_nothing(machine: Machine
 
 def test_a_look_reports_it_once_beside_all_rows(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
     tune(machine)
-    engine.apply(machine, engine.Request("default", nccl, {"variables": {"NCCL_DEBUG": "WARN"}}))
+    door.apply(machine, engine.Request("default", nccl, {"variables": {"NCCL_DEBUG": "WARN"}}))
     before = rows(machine)
     lose(machine)
     assert rows(machine) == before
@@ -244,7 +244,7 @@ def test_a_look_reports_it_once_beside_all_rows(machine: Machine, capsys: pytest
 def tuned(machine: Machine) -> None:
     machine.put(CONF, "NCCL_ALGO=Ring\n")
     tune(machine)
-    engine.apply(machine, engine.Request("default", nccl, {"variables": {"NCCL_DEBUG": "WARN"}}))
+    door.apply(machine, engine.Request("default", nccl, {"variables": {"NCCL_DEBUG": "WARN"}}))
     agent.install(machine)
 
 
@@ -291,7 +291,7 @@ def test_it_is_refused_where_the_origin_is_known(machine: Machine) -> None:
 def test_words_without_a_mark_are_named(folder: pathlib.Path) -> None:
     node_ = GrubMachine.debian_with_grub(str(folder / "grub"))
     node_.put("/usr/sbin/grub-mkconfig", MKCONFIG, 0o755)
-    engine.apply(node_, engine.Request("default", boot, {"parameters": {"iommu": "pt"}}))
+    door.apply(node_, engine.Request("default", boot, {"parameters": {"iommu": "pt"}}))
     assert "iommu=pt" in node_.read(DEFAULTS)
     lose(node_)
     done = without_origin.remove(node_)
@@ -300,7 +300,7 @@ def test_words_without_a_mark_are_named(folder: pathlib.Path) -> None:
 
 def test_a_drop_in_of_the_boot_loader_goes_and_its_menu_is_made_anew(folder: pathlib.Path) -> None:
     node_ = GrubMachine.debian_with_grub(str(folder / "grub"))
-    engine.apply(node_, engine.Request("default", boot, {"parameters": {"iommu": "pt"}}))
+    door.apply(node_, engine.Request("default", boot, {"parameters": {"iommu": "pt"}}))
     lose(node_)
     done = without_origin.remove(node_)
     assert "iommu=pt" not in node_.line()
@@ -359,7 +359,7 @@ def test_every_file_that_a_kind_owns_is_known_by_its_name(folder: pathlib.Path) 
     }
     for kind, spec in specs.items():
         try:
-            engine.apply(machine, door.request("default", kind, spec))
+            door.apply(machine, door.request("default", kind, spec))
         except MlnodeError as error:
             pytest.fail(f"{kind}: {error}")
     agent.install(machine)

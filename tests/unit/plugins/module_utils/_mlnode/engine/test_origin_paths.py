@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.engine import confirm_store, engine, origin, revert
 from mlnode.engine import failed_changes as held
@@ -127,7 +128,7 @@ def refused(machine: Machine) -> None:
     for ask in (
         lambda: Origin.load(machine),
         lambda: revert.revert(machine),
-        lambda: engine.apply(machine, engine.Request("x", thp, {"enabled": "madvise"})),
+        lambda: door.apply(machine, engine.Request("x", thp, {"enabled": "madvise"})),
     ):
         with pytest.raises(StoreError, match=f"{origin.PATH} is damaged"):
             ask()

@@ -19,7 +19,7 @@ from mlnode.agent import archive as agent_zip
 from mlnode.agent import call, cli, node
 from mlnode.agent import install as agent
 from mlnode.agent.registry import KINDS
-from mlnode.engine import declared, engine, handlers, origin, origin_paths, partial, revert
+from mlnode.engine import declared, handlers, origin, origin_paths, partial, revert
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
@@ -191,7 +191,7 @@ def declare(machine: Machine, name: str, kinds: Mapping[str, Any], form: int = d
 def test_a_boot_applies_the_rest_and_keeps_what_it_does_not_understand(machine: Machine) -> None:
     machine.enable_agent()
     spec: dict[str, dict[str, Any]] = {"settings": {"vm.swappiness": 10, "vm.max_map_count": 262144}}
-    engine.apply(machine, Request("a", sysctl, spec))
+    door.apply(machine, Request("a", sysctl, spec))
     spec["settings"]["vm.dirty_ratio"] = {"at_most": 3}
     text = declare(machine, "a", {"sysctl": spec, "thp": {"enabled": "madvise", "new": 1}, "new": {"x": 1}})
     drop_in = "/etc/sysctl.d/zz-mlnode-a.conf"
@@ -224,12 +224,12 @@ def test_a_playbook_refuses_all_of_it_before_anything_is_touched(machine: Machin
     before = machine.tree()
     for spec in ({"enabled": "madvise", "new": 1}, {"enabled": "madvise", "khugepaged": {"new": 1}}):
         with pytest.raises(DeclarationError, match="new: unknown"):
-            engine.apply(machine, door.request("a", "thp", spec))
+            door.apply(machine, door.request("a", "thp", spec))
     assert machine.tree() == before
     declare(machine, "b", {"thp": {"defrag": "never", "new": 1}})
     before = machine.tree()
     with pytest.raises(DeclarationError, match=r"b\.json: thp\.new: unknown"):
-        engine.apply(machine, Request("a", thp, {"enabled": "madvise"}))
+        door.apply(machine, Request("a", thp, {"enabled": "madvise"}))
     assert machine.tree() == before
 
 
@@ -246,7 +246,7 @@ def test_names_that_disagree_are_seen_beside_what_is_not_understood(machine: Mac
 def recorded(machine: Machine, **more: Any) -> None:
     """The origin of a drop-in, with something that only a newer version knows."""
     machine.enable_agent()
-    engine.apply(machine, Request("a", sysctl, {"settings": {"vm.swappiness": 10}}))
+    door.apply(machine, Request("a", sysctl, {"settings": {"vm.swappiness": 10}}))
     document = json.loads(machine.read(origin.PATH))
     entry = next(entry for entry in document["entries"] if entry["id"].startswith("file:/etc/sysctl.d"))
     entry.update(more)
@@ -384,9 +384,9 @@ def test_an_older_agent_judges_what_it_understands(
     tmp_path: pathlib.Path,
 ) -> None:
     machine.enable_agent()
-    engine.apply(machine, Request("all", thp, {"enabled": "madvise", "defrag": "never"}))
+    door.apply(machine, Request("all", thp, {"enabled": "madvise", "defrag": "never"}))
     settings = {"vm.swappiness": 10, "vm.nr_hugepages": {"for_bytes": 1 << 20}}
-    engine.apply(machine, Request("all", sysctl, {"settings": settings}))
+    door.apply(machine, Request("all", sysctl, {"settings": settings}))
     assert cli.main(["check", "--root", machine.root]) == cli.OK
     before = machine.tree()
 
@@ -416,7 +416,7 @@ def test_an_older_agent_names_the_document_of_a_newer_one(
         "mlnode reads: install the agent of the version that wrote it\n"
     )
     with pytest.raises(StoreError, match="format 2 is newer than 1"):
-        engine.apply(machine, Request("old", thp, {"defrag": "never"}))
+        door.apply(machine, Request("old", thp, {"defrag": "never"}))
     assert machine.now(f"{THP}/defrag").partition("[")[2].startswith("madvise")
 
 

@@ -153,14 +153,14 @@ def test_look_apply_again_and_back(
             untouched = stamps(machine)
             seen = engine.preview(machine, [request])
             assert stamps(machine) == untouched, "a look wrote something"
-            outcome = engine.apply(machine, request)
+            outcome = door.apply(machine, request)
             assert outcome.changed is seen.changed
             event(f"{request.kind.KIND}: {len(seen.outcomes[0].plan.steps)} steps")
 
         tuned = machine.tree()
         for request in everything:
             assert not engine.preview(machine, [request]).changed
-            assert not engine.apply(machine, request).changed
+            assert not door.apply(machine, request).changed
         assert machine.tree() == tuned
 
         revert.revert(machine)
@@ -180,6 +180,6 @@ def test_any_number_of_runs_goes_back_to_the_first_state(
         before = machine.tree()
         for spec, layers in specs:
             for request in requests(spec, layers):
-                engine.apply(machine, request)
+                door.apply(machine, request)
         revert.revert(machine)
         assert machine.tree() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.engine import engine, origin, restore, revert
 from mlnode.knobs.sysctl.kind import kind as sysctl
@@ -70,7 +71,7 @@ def test_a_kernel_that_ignores_the_old_value_is_an_error(machine: Machine) -> No
 
 
 def test_what_moves_along_is_put_back_after_the_value_that_moves_it(machine: Machine) -> None:
-    engine.apply(machine, engine.Request("default", thp, {"enabled": "never"}))
+    door.apply(machine, engine.Request("default", thp, {"enabled": "never"}))
     revert.revert(machine)
     # The write of `always` made the kernel recompute it in between.
     assert machine.now("/proc/sys/vm/min_free_kbytes") == "67584"

@@ -7,6 +7,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.agent import install as agent
@@ -24,8 +25,8 @@ SWAPPINESS = "/proc/sys/vm/swappiness"
 
 def tune(machine: Machine) -> None:
     settings = {"vm.swappiness": 10, "vm.dirty_bytes": 268435456, "net.ipv4.tcp_congestion_control": "bbr"}
-    engine.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
-    engine.apply(machine, engine.Request("default", sysctl, {"settings": settings}))
+    door.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
+    door.apply(machine, engine.Request("default", sysctl, {"settings": settings}))
 
 
 def test_an_untouched_node_has_nothing_to_put_back(machine: Machine) -> None:
@@ -86,7 +87,7 @@ def test_values_files_links_and_modules_are_told(machine: Machine) -> None:
 
 def test_a_value_that_was_empty_is_told_as_empty(machine: Machine) -> None:
     spec = {"settings": {"net.ipv4.ip_local_reserved_ports": "8080"}}
-    engine.apply(machine, engine.Request("default", sysctl, spec))
+    door.apply(machine, engine.Request("default", sysctl, spec))
     change = next(item for item in revert.pending(machine) if item.key.startswith("net"))
     assert (change.before, change.after, change.result) == ("8080", "", "")
 
@@ -189,7 +190,7 @@ def test_an_interrupted_revert_goes_on_where_it_was(machine: Machine) -> None:
 def test_what_moved_along_is_put_back_even_where_the_value_already_is(machine: Machine) -> None:
     before = machine.tree()
     for word in ("madvise", "always"):
-        engine.apply(machine, engine.Request("default", thp, {"enabled": word}))
+        door.apply(machine, engine.Request("default", thp, {"enabled": word}))
     revert.revert(machine)
     assert machine.tree() == before
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.engine import confirm, engine, handlers, origin, restore, transaction, units
 from mlnode.engine.answers import Answers
@@ -289,7 +290,7 @@ def test_a_record_that_cannot_be_cleared_does_not_hide_the_error(
 
 
 def test_an_origin_of_an_earlier_run_survives_a_failed_one(machine: Machine) -> None:
-    engine.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 30}}))
+    door.apply(machine, engine.Request("default", sysctl, {"settings": {"vm.swappiness": 30}}))
     before = machine.tree()
     machine.fails[RATIO] = errno.EPERM
     with pytest.raises(TransactionError):

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -105,7 +106,7 @@ def test_another_file_in_the_place_of_the_kernels_is_unknown(machine: Machine, r
 def test_a_fake_is_never_written_and_the_line_for_the_next_boot_stays(machine: Machine) -> None:
     for key, value in (("vm.swappiness", 10), ("vm.max_map_count", {"at_least": 1048576})):
         mounted(machine)
-        engine.apply(machine, request(value, key))
+        door.apply(machine, request(value, key))
         before = machine.read(DROP_IN)
         path = f"/proc/sys/{key.replace('.', '/')}"
         machine.writes.clear()
@@ -185,7 +186,7 @@ def test_no_table_breaks_it(rows: list[str]) -> None:
 
 @pytest.mark.parametrize("row", [READ_ONLY, ONE_READ_ONLY])
 def test_a_read_only_mount_of_a_machine_is_drift_and_hides_nothing(machine: Machine, row: str) -> None:
-    engine.apply(machine, request())
+    door.apply(machine, request())
     before = machine.read(DROP_IN)
     machine.put(SWAPPINESS, "60\n")
     machine.fails[SWAPPINESS] = errno.EROFS
@@ -199,8 +200,8 @@ def test_a_read_only_mount_of_a_machine_is_drift_and_hides_nothing(machine: Mach
     )
     # A play ends in the error, and a boot sets the rest.
     with pytest.raises(MlnodeError, match="EROFS"):
-        engine.apply(machine, request())
-    engine.apply(machine, Request("other", sysctl, {"settings": {"kernel.numa_balancing": 0}}))
+        door.apply(machine, request())
+    door.apply(machine, Request("other", sysctl, {"settings": {"kernel.numa_balancing": 0}}))
     machine.put("/proc/sys/kernel/numa_balancing", "1\n")
     survey = node.apply_all(machine)
     assert machine.now("/proc/sys/kernel/numa_balancing") == "0"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import drift, node
 from mlnode.agent import install as agent
@@ -96,8 +97,8 @@ def tuned(machine: Machine) -> Machine:
     machine.enable_agent()
     for path, text in agent_files.TEXTS.items():
         machine.put(path, text)
-    engine.apply(machine, request())
-    engine.apply(machine, Request("training", thp, {"enabled": "madvise"}))
+    door.apply(machine, request())
+    door.apply(machine, Request("training", thp, {"enabled": "madvise"}))
     machine.put(f"{held.FOLDER}/eth0", "{}")
     machine.put(confirm_store.CONFIRMED, "abcdef01\n")
     machine.put(
@@ -117,8 +118,8 @@ def tuned(machine: Machine) -> Machine:
 def test_no_umask_gives_others_a_folder_or_a_file(machine: Machine) -> None:
     before = machine.tree()
     agent.install(machine)
-    engine.apply(machine, request())
-    engine.apply(machine, Request("training", limits, {"nofile": 1048576}))
+    door.apply(machine, request())
+    door.apply(machine, Request("training", limits, {"nofile": 1048576}))
     held.hold(machine, "eth0", [], "words")
     made = [path for path in machine.tree() if path not in before]
     assert {path for path in made if os.path.isdir(machine.root + path)} >= {
@@ -186,7 +187,7 @@ def test_a_declaration_of_another_user_is_not_obeyed(tuned: Machine, owned: Owne
     before = tuned.tree()
     words = f"{DECLARED} belongs to the user with the number 1234 .* `chown -h root:root {DECLARED}`"
     with pytest.raises(UntrustedError, match=words):
-        engine.apply(tuned, request(20))
+        door.apply(tuned, request(20))
     with pytest.raises(UntrustedError):
         engine.evaluate(tuned, request(20))
     assert not node.apply_all(tuned).compliant
@@ -197,14 +198,14 @@ def test_a_declaration_of_another_user_is_not_obeyed(tuned: Machine, owned: Owne
 def test_a_run_takes_the_right_to_write_a_declaration_away(tuned: Machine, bits: int) -> None:
     opened(tuned, DECLARED, bits)
     assert [DECLARED in words and f"{bits:04o}" in words for words in node.survey(tuned).errors] == [True]
-    assert engine.apply(tuned, request()).changed, "a mode that is mended is a change"
+    assert door.apply(tuned, request()).changed, "a mode that is mended is a change"
     assert mode(tuned, DECLARED) == 0o644
-    assert not engine.apply(tuned, request()).changed
+    assert not door.apply(tuned, request()).changed
     assert node.survey(tuned).compliant
 
 
 def test_one_declaration_that_is_not_trusted_costs_only_itself(tuned: Machine, owned: Owned) -> None:
-    engine.apply(tuned, Request("storage", sysctl, {"settings": {"vm.max_map_count": 262144}}))
+    door.apply(tuned, Request("storage", sysctl, {"settings": {"vm.max_map_count": 262144}}))
     owned(DECLARED, STRANGER)
     tuned.put("/proc/sys/vm/max_map_count", "65530\n")
     tuned.put(SWAPPINESS, "60\n")
@@ -222,7 +223,7 @@ def test_an_origin_of_another_user_is_not_put_back(tuned: Machine, owned: Owned)
     for ask in (
         lambda: revert.revert(tuned),
         lambda: revert.pending(tuned),
-        lambda: engine.apply(tuned, request(20)),
+        lambda: door.apply(tuned, request(20)),
     ):
         with pytest.raises(UntrustedError, match=f"{origin.PATH} belongs to the user"):
             ask()
@@ -235,7 +236,7 @@ def test_what_waits_to_be_confirmed_is_not_undone_for_another_user(tuned: Machin
     with pytest.raises(UntrustedError, match=confirm_store.PENDING):
         confirm.undo(tuned)
     with pytest.raises(UntrustedError, match=confirm_store.PENDING):
-        engine.apply(tuned, request(20))
+        door.apply(tuned, request(20))
 
 
 @pytest.mark.parametrize("path", [confirm_store.UNDONE, confirm_store.CONFIRMED, management.RECORD])
@@ -267,7 +268,7 @@ def test_a_link_is_no_file_of_ours(tuned: Machine, path: str) -> None:
     tuned.remove(path)
     tuned.link(path, "/home/eve/file.json")
     with pytest.raises(UntrustedError, match=f"{path} is a link to /home/eve/file.json"):
-        engine.apply(tuned, request(20))
+        door.apply(tuned, request(20))
     assert any(path in words for words in node.survey(tuned).errors)
 
 
@@ -296,7 +297,7 @@ def test_a_link_to_nothing_is_no_missing_origin(tuned: Machine) -> None:
     tuned.remove(origin.PATH)
     tuned.link(origin.PATH, "/nowhere")
     with pytest.raises(UntrustedError, match=f"{origin.PATH} is a link to /nowhere"):
-        engine.apply(tuned, request(20))
+        door.apply(tuned, request(20))
 
 
 def test_links_without_an_end_are_an_error_and_no_hang(machine: Machine) -> None:
@@ -330,7 +331,7 @@ def _undone(host: Host) -> None:
 
 @pytest.mark.parametrize(
     "work",
-    [lambda host: engine.apply(host, request()), node.apply_all, agent.install, revert.revert, _undone],
+    [lambda host: door.apply(host, request()), node.apply_all, agent.install, revert.revert, _undone],
     ids=["apply", "agent apply", "install", "revert", "undo"],
 )
 def test_every_run_mends(tuned: Machine, work: Callable[[Machine], object]) -> None:
@@ -366,7 +367,7 @@ def test_what_we_write_ourselves_becomes_roots_again(tuned: Machine, owned: Owne
     opened(tuned, path, 0o777)
     owned(path, STRANGER)
     assert len([words for words in node.survey(tuned).errors if path in words]) == 1
-    engine.apply(tuned, request())
+    door.apply(tuned, request())
     agent.install(tuned)
     if os.geteuid() == 0:
         assert uid(tuned, path) == 0
@@ -509,7 +510,7 @@ def test_a_tree_that_a_user_has_unpacked_is_theirs(tuned: Machine, monkeypatch: 
 
 @pytest.mark.parametrize("number", [1, 13], ids=["EPERM", "EACCES"])
 @pytest.mark.parametrize(
-    "work", [lambda host: engine.apply(host, request()), node.apply_all, revert.revert, agent.install]
+    "work", [lambda host: door.apply(host, request()), node.apply_all, revert.revert, agent.install]
 )
 def test_a_user_is_told_that_root_is_needed(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, work: Callable[[Machine], Any], number: int

@@ -66,7 +66,7 @@ def test_a_look_predicts_the_run_and_a_second_one_changes_nothing(node: Node, ca
     [foreseen] = seen.outcomes
     node.forget()
 
-    done = engine.apply(node, case.request)
+    done = door.apply(node, case.request)
 
     assert (foreseen.changed, done.changed) == (True, True)
     assert diff.diff([*seen.shared, *foreseen.steps]) == diff.diff(done.steps)
@@ -77,7 +77,7 @@ def test_a_look_predicts_the_run_and_a_second_one_changes_nothing(node: Node, ca
 
     node.forget()
     tuned, written = node.state(), [*node.writes]
-    again = engine.apply(node, case.request)
+    again = door.apply(node, case.request)
     assert (again.changed, again.plan.steps) == (False, ())
     assert {row.status for row in again.rows} <= {Status.OK, Status.PENDING_REBOOT}
     assert (node.state(), node.writes) == (tuned, written)
@@ -87,7 +87,7 @@ def test_a_look_predicts_the_run_and_a_second_one_changes_nothing(node: Node, ca
 def test_whatever_is_declared_goes_back(node: Node, case: Case) -> None:
     before = node.state()
     for request in (case.request, case.other_request):
-        engine.apply(node, request)
+        door.apply(node, request)
         node.forget()
     revert.revert(node)
     node.unload()
@@ -100,12 +100,12 @@ def test_nothing_declared_is_nothing_done(node: Node, case: Case) -> None:
     before = node.state()
     nothing = case.request._replace(spec=door.checked(case.kind, dict.fromkeys(registry.options(case.kind))))
     assert door.parse(case.kind, nothing.spec) == []
-    assert not engine.apply(node, nothing).changed
+    assert not door.apply(node, nothing).changed
     assert node.state() == before
 
-    engine.apply(node, case.request)
+    door.apply(node, case.request)
     node.forget()
-    assert engine.apply(node, nothing).changed
+    assert door.apply(node, nothing).changed
     left = {path for path, found in node.tuned().items() if path not in before and found[0] != "/"}
     assert left <= {management.RECORD}
 
@@ -115,14 +115,14 @@ def test_bad_input_is_named_and_nothing_is_written(node: Node, case: Case) -> No
     before = node.state()
     for spec, names in (case.bad, ({**case.spec, "nonsense": 1}, (f"{case.kind}.nonsense",))):
         with pytest.raises(DeclarationError) as caught:
-            engine.apply(node, door.request("default", case.kind, spec))
+            door.apply(node, door.request("default", case.kind, spec))
         assert [name for name in names if name not in str(caught.value)] == []
     assert node.state() == before
 
 
 @every_kind
 def test_what_is_kept_on_the_node_means_the_same(node: Node, case: Case) -> None:
-    engine.apply(node, case.request)
+    door.apply(node, case.request)
     kept = json.loads(node.read(declared.path_of("default")))["kinds"][case.kind]
     assert door.parse(case.kind, kept) == door.parse(case.kind, case.spec)
 
@@ -131,9 +131,9 @@ def test_what_is_kept_on_the_node_means_the_same(node: Node, case: Case) -> None
 def test_an_image_build_looks_at_no_hardware(node: Node, case: Case) -> None:
     node.__class__ = type("Build", (BuildHost, type(node)), {})
     request = case.request._replace(layers=(Layer.BOOT,))
-    assert engine.apply(node, request).changed
+    assert door.apply(node, request).changed
     node.forget()
-    again = engine.apply(node, request)
+    again = door.apply(node, request)
     assert not again.changed
     assert {row.status for row in again.rows} <= {Status.OK}
     assert {row.reading.runtime for row in again.rows} == {Value()}
@@ -142,7 +142,7 @@ def test_an_image_build_looks_at_no_hardware(node: Node, case: Case) -> None:
 
 @every_kind
 def test_a_captured_tree_is_judged_as_the_machine(node: Node, case: Case) -> None:
-    engine.apply(node, case.request)
+    door.apply(node, case.request)
     node.forget()
     status = {row.setting.key: row.status for row in engine.evaluate(node, case.request).rows}
     tree = captured(node.root, case.request.kind.MOUNTS)
@@ -153,12 +153,12 @@ def test_a_captured_tree_is_judged_as_the_machine(node: Node, case: Case) -> Non
 
 @pytest.mark.parametrize("kind", [kind for kind in registry.KINDS if kind not in AGREEING])
 def test_two_declarations_that_disagree_are_both_named(node: Node, case: Case) -> None:
-    engine.apply(node, case.request)
+    door.apply(node, case.request)
     node.forget()
     before = node.state()
     rival = door.request("rival", case.kind, RIVALS.get(case.kind, case.other))
     with pytest.raises(DeclarationError) as caught:
-        engine.apply(node, rival)
+        door.apply(node, rival)
     assert re.search(r"\bby rival\b.*\bby default\b", str(caught.value)), caught.value
     assert node.state() == before
 

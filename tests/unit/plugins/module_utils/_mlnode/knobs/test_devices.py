@@ -130,7 +130,7 @@ def test_one_value_that_one_device_does_not_take_is_one_row(
 ) -> None:
     node = build("node")
     if run is by_boot:  # a boot finds what a playbook has declared
-        engine.apply(node, case.request._replace(layers=(engine.Layer.BOOT,)))
+        door.apply(node, case.request._replace(layers=(engine.Layer.BOOT,)))
         node.forget()
     before = node.state()
     found = writes(node, case)
@@ -206,7 +206,7 @@ def test_a_playbook_and_a_boot_come_to_the_same(
     results = []
     for name, run in (("site", by_site), ("boot", by_boot)):
         node = build(name)
-        engine.apply(node, case.request._replace(layers=(engine.Layer.BOOT,)))
+        door.apply(node, case.request._replace(layers=(engine.Layer.BOOT,)))
         node.forget()
         node = stubborn(node, chosen(writes(node, case)).file.path, WAYS[way])
         rows, _changed = run(node, asked(case, profile))

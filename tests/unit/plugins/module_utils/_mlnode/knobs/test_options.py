@@ -16,7 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, MODULES, N
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import ROCE
 from ansible_collections.mlnode.tuning.tools.docs_pages import option_rows
 from mlnode.agent import registry
-from mlnode.engine import engine, revert
+from mlnode.engine import revert
 from mlnode.model import values
 from mlnode.model.errors import MlnodeError
 from mlnode.model.schema import Option, Table
@@ -138,7 +138,7 @@ def test_an_option_is_set_read_back_and_undone(name: str) -> None:
         for spec in [TOGETHER[name]] if name in TOGETHER else specs:
             node.forget()
             try:
-                done = engine.apply(node, case.request._replace(spec=kind.checked(spec)))
+                done = door.apply(node, case.request._replace(spec=kind.checked(spec)))
             except MlnodeError as error:
                 said.append(f"{spec}: {error}")
             else:

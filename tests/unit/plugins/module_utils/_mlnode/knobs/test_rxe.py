@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
-from ansible_collections.mlnode.tuning.tests.unit import rxe_machine
+from ansible_collections.mlnode.tuning.tests.unit import door, rxe_machine
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
 from ansible_collections.mlnode.tuning.tests.unit.faults import no_disk
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic
@@ -81,7 +81,7 @@ def look(machine: QosNode, kind: Any, spec: dict[str, Any]) -> list[Row]:
     "nics", [RAILS, {"rdma": ["rxe0"]}, {"link_layer": "Ethernet"}, {"rails": [0]}], ids=str
 )
 def test_soft_roce_is_on_the_nic_that_it_names(soft: QosNode, nics: dict[str, Any]) -> None:
-    outcome = engine.apply(soft, Request("fabric", nic, rule(**nics)))
+    outcome = door.apply(soft, Request("fabric", nic, rule(**nics)))
     assert [str(row.status) for row in outcome.rows] == ["changed"]
     assert soft.now(MTU) == "4200"
     assert soft.now("/sys/class/net/eth4/mtu") == "1500"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node, whole_node
 from mlnode.engine import declared, engine
@@ -44,7 +45,7 @@ def fedora(machine: Machine) -> Machine:
 
 def run(machine: Machine, settings: Mapping[str, Any]) -> bool:
     machine.forget()
-    changed = engine.apply(machine, engine.Request("site", sysctl, {"settings": {**settings}})).changed
+    changed = door.apply(machine, engine.Request("site", sysctl, {"settings": {**settings}})).changed
     machine.forget()
     return changed
 

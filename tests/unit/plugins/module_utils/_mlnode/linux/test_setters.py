@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import causes
 from mlnode.engine import engine
@@ -144,7 +144,7 @@ def test_a_key_of_networkd_that_the_agent_applies_is_a_race(node: Machine, agent
     if agent:
         node.enable_agent()
     node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nDHCP=yes\n")
-    engine.apply(node, Request("one", sysctl, {"settings": {key: 2}}))
+    door.apply(node, Request("one", sysctl, {"settings": {key: 2}}))
     found = row(node, key)
     assert found.status is (Status.UNKNOWN if agent else Status.OVERRIDDEN), found.reason
     assert f"{NETWORK}/a.network:2" in found.reason
@@ -175,7 +175,7 @@ def test_what_networkd_sets_at_its_start_is_put_right_once_it_is_up(
     node.put("/usr/lib/systemd/libsystemd-shared-257.so", "")
     if broken:
         node.put(broken, "[Unit]\nConditionPathExists=/no\n")
-    engine.apply(node, Request("one", sysctl, {"settings": {"net.ipv4.ip_forward": 0}}))
+    door.apply(node, Request("one", sysctl, {"settings": {"net.ipv4.ip_forward": 0}}))
     found = row(node, "net.ipv4.ip_forward", 0)
     assert found.status is status, found.reason
     assert "/etc/systemd/networkd.conf:2" in found.reason
@@ -234,7 +234,7 @@ def test_a_networkd_that_nothing_starts_sets_nothing(node: Machine) -> None:
 
 
 def test_a_row_is_overridden_by_it_and_a_drift_has_it_as_its_cause(node: Machine) -> None:
-    engine.apply(node, Request("one", sysctl, {"settings": {KEY: 2}}))
+    door.apply(node, Request("one", sysctl, {"settings": {KEY: 2}}))
     assert row(node).status is Status.OK
     node.put(f"{NETWORK}/a.network", "[Match]\nName=eth0\n[Network]\nIPv4ReversePathFilter=strict\n")
     found = row(node)
@@ -280,7 +280,7 @@ def test_rules_that_set_a_sysctl(node: Machine, rule: str, words: str) -> None:
 
 
 def test_a_rule_that_cannot_be_read_leaves_the_row_as_it_is(node: Machine) -> None:
-    engine.apply(node, Request("one", sysctl, {"settings": {KEY: 2}}))
+    door.apply(node, Request("one", sysctl, {"settings": {KEY: 2}}))
     node.put(FILTER, "1\n")
     node.put(f"{RULES}/60-x.rules", "")
     node.unreadable[f"{RULES}/60-x.rules"] = errno.EACCES
@@ -291,7 +291,7 @@ def test_a_rule_that_cannot_be_read_leaves_the_row_as_it_is(node: Machine) -> No
 
 
 def test_a_file_of_mlnode_that_is_linked_to_nothing_is_named(node: Machine) -> None:
-    engine.apply(node, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
+    door.apply(node, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
     path = "/etc/sysctl.d/zz-mlnode-one.conf"
     node.remove(path)
     node.link(path, "/dev/null")

@@ -40,8 +40,10 @@ def test_the_known_key_that_a_misspelt_one_means(path: str, meant: str) -> None:
 
 
 @cases.table
-def test_the_numbers_that_a_key_takes(path: str, release: str, span: tuple[int, int] | None) -> None:
-    assert sysctl_keys.span(path, release) == span
+def test_the_numbers_that_a_key_takes(
+    path: str, release: str, possible: tuple[int, int] | None, taken: tuple[int, int] | None, unit: str
+) -> None:
+    assert sysctl_keys.numbers(path, release) == sysctl_keys.Numbers(possible, taken, unit)
 
 
 #: Words, numbers at the ends of the types of the kernel, and vectors of other lengths

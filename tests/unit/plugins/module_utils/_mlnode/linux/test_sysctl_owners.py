@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -308,7 +308,7 @@ def node(machine: Machine) -> Machine:
 
 
 def declare(machine: Machine, key: str, value: Any) -> None:
-    engine.apply(machine, Request("one", sysctl, {"settings": {key: value}}))
+    door.apply(machine, Request("one", sysctl, {"settings": {key: value}}))
 
 
 @pytest.mark.parametrize("path", ["/etc/ufw/ufw.conf", f"{UNITS}/ufw.service"])

@@ -8,6 +8,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine, menu, sourced
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node
@@ -57,7 +58,7 @@ def chosen(machine: Chosen, default: str, **environment: str) -> Row:
     lines = "".join(f"{name}={value}\n" for name, value in environment.items())
     machine.put(ENVIRONMENT, f"# GRUB Environment Block\n{lines}###")
     machine.write_menu()
-    engine.apply(machine, REQUEST)
+    door.apply(machine, REQUEST)
     machine.reboot()
     (row,) = engine.evaluate(machine, REQUEST).rows
     return row
@@ -88,7 +89,7 @@ def test_an_entry_of_ones_own_overrides(machine: Chosen, default: str, environme
     )
     assert not node.survey(machine).compliant
     updates = machine.updates
-    engine.apply(machine, REQUEST)
+    door.apply(machine, REQUEST)
     assert machine.updates == updates, "a new menu would not help"
 
 
@@ -148,7 +149,7 @@ def row(machine: Chosen) -> tuple[str, str]:
 def sourcing(machine: Chosen) -> Sourcing:
     found = Sourcing(machine.root)
     found.put("/proc/stat", "cpu 1\nbtime 0\n")
-    engine.apply(found, REQUEST)
+    door.apply(found, REQUEST)
     assert row(found) == ("pending_reboot", PROMISED)
     return found
 
@@ -195,7 +196,7 @@ def test_an_entry_that_a_custom_file_chooses(
     assert status == "overridden"
     assert f"{where}, the entry that GRUB starts by default ({place}), is not made by" in reason
     updates = sourcing.updates
-    outcome = engine.apply(sourcing, REQUEST)
+    outcome = door.apply(sourcing, REQUEST)
     assert (sourcing.updates, waits_for_boot(outcome.rows)) == (updates, False)
     sourcing.remove(CUSTOM)
     assert row(sourcing) == ("pending_reboot", PROMISED)
@@ -233,7 +234,7 @@ def test_a_boot_that_did_not_bring_what_was_promised_is_said_once(sourcing: Sour
     assert reason.startswith(f"runtime is absent; boot: {MENU}:16 had it before the last boot, which did not")
     assert "starts another entry (BOOT_IMAGE=/vmlinuz-other). Look which one" in reason
     updates = sourcing.updates
-    outcome = engine.apply(sourcing, REQUEST)
+    outcome = door.apply(sourcing, REQUEST)
     assert (sourcing.updates, waits_for_boot(outcome.rows)) == (updates, False), "no reboot would help"
     # A menu that was changed since may be the repair.
     sourcing.put("/proc/stat", "cpu 1\nbtime 0\n")

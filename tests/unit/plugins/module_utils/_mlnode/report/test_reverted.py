@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.engine import test_many_files
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.engine.test_many_files import (
@@ -10,7 +11,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.e
     request,
     vector,
 )
-from mlnode.engine import engine, revert
+from mlnode.engine import revert
 from mlnode.engine.revert import Change
 from mlnode.report import reverted
 
@@ -54,6 +55,6 @@ def test_diff_of_a_revert(changes: list[Change], expected: list[dict[str, str]])
 def test_many_files_of_a_setting_are_counted(many: Machine) -> None:
     many.put(vector(41), "2-3\n")
     many.put(vector(42), "1-2\n")
-    engine.apply(many, request(Vectors()))
+    door.apply(many, request(Vectors()))
     (runtime, *_files) = reverted.diff(revert.pending(many))
     assert runtime["after"] == "vectors.all = 0-7 (2 files)\nvectors.all = 1-2\n"

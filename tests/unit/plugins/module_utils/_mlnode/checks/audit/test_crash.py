@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.model import Verdict
 from mlnode.engine import engine
@@ -75,7 +75,7 @@ def test_a_declared_number_is_said_in_its_row_too(
     kdump: Machine, value: Any, verdict: str, note: str
 ) -> None:
     request = engine.Request("t", sysctl, {"settings": {"vm.min_free_kbytes": value}})
-    engine.apply(kdump, request)
+    door.apply(kdump, request)
     kdump.forget()
     (row,) = engine.evaluate(kdump, request).rows
     assert one(kdump, "crash_kernel").verdict.value == verdict

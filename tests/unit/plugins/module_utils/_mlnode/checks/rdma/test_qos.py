@@ -7,10 +7,11 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from mlnode.checks.expect import Expectations
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.rdma import qos
-from mlnode.engine import declared, engine
+from mlnode.engine import declared
 from mlnode.knobs.qos import parse as qos_parse
 from mlnode.model.errors import HostError
 from mlnode.topology import read
@@ -25,7 +26,7 @@ EXPECTED = {name: ROCE[name] for name in ("trust", "dscp", "pfc", "global_pause"
 def _host(tmp_path: pathlib.Path) -> QosNode:
     """As it is once roce_qos has run."""
     node = QosNode.made(tmp_path / "node")
-    engine.apply(node, request(ROCE))
+    door.apply(node, request(ROCE))
     node.forget()
     return node
 

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     DEFAULTS,
     DROP_INS,
@@ -69,12 +70,12 @@ def test_a_semicolon_reaches_the_kernel_through_the_shell_and_grub(node: GrubMac
     """GRUB ends a command at one that is not in quotes."""
     arrange(node)
     wanted = request({"parameters": {"pci": ["nomsi", ACS], "audit": "0"}})
-    engine.apply(node, wanted)
+    door.apply(node, wanted)
     assert f'pci="{ACS}"' in node.read(MENU)
     node.reboot()
     node.forget()
     assert node.read("/proc/cmdline").split().count(f"pci={ACS}") == 1
-    found = engine.apply(node, wanted)
+    found = door.apply(node, wanted)
     assert (found.changed, statuses(found)) == (False, {"ok"})
     assert "audit=0" in node.read("/proc/cmdline").split()
     revert(node)
@@ -89,11 +90,11 @@ def test_a_semicolon_that_stands_there_without_quotes_is_put_into_them(node: Gru
     wanted = request({"parameters": {"pci": ACS, "audit": "0"}})
     assert statuses(engine.evaluate(node, wanted)) == {"drifted"}
     node.forget()
-    assert statuses(engine.apply(node, wanted)) == {"pending_reboot"}
+    assert statuses(door.apply(node, wanted)) == {"pending_reboot"}
     assert node.read("/etc/default/grub") == f'GRUB_CMDLINE_LINUX="pci=\\"{ACS}\\" audit=0"\n'
     node.reboot()
     node.forget()
-    found = engine.apply(node, wanted)
+    found = door.apply(node, wanted)
     assert (found.changed, statuses(found)) == (False, {"ok"})
 
 
@@ -115,7 +116,7 @@ def test_the_words_of_rdma_topo_are_the_same(node: GrubMachine) -> None:
 def test_pending_before_a_reboot_right_after_it_and_gone_after_a_revert(node: GrubMachine) -> None:
     before, running = node.tree(), node.now("/proc/cmdline")
 
-    first = engine.apply(node, request())
+    first = door.apply(node, request())
     assert first.changed
     assert statuses(first) == {"pending_reboot"}
     assert reason(first, "quiet") == "runtime is quiet; the next boot brings absent"
@@ -123,12 +124,12 @@ def test_pending_before_a_reboot_right_after_it_and_gone_after_a_revert(node: Gr
     assert node.updates == 1
     assert node.now("/proc/cmdline") == running
 
-    second = engine.apply(node, request())
+    second = door.apply(node, request())
     assert (second.changed, second.plan.steps, statuses(second)) == (False, (), {"pending_reboot"})
     assert node.updates == 1
 
     node.reboot()
-    third = engine.apply(node, request())
+    third = door.apply(node, request())
     assert (third.changed, third.plan.steps, statuses(third)) == (False, (), {"ok"})
 
     revert(node)
@@ -138,17 +139,17 @@ def test_pending_before_a_reboot_right_after_it_and_gone_after_a_revert(node: Gr
 
 
 def test_what_is_taken_out_of_a_declaration_is_as_it_was_at_the_next_boot(node: GrubMachine) -> None:
-    engine.apply(node, request())
-    engine.apply(node, request({"absent": ["quiet"]}))
+    door.apply(node, request())
+    door.apply(node, request({"absent": ["quiet"]}))
     assert node.line() == "root=UUID=1111 ro audit=0 console=tty1"
-    engine.apply(node, request({}))
+    door.apply(node, request({}))
     assert node.line() == "root=UUID=1111 ro audit=0 quiet console=tty1"
     assert not node.exists(DROP_IN)
 
 
 def test_two_declarations_share_the_command_line(node: GrubMachine) -> None:
-    engine.apply(node, request({"parameters": {"iommu": "pt"}, "absent": ["quiet"]}, "zulu"))
-    engine.apply(node, request({"parameters": {"nosmt": ""}, "absent": ["quiet"]}, "alpha"))
+    door.apply(node, request({"parameters": {"iommu": "pt"}, "absent": ["quiet"]}, "zulu"))
+    door.apply(node, request({"parameters": {"nosmt": ""}, "absent": ["quiet"]}, "alpha"))
     assert sorted(node.line().split()) == sorted(
         ["root=UUID=1111", "ro", "iommu=pt", "nosmt", "audit=0", "console=tty1"]
     )
@@ -161,23 +162,23 @@ def test_two_declarations_share_the_command_line(node: GrubMachine) -> None:
 def test_a_menu_that_went_stale_is_written_anew_and_nothing_else(node: GrubMachine) -> None:
     """As after a restored backup, or a run that was killed before update-grub."""
     old = node.read(MENU)
-    engine.apply(node, request())
+    door.apply(node, request())
     node.put(MENU, old)
     node.forget()
     plan = engine.evaluate(node, request())
     assert plan.steps == (Notify(DROP_IN, "boot loader"),)
     assert statuses(plan) == {"drifted"}
     assert reason(plan, "isolcpus") == f"runtime is absent; boot: {MENU}:16 does not have it"
-    outcome = engine.apply(node, request())
+    outcome = door.apply(node, request())
     assert (outcome.changed, statuses(outcome)) == (True, {"pending_reboot"})
 
 
 def test_an_override_is_reported_and_not_fought_with(node: GrubMachine) -> None:
-    engine.apply(node, request())
+    door.apply(node, request())
     node.put(f"{DROP_INS}/zzz.cfg", 'GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX nohz-full=1"\n')
     node.write_menu()
     node.forget()
-    outcome = engine.apply(node, request())
+    outcome = door.apply(node, request())
     assert not outcome.changed
     assert {row.setting.key: row.status for row in outcome.rows}["boot.nohz_full"] is Status.OVERRIDDEN
     assert reason(outcome, "nohz_full") == (
@@ -190,15 +191,15 @@ def test_right_now_and_wrong_at_the_next_boot_is_drift(node: GrubMachine) -> Non
     work = request({"parameters": {"iommu": "pt"}})
     plan = engine.evaluate(node, work)
     assert (statuses(plan), reason(plan, "iommu")) == ({"drifted"}, f"boot: {MENU}:16 does not have it")
-    assert statuses(engine.apply(node, work)) == {"changed"}
+    assert statuses(door.apply(node, work)) == {"changed"}
 
 
 def test_defaults_that_are_edited_come_back_byte_for_byte(node: GrubMachine) -> None:
     node.put("/usr/sbin/grub-mkconfig", MKCONFIG)
     before = node.tree()
-    engine.apply(node, request())
+    door.apply(node, request())
     assert node.read(DEFAULTS) == (f'GRUB_CMDLINE_LINUX="{LINE} audit=0"\nGRUB_CMDLINE_LINUX_DEFAULT=""\n')
-    assert not engine.apply(node, request()).changed
+    assert not door.apply(node, request()).changed
     revert(node)
     assert node.tree() == before
 
@@ -210,7 +211,7 @@ def test_a_failing_update_grub_leaves_nothing_behind(node: GrubMachine) -> None:
     before = node.tree()
     node.broken = 1
     with pytest.raises(TransactionError, match="Syntax errors are detected"):
-        engine.apply(node, request())
+        door.apply(node, request())
     assert node.tree() == before
 
 
@@ -220,7 +221,7 @@ def test_where_update_grub_does_not_work_at_all_the_files_are_back_and_the_menu_
     menu = node.read(MENU)
     node.broken = 2
     with pytest.raises(TransactionError, match=f"COULD NOT be put back: cannot write {MENU}"):
-        engine.apply(node, request())
+        door.apply(node, request())
     assert not node.exists(DROP_IN)
     assert node.read(MENU) == menu
 
@@ -229,20 +230,20 @@ def test_an_update_grub_that_finds_no_kernel_leaves_nothing_behind(node: GrubMac
     before = node.tree()
     node.forgetful = 1
     with pytest.raises(TransactionError, match="found no kernel"):
-        engine.apply(node, request())
+        door.apply(node, request())
     assert node.tree() == before
 
 
 def test_what_cannot_be_is_an_error_before_anything_is_written(node: GrubMachine) -> None:
     before = node.tree()
     with pytest.raises(DeclarationError, match=r"boot.isolcpus: CPU 64 is not on this machine"):
-        engine.apply(node, request({**SPEC, "isolate": {"cpus": "2-3,64"}}))
+        door.apply(node, request({**SPEC, "isolate": {"cpus": "2-3,64"}}))
     assert node.tree() == before
 
 
 def test_an_isolation_that_is_refused_is_left_out_as_a_whole(node: GrubMachine) -> None:
     with pytest.raises(RefusedError, match=r"boot.isolcpus: NUMA node 1 would keep 0 of its CPUs"):
-        engine.apply(node, request({**SPEC, "isolate": {"cpus": "1-3,5-7"}}))
+        door.apply(node, request({**SPEC, "isolate": {"cpus": "1-3,5-7"}}))
     assert not {"isolcpus", "nohz_full", "rcu_nocbs", "irqaffinity"} & {
         word.partition("=")[0] for word in node.line().split()
     }
@@ -255,7 +256,7 @@ def test_at_a_boot_the_rest_is_brought_about_all_the_same(
     """What a guard refuses is left out, and so is what another kernel would know."""
     monkeypatch.setattr(registry, "KINDS", {"boot": boot})
     monkeypatch.setattr(whole, "KINDS", {"boot": boot})
-    engine.apply(node, request({"parameters": {"iommu": "pt"}}))
+    door.apply(node, request({"parameters": {"iommu": "pt"}}))
     kept = json.loads(node.read("/etc/mlnode/declared.d/default.json"))
     kept["kinds"]["boot"] = {**SPEC, "isolate": {"cpus": "1-3,5-7"}}
     node.put("/etc/mlnode/declared.d/default.json", json.dumps(kept))
@@ -271,11 +272,11 @@ def test_at_a_boot_the_rest_is_brought_about_all_the_same(
 
 @pytest.mark.parametrize("path", [MENU, "/proc/cmdline", "/sys/devices/system/cpu/present"])
 def test_what_cannot_be_read_this_once_stays_as_it_is(node: GrubMachine, path: str) -> None:
-    engine.apply(node, request())
+    door.apply(node, request())
     before = node.tree()
     node.unreadable[path] = errno.EIO
     node.forget()  # as another run would
-    outcome = engine.apply(node, request())
+    outcome = door.apply(node, request())
     assert not outcome.changed
     assert "unknown" in statuses(outcome)
     assert node.tree() == before
@@ -283,7 +284,7 @@ def test_what_cannot_be_read_this_once_stays_as_it_is(node: GrubMachine, path: s
 
 def test_where_nothing_can_be_written_nothing_is(node: GrubMachine) -> None:
     node.remove(MENU)
-    outcome = engine.apply(node, request())
+    outcome = door.apply(node, request())
     assert statuses(outcome) == {"unsupported"}
     assert not node.exists(DROP_IN)
     assert reason(outcome, "quiet").startswith("neither /boot/grub/grub.cfg nor /boot/grub2/grub.cfg exists")
@@ -295,16 +296,16 @@ def test_where_nothing_can_be_written_nothing_is(node: GrubMachine) -> None:
 def test_an_image_gets_its_parameters_and_the_machine_that_boots_it_its_isolation(node: GrubMachine) -> None:
     node.enable_agent()
     work = request(layers=(Layer.BOOT,))
-    outcome = engine.apply(node, work)
+    outcome = door.apply(node, work)
     assert statuses(outcome) <= {"ok", "changed"}
     # In a chroot it would name the disk of the build host: who finishes the image has it written.
     assert node.updates == 0
-    assert not engine.apply(node, work).changed
+    assert not door.apply(node, work).changed
     node.write_menu()
     assert node.line() == (
         "root=UUID=1111 ro transparent_hugepage=madvise console=tty0 console=ttyS0,115200 audit=0"
     )
-    assert not engine.apply(node, work).changed
+    assert not door.apply(node, work).changed
     node.reboot()
     outcomes, errors = boot_run.apply_each(node, request())
     assert errors == []
@@ -323,11 +324,11 @@ def test_entries_are_edited_in_place_and_come_back(node: GrubMachine) -> None:
     node.put(MENU, 'set default="0"\nblscfg\n')
     work = request({"parameters": {"iommu": "pt"}, "absent": ["quiet"]})
     before = node.tree()
-    assert statuses(engine.apply(node, work)) == {"pending_reboot"}
+    assert statuses(door.apply(node, work)) == {"pending_reboot"}
     assert node.read(ENTRY) == "linux /vmlinuz-5.14.0\noptions iommu=pt root=UUID=1111 ro\n"
     assert node.read(DEFAULTS) == 'GRUB_ENABLE_BLSCFG=true\nGRUB_CMDLINE_LINUX="iommu=pt"\n'
     assert node.updates == 0
-    assert not engine.apply(node, work).changed
+    assert not door.apply(node, work).changed
     # A kernel that was installed since
     node.put("/boot/loader/entries/0123-5.15.0.conf", "linux /vmlinuz-5.15.0\noptions root=UUID=1111 ro\n")
     node.forget()

@@ -53,7 +53,7 @@ def test_bare_metal_with_a_gpu_and_rdma_boots_with_iommu_pt(tmp_path: pathlib.Pa
     machine = node(tmp_path, "hgx")
     found = row(machine)
     assert (found.setting.claim, found.reading.want, found.status) == ("auto", "iommu=pt", Status.DRIFTED)
-    [done] = engine.apply(machine, AUTO).rows
+    [done] = door.apply(machine, AUTO).rows
     assert (done.status, machine.line()) == (Status.PENDING_REBOOT, "root=UUID=1111 ro iommu=pt quiet")
     machine.reboot()
     assert row(machine).status is Status.OK
@@ -64,7 +64,7 @@ def test_what_was_given_instead_is_taken_away(tmp_path: pathlib.Path) -> None:
     machine.put("/etc/default/grub", 'GRUB_CMDLINE_LINUX="iommu=nopt quiet"\n')
     machine.write_menu()
     machine.reboot()
-    engine.apply(machine, AUTO)
+    door.apply(machine, AUTO)
     assert machine.line() == "root=UUID=1111 ro iommu=pt quiet"
 
 
@@ -89,7 +89,7 @@ def test_arm64_gets_its_own_word_since_its_iommu_can_do_both(
     assert found.status is status
     assert not found.reading.elsewhere
     assert words in f"{found.reason} {found.reading.want}"
-    engine.apply(machine, AUTO)
+    door.apply(machine, AUTO)
     assert ("iommu.passthrough=1" in machine.line().split()) == (status is Status.DRIFTED)
     if status is Status.DRIFTED:
         machine.reboot()
@@ -111,7 +111,7 @@ def test_what_a_host_decides_is_left_to_it(
     if marker:
         machine.put("/run/systemd/container", marker)
     line = machine.line()
-    [found] = engine.apply(machine, AUTO).rows
+    [found] = door.apply(machine, AUTO).rows
     assert found.status is Status.UNSUPPORTED
     assert found.reading.elsewhere
     assert words in found.reason
@@ -120,7 +120,7 @@ def test_what_a_host_decides_is_left_to_it(
 
 def test_without_a_gpu_beside_rdma_nothing_is_translated_that_counts(tmp_path: pathlib.Path) -> None:
     machine = GrubMachine.debian_with_grub(str(tmp_path))
-    [found] = engine.apply(machine, AUTO).rows
+    [found] = door.apply(machine, AUTO).rows
     assert (found.status, "no RDMA device on PCIe is here" in found.reason) == (Status.UNSUPPORTED, True)
     assert found.reading.elsewhere
 
@@ -139,22 +139,22 @@ def test_a_gpu_or_nic_that_is_missing_once_takes_nothing_away(
     tmp_path: pathlib.Path, hardware: str, word: str
 ) -> None:
     machine = node(tmp_path, hardware, "6.14.0")
-    engine.apply(machine, AUTO)
+    door.apply(machine, AUTO)
     machine.reboot()
     machine.over = ("/sys/class/infiniband",)
     machine.forget()
-    [found] = engine.apply(machine, AUTO).rows
+    [found] = door.apply(machine, AUTO).rows
     assert (found.status, word in machine.line().split()) == (Status.UNSUPPORTED, True)
 
 
 def test_two_declarations_cannot_have_it_and_what_it_becomes(tmp_path: pathlib.Path) -> None:
     machine = node(tmp_path, "grace", "6.14.0")
-    engine.apply(machine, AUTO._replace(name="fabric"))
+    door.apply(machine, AUTO._replace(name="fabric"))
     line = machine.line()
     machine.forget()
     other = Request("node", boot, {"parameters": {"iommu.passthrough": 0}})
     with pytest.raises(DeclarationError, match=r"boot\.iommu\.passthrough .* and boot\.iommu .*fabric"):
-        engine.apply(machine, other)
+        door.apply(machine, other)
     assert machine.line() == line
 
 
@@ -167,7 +167,7 @@ def test_an_image_leaves_it_to_the_agent_of_the_machine(tmp_path: pathlib.Path) 
     machine = node(tmp_path, "hgx")
     image = AUTO._replace(layers=(Layer.BOOT,))
     line = machine.line()
-    [found] = engine.apply(machine, image).rows
+    [found] = door.apply(machine, image).rows
     assert found.reading.want is None
     assert (found.status, machine.line()) == (Status.CHANGED, line)
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, MENU, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE
 from mlnode.agent import node as whole
-from mlnode.engine import boot_run, engine
+from mlnode.engine import boot_run
 from mlnode.engine.engine import Outcome, Plan, Request
 from mlnode.knobs.boot.kind import kind as boot
 from mlnode.model.errors import DeclarationError, RefusedError
@@ -29,7 +30,7 @@ def node(tmp_path: Any) -> GrubMachine:
 
 
 def apply(machine: GrubMachine, spec: dict[str, Any], name: str = "default", **more: Any) -> Outcome:
-    return engine.apply(machine, Request(name, boot, spec, **more))
+    return door.apply(machine, Request(name, boot, spec, **more))
 
 
 def statuses(found: Plan | Outcome) -> dict[str, str]:

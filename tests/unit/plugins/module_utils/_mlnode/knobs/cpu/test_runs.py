@@ -49,7 +49,7 @@ def acpi(root: str) -> CpuMachine:
 
 
 def apply(machine: CpuMachine, name: str = "default", **spec: Any) -> Outcome:
-    return engine.apply(machine, door.request(name, "cpu", spec))
+    return door.apply(machine, door.request(name, "cpu", spec))
 
 
 def statuses(outcome: Outcome | Plan) -> dict[str, Status]:
@@ -325,7 +325,7 @@ def test_boost_without_turbo_stops_nothing_else(intel: CpuMachine) -> None:
     work = Request("default", cpu, {"boost": True, "governor": "performance"})
     assert statuses(engine.evaluate(intel, work)) == {"cpu.governor": Status.OK, "cpu.boost": Status.REFUSED}
     asked = work._replace(profile=frozenset({"cpu.boost"}))
-    assert statuses(engine.apply(intel, asked))["cpu.boost"] is Status.UNSUPPORTED
+    assert statuses(door.apply(intel, asked))["cpu.boost"] is Status.UNSUPPORTED
 
 
 def test_turbo_that_goes_away_later_is_an_error_of_the_kernel(intel: CpuMachine) -> None:
@@ -521,7 +521,7 @@ def test_a_kernel_that_brings_another_driver_ends_alike_everywhere(
 ) -> None:
     """schedutil under acpi-cpufreq; the next kernel starts amd-pstate-epp, which does not offer it."""
     work = Request("default", cpu, UPDATED, profile=profile)
-    engine.apply(enabled(CpuMachine.acpi(root, "0-3", together=1)), work)
+    door.apply(enabled(CpuMachine.acpi(root, "0-3", together=1)), work)
     machine = CpuMachine.amd(root)
     expected = {"cpu.governor": status}
 

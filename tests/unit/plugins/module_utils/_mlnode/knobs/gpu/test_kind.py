@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
@@ -39,7 +40,7 @@ def row(host: Host, persistence: bool = True, layers: tuple[Layer, ...] = tuple(
 
 def apply(host: Host, persistence: bool = True) -> engine.Outcome:
     host.forget()
-    return engine.apply(host, Request("training", gpu, {"persistence": persistence}))
+    return door.apply(host, Request("training", gpu, {"persistence": persistence}))
 
 
 def test_the_driver_keeps_the_mode_where_there_is_no_daemon(node: GpuMachine) -> None:

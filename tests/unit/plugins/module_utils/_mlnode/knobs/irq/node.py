@@ -161,7 +161,7 @@ def plan(host: Machine, *rules: Mapping[str, Any], **more: Any) -> Plan:
 
 
 def apply(host: Machine, *rules: Mapping[str, Any], **more: Any) -> Outcome:
-    return engine.apply(host, request(*rules, **more))
+    return door.apply(host, request(*rules, **more))
 
 
 def rows(host: Machine, *rules: Mapping[str, Any], **more: Any) -> dict[str, Row]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from mlnode.engine import boot_run, engine, handlers, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
@@ -571,7 +572,7 @@ def test_interrupts_are_set_once_irqbalance_leaves_them_alone(node: IrqNode, run
     node.scatter()
     wanted = request(SPREAD, irqbalance="agree")
     if run == "site":
-        found = engine.apply(node, wanted).rows
+        found = door.apply(node, wanted).rows
     else:
         outcome, errors = boot_run.apply_each(node, wanted)
         assert errors == []

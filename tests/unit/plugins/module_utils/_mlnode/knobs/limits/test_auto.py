@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from mlnode.agent import node
@@ -43,7 +44,7 @@ def rows(host: Host, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYE
 
 def apply(machine: LimitsMachine, spec: dict[str, Any]) -> bool:
     machine.forget()
-    return engine.apply(machine, Request("default", limits, spec)).changed
+    return door.apply(machine, Request("default", limits, spec)).changed
 
 
 def plug(machine: LimitsMachine, path: str) -> None:

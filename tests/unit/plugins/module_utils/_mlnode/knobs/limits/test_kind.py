@@ -9,7 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from mlnode.agent import node
 from mlnode.engine import boot_run, engine
@@ -57,7 +57,7 @@ def row(machine: Host, key: str, spec: dict[str, Any] | None = None) -> tuple[st
 def apply(
     machine: LimitsMachine, spec: dict[str, Any] | None = None, layers: tuple[Layer, ...] = BOTH_LAYERS
 ) -> dict[str, tuple[str, str]]:
-    outcome = engine.apply(machine, Request("default", limits, SPEC if spec is None else spec, layers))
+    outcome = door.apply(machine, Request("default", limits, SPEC if spec is None else spec, layers))
     return {one.setting.key[len("limits.") :]: (str(one.status), one.reason) for one in outcome.rows}
 
 
@@ -266,7 +266,7 @@ def test_closer_lines_are_told(machine: LimitsMachine) -> None:
 
 
 def test_another_declaration_is_no_foreigner(machine: LimitsMachine) -> None:
-    engine.apply(machine, Request("zother", limits, SPEC))
+    door.apply(machine, Request("zother", limits, SPEC))
     apply(machine)
     assert {str(one.status) for one in rows(machine).values()} == {"ok"}
 
@@ -327,7 +327,7 @@ def test_a_drop_in_that_was_put_back_from_elsewhere_is_read_again(machine: Limit
     apply(machine)
     machine.read_units[drop_in("slurmd")] = b"[Service]\n"
     machine.forget()
-    outcome = engine.apply(machine, Request("default", limits, SPEC))
+    outcome = door.apply(machine, Request("default", limits, SPEC))
     assert (outcome.changed, machine.reloads) == (True, 2)
 
 

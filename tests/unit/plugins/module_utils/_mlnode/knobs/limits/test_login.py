@@ -10,7 +10,7 @@ import tempfile
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases, pam_stacks
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, pam_stacks
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -39,7 +39,7 @@ def machine(tmp_path: pathlib.Path) -> LimitsMachine:
     found.put(PAM_SSHD, STACK)
     found.put("/etc/pam.d/common-auth", "auth required pam_unix.so\n")
     found.put("/etc/pam.d/common-session", "session required pam_unix.so\n")
-    engine.apply(found, Request("default", limits, SPEC))
+    door.apply(found, Request("default", limits, SPEC))
     assert rows(found) == {("ok", "")}
     return found
 
@@ -221,7 +221,7 @@ def test_stock_stacks_are_right(tmp_path: pathlib.Path, name: str) -> None:
     for file, text in pam_stacks.ALL[name].items():
         paths[file] = file if file.startswith("/") else f"/etc/pam.d/{file}"
         machine.put(paths[file], text)
-    engine.apply(machine, Request("default", limits, SPEC))
+    door.apply(machine, Request("default", limits, SPEC))
     assert rows(machine) == {("ok", "")}
     for file, text in pam_stacks.ALL[name].items():
         if file.rpartition("/")[2] in ("login", "sshd"):

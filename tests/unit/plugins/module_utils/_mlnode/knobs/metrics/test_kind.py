@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import nodes
+from ansible_collections.mlnode.tuning.tests.unit import door, nodes
 from mlnode.engine import engine, units
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
@@ -35,7 +35,7 @@ def row(node: nodes.Node, spec: dict[str, Any], layers: tuple[Layer, ...] = tupl
 
 def apply(node: nodes.Node, spec: dict[str, Any]) -> engine.Outcome:
     node.forget()
-    return engine.apply(node, Request("site", metrics, spec))
+    return door.apply(node, Request("site", metrics, spec))
 
 
 def test_it_is_off_until_it_is_declared(node: nodes.Node) -> None:
@@ -102,7 +102,7 @@ def test_an_image_has_the_drop_in_and_looks_for_no_folder(node: nodes.Node) -> N
     node.remove("/usr/lib/systemd/system/prometheus-node-exporter.service")
     assert row(node, AUTO, (Layer.BOOT,)).status is Status.DRIFTED
     node.forget()
-    engine.apply(node, Request("site", metrics, AUTO, (Layer.BOOT,)))
+    door.apply(node, Request("site", metrics, AUTO, (Layer.BOOT,)))
     assert row(node, AUTO, (Layer.BOOT,)).status is Status.OK
     assert places.CHECK_TIMER not in node.active
 

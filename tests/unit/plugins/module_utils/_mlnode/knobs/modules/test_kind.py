@@ -46,7 +46,7 @@ def apply(
     machine: Machine, *names: str, layers: tuple[Layer, ...] = BOTH_LAYERS
 ) -> dict[str, tuple[str, str]]:
     """Key → status and reason."""
-    rows = engine.apply(machine, request(*names, layers=layers)).rows
+    rows = door.apply(machine, request(*names, layers=layers)).rows
     return {one.setting.key: (str(one.status), one.reason) for one in rows}
 
 

@@ -40,7 +40,7 @@ def machine(tmp_path: pathlib.Path) -> Machine:
 
 def applied(machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS) -> Row:
     machine.forget()
-    [found] = engine.apply(machine, Request("default", modules, spec, layers)).rows
+    [found] = door.apply(machine, Request("default", modules, spec, layers)).rows
     machine.forget()
     return found
 

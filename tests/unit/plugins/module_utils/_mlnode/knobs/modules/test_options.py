@@ -43,7 +43,7 @@ def applied(
     machine: Machine, spec: dict[str, Any], layers: tuple[Layer, ...] = BOTH_LAYERS
 ) -> dict[str, Row]:
     machine.forget()
-    done = engine.apply(machine, door.request("default", "modules", spec, layers))
+    done = door.apply(machine, door.request("default", "modules", spec, layers))
     machine.forget()
     return {row.setting.key: row for row in done.rows}
 

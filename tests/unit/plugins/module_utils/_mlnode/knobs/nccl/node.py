@@ -82,7 +82,7 @@ def apply(
     allow: Sequence[str] = (),
     **variables: Any,
 ) -> Outcome:
-    return engine.apply(machine, request(name, layers, allow, variables))
+    return door.apply(machine, request(name, layers, allow, variables))
 
 
 def plan(

@@ -9,7 +9,7 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_run, engine, revert
@@ -214,7 +214,7 @@ def test_a_file_of_ours_is_opened_at_boot_and_in_an_image(machine: Machine) -> N
     os.chmod(machine.root + PATH, 0o600)
     work = work._replace(layers=BOOT)
     assert str(row(engine.evaluate(machine, work)).status) == "drifted"
-    engine.apply(machine, work)
+    door.apply(machine, work)
     assert machine.tree() == before
 
 

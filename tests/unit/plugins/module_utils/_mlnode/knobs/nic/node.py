@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Machine as Hardware
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Nic, NicMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcome, Plan, Request
@@ -123,7 +124,7 @@ def plan(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> Plan:
 
 
 def apply(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> Outcome:
-    return engine.apply(host, request(*rules, **more))
+    return door.apply(host, request(*rules, **more))
 
 
 def rows(host: NicNode, *rules: Mapping[str, Any], **more: Any) -> dict[str, Row]:

@@ -92,7 +92,7 @@ def test_lro_that_is_on_although_the_host_forwards_is_told(host: NicNode) -> Non
 def test_lro_and_a_sysctl_that_forwards_are_refused_together(host: NicNode, key: str, value: Any) -> None:
     declare(host, sysctl={"settings": {key: value}})
     with pytest.raises(DeclarationError, match=f"{key} is declared 1 .other., and .*nothing was changed"):
-        engine.apply(host, Request("site", nic, {"rules": [rule(features={"lro": True})]}))
+        door.apply(host, Request("site", nic, {"rules": [rule(features={"lro": True})]}))
     assert lro(host)[0] is Status.REFUSED
 
 

@@ -10,7 +10,7 @@ import struct
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.captures import of_ethtool as capture
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import TABLES, Bits, Nic
 from mlnode.engine import boot_run, engine, revert
@@ -694,7 +694,7 @@ def test_a_boot_sets_what_it_can(node: NicNode) -> None:
     node.writes.clear()
     boot_run.apply_each(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert node.writes == []
-    engine.apply(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
+    door.apply(node, request({**FABRIC, "rings": 2048, "mtu": 9000}))
     assert (node.eth2.ring or {})["rx"] == 2048
 
 

@@ -6,7 +6,7 @@ import calendar
 import pathlib
 from typing import Any
 
-from ansible_collections.mlnode.tuning.tests.unit import cases, nodes
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, nodes
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.host import places
@@ -26,13 +26,13 @@ def test_the_timer_runs_while_it_is_declared(tmp_path: pathlib.Path) -> None:
         return engine.evaluate(node, Request("site", pull, nodes.PULL)).rows[0]
 
     assert row().reading.runtime.text == "off"
-    engine.apply(node, Request("site", pull, nodes.PULL))
+    door.apply(node, Request("site", pull, nodes.PULL))
     assert f"Wants={places.PULL_TIMER}\n" in node.text(DROP_IN)
     assert {*node.active} & {places.PULL_TIMER, places.CHECK_TIMER} == {places.PULL_TIMER}
     assert row().status is Status.OK
     node.run(["systemctl", "stop", places.PULL_TIMER])
     assert row().status is Status.DRIFTED
-    assert engine.apply(node, Request("site", pull, nodes.PULL)).changed
+    assert door.apply(node, Request("site", pull, nodes.PULL)).changed
     assert row().status is Status.OK
 
 

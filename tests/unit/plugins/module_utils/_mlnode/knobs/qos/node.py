@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import engine
@@ -95,7 +96,7 @@ def plan(host: QosNode, *rules: Mapping[str, Any], **more: Any) -> Plan:
 
 
 def apply(host: QosNode, *rules: Mapping[str, Any], **more: Any) -> Outcome:
-    return engine.apply(host, request(*rules, **more))
+    return door.apply(host, request(*rules, **more))
 
 
 def rows(host: QosNode, *rules: Mapping[str, Any], **more: Any) -> dict[str, Row]:

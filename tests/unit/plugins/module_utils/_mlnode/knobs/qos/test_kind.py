@@ -240,7 +240,7 @@ def test_no_pfc_needs_no_word_about_pause(host: QosNode) -> None:
 
 def test_a_nic_that_shall_pause_by_another_declaration_is_an_error(host: QosNode) -> None:
     pause = {"rules": [{"name": "all", "nics": {"names": ["eth2"]}, "pause": {"rx": True}}]}
-    engine.apply(host, Request("base", nic, pause))
+    door.apply(host, Request("base", nic, pause))
     words = r"eth2: nic\.all\.pause\.rx \(declared by base\) wants global pause on"
     for groups in ({"global_pause": False}, {"pfc": [3]}):
         with pytest.raises(DeclarationError, match=words):
@@ -589,7 +589,7 @@ def test_a_damaged_declaration_of_nics_pauses_nothing(host: QosNode) -> None:
 def test_negotiated_pause_pauses_what_it_is_allowed_to(host: QosNode) -> None:
     for pause in ({"autoneg": False, "rx": False}, {"autoneg": True}):
         declared = {"rules": [{"name": "all", "nics": {"names": ["eth2"]}, "pause": pause}]}
-        engine.apply(host, Request("base", nic, declared))
+        door.apply(host, Request("base", nic, declared))
     assert {one.status for one in apply(host, rule(pfc=[3], global_pause=False)).rows} <= {
         Status.CHANGED,
         Status.OK,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import RailMachine
 from mlnode.engine import engine
@@ -83,7 +84,7 @@ def plan(host: RailNode, *rules: Mapping[str, Any], **more: Any) -> Plan:
 
 def apply(host: RailNode, *rules: Mapping[str, Any], **more: Any) -> Outcome:
     host.forget()
-    return engine.apply(host, request(*rules, **more))
+    return door.apply(host, request(*rules, **more))
 
 
 def rows(host: RailNode, *rules: Mapping[str, Any], **more: Any) -> dict[str, Row]:

@@ -53,7 +53,7 @@ def row(host: Host, **choices: Any) -> Row:
 
 def apply(host: Host, **choices: Any) -> engine.Outcome:
     host.forget()
-    return engine.apply(host, request(**choices))
+    return door.apply(host, request(**choices))
 
 
 # -- the declaration -----------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_one_that_is_started_again_by_hand_is_drift(node: ServiceMachine) -> Non
 def test_a_drop_in_that_systemd_has_not_read_is_told_to_it(node: ServiceMachine, sees_new: bool) -> None:
     node.sees_new = sees_new
     node.install("power-profiles-daemon.service", enabled=False, runs=False)
-    engine.apply(node, request(layers=(Layer.BOOT,), power_profiles_daemon="stop"))
+    door.apply(node, request(layers=(Layer.BOOT,), power_profiles_daemon="stop"))
     assert node.told == []
     assert apply(node, power_profiles_daemon="stop").changed
     assert _changes(node)[0] == ("daemon-reload", "daemon-reload")
@@ -208,7 +208,7 @@ def test_a_masked_one_wants_a_reload_for_ever_and_gets_none(node: ServiceMachine
 
 def test_after_a_run_for_the_next_boot_a_revert_tells_systemd(node: ServiceMachine) -> None:
     node.install("numad.service", runs=False)
-    engine.apply(node, request(layers=(Layer.BOOT,), numad="stop"))
+    door.apply(node, request(layers=(Layer.BOOT,), numad="stop"))
     revert.revert(node)
     assert ("daemon-reload", "daemon-reload") in node.told
 
@@ -281,7 +281,7 @@ def test_folders_of_services(node: ServiceMachine) -> None:
 def declare(node: ServiceMachine, **kinds: Any) -> None:
     modules: dict[str, Kind] = {"thp": thp, "sysctl": sysctl, "cpu": cpu}
     for kind, spec in kinds.items():
-        engine.apply(node, Request("training", modules[kind], modules[kind].checked(spec)))
+        door.apply(node, Request("training", modules[kind], modules[kind].checked(spec)))
 
 
 @pytest.mark.parametrize("kinds", [{}, {"thp": {"enabled": "madvise"}}])

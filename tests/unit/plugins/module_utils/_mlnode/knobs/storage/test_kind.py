@@ -128,7 +128,7 @@ def test_a_kind_of_device_that_is_not_here_is_unsupported_and_a_name_is_missing(
 
 def test_a_floor_raises_what_is_lower_and_leaves_what_is_higher(node: Machine) -> None:
     node.put("/sys/block/sda/queue/read_ahead_kb", "8192\n")
-    done = engine.apply(node, request({**AHEAD, "read_ahead_kb": {"at_least": 4096}}))
+    done = door.apply(node, request({**AHEAD, "read_ahead_kb": {"at_least": 4096}}))
     assert [one.status for one in done.rows] == [Status.CHANGED]
     assert (ahead(node, "nvme0n1"), ahead(node, "sda"), ahead(node, "loop0")) == ("4096", "8192", "128")
 
@@ -137,7 +137,7 @@ def test_an_exact_number_lowers_too_and_a_revert_brings_each_back(node: Machine)
     node.put("/sys/block/sda/queue/read_ahead_kb", "8192\n")
     before = node.tree()
     assert "lowers sda: 8192, as it is declared exactly" in row(node, AHEAD).reason
-    engine.apply(node, request(AHEAD))
+    door.apply(node, request(AHEAD))
     assert (ahead(node, "nvme0n1"), ahead(node, "sda")) == ("4096", "4096")
     node.forget()
     revert.revert(node)
@@ -149,13 +149,13 @@ def test_an_exact_number_lowers_too_and_a_revert_brings_each_back(node: Machine)
 def test_a_disk_that_refuses_costs_no_other_its_number(node: Machine, error: int) -> None:
     node.fails["/sys/block/nvme0n1/queue/read_ahead_kb"] = error
     with pytest.raises(RefusedError, match=r"nvme0n1.*all else is applied"):
-        engine.apply(node, request(AHEAD))
+        door.apply(node, request(AHEAD))
     assert (ahead(node, "nvme0n1"), ahead(node, "sda")) == ("128", "4096")
     assert row(node, AHEAD).status is Status.REFUSED
 
 
 def test_after_a_reboot_the_number_of_another_device_is_left_alone(node: Machine) -> None:
-    engine.apply(node, request({**AHEAD, "devices": {"names": ["sda"]}}))
+    door.apply(node, request({**AHEAD, "devices": {"names": ["sda"]}}))
     node.put("/proc/sys/kernel/random/boot_id", "another\n")
     node.put("/sys/block/sda/queue/read_ahead_kb", "256\n")
     node.forget()
@@ -172,7 +172,7 @@ def test_what_the_kernel_answers_is_reported(node: Machine) -> None:
 
 
 def test_the_agent_brings_it_at_boot_and_the_rules_of_udev_are_named(node: Machine) -> None:
-    engine.apply(node, request(AHEAD))
+    door.apply(node, request(AHEAD))
     found = row(node, AHEAD)
     assert (found.status, found.reading.boot.source) == (Status.OK, AGENT_UNIT)
     line = 'SUBSYSTEM=="block", KERNEL=="sd*", ATTR{queue/read_ahead_kb}="256"'
@@ -186,7 +186,7 @@ def test_the_agent_brings_it_at_boot_and_the_rules_of_udev_are_named(node: Machi
 
 
 def test_a_drift_names_the_rule_of_udev_that_has_set_it(node: Machine) -> None:
-    engine.apply(node, request(AHEAD))
+    door.apply(node, request(AHEAD))
     path = "/usr/local/lib/udev/rules.d/60-disk.rules"
     node.put(path, 'KERNEL=="nvme*", ATTR{queue/read_ahead_kb}="256"\n')
     assert row(node, AHEAD).status is Status.OK
@@ -200,13 +200,13 @@ def test_a_drift_names_the_rule_of_udev_that_has_set_it(node: Machine) -> None:
 
 def test_a_container_sees_the_devices_of_its_host_and_leaves_them(node: Machine) -> None:
     node.put("/run/systemd/container", "docker\n")
-    [found] = engine.apply(node, request(AHEAD)).rows
+    [found] = door.apply(node, request(AHEAD)).rows
     assert (found.status, node.writes) == (Status.UNSUPPORTED, [])
     assert "container's host" in found.reason
 
 
 def test_two_rules_that_want_something_else_of_a_device_are_both_named(node: Machine) -> None:
-    engine.apply(node, request(AHEAD, name="other"))
+    door.apply(node, request(AHEAD, name="other"))
     node.forget()
     rival = {"name": "rival", "devices": {"names": ["sda"]}, "read_ahead_kb": 128}
     with pytest.raises(DeclarationError, match=r"storage\.rival.* and storage\.ahead.*declared by other"):
@@ -267,7 +267,7 @@ def test_mounts_of_a_tree_without_process_1_are_those_of_the_reader(node: Machin
 def test_the_scheduler_is_set_by_its_word_in_brackets(node: Machine) -> None:
     rule = {"name": "nvme", "devices": {"types": ["nvme"]}, "scheduler": "none"}
     assert row(node, rule).reading.runtime.text == "nvme0n1: none; nvme1n1: mq-deadline"
-    engine.apply(node, request(rule))
+    door.apply(node, request(rule))
     assert node.now("/sys/block/nvme1n1/queue/scheduler") == "[none] mq-deadline"
     assert node.writes == [("/sys/block/nvme1n1/queue/scheduler", "none")]
 
@@ -287,7 +287,7 @@ def test_a_floor_goes_together_with_a_greater_number_and_another_floor(node: Mac
     for rules in ([floor, number], [number, floor], [floor, more, number]):
         node.put("/sys/block/nvme0n1/queue/read_ahead_kb", "128\n")
         node.forget()
-        engine.apply(node, request(*rules))
+        door.apply(node, request(*rules))
         assert ahead(node, "nvme0n1") == "16384"
         assert {found.status for found in rows(node, *rules).values()} == {Status.OK}
     with pytest.raises(DeclarationError, match="one wants 2048, the other 4096 or more"):

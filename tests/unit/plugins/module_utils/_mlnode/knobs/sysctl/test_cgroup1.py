@@ -10,6 +10,7 @@ import shutil
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.audit import kernel as audit
 from mlnode.engine import engine, revert
@@ -48,16 +49,16 @@ def row(machine: Machine) -> Row:
 
 
 def test_services_get_the_declared_value(node: Machine) -> None:
-    assert engine.apply(node, Request("site", sysctl, SPEC)).rows[0].status is Status.CHANGED
+    assert door.apply(node, Request("site", sysctl, SPEC)).rows[0].status is Status.CHANGED
     assert {node.now(f"{MEMORY}/{group}/memory.swappiness") for group in GROUPS} == {"1"}
     assert node.now(f"{MEMORY}/{SCOPE}/memory.swappiness") == "60", "a container has what it was started with"
     found = row(node)
     assert (found.status, found.reason) == (Status.OK, "cgroup v1: counts for 4 slices and services, too")
-    assert not engine.apply(node, Request("site", sysctl, SPEC)).changed
+    assert not door.apply(node, Request("site", sysctl, SPEC)).changed
 
 
 def test_the_node_alone_is_not_enough(node: Machine) -> None:
-    engine.apply(node, Request("site", sysctl, SPEC))
+    door.apply(node, Request("site", sysctl, SPEC))
     born(node, 60)
     node.put(f"{MEMORY}/user.slice/memory.swappiness", "1\n")
     found = row(node)
@@ -67,7 +68,7 @@ def test_the_node_alone_is_not_enough(node: Machine) -> None:
 
 
 def test_a_boot_without_the_agent_leaves_services_as_they_were_made(node: Machine) -> None:
-    engine.apply(node, Request("site", sysctl, SPEC))
+    door.apply(node, Request("site", sysctl, SPEC))
     node.remove("/etc/systemd/system/multi-user.target.wants/mlnode-apply.service")
     found = row(node)
     assert (found.status, found.reading.boot.value.text) == (Status.DRIFTED, None)
@@ -78,7 +79,7 @@ def test_a_boot_without_the_agent_leaves_services_as_they_were_made(node: Machin
 def test_a_service_that_refuses_costs_no_other_its_value(node: Machine, error: int) -> None:
     node.fails[f"{MEMORY}/user.slice/memory.swappiness"] = error
     with pytest.raises(RefusedError, match=r"user.slice.*all else is applied"):
-        engine.apply(node, Request("site", sysctl, SPEC))
+        door.apply(node, Request("site", sysctl, SPEC))
     assert node.now("/proc/sys/vm/swappiness") == "1"
     assert node.now(f"{MEMORY}/system.slice/memory.swappiness") == "1"
 
@@ -93,7 +94,7 @@ def test_a_service_that_ends_meanwhile_costs_no_other_its_value(
         written(path, value)
 
     monkeypatch.setattr(node, "write_kernel", write)
-    (after,) = engine.apply(node, Request("site", sysctl, SPEC)).rows
+    (after,) = door.apply(node, Request("site", sysctl, SPEC)).rows
     assert (after.status, node.exists(ending)) == (Status.CHANGED, False)
     groups = ("system.slice", "user.slice", "system.slice/a-b.slice")
     assert {node.now(f"{MEMORY}/{group}/memory.swappiness") for group in groups} == {"1"}
@@ -101,7 +102,7 @@ def test_a_service_that_ends_meanwhile_costs_no_other_its_value(
 
 def test_a_revert_puts_each_back(node: Machine) -> None:
     before = node.tuned()
-    engine.apply(node, Request("site", sysctl, SPEC))
+    door.apply(node, Request("site", sysctl, SPEC))
     revert.revert(node)
     assert node.tuned() == before
 
@@ -118,7 +119,7 @@ def test_where_the_node_decides(node: Machine, path: str | None, text: str) -> N
         node.put(path, text)
     else:
         node.remove(f"{MEMORY}/memory.swappiness")  # cgroup v2
-    engine.apply(node, Request("site", sysctl, SPEC))
+    door.apply(node, Request("site", sysctl, SPEC))
     assert (row(node).status, row(node).reason) == (Status.OK, "")
     assert node.now(f"{MEMORY}/system.slice/memory.swappiness") == "60"
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine, menu
 from ansible_collections.mlnode.tuning.tests.unit.machine import KERNEL, Machine
 from mlnode.agent import node, registry
@@ -59,7 +60,7 @@ def request(settings: Mapping[str, Any], **more: Any) -> engine.Request:
 
 def applied(machine: Machine, settings: Mapping[str, Any], **more: Any) -> dict[str, Row]:
     """The rows after a run, as a later look finds them."""
-    engine.apply(machine, request(settings, **more))
+    door.apply(machine, request(settings, **more))
     machine.forget()
     return {row.setting.key: row for row in engine.evaluate(machine, request(settings, **more)).rows}
 
@@ -182,7 +183,7 @@ def test_a_number_that_cannot_be_read_this_once_leaves_the_file_too(tuned: Machi
     applied(tuned, settings)
     tuned.put(DROP_IN, OLD)
     tuned.unreadable["/proc/sys/vm/min_free_kbytes"] = 5
-    engine.apply(tuned, request(settings))
+    door.apply(tuned, request(settings))
     assert "min_free" not in tuned.now(DROP_IN)
 
 
@@ -283,7 +284,7 @@ def test_a_damaged_declaration_of_the_command_line_says_nothing(tuned: Machine, 
     document = {"format": 1, "name": "other", "kinds": {"boot": {"parameters": parameters}}}
     machine.put("/etc/mlnode/declared.d/other.json", json.dumps(document))
 
-    engine.apply(machine, request({"vm.nr_hugepages": 512}))
+    door.apply(machine, request({"vm.nr_hugepages": 512}))
 
     assert "vm.nr_hugepages = 512" in machine.now(DROP_IN)
 
@@ -297,5 +298,5 @@ def test_a_menu_that_cannot_be_read_leaves_the_number_to_that_boot(tuned: Machin
 
 
 def test_an_image_has_none_of_them(tuned: Machine) -> None:
-    engine.apply(tuned, request({**COMPUTED, "vm.swappiness": 1})._replace(layers=(Layer.BOOT,)))
+    door.apply(tuned, request({**COMPUTED, "vm.swappiness": 1})._replace(layers=(Layer.BOOT,)))
     assert [line for line in tuned.now(DROP_IN).splitlines() if line[0] != "#"] == ["vm.swappiness = 1"]

@@ -488,7 +488,7 @@ def test_a_buffer_that_needs_more_than_the_cap_is_clamped_and_no_drift(machine: 
     request = engine.Request("default", sysctl, spec, (Layer.RUNTIME,))
     (before,) = engine.evaluate(machine, request).rows
     assert before.status is Status.DRIFTED
-    (after,) = engine.apply(machine, request).rows
+    (after,) = door.apply(machine, request).rows
     assert after.status is Status.CLAMPED
     assert "1073741824 bytes" in after.reason
     assert "is 134217728" in after.reason
@@ -539,7 +539,7 @@ def test_an_interface_that_is_gone_for_a_while_keeps_its_line(machine: Machine) 
     folder = "/proc/sys/net/ipv4/conf/eth0.100"
     machine.put(f"{folder}/rp_filter", "0\n")
     spec = {"settings": {"net.ipv4.conf.eth0/100.rp_filter": 2}}
-    engine.apply(machine, engine.Request("default", sysctl, spec))
+    door.apply(machine, engine.Request("default", sysctl, spec))
     before = machine.read(DROP_IN)
     assert settings_in(before) == ["net.ipv4.conf.eth0/100.rp_filter = 2"]
 

@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import boot_run, engine
 from mlnode.engine.engine import Request
@@ -55,7 +55,7 @@ def test_one_run_loads_the_module_lists_it_and_sets_the_value(
     before = row(node, key, value)
     assert before.status is Status.DRIFTED
     assert module in before.reason
-    outcome = engine.apply(node, request(key, value))
+    outcome = door.apply(node, request(key, value))
     assert [one.status for one in outcome.rows] == [Status.CHANGED]
     want = str(value["at_least"] if isinstance(value, dict) else value)
     assert node.now(f"/proc/sys/{key.replace('.', '/')}") == want
@@ -63,12 +63,12 @@ def test_one_run_loads_the_module_lists_it_and_sets_the_value(
     after = row(node, key, value)
     assert (after.status, after.reading.boot.value.text) == (Status.OK, want)
     assert after.reading.boot.source == f"{DROP_IN}:3"
-    assert not engine.apply(node, request(key, value)).changed
+    assert not door.apply(node, request(key, value)).changed
 
 
 def test_a_revert_leaves_the_module_to_those_who_use_it_by_now(node: Machine) -> None:
-    engine.apply(node, request())
-    engine.apply(node, Request("one", sysctl, {"settings": {}}))
+    door.apply(node, request())
+    door.apply(node, Request("one", sysctl, {"settings": {}}))
     assert node.now(PATH) == "262144"  # its value when it was first seen
     assert node.exists("/sys/module/nf_conntrack")
     assert not node.exists(LIST)
@@ -90,14 +90,14 @@ def test_a_loaded_module_that_nothing_lists_comes_after_the_line(node: Machine) 
 
 
 def test_where_no_list_is_read_the_agent_loads_it_and_says_so(node: Machine) -> None:
-    engine.apply(node, request())
+    door.apply(node, request())
     node.put("/etc/modprobe.d/cis.conf", "blacklist nf_conntrack\n")
     found = row(node)
     assert (found.status, found.reading.boot.source) == (Status.OK, AGENT_UNIT)
 
 
 def test_the_boot_service_loads_it_and_sets_it_in_one_run(node: Machine) -> None:
-    engine.apply(node, request())
+    door.apply(node, request())
     for path in (PATH, "/proc/sys/net/nf_conntrack_max"):
         node.remove(path)
     node.forget()
@@ -113,20 +113,20 @@ def test_what_cannot_be_loaded_here_is_unsupported(node: Machine, path: str, tex
     found = row(node)
     assert (found.status, found.reading.load) == (Status.UNSUPPORTED, ())
     assert words in found.reason
-    engine.apply(node, request())
+    door.apply(node, request())
     assert not node.exists("/sys/module/nf_conntrack") or path.startswith("/sys/")
 
 
 def test_a_key_that_the_module_does_not_bring_is_unsupported_after_it(node: Machine) -> None:
     key = "net.netfilter.nf_conntrack_helper"  # gone since Linux 6.0
-    outcome = engine.apply(node, request(key, 0))
+    outcome = door.apply(node, request(key, 0))
     assert [one.status for one in outcome.rows] == [Status.UNSUPPORTED]
 
 
 def test_a_value_that_no_kernel_takes_is_refused_before_the_module_is_loaded(node: Machine) -> None:
     before = node.tree()
     with pytest.raises(MlnodeError, match="must be from"):
-        engine.apply(node, request(value=-5))
+        door.apply(node, request(value=-5))
     assert node.tree() == before
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -41,7 +41,7 @@ def evaluated(machine: Machine, name: str = "one", **settings: Any) -> list[Row]
 
 def declare(machine: Machine, name: str, settings: dict[str, Any]) -> None:
     machine.forget()
-    engine.apply(machine, Request(name, sysctl, {"settings": settings}))
+    door.apply(machine, Request(name, sysctl, {"settings": settings}))
 
 
 @cases.table

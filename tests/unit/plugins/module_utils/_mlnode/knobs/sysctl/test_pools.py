@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.kind import Row
@@ -60,7 +61,7 @@ def test_a_kernel_without_huge_pages_is_unsupported_and_the_rest_is_applied(
     machine.put("/proc/meminfo", "MemTotal: 65536000 kB\nMemAvailable: 40000000 kB\n")
     settings = {"vm.nr_hugepages@node0": value, "vm.swappiness": 1}
 
-    outcome = engine.apply(machine, declared(settings))
+    outcome = door.apply(machine, declared(settings))
 
     found = {row.setting.key: row for row in outcome.rows}
     assert found["vm.nr_hugepages@node0"].status is Status.UNSUPPORTED
@@ -71,14 +72,14 @@ def test_a_kernel_without_huge_pages_is_unsupported_and_the_rest_is_applied(
 @pytest.mark.parametrize(("key", "value"), [("vm.overcommit_memory", 2), ("kernel.modules_disabled", 1)])
 def test_an_image_build_does_not_get_past_the_guards(machine: Machine, key: str, value: int) -> None:
     with pytest.raises(RefusedError, match="allow:"):
-        engine.apply(machine, declared({key: value}, (Layer.BOOT,)))
+        door.apply(machine, declared({key: value}, (Layer.BOOT,)))
     assert not machine.exists(DROP_IN)
 
 
 def test_an_image_build_leaves_what_needs_the_hardware_to_the_agent(machine: Machine) -> None:
     settings = {"vm.nr_hugepages": 99999999, "vm.min_free_kbytes": 99999999, "vm.swappiness": 1}
 
-    engine.apply(machine, declared(settings, (Layer.BOOT,)))
+    door.apply(machine, declared(settings, (Layer.BOOT,)))
 
     text = machine.now(DROP_IN)
     assert "vm.swappiness = 1" in text
@@ -94,7 +95,7 @@ def test_a_floor_that_the_kernel_reaches_by_itself_needs_nobody_at_boot(machine:
 
 def test_a_floor_that_we_had_to_raise_to_is_a_line_and_needs_no_agent(machine: Machine) -> None:
     settings = {"vm.max_map_count": {"at_least": 100000}}
-    engine.apply(machine, declared(settings))
+    door.apply(machine, declared(settings))
     found = rows(machine, settings)["vm.max_map_count"]
     assert found.reading.runtime.text == "100000"
     assert (found.status, found.reading.boot.source) == (Status.OK, f"{DROP_IN}:3")
@@ -106,7 +107,7 @@ def test_a_pool_in_use_is_not_taken_away(machine: Machine) -> None:
     machine.put("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "14\n")
     machine.put("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages", "0\n")
     with pytest.raises(RefusedError, match=r"50 pages of the pool are in use .*allow: \[hugepages\]"):
-        engine.apply(machine, declared({"vm.nr_hugepages": 0}))
+        door.apply(machine, declared({"vm.nr_hugepages": 0}))
     assert machine.now("/proc/sys/vm/nr_hugepages") == "64"
-    engine.apply(machine, declared({"vm.nr_hugepages": 50}))
+    door.apply(machine, declared({"vm.nr_hugepages": 50}))
     assert machine.now("/proc/sys/vm/nr_hugepages") == "50"

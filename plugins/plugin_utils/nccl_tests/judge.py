@@ -301,7 +301,7 @@ def _content(encoded: Any) -> str | None:
 
 def _complete(reading: Reading, nodes: Sequence[Node], gpus: int) -> None:
     """Raises ValueError unless all nodes took part, each with all of its GPUs."""
-    planned, there = {node.hostname for node in nodes}, {device.host for device in reading.devices}
+    planned, there = {node.hostname for node in nodes}, {device.hostname for device in reading.devices}
     if planned != there:
         missing, others = sorted(planned - there), sorted(there - planned)
         parts = [f"{few(missing, _NAMED)} did not take part"] if missing else []

@@ -176,7 +176,7 @@ def partly(table: Table) -> Form:
 
 
 def made(what: Callable[..., Any], table: Table) -> Form:
-    """What is made of a dictionary with these fields."""
+    """An object made of a dictionary with these fields, which are its arguments."""
     form = fields(table)
     return lambda where, value: what(**form(where, value))
 

@@ -41,6 +41,11 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return next((one for one in ORDER if one in there), Verdict.UNKNOWN)
 
 
+def verdict(word: object) -> Verdict:
+    """A word of another version is unknown, and no success."""
+    return Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN
+
+
 class Link(NamedTuple):
     """A PCIe link on the way to the CPU: transfers in GT/s of one lane, and the number of lanes."""
 
@@ -173,7 +178,7 @@ _SLOT: Table = {
 
 
 class Answer(NamedTuple):
-    """What a node has answered. readings: (round, rail) → of its slots. refusals: (round, rail) → reason why
+    """Answer of a node. readings: (round, rail) → of its slots. refusals: (round, rail) → reason why
     what it has served is not to be believed."""
 
     node: Node

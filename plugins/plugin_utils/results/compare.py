@@ -23,8 +23,6 @@ FORMAT = 1
 MOST = 40
 #: Of a node of which nothing is known
 _ALL = "kernel, declarations and rails"
-#: Names in one line
-_NAMED = 6
 
 
 class Difference(NamedTuple):
@@ -217,8 +215,7 @@ def under(title: str, found: Sequence[Difference], width: int | None) -> list[st
     if not found:
         return []
     texts = [
-        f"{one.what} {one.before or '-'} -> {one.after or '-'}"
-        + (f": {few(one.nodes, _NAMED)}" if one.nodes else "")
+        f"{one.what} {one.before or '-'} -> {one.after or '-'}" + (f": {few(one.nodes)}" if one.nodes else "")
         for one in found[:MOST]
     ]
     more = [f"  and {len(found) - MOST} more: see --json"] if found[MOST:] else []

@@ -31,7 +31,6 @@ FORMAT = 1
 #: the margin between two runs.
 LEAST = 1 << 20
 MARGIN = tcp.MARGIN
-_NAMED = 6
 
 
 class Size(NamedTuple):
@@ -58,7 +57,7 @@ class Run(NamedTuple):
 
     def __str__(self) -> str:
         forced = f", NCCL_ALGO={self.forced}" if self.forced else ""
-        return f"{self.ranks} GPUs of {few(self.nodes, _NAMED)}{forced}"
+        return f"{self.ranks} GPUs of {few(self.nodes)}{forced}"
 
 
 class Result(NamedTuple):

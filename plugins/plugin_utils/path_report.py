@@ -70,13 +70,13 @@ def report(nodes: Mapping[str, Any], results: Mapping[str, Any]) -> Report:
             ways += [_way(sender, receiver, check) for receiver, check in zip(peers, checks, strict=True)]
         else:
             missing[sender] = _why_not(answer, len(checks), len(peers))
-    rows = [*_unsent(missing), *_rows(ways)]
+    rows = sorted([*_unsent(missing), *_rows(ways)], key=lambda row: _LOW.index(row.verdict))
     verdict = model.worst((*(row.verdict for row in rows), *([Verdict.PASS] if ways else [])))
     success = verdict in (Verdict.PASS, Verdict.WARN)
     low = sum(way.verdict in _LOW for way in ways)
     senders = f"{len(results) - len(missing)} of {len(results)} node{'' if len(results) == 1 else 's'}"
     summary = f"{verdict}: {senders} sent packets, {len(ways) - low} of {len(ways)} ways are as expected"
-    return Report(str(verdict), success, [printable(line) for line in (*_table(rows), summary)])
+    return Report(str(verdict), success, [printable(line) for line in (*aligned(rows, most=MOST), summary)])
 
 
 def _peers(nodes: Mapping[str, Any], sender: str) -> list[str]:
@@ -222,7 +222,3 @@ def _commonest(ways: Sequence[Way]) -> str:
     worst = _worst(ways)
     words, number = Counter(way.found for way in ways if way.verdict is worst).most_common(1)[0]
     return f"{words} (and {len(ways) - number} more ways)" if len(ways) > number else words
-
-
-def _table(rows: Sequence[_Row]) -> list[str]:
-    return aligned(sorted(rows, key=lambda row: _LOW.index(row.verdict)), most=MOST)

@@ -94,7 +94,7 @@ _MEASURE: Table = {**dict.fromkeys(("time", "alg_bw", "bus_bw"), amount), "nwron
 #: With one process nccl-tests writes no times.
 _TIMES = Maybe(or_null(fields({"per_process_max_times_us": Maybe(or_null(list_of(list_of(amount))))})))
 _PLACES = ("out_of_place", "in_place")
-_ROW: Table = {
+_SIZE: Table = {
     "size": count,
     **dict.fromkeys(_PLACES, fields(_MEASURE)),
     **dict.fromkeys((f"{name}_per_iter" for name in _PLACES), _TIMES),
@@ -105,7 +105,7 @@ _RUN: Table = {
     "end_time": _some_text,
     "config": fields({"devices": _DEVICES, "nthreads": count, "ngpus": count}),
     "out_of_bounds": fields({"count": count, "okay": word("true|false")}),
-    "results": list_of(fields(_ROW)),
+    "results": list_of(fields(_SIZE)),
     "version": count,
     "nccl_version": Maybe(count),
     "errors": list_of(tree),

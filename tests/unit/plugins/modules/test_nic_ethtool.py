@@ -30,15 +30,6 @@ def nics(running: Make) -> Runner:
     return running(nic_ethtool)
 
 
-def test_the_difference_has_the_nics_of_a_value_together(nics: Runner) -> None:
-    done = nics.ok(name="training", **FULL)
-
-    assert done.diff["runtime"][0].splitlines()[:2] == [
-        "nic.fabric.channels = eth2, eth3: 63",
-        "nic.fabric.ring.rx = eth2, eth3: 1024",
-    ]
-
-
 def test_the_commands_for_the_same_are_told_though_nothing_changes(machine: NicNode, nics: Runner) -> None:
     nics.ok(name="training", **FULL)
     commands = nics.ok(name="training", **FULL).result["commands"]
@@ -68,12 +59,3 @@ def test_a_change_of_it_over_a_connection_waits_to_be_confirmed(
     confirm.undo(machine)
     assert machine.now("/sys/class/net/eth4/mtu") == "1500"
     assert not machine.exists("/etc/mlnode/declared.d/default.json")
-
-
-def test_nothing_is_armed_for_what_is_at_no_risk(
-    machine: NicNode, nics: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(management, "connection", lambda _host: "10.0.0.9")
-    done = nics.ok(name="training", **FULL)
-    assert done.result["confirm"] == {}
-    assert confirm.pending(machine) is None

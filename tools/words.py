@@ -35,15 +35,6 @@ LEFT_OUT = (
     "tools/words.py",
 )
 
-#: File → texts in it that are allowed, each with the reason
-EXCEPTIONS = {
-    # `told` is a key of the result of the filter fabric_report.
-    "playbooks/fabric_check.yml": ("fabric_check_report.told",),
-    "plugins/plugin_utils/measure/balance.py": ('"told"',),
-    "plugins/filter/fabric_report.py": ("    told:",),
-    "plugins/plugin_utils/fabric_report.py": (". told: what", '"told"'),
-}
-
 #: In f-strings, the text between the fields is a token of its own since Python 3.12.
 _PROSE = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
 _F_STRING = re.compile(r"[rb]?f", re.IGNORECASE)
@@ -76,8 +67,6 @@ def texts(path: str) -> Iterator[tuple[int, str, Sequence[re.Pattern[str]]]]:
 def found() -> Iterator[str]:
     for path in tracked():
         for number, line, patterns in texts(path):
-            for allowed in EXCEPTIONS.get(path, ()):
-                line = line.replace(allowed, "")
             matches = (match for pattern in patterns for match in pattern.finditer(line))
             yield from (f"{path}:{number}: {match[0]}" for match in matches)
 

@@ -1,12 +1,17 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of each area, as the tables have them from which they are checked."""
+"""Everything that modules of one area share, and the options of each area, as the tables have them from which
+they are checked."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import yaml
+from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import (
+    ModuleDocFragment as Declaration,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
 
@@ -27,11 +32,20 @@ def _documented(name: str, option: schema.Option, argument: dict[str, Any]) -> t
     return name, about
 
 
-def _options(area: str) -> str:
+def _module(area: str) -> str:
     """YAML, of which JSON is a part."""
+    shared, attributes, group = map(
+        yaml.safe_load, (Declaration.DOCUMENTATION, Declaration.ATTRIBUTES, Declaration.GROUP)
+    )
     table = registry.options(area)
     arguments = schema.argument_spec(table)
-    return json.dumps({"options": dict(_documented(name, table[name], arguments[name]) for name in table)})
+    options = dict(_documented(name, table[name], arguments[name]) for name in table)
+    return json.dumps({
+        **shared,
+        **attributes,
+        "options": {**shared["options"], **options},
+        "attributes": {**attributes["attributes"], **group["attributes"]},
+    })  # fmt: skip
 
 
 def _all() -> str:
@@ -43,5 +57,5 @@ def _all() -> str:
     return json.dumps({"options": about})
 
 
-for _name, _text in (("all", _all()), *((area, _options(area)) for area in registry.KINDS)):
+for _name, _text in (("all", _all()), *((area, _module(area)) for area in registry.KINDS)):
     setattr(ModuleDocFragment, _name.upper(), _text)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options, attributes and notes shared by the modules that declare something."""
+"""Options, attributes and notes shared by modules. Those of one area have all but BY_AGENT with its options."""
 
 from __future__ import annotations
 
@@ -39,8 +39,18 @@ notes:
     runs with the files of its own area. The result is the same.
 """
 
-    ATTRIBUTES = r"""
+    BY_AGENT = r"""
 options: {}
+notes:
+  - No file of the system carries these values. They come back at boot through the agent, see
+    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
+seealso:
+  - module: mlnode.tuning.agent
+"""
+
+    ATTRIBUTES = r"""
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
 attributes:
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
@@ -61,7 +71,6 @@ attributes:
 """
 
     GROUP = r"""
-options: {}
 attributes:
   action_group:
     description:

@@ -1,9 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option of every module that checks, which has the same meaning in all of them."""
+"""The option of every module that checks, which has the same meaning in all of them, and their attributes."""
 
 from __future__ import annotations
 
+from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import (
+    ModuleDocFragment as Declaration,
+)
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import FAIL_ON
 
 _OPTION = r"""
@@ -19,7 +22,7 @@ options:
     type: str
     choices: [{choices}]
     default: {default}
-attributes:
+{attributes}
   action_group:
     description:
       - Use C(group/mlnode.tuning.checks) in C(module_defaults) to set the defaults of all modules that check, which share
@@ -35,4 +38,10 @@ class ModuleDocFragment:
 
 
 for _default in FAIL_ON:
-    setattr(ModuleDocFragment, _default.upper(), _OPTION.format(choices=", ".join(FAIL_ON), default=_default))
+    setattr(
+        ModuleDocFragment,
+        _default.upper(),
+        _OPTION.format(
+            choices=", ".join(FAIL_ON), default=_default, attributes=Declaration.ATTRIBUTES.strip()
+        ),
+    )

@@ -19,8 +19,6 @@ description:
   - A unit that is masked or was edited is installed again. What others have put beside the units, such as a drop-in
     with a condition or another command, or a default target that does not start them, is left alone and reported as
     a warning with its file and line, as the node is not as declared after its next boot.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   interpreter:
     description: The Python the command starts with, as written behind C(#!).

@@ -15,13 +15,8 @@ description:
   - What the next boot brings is read from the boot loader's own menu, and what the running kernel has from
     C(/proc/cmdline). Where only a reboot is missing, a parameter is V(pending_reboot). This module never reboots.
   - Isolates CPUs from one list, and refuses to leave too few of them for everything else.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.boot
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - Debian and Ubuntu keep the parameters in C(/etc/default/grub.d/zz-mlnode-NAME.cfg), which takes the named ones
     out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) and sets them again. Where C(grub-mkconfig) reads

@@ -25,8 +25,6 @@ description:
     scope lets the campaign talk to its peers only, and in any case a result of V(tcp), and of RDMA where the addresses
     are those of its ports, does not count if another came.
   - A result of RDMA counts only if the port itself has counted its packets.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   state:
     description:

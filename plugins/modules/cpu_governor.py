@@ -19,21 +19,14 @@ description:
   - Words are checked against the lists of each policy, before anything is written.
   - CPUs that are offline are left out, and the result says so. A node without cpufreq, such as most virtual
     machines, ends as V(unsupported), see O(on_unsupported).
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.cpu
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
+  - mlnode.tuning.declaration.by_agent
 notes:
-  - No drop-in of the system carries these files. They come back at boot through the agent, see
-    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - tuned and power-profiles-daemon set the same files, at boot and whenever a profile changes. Let one of them own
     a setting.
   - Where the firmware has switched boost off the kernel cannot switch it on, and O(boost) ends as V(unsupported).
 seealso:
-  - module: mlnode.tuning.agent
   - name: CPU performance scaling
     description: Governors, policies and boost in the kernel's own documentation.
     link: https://docs.kernel.org/admin-guide/pm/cpufreq.html

@@ -26,8 +26,6 @@ description:
   - A guard that refuses a setting leaves the rest to be applied; the task fails after that.
   - A change that may cut off the node is made only after the node was reached, and has to be confirmed over a new
     connection, which this action does by itself; see O(confirm_seconds).
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   name:
     description: Name of the declaration on the node. Two that declare one key differently are an error.

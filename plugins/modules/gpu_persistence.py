@@ -14,13 +14,8 @@ description:
   - Has the driver keep unused GPUs initialized, or not. Without it the first program waits for seconds.
   - Runs C(nvidia-persistenced) where it is installed, as its vendor recommends, and sets the mode of each GPU with
     C(nvidia-smi), which alone reports it.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.gpu
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - At boot a daemon that is enabled brings the mode, unless it is started with C(--no-persistence-mode) as on Ubuntu;
     else the agent does, see M(mlnode.tuning.agent).

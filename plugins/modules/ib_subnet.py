@@ -26,8 +26,6 @@ description:
     the node, so that writing it is not a change. In check mode and without root nothing is kept.
   - A port without a cable is not an error, unless a cable was there.
   - What could not be looked at is V(unknown), which is never V(pass), and nothing of it is kept.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   port:
     description:
@@ -82,7 +80,6 @@ options:
     default: 300
 extends_documentation_fragment:
   - mlnode.tuning.fail_on.unknown
-  - mlnode.tuning.declaration.attributes
 requirements:
   - infiniband-diags on the node
   - root, or write access to C(/dev/infiniband/umad*)

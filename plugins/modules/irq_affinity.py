@@ -20,23 +20,16 @@ description:
     where that is so for all of a rule its status is V(managed).
   - CPUs that C(isolcpus) or C(nohz_full) keep free get no interrupt, unless O(allow) says so.
   - irqbalance can be configured to leave the declared interrupts alone, or be switched off.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.irq
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
+  - mlnode.tuning.declaration.by_agent
 notes:
-  - No file of the system carries these values. They come back at boot through the agent, see
-    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - The number of queues is changed with C(ethtool -L), which renumbers interrupts. Do that before this module.
   - >-
     In summaries, C(eth0: 0..27) means queue 0 on CPU 0, queue 1 on CPU 1 and so on, C(0..54:2) takes every second
     CPU, and C(0-7 x4) are four queues that may each use CPUs 0 to 7.
   - In a container only NICs are meant whose interface is there too. Its host's other ones are declared on the host.
 seealso:
-  - module: mlnode.tuning.agent
   - module: mlnode.tuning.node_topology
   - module: mlnode.tuning.sysctl_ml
 """

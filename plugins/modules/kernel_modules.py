@@ -14,13 +14,8 @@ description:
   - Loads kernel modules, and keeps a file in C(/etc/modules-load.d) that has systemd load them at every boot.
   - Reads what would stop that at boot, in C(modprobe.d) and on the kernel command line. Such a module is
     V(overridden), with file and line.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.modules
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - A parameter is compared with what the module shows in C(/sys/module), and NVIDIA's C(NVreg_) ones with
     C(/proc/driver/nvidia/params). Another line that counts later makes it V(overridden), with file and line. A

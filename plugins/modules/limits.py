@@ -17,13 +17,8 @@ description:
     both.
   - Reads all files by the rules of PAM and systemd. Where a later line says something else, the limit is
     V(overridden), with file and line.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.limits
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - A service that runs keeps the limits with which it was started, and nothing here restarts one, as its jobs would die.
     It is V(pending_reboot) until it or the node is restarted.

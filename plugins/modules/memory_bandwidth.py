@@ -20,8 +20,6 @@ description:
   - It is the speed of one core, which is less than that of the node, and it judges nothing. Compare with the same
     node before a change, as the playbook C(effect.yml) does, or with other nodes of the same model.
   - Where jobs run or something holds a GPU or an RDMA device, it is refused. Changes nothing.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   allow:
     description: V(busy) measures although something runs.

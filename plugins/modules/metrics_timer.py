@@ -16,13 +16,8 @@ description:
   - Another timer watches the node every minute, for a CPU governor that changes while a job runs and for counters of
     RDMA ports.
   - The collection comes with rules, alerts and their tests in the folder C(observability).
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.metrics
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts both timers, now and at boot.
   - It is V(drifted) as long as there is no such folder, as nothing would read the file.

@@ -22,19 +22,12 @@ description:
   - The values are IPv4's; IPv6 needs none of them. Rules and routes are the network manager's and are not set; the check
     C(reply_path) of M(mlnode.tuning.rdma_check) reports replies that would leave by another interface than that of their
     address.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.rail
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
+  - mlnode.tuning.declaration.by_agent
 notes:
-  - No file of the system carries these values. They come back at boot through the agent, see
-    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - A change that O(allow) lets through is not undone by itself, unlike with M(mlnode.tuning.nic_ethtool).
 seealso:
-  - module: mlnode.tuning.agent
   - module: mlnode.tuning.rdma_check
   - module: mlnode.tuning.sysctl_ml
 """

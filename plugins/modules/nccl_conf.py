@@ -16,13 +16,8 @@ description:
     does so again at every boot.
   - Checks names, and the values that NCCL misreads silently. It ignores a misspelled name, of V(4M) it reads 4,
     and of V(010) it reads 8.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.nccl
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - Of several lines for one variable NCCL takes the first, so that the lines of each declaration are in a block at the
     beginning of the file. All other lines stay as they are, and where one of them has another value, the row names it.

@@ -20,8 +20,6 @@ description:
     new connection shows that the node can still be reached; over SSH this module sees to that by itself.
   - NICs are changed one at a time. The next one has to wait until the link, RDMA ports and interrupts of the last are back.
   - Within a NIC the order is private flags, channels, rings, coalescing, pause, FEC, features, queue length, MTU.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   confirm_seconds:
     description:
@@ -35,18 +33,13 @@ attributes:
     details: It acts on the node's answer, as it may have to send the agent, or to confirm a change over a new connection.
 extends_documentation_fragment:
   - mlnode.tuning.area.nic
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
+  - mlnode.tuning.declaration.by_agent
 notes:
-  - No file of the system carries these values. They come back at boot through the agent, see
-    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - An O(rules[].mtu) that is larger than that of the NIC below a VLAN is refused by the kernel. A smaller one makes that of
     VLANs above smaller, too, which an undo puts back.
   - Other values that a plain search finds in the files of a program that sets NICs at boot (NetworkManager, systemd,
     netplan, ifupdown) end in V(overridden), with file and line.
 seealso:
-  - module: mlnode.tuning.agent
   - module: mlnode.tuning.irq_affinity
   - module: mlnode.tuning.path_mtu
 """

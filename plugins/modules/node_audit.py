@@ -18,8 +18,6 @@ description:
     it.
   - V(skip) and V(unknown) are never V(pass).
   - The checks are those that C(mlnode audit) shows on the node.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   skip:
     description: Names of checks to leave out, as the C(name) of each in RV(checks).
@@ -28,7 +26,6 @@ options:
     default: []
 extends_documentation_fragment:
   - mlnode.tuning.fail_on.never
-  - mlnode.tuning.declaration.attributes
 notes:
   - Runs C(nvidia-smi), C(dmesg) and C(chronyc) where they are installed and there is something to query. One that
     fails, or does not answer within a minute, leaves its checks V(unknown).

@@ -16,8 +16,6 @@ description:
   - Drift does not fail this module unless O(fail_at) says so; use RV(compliant) to decide otherwise. A node on which
     nothing is declared, or part of which cannot be read, is not compliant. Neither is one whose agent is another than
     the one of this collection.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   fail_at:
     description:

@@ -21,8 +21,6 @@ description:
     given. So it has to run on all of them at the same time, as in the playbook C(preflight.yml). When it ends, nothing
     of it is left but the counters of this look, in a file in C(/run/mlnode), for the next one to compare with. They are
     not a setting of the node, so that writing them is not a change. In check mode and without root nothing is written.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   peers:
     description:
@@ -50,7 +48,6 @@ options:
     default: {}
 extends_documentation_fragment:
   - mlnode.tuning.fail_on.unknown
-  - mlnode.tuning.declaration.attributes
 notes:
   - Needs C(ip) of iproute2 and C(ping) of iputils on the node. Drift needs the agent, which M(mlnode.tuning.declare)
     installs. Without root, some of it is V(unknown).

@@ -17,8 +17,6 @@ description:
     collection wrote into it is taken out, and RV(reverted) says so. A file that is the collection's own as a whole
     is removed; where it was edited, a copy with the suffix C(.mlnode-saved) stays beside it.
   - What cannot be put back fails the module, is named, and is kept for the next try.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   without_origin:
     description:

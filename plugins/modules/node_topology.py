@@ -15,8 +15,6 @@ description:
     tool. Changes nothing, in check mode or out of it.
   - What is missing or cannot be read is listed in RV(topology.problems) and never guessed. It does not fail this module.
   - The document is the one that C(mlnode topology --json) prints on the node.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options: {}
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes

@@ -19,8 +19,6 @@ description:
     out of it.
   - A peer that answers no ICMP at all proves nothing; it is V(unknown), which is neither V(pass) nor V(fail). So is every
     peer of a node without C(ping).
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   peers:
     description:
@@ -54,7 +52,6 @@ options:
     default: 100
 extends_documentation_fragment:
   - mlnode.tuning.fail_on.unknown
-  - mlnode.tuning.declaration.attributes
 notes:
   - Needs C(ping) of iputils on the node (package C(iputils-ping) on Debian and Ubuntu, C(iputils) elsewhere), C(ip) of
     iproute2, and root or a group in C(net.ipv4.ping_group_range).

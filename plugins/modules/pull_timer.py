@@ -14,13 +14,8 @@ description:
   - Has the node look every 15 minutes for what M(mlnode.tuning.publish) has written for it, verify the signature, and
     apply it. Without a declaration there is no timer.
   - This enrols the node. The name and the keys that are declared here decide which documents it takes.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.pull
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts the timer, now and at boot.
   - O(node) and O(signers) are required with O(url).

@@ -21,8 +21,6 @@ description:
     each boot and device. That file is not a setting of the node, so that writing it is not a change. The first look at
     a counter has nothing to be compared with and is V(skip). In check mode and without root nothing is written.
   - V(skip), V(pending) and V(unknown) are never V(pass).
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 options:
   baseline:
     description:
@@ -39,7 +37,6 @@ options:
 extends_documentation_fragment:
   - mlnode.tuning.expect
   - mlnode.tuning.fail_on.fail
-  - mlnode.tuning.declaration.attributes
 notes:
   - Any user may run it. Without root, PCI configuration space cannot be read in full and limits of daemons are hidden,
     which is V(unknown), and no baseline is kept.

@@ -23,22 +23,15 @@ description:
     changed one at a time. The next one has to wait until the link and the RDMA ports of the last are back.
   - A change that resets the link of the interface over which the node is managed, or of a NIC while jobs run, is refused
     unless O(allow) lets it through. With the driver C(mlx5_core) that is PFC, and trust on some cards.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.qos
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
+  - mlnode.tuning.declaration.by_agent
 notes:
-  - No file of the system carries these values. They come back at boot through the agent, see
-    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - What contradicts itself is refused, such as a DSCP of O(rules[].traffic_class) in a priority without PFC.
   - To look at O(rules[].rdma_cm_tos) a folder is made in configfs, and removed again, also in check mode.
   - A change of the management path that O(allow) lets through is not undone by itself, unlike with
     M(mlnode.tuning.nic_ethtool).
 seealso:
-  - module: mlnode.tuning.agent
   - module: mlnode.tuning.nic_ethtool
 """
 

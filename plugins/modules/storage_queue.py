@@ -14,23 +14,16 @@ description:
   - Sets how far the kernel reads ahead of block devices and of NFS mounts, and which scheduler orders the requests of
     block devices. Rules choose them, as their names and numbers are others at the next boot.
   - A data set that is read from large files waits for the data of each read-ahead, and the kernel's default is 128 KiB.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.storage
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
+  - mlnode.tuning.declaration.by_agent
 notes:
-  - No file of the system carries these values. They come back at boot through the agent, see
-    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - A read-ahead is also what is read around a page fault of a file that is mapped (mmap(2)). A data set that is mapped
     and read in random pieces, such as an indexed data set of tokens, reads up to that much for each of them, unless
     it is mapped with C(MADV_RANDOM).
   - V(unsupported) where no such device is here. One that is named and missing is V(drifted).
 seealso:
   - module: mlnode.tuning.node_audit
-  - module: mlnode.tuning.agent
 """
 
 EXAMPLES = r"""

@@ -18,13 +18,8 @@ description:
     reported as RV(settings[].status=overridden) with that file and line.
   - What a setting was before the first change is kept, so that M(mlnode.tuning.node_revert) or
     C(mlnode revert) can put it back.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.sysctl
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - Values are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), modules they need in
     C(/etc/modules-load.d/mlnode-NAME.conf). V(at_least) has a line only where the node has less without it.

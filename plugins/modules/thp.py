@@ -15,21 +15,14 @@ description:
   - Words are checked against the list the kernel itself offers, before anything is written.
   - A C(transparent_hugepage=) on the kernel command line that says something else is reported as
     V(overridden), because it rules the boot until the agent runs.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.thp
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
+  - mlnode.tuning.declaration.by_agent
 notes:
-  - No drop-in of the system carries these files. They come back at boot through the agent, see
-    M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
   - A change of O(enabled) makes the kernel recompute C(vm.min_free_kbytes), so run this module before
     M(mlnode.tuning.sysctl_ml). A revert puts back both.
 seealso:
   - module: mlnode.tuning.sysctl_ml
-  - module: mlnode.tuning.agent
 """
 
 EXAMPLES = r"""

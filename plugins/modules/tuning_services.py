@@ -16,13 +16,8 @@ description:
   - A service that is stopped keeps its unit and what enables it. A drop-in with a condition keeps systemd from starting
     it, be it at boot, by D-Bus or by hand, and a revert removes the drop-in and starts the service if it ran before.
   - Changes no service that is not named.
-author:
-  - mlnode.tuning contributors (!UNKNOWN)
 extends_documentation_fragment:
   - mlnode.tuning.area.services
-  - mlnode.tuning.declaration
-  - mlnode.tuning.declaration.attributes
-  - mlnode.tuning.declaration.group
 notes:
   - irqbalance is not among them, as it can be configured to agree, see M(mlnode.tuning.irq_affinity).
   - tuned puts back what it has set when it is stopped. So run this module before those whose settings it moves.

@@ -139,6 +139,11 @@ def list_of(inner: Form) -> Form:
     return form
 
 
+def tuple_of(inner: Form) -> Form:
+    form = list_of(inner)
+    return lambda where, value: tuple(form(where, value))
+
+
 def entries(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong(where, "a dictionary", value)
@@ -168,6 +173,12 @@ def partly(table: Table) -> Form:
         return {**tree(where, rest), **form(where, value)}
 
     return whole
+
+
+def made(what: Callable[..., Any], table: Table) -> Form:
+    """An object made of a dictionary with these fields, which are its arguments."""
+    form = fields(table)
+    return lambda where, value: what(**form(where, value))
 
 
 def names(name: Form, inner: Form) -> Form:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..module_utils._mlnode.checks.model import BAD, FAIL_ON, Check, Verdict, summary
 from ..module_utils._mlnode.checks.subnet import shape
+from .campaign import model
 
 NAME = "fleet"
 
@@ -78,11 +79,9 @@ def report(
     instead of one; None if nodes were not asked. subnet: the same of ib_subnet by the node it ran on, if it
     ran.
 
-    failures: the lines for which the play has to fail. warnings: what else is not as expected. told: what
-    is well with nodes together, and with the subnet.
+    failures: the lines for which the play has to fail. warnings: what else is not as expected. notes: what is
+    well with nodes together, and with the subnet.
     """
-    if fail_on not in FAIL_ON:
-        raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
     fleet = [] if nodes is None else compare(nodes)
     own = [check for name, result in (nodes or {}).items() for check in _not_as_expected(name, result)]
     asked = [check for name, result in (subnet or {}).items() for check in _subnet(name, result)]
@@ -90,7 +89,7 @@ def report(
     return {
         "failures": [str(check) for check in checks if check.verdict in FAIL_ON[fail_on]],
         "warnings": [str(check) for check in checks if check.verdict in {*BAD} - {*FAIL_ON[fail_on]}],
-        "told": [f"{check.target}: {check.found}" for check in (*fleet, *asked) if check.verdict in _WELL],
+        "notes": [f"{check.target}: {check.found}" for check in (*fleet, *asked) if check.verdict in _WELL],
         "summary": summary(checks),
         "fleet": [check.document() for check in fleet],
     }
@@ -136,9 +135,7 @@ def _subnet(name: str, result: Any) -> list[Check]:
 def _again(where: str, one: Mapping[str, Any]) -> Check:
     texts = {key: str(one.get(key, "")) for key in _TEXTS}
     texts["target"] = f"{where} {texts['target']}".strip()
-    # A word of a newer version is not a success.
-    word = str(one.get("verdict"))
-    return Check(verdict=Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN, **texts)
+    return Check(verdict=model.verdict(one.get("verdict")), **texts)
 
 
 # -- comparing -----------------------------------------------------------------------------

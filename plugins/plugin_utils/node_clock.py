@@ -12,6 +12,7 @@ from ..module_utils._mlnode.checks.campaign.clock import TOLERATED, Offset, offs
 from ..module_utils._mlnode.checks.campaign.kind import LEAD
 from ..module_utils._mlnode.checks.model import Check, Verdict
 from ..module_utils._mlnode.checks.preflight.clock import SYNC
+from .campaign import model
 
 #: In seconds. munge(7) refuses what seems to be older than its default TTL, and Kerberos what differs by
 #: more than its default clockskew (krb5.conf(5)): 300 both.
@@ -54,11 +55,7 @@ def _of_preflight(module: str, found: Offset, answer: Mapping[str, Any], fail_on
 
 
 def _check(fields: Mapping[str, Any]) -> Check:
-    try:
-        verdict = Verdict(fields["verdict"])
-    except ValueError:
-        verdict = Verdict.UNKNOWN
-    return Check(**{**fields, "verdict": verdict})
+    return Check(**{**fields, "verdict": model.verdict(fields["verdict"])})
 
 
 def judged(found: Offset) -> Check:

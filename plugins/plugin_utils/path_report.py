@@ -10,22 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..module_utils._mlnode.checks import path_mtu
-from ..module_utils._mlnode.checks.model import BAD, Verdict
+from ..module_utils._mlnode.checks.model import Verdict
 from ..module_utils._mlnode.model.errors import DeclarationError, printable
 from . import agent_answer, preflight
+from .campaign import model
+from .campaign.table import aligned
 from .fleet_report.names import few, natural
 
 #: As many lines as people read; one switch fails thousands of paths
 MOST = 100
 
-#: Names in one line
-_NAMED = 6
-
 #: A node is named if it is low towards more than this part of its peers, and towards two of them at least:
 #: of three nodes, one bad path is half of what two of them have
 _PART, _LEAST = 0.5, 2
-
-_TITLES = ("VERDICT", "WHAT", "WHY")
 
 #: Not proven, from the worst on
 _LOW = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.WARN)
@@ -73,14 +70,13 @@ def report(nodes: Mapping[str, Any], results: Mapping[str, Any]) -> Report:
             ways += [_way(sender, receiver, check) for receiver, check in zip(peers, checks, strict=True)]
         else:
             missing[sender] = _why_not(answer, len(checks), len(peers))
-    rows = [*_unsent(missing), *_rows(ways)]
-    worst = next((one for one in BAD if any(row.verdict is one for row in rows)), Verdict.PASS)
-    verdict = worst if ways or rows else Verdict.UNKNOWN
+    rows = sorted([*_unsent(missing), *_rows(ways)], key=lambda row: _LOW.index(row.verdict))
+    verdict = model.worst((*(row.verdict for row in rows), *([Verdict.PASS] if ways else [])))
     success = verdict in (Verdict.PASS, Verdict.WARN)
     low = sum(way.verdict in _LOW for way in ways)
     senders = f"{len(results) - len(missing)} of {len(results)} node{'' if len(results) == 1 else 's'}"
     summary = f"{verdict}: {senders} sent packets, {len(ways) - low} of {len(ways)} ways are as expected"
-    return Report(str(verdict), success, [printable(line) for line in (*_table(rows), summary)])
+    return Report(str(verdict), success, [printable(line) for line in (*aligned(rows, most=MOST), summary)])
 
 
 def _peers(nodes: Mapping[str, Any], sender: str) -> list[str]:
@@ -108,11 +104,8 @@ def _why_not(answer: Mapping[str, Any], had: int, wanted: int) -> str:
 
 
 def _way(sender: str, receiver: str, check: Mapping[str, Any]) -> Way:
-    try:
-        verdict = Verdict(check["verdict"])
-    except ValueError:
-        verdict = Verdict.UNKNOWN
     advice = f"; {check['advice']}" if check["advice"] else ""
+    verdict = model.verdict(check["verdict"])
     return Way(sender, receiver, str(check["target"]), verdict, f"{check['found']}{advice}")
 
 
@@ -188,7 +181,7 @@ def _nodes(ways: Sequence[Way], low: Sequence[Way]) -> list[str]:
 
 
 def _group_row(groups: Sequence[Sequence[str]], across: Sequence[Way]) -> _Row:
-    named = "; ".join(few(sorted(group, key=natural), _NAMED) for group in groups)
+    named = "; ".join(few(sorted(group, key=natural)) for group in groups)
     return _Row(_worst(across), f"between {len(groups)} groups: {named}", _commonest(across))
 
 
@@ -213,7 +206,7 @@ def _unsent(missing: Mapping[str, str]) -> list[_Row]:
     return [
         _Row(
             Verdict.UNKNOWN,
-            f"node{'s' if names[1:] else ''} {few(sorted(names, key=natural), _NAMED)}",
+            f"node{'s' if names[1:] else ''} {few(sorted(names, key=natural))}",
             f"not checked: {why}",
         )
         for why, names in alike.items()
@@ -221,8 +214,7 @@ def _unsent(missing: Mapping[str, str]) -> list[_Row]:
 
 
 def _worst(ways: Iterable[Way]) -> Verdict:
-    there = {way.verdict for way in ways}
-    return next(one for one in _LOW if one in there)
+    return model.worst(way.verdict for way in ways)
 
 
 def _commonest(ways: Sequence[Way]) -> str:
@@ -230,13 +222,3 @@ def _commonest(ways: Sequence[Way]) -> str:
     worst = _worst(ways)
     words, number = Counter(way.found for way in ways if way.verdict is worst).most_common(1)[0]
     return f"{words} (and {len(ways) - number} more ways)" if len(ways) > number else words
-
-
-def _table(rows: Sequence[_Row]) -> list[str]:
-    shown = sorted(rows, key=lambda row: _LOW.index(row.verdict))
-    if not shown:
-        return []
-    cells = [_TITLES, *((str(row.verdict), row.what, row.why) for row in shown[:MOST])]
-    widths = [max(len(one[column]) for one in cells) for column in (0, 1)]
-    lines = [f"{one[0]:{widths[0]}}  {one[1]:{widths[1]}}  {one[2]}" for one in cells]
-    return [*lines, *([f"and {len(shown) - MOST} more"] if shown[MOST:] else [])]

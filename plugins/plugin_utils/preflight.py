@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 from ..module_utils._mlnode.checks.model import BAD, FAIL_ON, Verdict
 from ..module_utils._mlnode.model.errors import printable
 from . import agent_answer
+from .campaign import model
+from .campaign.table import aligned
 from .fleet_report.names import few, natural
-
-#: As many lines as people read; the results have all of them
-MOST = 40
 
 #: Words of Ansible for a task that has exceeded its `timeout`, and what to do then
 _TIMED_OUT = "Timed out after"
@@ -22,9 +21,6 @@ _HUNG = (
     "The node or its connection hangs: look at its load, and at the MTU of the way from the controller "
     "(ping -M do -s 1472)"
 )
-
-#: Names in one line
-_NAMED = 6
 
 #: Verdicts of a line of the table, from the worst on
 _ORDER = (*BAD, Verdict.SKIP)
@@ -81,8 +77,8 @@ class Report(NamedTuple):
 def report(results: Mapping[str, Any], fail_on: str = "unknown", accepted: Sequence[str] = ()) -> Report:
     """results: name → result of node_preflight, or what came instead of one. accepted: names of checks that
     may be unknown, and count for no verdict then. Raises ValueError."""
-    if fail_on not in FAIL_ON:
-        raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
+    if not isinstance(accepted, (list, tuple)) or not all(isinstance(one, str) for one in accepted):
+        raise ValueError(f"accept_unknown: expected a list of names of checks, got {accepted!r}")
     found = {name: _checks(result) for name, result in results.items()}
     nodes = {
         name: _verdict([one for one in checks if not _is_accepted(one, accepted)])
@@ -102,7 +98,8 @@ def report(results: Mapping[str, Any], fail_on: str = "unknown", accepted: Seque
 
 
 def _is_accepted(check: Mapping[str, Any], accepted: Sequence[str]) -> bool:
-    return _word(check) is Verdict.UNKNOWN and check["name"] in accepted and check["name"] != _MISSING
+    is_unknown = model.verdict(check["verdict"]) is Verdict.UNKNOWN
+    return is_unknown and check["name"] in accepted and check["name"] != _MISSING
 
 
 def _checks(result: Any) -> Sequence[Mapping[str, Any]]:
@@ -124,15 +121,8 @@ def no_answer(answer: Mapping[str, Any]) -> str:
 
 def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:
     """The worst. A node of which nothing passes is not proven, and a word that is not known no success."""
-    seen = {_word(check) for check in checks}
+    seen = {model.verdict(check["verdict"]) for check in checks}
     return next((str(one) for one in BAD if one in seen), "pass" if Verdict.PASS in seen else "unknown")
-
-
-def _word(check: Mapping[str, Any]) -> Verdict:
-    try:
-        return Verdict(check["verdict"])
-    except ValueError:
-        return Verdict.UNKNOWN
 
 
 def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str]) -> list[str]:
@@ -140,7 +130,7 @@ def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[
     alike: dict[tuple[Verdict, str, str], dict[str, list[str]]] = {}
     for node, checks in found.items():
         for check in checks:
-            verdict = _word(check)
+            verdict = model.verdict(check["verdict"])
             if verdict in _ORDER:
                 why = check.get("advice") or ("" if verdict is Verdict.SKIP else check["found"])
                 nodes = alike.setdefault((verdict, str(check["name"]), str(why)), {})
@@ -148,10 +138,7 @@ def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[
                 nodes.setdefault(node, []).append(_line(check) + note)
     ranked = sorted(alike.items(), key=lambda one: (_ORDER.index(one[0][0]), len(one[1]), one[0]))
     rows = [_row(len(found), verdict, name, nodes) for (verdict, name, _why), nodes in ranked]
-    shown = [_TITLES, *rows[:MOST]] if rows else []
-    widths = [max((len(row[column]) for row in shown), default=0) for column in range(3)]
-    lines = ["  ".join((*(f"{row[at]:{widths[at]}}" for at in range(3)), row[3])) for row in shown]
-    return [*lines, *([f"and {len(rows) - MOST} more"] if rows[MOST:] else [])]
+    return aligned(rows, _TITLES)
 
 
 def _row(
@@ -160,7 +147,7 @@ def _row(
     names = sorted(nodes, key=natural)
     lines = [line for node in names for line in nodes[node]]
     more = f" (and {len(lines) - 1} more)" if len({*lines}) > 1 else ""
-    return str(verdict), name, f"{len(names)} of {of}: {few(names, _NAMED)}", f"{lines[0]}{more}"
+    return str(verdict), name, f"{len(names)} of {of}: {few(names)}", f"{lines[0]}{more}"
 
 
 def _line(check: Mapping[str, Any]) -> str:

@@ -22,8 +22,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.action import agent as agent_action
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift, node_preflight
 from ansible_collections.mlnode.tuning.plugins.callback import fleet_report
-from ansible_collections.mlnode.tuning.plugins.filter.fabric_report import fabric_report
-from ansible_collections.mlnode.tuning.plugins.filter.preflight_report import preflight_report
+from ansible_collections.mlnode.tuning.plugins.filter.fleet_verdict import fleet_verdict
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import document, junit, page, table
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import read as nccl_read
@@ -207,10 +206,10 @@ def topology(folder: pathlib.Path) -> dict[str, Any]:
 def test_a_preflight_has_the_verdicts_of_all_other_nodes(machine: Machine) -> None:
     good = look(machine, "node_preflight")
     assert good["checks"]
-    others = preflight_report({"a": good, "c": good})
+    others = fleet_verdict({"a": good, "c": good}, "node_preflight")
 
     def check(value: Any) -> None:
-        found = preflight_report({"a": good, "b": value, "c": good})
+        found = fleet_verdict({"a": good, "b": value, "c": good}, "node_preflight")
         assert {name: found["nodes"][name] for name in "ac"} == others["nodes"]
         assert found["nodes"]["b"] in ("fail", "unknown", "warn", "pass")
         harmless(found)
@@ -228,13 +227,13 @@ def test_a_fabric_has_the_checks_of_all_other_nodes() -> None:
     bad = given_nodes["gpu002"]
 
     def check(value: Any) -> None:
-        found = fabric_report({**given_nodes, "gpu002": value}, "unknown", {"gpu001": subnet})
+        found = fleet_verdict({**given_nodes, "gpu002": value}, "rdma_check", subnet={"gpu001": subnet})
         assert any(line.startswith("gpu004 mlx5_0/1") for line in found["failures"])
         assert any("leaf1" in line for line in found["failures"])
         harmless(found)
 
     def check_subnet(value: Any) -> None:
-        found = fabric_report(given_nodes, "unknown", {"gpu001": value})
+        found = fleet_verdict(given_nodes, "rdma_check", subnet={"gpu001": value})
         assert any(line.startswith("gpu004 mlx5_0/1") for line in found["failures"])
         harmless(found)
 

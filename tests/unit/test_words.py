@@ -44,8 +44,3 @@ def test_words_are_named_with_file_and_line(
 @cases.table
 def test_other_text_is_left_alone(repository: pathlib.Path, path: str, content: str) -> None:
     assert check(repository, path, content) == (0, [])
-
-
-def test_an_exception_holds_for_its_own_text_alone(repository: pathlib.Path) -> None:
-    path = "playbooks/fabric_check.yml"
-    assert check(repository, path, "{{ fabric_check_report.told }}  # told\n") == (1, [f"{path}:1: told"])

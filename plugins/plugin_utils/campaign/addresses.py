@@ -20,9 +20,6 @@ from ..fleet_report.names import few
 #: As many names are resolved at a time: each may wait for a name server
 _AT_ONCE = 32
 
-#: Names in one line
-_NAMED = 6
-
 #: Versions of IP, the preferred one first
 _VERSIONS = (4, 6)
 
@@ -53,14 +50,14 @@ def resolved(
     given = {str(name): own for name, own in nodes.items()}
     without = [name for name, own in given.items() if not own or not isinstance(own, (list, tuple))]
     if without:
-        return {}, f"no list of addresses is given for {few(without, _NAMED)}: {_ADVICE}"
+        return {}, f"no list of addresses is given for {few(without)}: {_ADVICE}"
     texts = [*dict.fromkeys(str(one) for own in given.values() for one in own)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         looked = dict(zip(texts, pool.map(lambda text: _look(text, lookup), texts)))
     lost = [(name, str(one)) for name, own in given.items() for one in own if not looked[str(one)][0]]
     if lost:
         whose = [name if name == one else f"{one} of {name}" for name, one in lost]
-        return {}, f"the controller cannot resolve {few(whose, _NAMED)} ({looked[lost[0][1]][1]}): {_ADVICE}"
+        return {}, f"the controller cannot resolve {few(whose)} ({looked[lost[0][1]][1]}): {_ADVICE}"
     known = {name: [looked[str(one)][0] for one in own] for name, own in given.items()}
     chosen: dict[str, list[str]] = {name: [] for name in known}
     for rail in range(max(map(len, known.values()), default=0)):
@@ -89,4 +86,4 @@ def _look(text: str, lookup: Callable[[str], Found]) -> tuple[Found, str]:
 
 def _unlike(nodes: Mapping[str, Found]) -> str:
     lacking = {one: [name for name, found in nodes.items() if one not in found] for one in _VERSIONS}
-    return " and ".join(f"no IPv{one} address of {few(names, _NAMED)}" for one, names in lacking.items())
+    return " and ".join(f"no IPv{one} address of {few(names)}" for one, names in lacking.items())

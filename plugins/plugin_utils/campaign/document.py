@@ -108,7 +108,7 @@ def _node(judged: Judged, name: str) -> dict[str, Any]:
         "verdict": str(judged.node(name)),
         "reason": judged.problems.get(name, ""),
         "kernel": known.kernel,
-        "declarations": dict(known.digests),
+        "declarations": dict(known.declarations),
         "rails": [
             {
                 "rail": end[1],

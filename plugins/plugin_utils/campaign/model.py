@@ -4,13 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.checks.model import BAD, Verdict
 from ...module_utils._mlnode.model import strict_json
-from ..answer_forms import GREATEST
+from ..answer_forms import (
+    Maybe,
+    Table,
+    amount,
+    count,
+    entries,
+    fields,
+    flag,
+    list_of,
+    made,
+    names,
+    or_null,
+    text_of,
+    tuple_of,
+)
 
 #: A node on one rail, counted from 0: what a measurement has two of
 End = tuple[str, int]
@@ -27,12 +41,17 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict:
     return next((one for one in ORDER if one in there), Verdict.UNKNOWN)
 
 
+def verdict(word: object) -> Verdict:
+    """A word of another version is unknown, and no success."""
+    return Verdict(word) if word in {*Verdict} else Verdict.UNKNOWN
+
+
 class Link(NamedTuple):
     """A PCIe link on the way to the CPU: transfers in GT/s of one lane, and the number of lanes."""
 
-    address: str
-    gigatransfers: float
-    lanes: int
+    address: str = ""
+    gigatransfers: float = 0.0
+    lanes: int = 0
 
 
 class Facts(NamedTuple):
@@ -51,10 +70,10 @@ class Facts(NamedTuple):
 
 
 class Node(NamedTuple):
-    """Description of a node by itself. digests: name of a declaration → that of its content."""
+    """Description of a node by itself. declarations: name → digest of its content."""
 
     kernel: str = ""
-    digests: Mapping[str, str] = {}
+    declarations: Mapping[str, str] = {}
     rails: tuple[Facts, ...] = ()
 
 
@@ -127,130 +146,73 @@ UNREACHABLE, TIMEOUT, NOTHING, REFUSED = "unreachable", "timeout", "nothing", "r
 #: Of one text of a node, in characters
 _LONGEST = 400
 
-
-def node(answer: Any) -> Node:
-    """Raises ValueError for what is not a description of a node: it is a node that wrote it."""
-    fields = _fields(answer, "the node")
-    declared = _fields(fields.get("declarations", {}), "declarations")
-    return Node(
-        kernel=_text(fields, "kernel"),
-        digests={_short(name): _short(digest) for name, digest in declared.items()},
-        rails=tuple(_facts(one) for one in _list(fields, "rails")),
-    )
+_text = text_of(_LONGEST)
+_any_text = Maybe(_text)
 
 
-def _short(value: Any) -> str:
-    return str(value)[:_LONGEST]
+def _positive(where: str, value: Any) -> int | None:
+    return None if value is None else count(where, value) or None
 
 
-def readings(kind: Kind, answer: Any) -> dict[tuple[int, int], Reading]:
-    """(round, rail) → reading, of a node's slots. Raises ValueError."""
-    found = {}
-    for one in _list(_fields(answer, "the node"), "slots"):
-        fields = _fields(one, "a slot")
-        place = (_number(fields, "round"), _number(fields, "rail"))
-        if place in found:
+_LINK: Table = {"address": _any_text, "gigatransfers": Maybe(amount), "lanes": count}
+_FACTS: Table = {
+    **dict.fromkeys(("interface", "device", "driver", "firmware"), _any_text),
+    **dict.fromkeys(("speed_mbit", "mtu"), Maybe(_positive)),
+    "pcie": tuple_of(made(Link, _LINK)),
+}
+_NODE: Table = {
+    "kernel": _any_text,
+    "declarations": Maybe(names(_text, _text)),
+    "rails": tuple_of(made(Facts, _FACTS)),
+}
+_PLACE: Table = {"round": count, "rail": count, "reason": _any_text}
+_PROBE: Table = {"sent": count, "lost": count, "mtu": Maybe(_positive)}
+_SLOT: Table = {
+    **_PLACE,
+    "failed": _any_text,
+    "evidence": Maybe(entries),
+    "cpu_bound": Maybe(flag),
+    "loss": Maybe(or_null(list_of(or_null(amount)))),
+    "probe": Maybe(or_null(made(Probe, _PROBE))),
+}
+
+
+class Answer(NamedTuple):
+    """Answer of a node. readings: (round, rail) → of its slots. refusals: (round, rail) → reason why
+    what it has served is not to be believed."""
+
+    node: Node
+    readings: Mapping[tuple[int, int], Reading]
+    refusals: Mapping[tuple[int, int], str]
+
+
+def answer(kind: Kind, given: Any) -> Answer:
+    """Raises ValueError for what is not the answer of a node: it is a node that wrote it."""
+    slot = {**_SLOT, **dict.fromkeys(kind.FIELDS, Maybe(or_null(amount)))}
+    node = made(Node, _NODE)("", given)
+    parts = fields({"slots": list_of(fields(slot)), "served": list_of(fields(_PLACE))})("", given)
+    readings: dict[tuple[int, int], Reading] = {}
+    for one in parts["slots"]:
+        place = one["round"], one["rail"]
+        if place in readings:
             raise ValueError(f"round {place[0]} of rail {place[1]} is there twice")
-        found[place] = _reading(kind, fields)
-    return found
+        readings[place] = _reading(kind, one)
+    refused = {(one["round"], one["rail"]): one["reason"] for one in parts["served"] if one.get("reason")}
+    return Answer(node, readings, refused)
 
 
-def refusals(answer: Any) -> dict[tuple[int, int], str]:
-    """(round, rail) → reason why what a node has served is not to be believed. Raises ValueError."""
-    served = [_fields(one, "what was served") for one in _list(_fields(answer, "the node"), "served")]
-    return {
-        (_number(one, "round"), _number(one, "rail")): _text(one, "reason")
-        for one in served
-        if one.get("reason")
-    }
-
-
-def _reading(kind: Kind, fields: Mapping[str, Any]) -> Reading:
-    found = {name: _amount(fields, name) for name in kind.FIELDS}
-    amounts = {name: value for name, value in found.items() if value is not None}
-    reason = _text(fields, "reason")
-    evidence = _fields(fields.get("evidence", {}), "evidence")
-    if reason:
-        failed = _text(fields, "failed")
-        return Reading(reason=reason, evidence=evidence, failed=failed, probe=_probe(fields.get("probe")))
+def _reading(kind: Kind, slot: Mapping[str, Any]) -> Reading:
+    evidence = slot.get("evidence", {})
+    if slot.get("reason"):
+        failed, probe = slot.get("failed", ""), slot.get("probe")
+        return Reading(reason=slot["reason"], evidence=evidence, failed=failed, probe=probe)
+    amounts = {name: slot[name] for name in kind.FIELDS if slot.get(name) is not None}
     if len(amounts) < len(kind.FIELDS):
         raise ValueError("a slot has neither a result nor a reason for its absence")
     judged = [amounts[name] for name in kind.JUDGED]
     value = max(judged) if kind.UNIT.lower else min(judged)
-    return Reading(value, amounts, fields.get("cpu_bound") is True, evidence=evidence, lost=_lost(fields))
-
-
-def _lost(fields: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    if fields.get("loss") is None:
-        return None, None
-    shares = _list(fields, "loss")
-    if len(shares) != 2:
-        raise ValueError(f"loss is {strict_json.shown(shares)}, expected a share for each of two directions")
-    one, other = (_amount({"loss": share}, "loss") for share in shares)
-    return one, other
-
-
-def _probe(answer: Any) -> Probe | None:
-    if answer is None:
-        return None
-    fields = _fields(answer, "a probe")
-    return Probe(_number(fields, "sent"), _number(fields, "lost"), _positive(fields, "mtu"))
-
-
-def _facts(answer: Any) -> Facts:
-    fields = _fields(answer, "a rail")
-    return Facts(
-        interface=_text(fields, "interface"),
-        device=_text(fields, "device"),
-        speed_mbit=_positive(fields, "speed_mbit"),
-        mtu=_positive(fields, "mtu"),
-        driver=_text(fields, "driver"),
-        firmware=_text(fields, "firmware"),
-        pcie=tuple(_link(one) for one in _list(fields, "pcie")),
-    )
-
-
-def _link(answer: Any) -> Link:
-    fields = _fields(answer, "a PCIe link")
-    speed = _amount(fields, "gigatransfers")
-    return Link(_text(fields, "address"), speed or 0.0, _number(fields, "lanes"))
-
-
-def _fields(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{what} is {strict_json.shown(value)}, and not a dictionary")
-    return value
-
-
-def _list(fields: Mapping[str, Any], name: str) -> Sequence[Any]:
-    value = fields.get(name)
-    if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not a list")
-    return value
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name, "")
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not a text")
-    return value[:_LONGEST]
-
-
-def _number(fields: Mapping[str, Any], name: str) -> int:
-    value = fields.get(name)
-    if not strict_json.is_of(value, int) or int(value or 0) < 0:
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not a number from 0 on")
-    return int(value or 0)
-
-
-def _positive(fields: Mapping[str, Any], name: str) -> int | None:
-    return (_number(fields, name) or None) if fields.get(name) is not None else None
-
-
-def _amount(fields: Mapping[str, Any], name: str) -> float | None:
-    value = fields.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= GREATEST:
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not an amount from 0 to {GREATEST:g}")
-    return float(value)
+    lost = slot.get("loss") or (None, None)
+    if len(lost) != 2:
+        raise ValueError(f"loss is {strict_json.shown(lost)}, expected a share for each of two directions")
+    one, other = lost
+    return Reading(value, amounts, slot.get("cpu_bound", False), evidence=evidence, lost=(one, other))

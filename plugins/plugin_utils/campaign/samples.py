@@ -11,7 +11,7 @@ from ...module_utils._mlnode.checks.campaign.kind import Kind
 from ...module_utils._mlnode.model.errors import printable
 from .. import agent_answer
 from . import model
-from .model import Node, Reading, Sample
+from .model import Answer, Node, Reading, Sample
 
 #: Reason for a node without an answer
 _SILENT = "no answer was collected"
@@ -48,9 +48,7 @@ def collected(
     kind: Kind, stage: Stage, problems: dict[str, str], again: bool
 ) -> tuple[dict[str, Node], list[Sample]]:
     """Nodes that have answered, and a sample for each slot. problems: gets the reasons of the others."""
-    nodes: dict[str, Node] = {}
-    taken: dict[str, Mapping[tuple[int, int], Reading]] = {}
-    refused: dict[str, Mapping[tuple[int, int], str]] = {}
+    answers: dict[str, Answer] = {}
     for name in stage.slots:
         text = stage.answers.get(name)
         if name in stage.reasons or not text:
@@ -58,30 +56,24 @@ def collected(
         if not text:
             continue
         try:
-            answer = agent_answer.document(text)
-            node, mine, theirs = model.node(answer), model.readings(kind, answer), model.refusals(answer)
+            answers[name] = model.answer(kind, agent_answer.document(text))
         except ValueError as error:
             problems[name] = printable(f"its answer is not one: {error}")
-            continue
-        nodes[name], taken[name], refused[name] = node, mine, theirs
-    return nodes, [*_samples(stage, taken, refused, problems, again)]
+    nodes = {name: one.node for name, one in answers.items()}
+    return nodes, [*_samples(stage, answers, problems, again)]
 
 
 def _samples(
-    stage: Stage,
-    taken: Mapping[str, Mapping[tuple[int, int], Reading]],
-    refused: Mapping[str, Mapping[tuple[int, int], str]],
-    problems: Mapping[str, str],
-    again: bool,
+    stage: Stage, answers: Mapping[str, Answer], problems: Mapping[str, str], again: bool
 ) -> Iterator[Sample]:
     """One for each slot of each node that measures, with a result or the reason for its absence."""
     for name, slots in stage.slots.items():
-        mine = taken.get(name, {})
+        mine = answers[name].readings if name in answers else {}
         for slot in slots:
             if slot["serves"]:
                 continue
             peer, number = str(slot["peer"]), int(slot["round"])
-            theirs = refused.get(peer, {})
+            theirs = answers[peer].refusals if peer in answers else {}
             for rail in range(len(slot["rails"])):
                 place = (number, rail)
                 reading = mine.get(place) or Reading(

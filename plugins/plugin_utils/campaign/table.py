@@ -19,9 +19,6 @@ from .model import End, Sample
 #: As many findings as people read; the document has all of them
 MOST = 40
 
-#: Names in one line
-_NAMED = 6
-
 #: Verdict, what it is about, and why
 Row = tuple[str, str, str]
 
@@ -35,10 +32,10 @@ def lines(document: Mapping[str, Any], samples: Sequence[Sample]) -> list[str]:
     return [*aligned(rows), *(printable(line) for line in _sums(document))]
 
 
-def aligned(rows: Sequence[Row]) -> list[str]:
+def aligned(rows: Sequence[Sequence[str]], titles: Sequence[str] = _TITLES, most: int = MOST) -> list[str]:
     """Rows below their titles, as many as people read; nothing without rows."""
-    table = grid(_TITLES, rows[:MOST], None) if rows else []
-    return [*table, *([f"and {len(rows) - MOST} more"] if rows[MOST:] else [])]
+    table = grid(titles, rows[:most], None) if rows else []
+    return [*table, *([f"and {len(rows) - most} more"] if rows[most:] else [])]
 
 
 def _fleet(document: Mapping[str, Any]) -> Iterator[Row]:
@@ -48,7 +45,7 @@ def _fleet(document: Mapping[str, Any]) -> Iterator[Row]:
 
 def _groups(document: Mapping[str, Any]) -> Iterator[Row]:
     for group in document["groups"]:
-        names = few([*dict.fromkeys(end["node"] for end in group["ends"])], _NAMED)
+        names = few([*dict.fromkeys(end["node"] for end in group["ends"])])
         common = f", all of {group['common']}" if group["common"] else ""
         many = "rails" if _has_rails(document) else "nodes"
         reason = f": {group['reason']}" if group["reason"] else ""
@@ -91,7 +88,7 @@ def _is_unseen(node: Mapping[str, Any], rail: Mapping[str, Any]) -> bool:
 
 
 def _nouns(names: Sequence[str]) -> str:
-    return f"{'node' if len(names) == 1 else 'nodes'} {few(names, _NAMED)}"
+    return f"{'node' if len(names) == 1 else 'nodes'} {few(names)}"
 
 
 def _rank(word: str) -> int:

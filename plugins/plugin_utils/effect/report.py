@@ -30,9 +30,6 @@ LEAST_PERCENT = 1.0
 #: States of phases in blocks; the last block may be unfinished
 _IN_BLOCKS = re.compile("(?:ABBA|BAAB)*(?:A|AB|ABB|ABBA|B|BA|BAA|BAAB)")
 
-#: As many pairs without a result as are named in the table; the document has all of them
-_NAMED = 6
-
 #: After the point of Gb/s, so that a hundredth of a percent of 100 Mb/s is seen
 _DIGITS = 6
 
@@ -148,7 +145,7 @@ def _by_reason(found: Mapping[str, str]) -> Iterator[str]:
     for name, reason in found.items():
         names.setdefault(reason or "no result", []).append(name)
     for reason, those in names.items():
-        yield f"{few(those, _NAMED)}: {reason}"
+        yield f"{few(those)}: {reason}"
 
 
 # -- what nodes have answered ---------------------------------------------------------------------

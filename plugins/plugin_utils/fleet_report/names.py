@@ -13,6 +13,9 @@ from typing import NamedTuple
 #: More digits than these are an address or a serial number, not a count
 _DIGITS = 9
 
+#: Names in one line
+_NAMED = 6
+
 #: Of a run of numbers, so that gpu1, gpu2 stay as they are
 _LEAST = 3
 
@@ -85,7 +88,7 @@ def _runs(numbers: Sequence[str]) -> Iterator[list[str]]:
         yield run
 
 
-def few(names: Sequence[str], most: int) -> str:
+def few(names: Sequence[str], most: int = _NAMED) -> str:
     """At most so many words, and how many hosts the rest are."""
     listed = folded(names)
     words = ", ".join(run.text for run in listed[:most])

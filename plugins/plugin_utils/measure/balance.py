@@ -41,7 +41,7 @@ def shared(fleet: Fleet, asked: Asked | None) -> Iterator[list[str]]:
     found = silent if silent is not None else {"checks": [*before["checks"], *after["checks"]]}
     report = fabric.report(None, fail_on, {reader: found})
     failures += report["failures"][:_SHOWN]
-    lines = [*report["failures"], *report["warnings"], *report["told"]]
+    lines = [*report["failures"], *report["warnings"], *report["notes"]]
     more = [f"and {len(lines) - _SHOWN} more"] if lines[_SHOWN:] else []
     say("\n".join([*lines[:_SHOWN], *more]))
 

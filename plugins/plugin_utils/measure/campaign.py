@@ -16,9 +16,6 @@ from .nodes import Fleet, MeasureError
 from .rounds import Ran
 from .run import Report
 
-#: Names of nodes in one line
-_NAMED = 6
-
 
 class Campaign:
     """See Kind."""
@@ -47,9 +44,7 @@ class Campaign:
         answers = rounds.prepare(self._fleet, self._given, self._plan, self.name)
         unready = [name for name, answer in answers.items() if "shift" not in answer]
         if unready:
-            raise MeasureError(
-                f"{len(unready)} of {len(answers)} nodes are not ready: {few(unready, _NAMED)}"
-            )
+            raise MeasureError(f"{len(unready)} of {len(answers)} nodes are not ready: {few(unready)}")
 
     def measure(self) -> None:
         # A second look has few nodes at a time, which need not use all uplinks alike.

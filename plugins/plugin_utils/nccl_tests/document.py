@@ -25,9 +25,6 @@ FORMAT = 1
 #: Digits of a bandwidth: from a few kb/s of 8 bytes to Tb/s, so that none after the point would do
 _DIGITS = 6
 
-#: Names in one line
-_NAMED = 6
-
 
 def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
     """about: id, started, ended and program of the runs."""
@@ -212,9 +209,9 @@ def _named(document: Mapping[str, Any]) -> Iterator[Row]:
             word = ", ".join([node["verdict"], *([node["certainty"]] if node["certainty"] else [])])
             alike.setdefault((word, node["reason"]), []).append(node["name"])
     for (word, why), names in alike.items():
-        yield word, f"node{'s' if names[1:] else ''} {few(names, _NAMED)}", why
+        yield word, f"node{'s' if names[1:] else ''} {few(names)}", why
     for path in document["paths"]:
-        what = " - ".join(path["nodes"]) if len(path["nodes"]) == 2 else few(path["nodes"], _NAMED)
+        what = " - ".join(path["nodes"]) if len(path["nodes"]) == 2 else few(path["nodes"])
         sure = path["certainty"] == Certainty.CERTAIN
         why = "each is good with others" if sure else "low together; which of them is not known"
         yield f"{path['verdict']}, {path['certainty']}", f"path {what}", why
@@ -228,10 +225,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
             gbits = largest["bus_gbits"]
             rate = f"{largest['bytes']} bytes at {gbits:.4g} Gb/s ({gbits / 8:.4g} GB/s)"
             rate += "".join(f", {_chosen(one)}" for one in largest["choices"][:1])
-            yield (
-                f"run {run['number']}: {run['state']}: {rate}, "
-                f"{run['ranks']} GPUs of {few(run['nodes'], _NAMED)}"
-            )
+            yield (f"run {run['number']}: {run['state']}: {rate}, {run['ranks']} GPUs of {few(run['nodes'])}")
     seen = document["coverage"]
     if not seen["links_between_nodes"]:
         yield "each node by itself: the links between nodes were not measured"
@@ -240,7 +234,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     if seen["runs_left_out"]:
         yield f"{seen['runs_left_out']} runs were left out (nccl_runs)"
     if seen["nodes_never_measured"]:
-        yield f"never measured: {few(seen['nodes_never_measured'], _NAMED)}"
+        yield f"never measured: {few(seen['nodes_never_measured'])}"
     counts = document["counts"]["nodes"]
     nodes = ", ".join(f"{number} {verdict}" for verdict, number in sorted(counts.items()))
     yield f"{document['verdict']}: {len(document['nodes'])} nodes: {nodes}"

@@ -36,9 +36,6 @@ _FAILURE = re.compile(
 )
 #: Characters of what a program said
 _LONGEST = 200
-#: Names in one reason
-_NAMED = 6
-
 
 #: Of a run, what its first node has answered
 _SAID = ("rc", "cmd", "stdout", "stderr", "msg")
@@ -301,11 +298,11 @@ def _content(encoded: Any) -> str | None:
 
 def _complete(reading: Reading, nodes: Sequence[Node], gpus: int) -> None:
     """Raises ValueError unless all nodes took part, each with all of its GPUs."""
-    planned, there = {node.hostname for node in nodes}, {device.host for device in reading.devices}
+    planned, there = {node.hostname for node in nodes}, {device.hostname for device in reading.devices}
     if planned != there:
         missing, others = sorted(planned - there), sorted(there - planned)
-        parts = [f"{few(missing, _NAMED)} did not take part"] if missing else []
-        parts += [f"{few(others, _NAMED)} took part in its place"] if others else []
+        parts = [f"{few(missing)} did not take part"] if missing else []
+        parts += [f"{few(others)} took part in its place"] if others else []
         raise ValueError("; ".join(parts))
     if reading.ranks != len(nodes) * gpus:
         raise ValueError(f"{reading.ranks} GPUs took part, of {len(nodes) * gpus}")

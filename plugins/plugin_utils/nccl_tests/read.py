@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError
-from ..answer_forms import GREATEST
+from ..answer_forms import Maybe, Table, amount, count, fields, list_of, made, or_null, tree, word
 
 #: Characters of one file. Times of each iteration and process are most of it: 20 iterations of 1,024
 #: processes at 31 sizes, in place and not, are 1.3 million numbers of some 12 characters.
@@ -49,7 +49,7 @@ class Row(NamedTuple):
 
 class Device(NamedTuple):
     rank: int
-    host: str
+    hostname: str
 
 
 class Reading(NamedTuple):
@@ -75,19 +75,41 @@ def read(stdout: str, content: str | None, path: str) -> Reading:
     """
     written = re.findall(r"^# Writing JSON output to (.*)$", stdout, re.MULTILINE)
     if written and written != [path]:
-        raise ValueError(
-            f"nccl-tests wrote {_short(', '.join(written))}, and not {path}: what is there is not of this run"
-        )
+        others = strict_json.shown(", ".join(written))
+        raise ValueError(f"nccl-tests wrote {others}, and not {path}: what is there is not of this run")
     found = _table(stdout) if content is None and not written else _json(content, path)
     _consistent(found)
     return found
 
 
-def _short(text: str) -> str:
-    return strict_json.shown(text)
-
-
 # -- JSON -----------------------------------------------------------------------------------------
+
+
+def _wrong(where: str, value: Any) -> float | None:
+    return None if value in (None, UNCHECKED) else amount(where, value)
+
+
+_some_text = word(r"[^\n]+")
+_MEASURE: Table = {**dict.fromkeys(("time", "alg_bw", "bus_bw"), amount), "nwrong": Maybe(_wrong)}
+#: With one process nccl-tests writes no times.
+_TIMES = Maybe(or_null(fields({"per_process_max_times_us": Maybe(or_null(list_of(list_of(amount))))})))
+_PLACES = ("out_of_place", "in_place")
+_SIZE: Table = {
+    "size": count,
+    **dict.fromkeys(_PLACES, fields(_MEASURE)),
+    **dict.fromkeys((f"{name}_per_iter" for name in _PLACES), _TIMES),
+}
+_DEVICES = list_of(made(Device, {"rank": count, "hostname": _some_text}))
+_RUN: Table = {
+    "args": list_of(tree),
+    "end_time": _some_text,
+    "config": fields({"devices": _DEVICES, "nthreads": count, "ngpus": count}),
+    "out_of_bounds": fields({"count": count, "okay": word("true|false")}),
+    "results": list_of(fields(_SIZE)),
+    "version": count,
+    "nccl_version": Maybe(count),
+    "errors": list_of(tree),
+}
 
 
 def _json(content: str | None, path: str) -> Reading:
@@ -97,100 +119,35 @@ def _json(content: str | None, path: str) -> Reading:
         whole = strict_json.loads(content, path, most=MOST)
     except StoreError as error:
         raise ValueError(str(error)) from error
-    fields = _fields(whole, "the document")
-    if path not in _list(fields, "args"):
+    run = fields(_RUN)("", whole)
+    if path not in run["args"]:
         raise ValueError(f"{path} was written by another run: it is not among its own args")
-    _text(fields, "end_time")
-    config = _fields(fields.get("config"), "config")
-    devices = [_fields(one, "a device") for one in _list(config, "devices")]
-    bounds = _fields(fields.get("out_of_bounds"), "out_of_bounds")
-    count = _whole(bounds, "count")
-    if _truth(bounds, "okay") != (count == 0):
-        raise ValueError(f"out_of_bounds says {count}, and that this is {bounds['okay']}")
+    config, bounds = run["config"], run["out_of_bounds"]
+    if (bounds["okay"] == "true") != (bounds["count"] == 0):
+        raise ValueError(f"out_of_bounds says {bounds['count']}, and that this is {bounds['okay']}")
     return Reading(
         source="json",
-        rows=tuple(_row(one) for one in _list(fields, "results")),
+        rows=tuple(map(_row, run["results"])),
         # Of a process with several GPUs only the first is listed.
-        ranks=len(devices) * _whole(config, "nthreads") * _whole(config, "ngpus"),
-        devices=tuple(Device(_whole(one, "rank"), _text(one, "hostname")) for one in devices),
-        out_of_bounds=count,
-        version=f"format {_whole(fields, 'version')}",
-        nccl=_whole(fields, "nccl_version") if "nccl_version" in fields else 0,
-        errors=tuple(str(one)[:_ERROR] for one in _list(fields, "errors") if one),
+        ranks=len(config["devices"]) * config["nthreads"] * config["ngpus"],
+        devices=tuple(config["devices"]),
+        out_of_bounds=bounds["count"],
+        version=f"format {run['version']}",
+        nccl=run.get("nccl_version", 0),
+        errors=tuple(str(one)[:_ERROR] for one in run["errors"] if one),
     )
 
 
-def _row(value: Any) -> Row:
-    fields = _fields(value, "a result")
-    names = ("out_of_place", "in_place")
-    one, other = (_measure(fields, name) for name in names)
-    times = [_processes(fields.get(f"{name}_per_iter")) for name in names]
-    return Row(_whole(fields, "size"), one, other, tuple(part for part in times if part))
-
-
-def _measure(fields: Mapping[str, Any], name: str) -> Measure:
-    own = _fields(fields.get(name), f"{name} of {fields.get('size')} bytes")
-    wrong = None if own.get("nwrong") in (None, UNCHECKED) else _number(own, "nwrong")
-    return Measure(_number(own, "time"), _number(own, "alg_bw"), _number(own, "bus_bw"), wrong)
-
-
-def _processes(value: Any) -> Sequence[Sequence[float]]:
-    """Empty where there is none: with one process nccl-tests writes none either."""
-    if value is None:
-        return ()
-    fields = _fields(value, "the times of iterations")
-    rows = fields.get("per_process_max_times_us") or ()
-    times = [[_amount(one, "a time") for one in _items(row, "times of a process")] for row in rows]
-    if len({len(row) for row in times}) > 1 or [] in times:
-        raise ValueError("processes have different numbers of iterations")
-    return times
-
-
-def _fields(value: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{what} is {strict_json.shown(value)}, and not a dictionary")
-    return value
-
-
-def _items(value: Any, what: str) -> Sequence[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{what} is {strict_json.shown(value)}, and not a list")
-    return value
-
-
-def _list(fields: Mapping[str, Any], name: str) -> Sequence[Any]:
-    return _items(fields.get(name), name)
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not a text")
-    return value
-
-
-def _whole(fields: Mapping[str, Any], name: str) -> int:
-    value = fields.get(name)
-    if not strict_json.is_of(value, int) or not 0 <= int(value or 0) <= GREATEST:
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not a number from 0 on")
-    return int(value or 0)
-
-
-def _number(fields: Mapping[str, Any], name: str) -> float:
-    return _amount(fields.get(name), name)
-
-
-def _amount(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= GREATEST:
-        raise ValueError(f"{name} is {strict_json.shown(value)}, and not an amount from 0 to {GREATEST:g}")
-    return float(value)
-
-
-def _truth(fields: Mapping[str, Any], name: str) -> bool:
-    value = fields.get(name)
-    if value not in ("true", "false"):
-        raise ValueError(f'{name} is {strict_json.shown(value)}, and neither "true" nor "false"')
-    return bool(value == "true")
+def _row(row: Mapping[str, Any]) -> Row:
+    one, other = (
+        Measure(own["time"], own["alg_bw"], own["bus_bw"], own.get("nwrong"))
+        for own in (row[name] for name in _PLACES)
+    )
+    times = [(row.get(f"{name}_per_iter") or {}).get("per_process_max_times_us") for name in _PLACES]
+    for processes in times:
+        if processes and (len({*map(len, processes)}) > 1 or [] in processes):
+            raise ValueError("processes have different numbers of iterations")
+    return Row(row["size"], one, other, tuple(part for part in times if part))
 
 
 # -- the table --------------------------------------------------------------------------------------
@@ -241,7 +198,7 @@ def _table(stdout: str) -> Reading:
 def _line(line: str, columns: Sequence[str], places: Sequence[int]) -> Row:
     words = line.split()
     if len(words) != len(columns):
-        raise ValueError(f"a row has {len(words)} of {len(columns)} columns: {_short(line)}")
+        raise ValueError(f"a row has {len(words)} of {len(columns)} columns: {strict_json.shown(line)}")
     one, other = (_cells(words[place : place + 4]) for place in places)
     return Row(int(_cell(words[0])), one, other)
 
@@ -251,10 +208,10 @@ def _cells(words: Sequence[str]) -> Measure:
     return Measure(time, algbw, busbw, None if words[3] == UNCHECKED else _cell(words[3]))
 
 
-def _cell(word: str) -> float:
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", word):
-        raise ValueError(f"the table has {_short(word)}, where a number belongs")
-    return _amount(float(word), "a number of the table")
+def _cell(text: str) -> float:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", text):
+        raise ValueError(f"the table has {strict_json.shown(text)}, where a number belongs")
+    return amount("a number of the table", float(text))
 
 
 # -- does it agree with itself? -----------------------------------------------------------------------

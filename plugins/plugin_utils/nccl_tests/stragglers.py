@@ -68,7 +68,7 @@ def _findings(size: int, times: Sequence[Sequence[float]], found: Reading) -> It
 
 def _name(found: Reading, place: int) -> str:
     device = found.devices[place]
-    return f"rank {device.rank} on {device.host}"
+    return f"rank {device.rank} on {device.hostname}"
 
 
 def _worst(findings: Sequence[Finding], broke: str) -> str:

@@ -24,9 +24,6 @@ _LOCAL = re.compile(r"\bvia (P2P/MNNVL|P2P|SHM|direct shared memory)\b")
 #: From NCCL 2.30 on. With NCCL_IGNORE_NET_MISMATCH=1, which is its default, it goes on with what all have.
 _MIXED = re.compile(r"Detected mixed local Net device counts[^\n]*")
 
-#: Names in one reason
-_NAMED = 6
-
 
 class Seen(NamedTuple):
     """Channels of one node: by the name of the network, those of them with GPUDirect RDMA, and those inside
@@ -78,12 +75,12 @@ def _among(known: Mapping[str, Seen], expected: str) -> tuple[Verdict, str]:
             if not net.startswith(expected):
                 other.setdefault(net, []).append(name)
     if other:
-        parts = [f"NET/{net} on {few(names, _NAMED)}" for net, names in other.items()]
+        parts = [f"NET/{net} on {few(names)}" for net, names in other.items()]
         return Verdict.FAIL, f"{'; '.join(parts)}, where NET/{expected} was expected"
     # Between nodes of one NVLink domain there may be no network at all.
     silent = [name for name, one in known.items() if not one.nets and not one.local.get("MNNVL")]
     if silent:
-        return Verdict.UNKNOWN, f"no log of NCCL proves the transport of {few(silent, _NAMED)}"
+        return Verdict.UNKNOWN, f"no log of NCCL proves the transport of {few(silent)}"
     channels = sum(sum(one.nets.values()) for one in known.values())
     direct = sum(one.direct for one in known.values())
     if direct < channels:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...module_utils._mlnode.checks.campaign import kinds
@@ -28,6 +29,21 @@ _PER_MAD = 1 / statistics.NormalDist().inv_cdf(0.75)
 #: Standard deviation of a median of n values, in standard deviations of one value divided by the root of n:
 #: the root of pi / 2, of a normal distribution
 _OF_MEDIAN = math.sqrt(math.pi / 2)
+
+
+def worst(words: Iterable[str]) -> str:
+    """Verdict on several things: the worst of their words."""
+    return min(words, key=WORDS.index, default=UNKNOWN)
+
+
+def is_success(verdict: str) -> bool:
+    return verdict not in (WORSE, ONLY_A, UNKNOWN)
+
+
+def sums(words: Iterable[str]) -> str:
+    """How many there are of each word, for people."""
+    counts = Counter(words)
+    return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
 
 
 class Measure(NamedTuple):

@@ -16,6 +16,7 @@ from ...module_utils._mlnode.agent import output
 from ...module_utils._mlnode.model.errors import MlnodeError, printable
 from ..fleet_report import document, files, merge, page, table
 from . import compare, fleet, inventory, nccl, result, trend
+from .change import is_success
 
 #: 2 is that of argparse.
 OK, ERROR, NOT_OK = 0, 1, 3
@@ -87,10 +88,10 @@ def _compare(asked: argparse.Namespace) -> int:
     if "nccl" in before or "nccl" in after:
         groups = nccl.compare(nccl.read(before, asked.a), nccl.read(after, asked.b))
         _print(asked, nccl.document(groups), nccl.lines(groups, output.width()))
-        return OK if groups.success else NOT_OK
+        return OK if is_success(groups.verdict) else NOT_OK
     found = compare.compare(result.read(before, str(asked.a)), result.read(after, str(asked.b)))
     _print(asked, compare.document(found), compare.lines(found, output.width()))
-    return OK if found.success else NOT_OK
+    return OK if is_success(found.verdict) else NOT_OK
 
 
 def _trend(asked: argparse.Namespace) -> int:
@@ -115,7 +116,7 @@ def _trend(asked: argparse.Namespace) -> int:
         _complain(reason)
     if unread:
         return ERROR
-    return NOT_OK if any(found.verdict in trend.NOT_OK for found in trends) else OK
+    return NOT_OK if not all(is_success(found.verdict) for found in trends) else OK
 
 
 def _merge(asked: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model.errors import MlnodeError
@@ -13,7 +13,21 @@ from ...module_utils._mlnode.model.version import VERSION
 from ...module_utils._mlnode.report.grid import grid, wrapped
 from ..campaign.model import End
 from ..fleet_report.names import few, natural
-from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORDS, WORSE, Change, change, measure, percent
+from .change import (
+    BETTER,
+    ONLY_A,
+    ONLY_B,
+    SAME,
+    UNKNOWN,
+    WORDS,
+    WORSE,
+    Change,
+    change,
+    measure,
+    percent,
+    sums,
+    worst,
+)  # fmt: skip
 from .result import Pair, Result, Unit
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
@@ -23,8 +37,6 @@ FORMAT = 1
 MOST = 40
 #: Of a node of which nothing is known
 _ALL = "kernel, declarations and rails"
-#: Names in one line
-_NAMED = 6
 
 
 class Difference(NamedTuple):
@@ -47,12 +59,7 @@ class Comparison(NamedTuple):
     @property
     def verdict(self) -> str:
         """The worst of the nodes. A pair was measured once in each, and says nothing alone."""
-        words = {one.word for one in self.nodes.values()}
-        return next((word for word in WORDS if word in words), UNKNOWN)
-
-    @property
-    def success(self) -> bool:
-        return self.verdict not in (WORSE, ONLY_A, UNKNOWN)
+        return worst(one.word for one in self.nodes.values())
 
 
 def compare(before: Result, after: Result) -> Comparison:
@@ -72,26 +79,31 @@ def compare(before: Result, after: Result) -> Comparison:
         after,
         {name: _node(name, before, after) for name in names},
         {key: _pair(before.pairs.get(key), after.pairs.get(key), before.unit) for key in keys},
-        tuple(Difference(*found, ()) for found in _differences(before.about, after.about)),
-        differences(before, after),
+        tuple(of_all(before.about, after.about)),
+        differences(before.under, after.under),
     )
 
 
-def differences(before: Result, after: Result) -> tuple[Difference, ...]:
+#: Node → under what it was measured, such as `kernel` → the value
+Under = Mapping[str, Mapping[str, str]]
+
+
+def differences(before: Under, after: Under) -> tuple[Difference, ...]:
     """Under what nodes were measured that is another one, with all nodes on which it has changed alike."""
     alike: dict[tuple[str, str, str], list[str]] = {}
-    for name in sorted({*before.nodes} & {*after.nodes}, key=natural):
-        one, other = before.nodes[name].under, after.nodes[name].under
+    for name in sorted({*before} & {*after}, key=natural):
+        one, other = before[name], after[name]
         if bool(one) != bool(other):  # a node that did not answer: no part of it has changed
             one, other = ({_ALL: "known" if under else "unknown"} for under in (one, other))
-        for found in _differences(one, other):
-            alike.setdefault(found, []).append(name)
+        for what in {**one, **other}:
+            if one.get(what) != other.get(what):
+                alike.setdefault((what, one.get(what, ""), other.get(what, "")), []).append(name)
     return tuple(Difference(*found, tuple(names)) for found, names in alike.items())
 
 
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    both = [(what, before.get(what, ""), after.get(what, "")) for what in {**before, **after}]
-    return [found for found in both if found[1] != found[2]]
+def of_all(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+    """The same of what is no node's."""
+    return [one._replace(nodes=()) for one in differences({"": before}, {"": after})]
 
 
 def _node(name: str, before: Result, after: Result) -> Change:
@@ -131,8 +143,8 @@ def document(found: Comparison) -> dict[str, Any]:
         "mlnode": VERSION,
         "kind": found.before.kind,
         "unit": found.before.unit.words,
-        "a": _side(found.before),
-        "b": _side(found.after),
+        "a": side(found.before),
+        "b": side(found.after),
         "verdict": found.verdict,
         "counts": {
             "nodes": dict(Counter(one.word for one in found.nodes.values())),
@@ -148,7 +160,8 @@ def document(found: Comparison) -> dict[str, Any]:
     }
 
 
-def _side(run: Result) -> dict[str, Any]:
+def side(run: Any) -> dict[str, Any]:
+    """One of two results, of whatever measurement."""
     return {"file": run.file, "id": run.name, "started": run.started, "verdict": str(run.verdict)}
 
 
@@ -183,8 +196,8 @@ def lines(found: Comparison, width: int | None) -> list[str]:
         *_table("PAIR", pairs, unit, width),
         *under("Not measured under the same, which may be the cause:", (*found.about, *found.under), width),
         "",
-        f"{_sums('pairs', found.pairs.values())}",
-        f"{found.verdict}: {_sums('nodes', found.nodes.values())}",
+        f"{len(found.pairs)} pairs: {sums(one.word for one in found.pairs.values())}",
+        f"{found.verdict}: {len(found.nodes)} nodes: {sums(one.word for one in found.nodes.values())}",
     ]
 
 
@@ -217,8 +230,7 @@ def under(title: str, found: Sequence[Difference], width: int | None) -> list[st
     if not found:
         return []
     texts = [
-        f"{one.what} {one.before or '-'} -> {one.after or '-'}"
-        + (f": {few(one.nodes, _NAMED)}" if one.nodes else "")
+        f"{one.what} {one.before or '-'} -> {one.after or '-'}" + (f": {few(one.nodes)}" if one.nodes else "")
         for one in found[:MOST]
     ]
     more = [f"  and {len(found) - MOST} more: see --json"] if found[MOST:] else []
@@ -234,10 +246,3 @@ def under(title: str, found: Sequence[Difference], width: int | None) -> list[st
         ),
         *more,
     ]
-
-
-def _sums(noun: str, changes: Iterable[Change]) -> str:
-    counts = Counter(one.word for one in changes)
-    return f"{sum(counts.values())} {noun}: " + ", ".join(
-        f"{counts[word]} {word}" for word in WORDS if counts[word]
-    )

@@ -21,8 +21,8 @@ from ...module_utils._mlnode.model.version import VERSION
 from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few
 from ..nccl_tests.algorithms import Choice, Log, in_network
-from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORDS, WORSE, percent
-from .compare import MOST, Difference, under
+from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORSE, percent, sums, worst
+from .compare import MOST, Difference, differences, of_all, side, under
 
 #: Of the JSON; new fields do not raise it
 FORMAT = 1
@@ -31,7 +31,6 @@ FORMAT = 1
 #: the margin between two runs.
 LEAST = 1 << 20
 MARGIN = tcp.MARGIN
-_NAMED = 6
 
 
 class Size(NamedTuple):
@@ -58,7 +57,7 @@ class Run(NamedTuple):
 
     def __str__(self) -> str:
         forced = f", NCCL_ALGO={self.forced}" if self.forced else ""
-        return f"{self.ranks} GPUs of {few(self.nodes, _NAMED)}{forced}"
+        return f"{self.ranks} GPUs of {few(self.nodes)}{forced}"
 
 
 class Result(NamedTuple):
@@ -96,12 +95,7 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        words = {one.word for one in self.changes}
-        return next((word for word in WORDS if word in words), UNKNOWN)
-
-    @property
-    def success(self) -> bool:
-        return self.verdict not in (WORSE, ONLY_A, UNKNOWN)
+        return worst(one.word for one in self.changes)
 
 
 # -- reading ------------------------------------------------------------------------------------------
@@ -178,7 +172,8 @@ def compare(before: Result, after: Result) -> Comparison:
     changes = [one for key, run in first.items() if key in second for one in _runs(run, second[key])]
     for word, own, others in ((ONLY_A, first, second), (ONLY_B, second, first)):
         changes += [Changed(str(run), 0, word) for key, run in own.items() if run.first and key not in others]
-    return Comparison(before, after, tuple(changes), tuple(_differences(before, after)))
+    about = (*of_all(before.about, after.about), *differences(before.under, after.under))
+    return Comparison(before, after, tuple(changes), about)
 
 
 def _runs(before: Run, after: Run) -> Iterator[Changed]:
@@ -204,20 +199,6 @@ def _changed(name: str, size: int, before: Size | None, after: Size | None) -> C
     return found._replace(word=BETTER if (found.part or 0) > 0 else WORSE)
 
 
-def _differences(before: Result, after: Result) -> Iterator[Difference]:
-    for what in {**before.about, **after.about}:
-        one, other = before.about.get(what, ""), after.about.get(what, "")
-        if one != other:
-            yield Difference(what, one, other, ())
-    alike: dict[tuple[str, str, str], list[str]] = {}
-    for name in sorted({*before.under} & {*after.under}):
-        for what in {**before.under[name], **after.under[name]}:
-            one, other = before.under[name].get(what, ""), after.under[name].get(what, "")
-            if one != other:
-                alike.setdefault((what, one, other), []).append(name)
-    yield from (Difference(*found, tuple(names)) for found, names in alike.items())
-
-
 # -- as JSON and as a table ---------------------------------------------------------------------------
 
 
@@ -227,8 +208,8 @@ def document(found: Comparison) -> dict[str, Any]:
         "format": FORMAT,
         "mlnode": VERSION,
         "kind": "nccl",
-        "a": _side(found.before),
-        "b": _side(found.after),
+        "a": side(found.before),
+        "b": side(found.after),
         "verdict": found.verdict,
         "counts": dict(Counter(one.word for one in found.changes)),
         "about": [
@@ -236,10 +217,6 @@ def document(found: Comparison) -> dict[str, Any]:
         ],
         "changes": [_change(one) for one in found.changes],
     }
-
-
-def _side(run: Result) -> dict[str, Any]:
-    return {"file": run.file, "id": run.name, "started": run.started, "verdict": run.verdict}
 
 
 def _change(one: Changed) -> dict[str, Any]:
@@ -262,8 +239,7 @@ def lines(found: Comparison, width: int | None) -> list[str]:
     shown = [one for one in found.changes if one.word != SAME or one.reason]
     rows = [_row(one) for one in shown[:MOST]]
     header = ("RUN", "BYTES", "A Gb/s", "B Gb/s", "CHANGE", "A", "B", "RESULT")
-    counts = Counter(one.word for one in found.changes)
-    sums = ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
+    words = sums(one.word for one in found.changes)
     return [
         f"A: {before.file}: nccl {before.name}, {before.started}, {before.verdict}",
         f"B: {after.file}: nccl {after.name}, {after.started}, {after.verdict}",
@@ -271,7 +247,7 @@ def lines(found: Comparison, width: int | None) -> list[str]:
         *([f"and {len(shown) - MOST} more: see --json"] if shown[MOST:] else []),
         *under("Not measured under the same, which may be the cause:", found.about, width),
         "",
-        f"{found.verdict}: {len(found.changes)} sizes and runs: {sums or 'none in both'}",
+        f"{found.verdict}: {len(found.changes)} sizes and runs: {words or 'none in both'}",
     ]
 
 

@@ -103,6 +103,10 @@ class Result(NamedTuple):
     pairs: Mapping[tuple[End, End], Pair]
     of_node: Mapping[str, Sequence[Pair]]
 
+    @property
+    def under(self) -> dict[str, Mapping[str, str]]:
+        return {name: node.under for name, node in self.nodes.items()}
+
 
 #: Of a pair: two thirds of the text about it, which no report shows
 _FOR_PEOPLE = (

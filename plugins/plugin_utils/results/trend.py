@@ -13,7 +13,7 @@ from ...module_utils._mlnode.model.errors import MlnodeError, printable
 from ...module_utils._mlnode.model.version import VERSION
 from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few, natural
-from .change import BETTER, SAME, UNKNOWN, WORSE, Change, Measure, change, measure, percent
+from .change import SAME, UNKNOWN, WORDS, Change, Measure, change, measure, percent, sums, worst
 from .compare import MOST, Difference, differences, under
 from .result import Result, Unit
 
@@ -24,12 +24,6 @@ FORMAT = 1
 _BARS, _GAP = "▁▂▃▄▅▆▇█", "·"
 #: Runs in a line of 80 columns, beside a name of 30, two values and a word; the newest
 _RUNS = 20
-
-_ORDER = (WORSE, UNKNOWN, BETTER, SAME)
-
-
-#: A verdict that is not as it should be
-NOT_OK = (WORSE, UNKNOWN)
 
 
 class Point(NamedTuple):
@@ -66,8 +60,7 @@ class Trend(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        words = {one.last.word for one in self.nodes.values()}
-        return next((word for word in _ORDER if word in words), UNKNOWN)
+        return worst(one.last.word for one in self.nodes.values())
 
 
 def point(run: Result) -> Point:
@@ -96,7 +89,7 @@ def _run(before: Result | None, run: Result) -> Run:
         raise MlnodeError(f"{before.file} and {run.file} are the same campaign {run.name}")
     if before and before.unit != run.unit:
         raise MlnodeError(f"{before.file} is in {before.unit.words}, and {run.file} in {run.unit.words}")
-    under = differences(before, run) if before else ()
+    under = differences(before.under, run.under) if before else ()
     return Run(run.file, run.name, run.started, str(run.verdict), under)
 
 
@@ -176,7 +169,6 @@ def lines(found: Trend, width: int | None) -> list[str]:
     ]
     rest = [name for name, _series in order if name not in dict(shown[:MOST])]
     dated = (one._replace(what=f"{run.started[:10]} {one.what}") for run in found.runs for one in run.under)
-    counts = Counter(one.last.word for one in found.nodes.values())
     return [
         f"{found.kind}: {len(found.runs)} runs, {first.started[:10]} to {last.started[:10]}",
         f"{_BARS[0]} {low:.2f} and {_BARS[-1]} {high:.2f} of a node's own median",
@@ -185,13 +177,12 @@ def lines(found: Trend, width: int | None) -> list[str]:
         *([f"and {len(rest)} more: {few(rest, 6)}"] if rest else []),
         *under("Not measured under the same from one run to the next:", [*dated], width),
         "",
-        f"{found.verdict}: {len(found.nodes)} nodes: "
-        + ", ".join(f"{counts[word]} {word}" for word in _ORDER if counts[word]),
+        f"{found.verdict}: {len(found.nodes)} nodes: {sums(one.last.word for one in found.nodes.values())}",
     ]
 
 
 def _rank(last: Change) -> tuple[int, float]:
-    return _ORDER.index(last.word), -abs(last.part or 0.0)
+    return WORDS.index(last.word), -abs(last.part or 0.0)
 
 
 def _row(name: str, series: Series, low: float, high: float) -> tuple[str, ...]:

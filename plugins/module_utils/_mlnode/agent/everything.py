@@ -3,6 +3,8 @@
 """All that the agent can run, imported for real: Ansible sends along what it finds in an import statement,
 and the agent is built from what is imported."""
 
+# ruff: noqa: F401
+# pylint: disable=unused-import
 from __future__ import annotations
 
 from ..engine import confirm_store, origin, partial, revert
@@ -34,38 +36,6 @@ from . import (
     without_origin,
 )
 
-PARTS = (
-    state.answers,
-    call.answer,
-    cli.main,
-    drift.answer,
-    *looks.imported(),
-    audit_report.report,
-    *registry.imported(),
-    *mounts.imported(),
-    node.survey,
-    explain.explain,
-    completion.bash,
-    manual.page,
-    preview.foresee_all,
-    metrics.look,
-    watch.look,
-    pull.pull,
-    enrol.enrol,
-    nccl.in_force,
-    switch_side.of,
-    read.of,
-    document.summary,
-    node_report.node,
-    paint.painted,
-    table.render,
-    topology.document,
-    topology_table.table,
-    verdicts.preflight,
-    confirm_store.report,
-    origin.note,
-    partial.understood,
-    revert.revert,
-    whole_node.put_back,
-    without_origin.remove,
-)
+looks.imported()
+registry.imported()
+mounts.imported()

@@ -6,6 +6,7 @@ A module imports its own kind only, so that its payload stays small; the agent w
 starts soon.
 """
 
+# pylint: disable=unused-import
 from __future__ import annotations
 
 import importlib
@@ -85,38 +86,21 @@ def options(area: str) -> Table:
 
 def imported() -> tuple[Kind, ...]:
     """All of them. Ansible sends along what it finds in an import statement, and no other."""
-    from ..knobs.boot.kind import kind as boot
-    from ..knobs.cpu.kind import kind as cpu
-    from ..knobs.gpu.kind import kind as gpu
-    from ..knobs.irq.kind import kind as irq
-    from ..knobs.limits.kind import kind as limits
-    from ..knobs.metrics.kind import kind as metrics
-    from ..knobs.modules.kind import kind as modules
-    from ..knobs.nccl.kind import kind as nccl
-    from ..knobs.nic.kind import kind as nic
-    from ..knobs.pull.kind import kind as pull
-    from ..knobs.qos.kind import kind as qos
-    from ..knobs.rail.kind import kind as rail
-    from ..knobs.services.kind import kind as services
-    from ..knobs.storage.kind import kind as storage
-    from ..knobs.sysctl.kind import kind as sysctl
-    from ..knobs.thp.kind import kind as thp
+    from ..knobs.boot import kind as boot  # noqa: F401
+    from ..knobs.cpu import kind as cpu  # noqa: F401
+    from ..knobs.gpu import kind as gpu  # noqa: F401
+    from ..knobs.irq import kind as irq  # noqa: F401
+    from ..knobs.limits import kind as limits  # noqa: F401
+    from ..knobs.metrics import kind as metrics  # noqa: F401
+    from ..knobs.modules import kind as modules  # noqa: F401
+    from ..knobs.nccl import kind as nccl  # noqa: F401
+    from ..knobs.nic import kind as nic  # noqa: F401
+    from ..knobs.pull import kind as pull  # noqa: F401
+    from ..knobs.qos import kind as qos  # noqa: F401
+    from ..knobs.rail import kind as rail  # noqa: F401
+    from ..knobs.services import kind as services  # noqa: F401
+    from ..knobs.storage import kind as storage  # noqa: F401
+    from ..knobs.sysctl import kind as sysctl  # noqa: F401
+    from ..knobs.thp import kind as thp  # noqa: F401
 
-    return (
-        services,
-        modules,
-        thp,
-        sysctl,
-        limits,
-        cpu,
-        gpu,
-        storage,
-        nic,
-        rail,
-        qos,
-        irq,
-        nccl,
-        boot,
-        metrics,
-        pull,
-    )
+    return tuple(KINDS.values())

@@ -6,10 +6,9 @@ import pathlib
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.mlnode.tuning.plugins.modules import cpu_governor
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
-from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner, put_in_place
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.knobs.cpu.kind import kind as cpu
@@ -69,26 +68,3 @@ def test_the_diff_names_the_cpus_of_policies_and_not_their_numbers(
 
 
 # -- what is documented --------------------------------------------------------------------
-
-
-def test_the_sample_is_what_a_node_says(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, governor: Runner
-) -> None:
-    machine = CpuMachine.intel(str(tmp_path / "large"), "0-63")
-    for number in range(62):
-        machine.put(f"{CPUFREQ}/policy{number}/scaling_governor", "performance\n")
-    put_in_place(machine, monkeypatch)
-
-    (found,) = governor.ok(check=True, governor="performance").result["settings"]
-
-    (sample,) = yaml.safe_load(cpu_governor.RETURN)["settings"]["sample"]
-    assert sample.items() <= found.items()
-
-
-def test_the_examples_work(governor: Runner) -> None:
-    for task in yaml.safe_load(cpu_governor.EXAMPLES):
-        assert task["name"]
-        call = task["mlnode.tuning.cpu_governor"]
-        if "cpus" in call:  # which are more than this small machine has
-            call["cpus"] = "0-1"
-        governor.ok(check=True, **call)

@@ -106,13 +106,11 @@ def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType
     about = document(module, "DOCUMENTATION")
     options = {*about.get("options", {})}
     for fragment in about.get("extends_documentation_fragment", ()):
-        if fragment == "mlnode.tuning.declaration":
-            options |= {*schema.DECLARATION}
         if fragment.startswith("mlnode.tuning.fail_on."):
             options |= {*end.fail_on("never")}
         if fragment.startswith("mlnode.tuning.area."):
             area = fragment.rpartition(".")[2]
-            options |= {*registry.MODULES} if area == "all" else {*registry.options(area)}
+            options |= {*schema.DECLARATION, *(registry.MODULES if area == "all" else registry.options(area))}
     tasks = document(module, "EXAMPLES")
     calls = [
         task[f"mlnode.tuning.{about['module']}"] or {}

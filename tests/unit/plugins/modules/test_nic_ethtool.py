@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     NicNode,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
-from mlnode.engine import confirm, confirm_store
+from mlnode.engine import confirm
 from mlnode.topology import management
 
 DECLARATION = "/etc/mlnode/declared.d/training.json"
@@ -28,15 +28,6 @@ def _machine() -> Iterator[NicNode]:
 @pytest.fixture
 def nics(running: Make) -> Runner:
     return running(nic_ethtool)
-
-
-def test_the_difference_has_the_nics_of_a_value_together(nics: Runner) -> None:
-    done = nics.ok(name="training", **FULL)
-
-    assert done.diff["runtime"][0].splitlines()[:2] == [
-        "nic.fabric.channels = eth2, eth3: 63",
-        "nic.fabric.ring.rx = eth2, eth3: 1024",
-    ]
 
 
 def test_the_commands_for_the_same_are_told_though_nothing_changes(machine: NicNode, nics: Runner) -> None:
@@ -68,12 +59,3 @@ def test_a_change_of_it_over_a_connection_waits_to_be_confirmed(
     confirm.undo(machine)
     assert machine.now("/sys/class/net/eth4/mtu") == "1500"
     assert not machine.exists("/etc/mlnode/declared.d/default.json")
-
-
-def test_nothing_is_armed_for_what_is_at_no_risk(
-    machine: NicNode, nics: Runner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(management, "connection", lambda _host: "10.0.0.9")
-    done = nics.ok(name="training", **FULL)
-    assert done.result["confirm"] == {}
-    assert confirm_store.load_pending(machine) is None

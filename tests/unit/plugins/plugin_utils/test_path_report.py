@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.mlnode.tuning.plugins.filter.path_mtu_report import path_mtu_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import path_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.path_report import Report
 
@@ -170,16 +168,3 @@ def test_more_lines_than_people_read() -> None:
 
     assert len(found.table) <= path_report.MOST + 3
     assert "more" in found.table[-2] or len(found.table) < path_report.MOST
-
-
-@pytest.mark.parametrize(
-    ("nodes", "results", "said"),
-    [
-        ([], {}, "must be dictionaries"),
-        ({"a": "10.0.0.1", "b": {"addres": "x"}}, {"a": {}}, "b: peers[0].addres: unknown"),
-    ],
-)
-def test_bad_input(nodes: Any, results: Any, said: str) -> None:
-    with pytest.raises(AnsibleFilterError) as error:
-        path_mtu_report(results, nodes)
-    assert said in str(error.value)

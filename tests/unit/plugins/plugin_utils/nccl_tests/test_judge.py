@@ -148,7 +148,7 @@ def test_what_is_unknown_may_be_no_failure_and_stays_unknown() -> None:
     ("faults", "words"),
     [
         (Faults(cut=10), "damaged"),
-        (Faults(rows=False), "results is None"),
+        (Faults(rows=False), "results is missing"),
         (Faults(nan=MIB), "'nan'"),
         (Faults(missing=["b"]), "b did not take part"),
         (Faults(json=False, alone=True), "built with MPI=1"),

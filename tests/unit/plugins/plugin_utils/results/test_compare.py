@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import compare, result
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.results.change import is_success
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results.campaigns import campaign
 from mlnode.model.errors import MlnodeError
@@ -37,11 +38,11 @@ def test_a_node_that_has_lost_a_twentieth_is_named_and_no_other() -> None:
     assert len(words(found, "same")) == 63
     change = found.nodes["gpu007"]
     assert change.part == pytest.approx(-0.05, abs=0.015)
-    assert not found.success
+    assert not is_success(found.verdict)
     # The other way round, it is a gain.
     back = compare.compare(found.after, found.before)
     assert words(back, "better") == ["gpu007"]
-    assert back.success
+    assert is_success(back.verdict)
 
 
 def test_a_change_within_the_noise_is_not_named() -> None:
@@ -49,7 +50,7 @@ def test_a_change_within_the_noise_is_not_named() -> None:
 
     assert words(found, "same") == [*found.nodes]
     assert {one.word for one in found.pairs.values()} == {"same"}
-    assert found.success
+    assert is_success(found.verdict)
 
 
 def test_noise_is_that_of_both_runs() -> None:
@@ -76,7 +77,7 @@ def test_what_only_one_has_measured_is_named() -> None:
     assert words(found, "only in B") == ["gpu999"]
     back = compare.compare(found.after, found.before)
     assert words(back, "only in A") == ["gpu999"]
-    assert not back.success
+    assert not is_success(back.verdict)
     assert compare.document(back)["counts"]["pairs"]["only in A"] > 0
 
 
@@ -98,7 +99,7 @@ def test_two_nodes_have_no_noise_and_so_no_verdict() -> None:
 
     assert found.verdict == "unknown"
     assert found.nodes["gpu001"].part == pytest.approx(-0.5, abs=0.05)
-    assert not found.success
+    assert not is_success(found.verdict)
 
 
 def test_a_node_measured_in_neither_is_unknown() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import cli, nccl
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.results.change import is_success
 from ansible_collections.mlnode.tuning.tests.unit.nccl_machine import Faults
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_judge import Fleet
 from mlnode.model.errors import MlnodeError
@@ -35,7 +36,7 @@ def compared(a: dict[str, Any], b: dict[str, Any]) -> nccl.Comparison:
 def test_the_same_is_the_same() -> None:
     found = compared(result(), result())
 
-    assert (found.verdict, found.success) == ("same", True)
+    assert (found.verdict, is_success(found.verdict)) == ("same", True)
     assert len(found.changes) == 17
     assert nccl.lines(found, None)[-1] == "same: 17 sizes and runs: 17 same"
 
@@ -43,7 +44,7 @@ def test_the_same_is_the_same() -> None:
 def test_a_slower_run_is_worse_and_a_smaller_group_is_no_loss() -> None:
     found = compared(result(), result(faults=Faults(slow={"b": 0.6})))
 
-    assert (found.verdict, found.success) == ("worse", False)
+    assert (found.verdict, is_success(found.verdict)) == ("worse", False)
     assert {one.run for one in found.changes} == {"8 GPUs of a, b, c, d"}
     (large,) = [one for one in found.changes if one.size == 1 << 30]
     assert large.part == pytest.approx(-0.4, abs=0.01)
@@ -68,7 +69,7 @@ def test_another_algorithm_at_the_same_speed_is_named() -> None:
 
     found = compared(before, after)
 
-    assert found.success
+    assert is_success(found.verdict)
     (line,) = [line for line in nccl.lines(found, None) if "another algorithm" in line]
     assert "TREE SIMPLE, 16 channels" in line
     assert "RING LL128, 8 channels" in line
@@ -91,7 +92,7 @@ def test_sharp_and_nvls_that_are_gone_are_worse() -> None:
         "NVLS was available, and is not any more",
         "SHARP was used, and is not any more",
     ]
-    assert not found.success
+    assert not is_success(found.verdict)
     assert compared(with_sharp(), with_sharp()).verdict == "same"
 
 
@@ -99,14 +100,14 @@ def test_a_log_that_names_no_algorithm_leaves_it_unknown() -> None:
     found = compared(with_sharp(), result(faults=Faults(tuning=False)))
 
     assert [one.word for one in found.changes if not one.size] == ["unknown", "unknown"]
-    assert (found.verdict, found.success) == ("unknown", False)
+    assert (found.verdict, is_success(found.verdict)) == ("unknown", False)
 
 
 def test_a_node_that_is_missing_is_named() -> None:
     found = compared(result(), result("abc"))
 
     assert found.verdict == "only in A"
-    assert not found.success
+    assert not is_success(found.verdict)
 
 
 def test_rings_are_not_compared_with_trees() -> None:

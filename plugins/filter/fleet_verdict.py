@@ -1,0 +1,143 @@
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One verdict on a fleet, from the results of a module on all of its nodes."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: fleet_verdict
+short_description: Judge the results of a module on all nodes of a fleet
+version_added: 0.1.0
+description:
+  - Of M(mlnode.tuning.node_preflight), makes one table of the results of all nodes. The worst comes
+    first, then what the fewest nodes have. Nodes with the same finding share a line.
+  - Of M(mlnode.tuning.path_mtu), finds the nodes and paths to blame. Two groups of nodes between which
+    nothing arrives are one line, as they have one switch or uplink in common, and so is a node that is
+    low towards most of its peers. All other paths are a line each, with their direction.
+  - Of M(mlnode.tuning.rdma_check), compares nodes, and names those that differ from the majority in
+    adapter, board, firmware, link layer, rate and width, RDMA MTU, MTU of the interface, or the index of
+    the usable GID. Adds what each node's own checks and M(mlnode.tuning.ib_subnet) have found.
+author:
+  - mlnode.tuning contributors (!UNKNOWN)
+positional: _input, module
+options:
+  _input:
+    description: A dictionary with the name of each node and its result, or what there is in place of one.
+    type: dict
+    required: true
+  module:
+    description: The module that has returned the results.
+    type: str
+    choices: [node_preflight, path_mtu, rdma_check]
+    required: true
+  fail_on:
+    description:
+      - The verdicts that fail, as O(mlnode.tuning.rdma_check#module:fail_on). A node without a result
+        fails, whatever this is. Not used for V(path_mtu).
+    type: str
+    choices: [fail, unknown, warn, never]
+    default: unknown
+  accept_unknown:
+    description:
+      - Of V(node_preflight), names of checks that may be V(unknown), such as V(jobs). They stay in the
+        table, and count for no verdict.
+    type: list
+    elements: str
+    default: []
+  nodes:
+    description:
+      - Of V(path_mtu), a dictionary with the name of each node and where the others reach it, one or a
+        list, as O(mlnode.tuning.path_mtu#module:peers). Each node has sent to all others, in this order.
+    type: dict
+    default: {}
+  subnet:
+    description:
+      - Of V(rdma_check), a dictionary with the name of the node on which M(mlnode.tuning.ib_subnet) ran,
+        and its result.
+    type: dict
+    default: {}
+seealso:
+  - module: mlnode.tuning.node_preflight
+  - module: mlnode.tuning.path_mtu
+  - module: mlnode.tuning.rdma_check
+  - module: mlnode.tuning.ib_subnet
+"""
+
+EXAMPLES = r"""
+- name: Show the table
+  ansible.builtin.debug:
+    msg: "{{ (found | mlnode.tuning.fleet_verdict('node_preflight')).table }}"
+  run_once: true
+  vars:
+    found: "{{ dict(ansible_play_hosts_all | zip(results)) }}"
+    nodes: "{{ ansible_play_hosts_all | map('extract', hostvars) }}"
+    results: "{{ nodes | map(attribute='preflight', default={}) }}"
+"""
+
+RETURN = r"""
+_value:
+  description:
+    - Of V(node_preflight) and V(path_mtu), C(verdict), the worst one, V(unknown) with a node without a
+      result; C(success), whether all nodes have a result and nothing fails; and C(table), lines for a
+      terminal, of which the last one is a summary. Of V(node_preflight) also C(nodes), the verdict of
+      each.
+    - Of V(rdma_check), one line for each check in C(failures), for each other one that is not as
+      expected in C(warnings), and for each part of the comparison and of the subnet that is well in
+      C(notes); C(summary), how many checks ended with each verdict, without the nodes' own that are
+      well; and C(fleet), the comparison, as RV(mlnode.tuning.rdma_check#module:checks).
+  type: dict
+  sample: {verdict: unknown, success: false, nodes: {gpu001: pass, gpu002: unknown}, table: []}
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import FAIL_ON
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
+    agent_answer,
+    fabric_report,
+    path_report,
+    preflight,
+)
+
+
+def fleet_verdict(
+    results: Any,
+    module: str,
+    fail_on: str = "unknown",
+    accept_unknown: Any = (),
+    nodes: Any = None,
+    subnet: Any = None,
+) -> dict[str, Any]:
+    try:
+        given, asked, peers = (_of_nodes(one) for one in (results, subnet or {}, nodes or {}))
+        if fail_on not in FAIL_ON:
+            raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
+        if module == "node_preflight":
+            return preflight.report(given, fail_on, accept_unknown)._asdict()
+        if module == "path_mtu":
+            return path_report.report(peers, given)._asdict()
+        if module == "rdma_check":
+            return fabric_report.report(_answers(given), fail_on, _answers(asked))
+        raise ValueError(f"module: expected node_preflight, path_mtu or rdma_check, got {module!r}")
+    except ValueError as error:
+        raise AnsibleFilterError(f"fleet_verdict: {error}") from error
+
+
+def _of_nodes(given: Any) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ValueError(f"expected a dictionary with all nodes, got {given!r}")
+    return {str(name): one for name, one in given.items()}
+
+
+def _answers(results: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: agent_answer.of_task("look", result) for name, result in results.items()}
+
+
+class FilterModule:
+    """As Ansible finds it."""
+
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"fleet_verdict": fleet_verdict}

@@ -247,7 +247,7 @@ ANSWERS: Mapping[str, Table] = {
         "settings": Maybe(_settings),
         "diff": Maybe(list_of(fields(_PAIR))),
         "warnings": Maybe(lines),
-        "unsupported": Maybe(lines),
+        **dict.fromkeys(("unsupported", "unsupported_overrides"), Maybe(lines)),
         "reboot_required": Maybe(flag),
         # Empty where nothing waits
         "confirm": Maybe(_waits),
@@ -258,7 +258,7 @@ ANSWERS: Mapping[str, Table] = {
         **_END,
         "compliant": Maybe(flag),
         "verdict": Maybe(text_of(MESSAGE)),
-        **dict.fromkeys(("drift", "failures", "ignored", "errors"), Maybe(lines)),
+        **dict.fromkeys(("drift", "failures", "ignored", "errors", "unsupported_overrides"), Maybe(lines)),
         "exceptions": Maybe(list_of(fields(_EXCEPTION))),
         "digests": Maybe(names(word("[a-z0-9][a-z0-9_-]{0,62}"), names(line, word("[0-9a-f]{16}")))),
         "summary": Maybe(names(_status, count)),

@@ -112,15 +112,16 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     rows = []
     known_answers = Answers(host) if context.runtime else None
     for setting, reading in zip(settings, request.kind.read(settings, context)):
+        by_profile = setting.key in request.profile
         if known_answers:
-            reading = settled(reading, known_answers, setting.key in request.profile)
+            reading = settled(reading, known_answers, by_profile)
         reading = with_bar(reading, context)
         status, causes = judge(setting, reading, context)
         info = request.kind.info_of(setting, reading.runtime)
         if reading.lowers and info.severity is Severity.LOW:
             info = info._replace(severity=Severity.MEDIUM)
         origin = reading.origin or context.origins.get(reading.path)
-        rows.append(Row(setting, reading, status, causes, info, origin))
+        rows.append(Row(setting, reading, status, causes, info, origin, by_profile))
     steps = _kernel_steps(rows, context)
     if context.boot and not request.partial:  # a file made of a part would lose the lines of the rest
         files = request.kind.boot_files(request.name, rows, context)

@@ -165,7 +165,10 @@ def declaration_steps(host: Host, new: Declaration | None) -> list[Step]:
     the work at boot."""
     if new is None:
         return []
-    content = declared.render(new) if new.kinds else None
+    content = None
+    if new.kinds:
+        content = declared.render(new)
+        declared.remember(content, new)
     old = host.content(new.path)
     wrong = content is not None and not trust.is_right(host, new.path)
     return [FileWrite(new.path, new.path, content, old)] if content != old or wrong else []

@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit.work import calls_of
 from mlnode.agent import call
 from mlnode.agent.call import MARK
 from mlnode.agent.registry import KINDS
-from mlnode.engine import plan
+from mlnode.engine import declared, origin, plan
 from mlnode.model import schema
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -34,6 +34,9 @@ def task(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Callable[..., dic
 
     def command(_command: str, in_data: bytes = b"", sudoable: bool = True) -> Done:
         del sudoable
+        # Each question is a process of its own on a node.
+        declared._known.clear()
+        origin._known.clear()
         reply = json.dumps(call.answer(machine, in_data))
         return {"rc": 0, "stdout": f"{MARK}{reply}\n", "stderr": ""}
 

@@ -20,7 +20,6 @@ from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedErro
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from . import declared, left, lock
-from .declared import Declaration
 from .kind import AGENT_PENDING, Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
@@ -165,7 +164,8 @@ def apply_together(
         if _is_live(requests):
             _try_again(host)
         run = _Run(host, requests, gate, confirm_seconds, kinds)
-        outcomes = run.carry_out(first, risky)
+        with declared.expecting(host, run.new):
+            outcomes = run.carry_out(first, risky)
         before = tuple(lock.take_notes(host))
         return outcomes._replace(changed=outcomes.changed or bool(mended), unfinished=before)
 
@@ -209,17 +209,13 @@ class _Run:
         self._seconds = confirm_seconds
         self._kinds = kinds
         self._before = _kept(host, requests)
+        self.new = declaration_of(requests, self._before)
         self._risks: list[str] = []
         self._waits: Waiting | None = None
 
     def carry_out(self, first: First, may_risk: bool) -> Outcomes:
-        new = declaration_of(self._requests, self._before)
-        with declared.expecting(self._host, new):
-            return self._carry_out(first, may_risk, new)
-
-    def _carry_out(self, first: First, may_risk: bool, new: Declaration | None) -> Outcomes:
         foreseen = _foresee(self._host, self._requests, self._before, self._gate, self._kinds)
-        shared = declaration_steps(self._host, new)
+        shared = declaration_steps(self._host, self.new)
         agent = first.steps()
         steps = [*agent, *shared, *(step for outcome in foreseen for step in outcome.steps)]
         if steps and not self._host.is_superuser():

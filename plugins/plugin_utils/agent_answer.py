@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,14 +121,10 @@ def _spelled(found: re.Match[str]) -> str:
 
 def text(value: Any) -> str | None:
     """A value in a report: one text of bounded length that cannot command a terminal; None for null."""
-    if value is None or (
-        type(value) is str and len(value) <= LINE and value.isascii() and value.isprintable()
-    ):
-        return value
-    if isinstance(value, (str, bool, float)) or strict_json.is_of(value, int):
-        value = value if isinstance(value, str) else strict_json.shown(value)
-        return cut(value)
-    return strict_json.shown(value)
+    if value is None:
+        return None
+    # Most hosts of a fleet have the same to say.
+    return sys.intern(cut(value if isinstance(value, str) else strict_json.shown(value)))
 
 
 def _warned(value: Any) -> Any:

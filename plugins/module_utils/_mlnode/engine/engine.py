@@ -36,7 +36,6 @@ from .plan import (
     evaluate,
     kept,
     present,
-    taken,
 )
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import Transaction, Waiting
@@ -413,9 +412,9 @@ def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None
 
 
 def _ended(before: Outcome, after: Plan) -> Outcome:
-    rows, changed = ended(before.plan, after)
+    plan, rows, changed = ended(before.plan, after)
     left_steps = (*before.leaving.steps, *before.leaving.late)
-    return Outcome(taken(before.plan, after), rows, changed or bool(left_steps), leaving=before.leaving)
+    return Outcome(plan, rows, changed or bool(left_steps), leaving=before.leaving)
 
 
 def _kept(host: Host, requests: Sequence[Request]) -> Kept:

@@ -321,8 +321,9 @@ def _refuse_conflicting(request: Request, key: str, theirs: Mapping[str, str], o
 # -- and what has become of it -------------------------------------------------------------
 
 
-def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
-    """The rows as they are now, where what was mended says `changed`; and whether anything was."""
+def ended(plan: Plan, after: Plan) -> tuple[Plan, tuple[Row, ...], bool]:
+    """The plan without the writes that brought nothing, as a device has answered to them with its old value;
+    the rows as they are now, where what was mended says `changed`; and whether anything was."""
     before = {row.setting.key: row for row in plan.rows}
     written = {write.key for write in kernel_writes(plan.steps)}
     rows = []
@@ -340,18 +341,13 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
             row = row._replace(status=Status.CLAMPED, causes=(short,))
         rows.append(row)
     others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
-    return tuple(rows), moved or others
+    lacking = {part.path for row in after.rows for part in row.reading.parts if part.answer}
+    taken = plan._replace(steps=tuple(without(plan.steps, lacking))) if lacking else plan
+    return taken, tuple(rows), moved or others
 
 
 #: Steps whose effect no value of a setting shows
 _NO_VALUE = (FileWrite, LinkWrite, LoadModule, Notify)
-
-
-def taken(plan: Plan, after: Plan) -> Plan:
-    """The plan without the writes that brought nothing, as a device has answered to them with its old
-    value."""
-    lacking = {part.path for row in after.rows for part in row.reading.parts if part.answer}
-    return plan._replace(steps=tuple(without(plan.steps, lacking))) if lacking else plan
 
 
 def _seen(reading: Reading) -> tuple[object, ...]:

@@ -239,7 +239,8 @@ class _Run:
                 is_last = bool(risks) or any(one.leaving.late for one in foreseen)
                 if not is_last:
                     work.perform(shared)
-                plans = self._stages(work, foreseen, moved, risky=bool(risks))
+                known = self._before._replace(origins=origin.values())
+                plans = self._stages(work, foreseen, known, moved, risky=bool(risks))
                 if is_last:
                     work.perform(shared)
                 # After the areas, one of which may raise a limit that a unit needs, and the declaration,
@@ -263,15 +264,16 @@ class _Run:
         ]
         return self._outcomes(done, [*agent, *shared])
 
-    def _stages(self, work: Transaction, foreseen: Sequence[Outcome], moved: bool, risky: bool) -> list[Plan]:
-        """Perform each area, and return what was done in each. moved: a value was put back before, so that
-        each area is planned again at its turn, as it is after an area that has written something."""
+    def _stages(
+        self, work: Transaction, foreseen: Sequence[Outcome], known: Kept, moved: bool, risky: bool
+    ) -> list[Plan]:
+        """Perform each area, and return what was done in each. known: with the origin as it becomes. moved: a
+        value was put back before, so that each area is planned again at its turn, as it is after an area that
+        has written something."""
         done = []
-        known = None
         for request, outcome in zip(self._requests, foreseen):
             plan = outcome.plan
             if moved:
-                known = known or kept(self._host, request.layers)
                 plan = _plan(self._host, request, known, self._gate)
             self._risks = _risks(plan.steps)
             if self._risks and not risky:
@@ -282,15 +284,14 @@ class _Run:
             try:
                 wrote = work.perform(plan.steps, present(self._host, plan))
                 if any(map(brings, plan.rows)):
-                    more = _plan(self._host, request, kept(self._host, request.layers), self._gate)
+                    more = _plan(self._host, request, known, self._gate)
                     work.perform(more.steps, present(self._host, more))
                     plan = plan._replace(steps=(*plan.steps, *more.steps))
                 wrote = work.perform(outcome.leaving.late) or wrote
             except MlnodeError as error:
                 error.area = request.kind.KIND
                 raise
-            if wrote:
-                moved, known = True, None
+            moved = moved or wrote
             done.append(plan)
         return done
 

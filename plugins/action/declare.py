@@ -19,7 +19,6 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     options_of,
     profile,
     rollout,
-    unsupported,
 )
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
@@ -78,13 +77,7 @@ class ActionModule(AreaView):
                 answer = self._answer(options)
         except (NoAnswerError, rollout.RolloutError) as error:
             return {**result, "failed": True, "msg": f"declare: {error}"}
-        answer = _shown(answer, self._display.verbosity)
-        missing = unsupported.lines(answer, [profile.Declared(options["areas"], options["profile"])])
-        return {
-            **result,
-            **_judged(answer, judged_later),
-            **({unsupported.FIELD: missing} if missing else {}),
-        }
+        return {**result, **_judged(_shown(answer, self._display.verbosity), judged_later)}
 
     def _rolled_out(self, options: dict[str, Any], state: pathlib.Path, host: str) -> dict[str, Any]:
         """The answer of a node, and that it is done in the state of a rollout; or nothing but that it is done

@@ -14,7 +14,6 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     areas,
     options_of,
     profile,
-    unsupported,
 )
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
@@ -27,6 +26,7 @@ NOTHING: dict[str, Any] = {
     "compliant": True,
     "verdict": "nothing is declared",
     **{name: [] for name in ("drift", "failures", "ignored", "exceptions", "errors", "settings")},
+    "unsupported_overrides": [],
     **{name: {} for name in ("digests", "summary")},
 }
 
@@ -69,9 +69,7 @@ class ActionModule(AgentAction):
             answer = self.call("drift", options, interpreter, of_bare=of_bare)
         except NoAnswerError as error:
             return {**result, "failed": True, "msg": f"node_drift: {error}"}
-        missing = unsupported.lines(answer, expected.values())
-        answer = {**answer, **_asked_for(answer, options["ignore"])}
-        return {**result, **answer, **({unsupported.FIELD: missing} if missing else {})}
+        return {**result, **answer, **_asked_for(answer, options["ignore"])}
 
     def _areas(self, variables: Mapping[str, Any]) -> list[str]:
         """Those that tags choose for a task with the tag `always`; any other was chosen by Ansible."""

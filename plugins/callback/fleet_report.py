@@ -89,7 +89,7 @@ from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, fleet_report, unsupported
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, fleet_report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import files
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import OF_SUBNET, Fleet
 
@@ -211,7 +211,7 @@ class CallbackModule(CallbackBase):
         findings = self._fleet.take(host, _answer(result), module)
         if _is_ours(result.task):
             self._note("unsupported", self._fleet.causes, result)
-            self._note(unsupported.FIELD, self._fleet.unsupported, result)
+            self._note("unsupported_overrides", self._fleet.unsupported, result)
         if "censored" in _answer(result) and _is_ours(result.task) and module not in _SILENT:
             # Without an entry a report of an earlier run would stay, and be taken for that of this one.
             host.errors.append(f"{result.task.get_name()}: no_log hides what {module} has reported")

@@ -185,7 +185,7 @@ not_in_force:
   elements: str
 unsupported_overrides:
   description: One line with the reason for each setting that the node has not and that the inventory, not a profile, declares.
-  returned: where there is one
+  returned: success
   type: list
   elements: str
   sample: ["lnet.debug: /proc/sys/lnet/debug does not exist: this kernel has no such setting"]

@@ -170,7 +170,7 @@ summary:
   sample: {drifted: 1, ok: 33, unsupported: 1}
 unsupported_overrides:
   description: One line with the reason for each setting that the node has not and that the inventory, not a profile, declares.
-  returned: where there is one
+  returned: success, and where drift fails the module
   type: list
   elements: str
   sample: ["lnet.debug: /proc/sys/lnet/debug does not exist: this kernel has no such setting"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,14 +121,10 @@ def _spelled(found: re.Match[str]) -> str:
 
 def text(value: Any) -> str | None:
     """A value in a report: one text of bounded length that cannot command a terminal; None for null."""
-    if value is None or (
-        type(value) is str and len(value) <= LINE and value.isascii() and value.isprintable()
-    ):
-        return value
-    if isinstance(value, (str, bool, float)) or strict_json.is_of(value, int):
-        value = value if isinstance(value, str) else strict_json.shown(value)
-        return cut(value)
-    return strict_json.shown(value)
+    if value is None:
+        return None
+    # Most hosts of a fleet have the same to say.
+    return sys.intern(cut(value if isinstance(value, str) else strict_json.shown(value)))
 
 
 def _warned(value: Any) -> Any:
@@ -247,7 +244,7 @@ ANSWERS: Mapping[str, Table] = {
         "settings": Maybe(_settings),
         "diff": Maybe(list_of(fields(_PAIR))),
         "warnings": Maybe(lines),
-        "unsupported": Maybe(lines),
+        **dict.fromkeys(("unsupported", "unsupported_overrides"), Maybe(lines)),
         "reboot_required": Maybe(flag),
         # Empty where nothing waits
         "confirm": Maybe(_waits),
@@ -258,7 +255,7 @@ ANSWERS: Mapping[str, Table] = {
         **_END,
         "compliant": Maybe(flag),
         "verdict": Maybe(text_of(MESSAGE)),
-        **dict.fromkeys(("drift", "failures", "ignored", "errors"), Maybe(lines)),
+        **dict.fromkeys(("drift", "failures", "ignored", "errors", "unsupported_overrides"), Maybe(lines)),
         "exceptions": Maybe(list_of(fields(_EXCEPTION))),
         "digests": Maybe(names(word("[a-z0-9][a-z0-9_-]{0,62}"), names(line, word("[0-9a-f]{16}")))),
         "summary": Maybe(names(_status, count)),

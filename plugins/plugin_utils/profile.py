@@ -13,12 +13,28 @@ import yaml
 from ansible.errors import AnsibleError
 
 from ..module_utils._mlnode.model.schema import hint
-from . import areas as area_names
 from . import yaml_text
+from .areas import AREAS
 
 _FOLDER = pathlib.Path(__file__).parents[2] / "roles/node/profiles"
 #: What comes on top of a profile, where the operator names it
 _PRESETS = _FOLDER / "presets"
+
+#: Of an area of which a role's variables are single options: option → variable without its
+#: prefix. Of all others the variable of that name is all options.
+_VARIABLES = {
+    "services": {"services": "services"},
+    "modules": {
+        "modules": "modules",
+        "where_needed": "modules_where_needed",
+        "options": "module_options",
+    },
+    "sysctl": {"settings": "sysctl", "sizing": "sizing", "allow": "allow"},
+    "nccl": {"variables": "nccl"},
+}
+
+#: Variables that say what is declared, without the prefix
+VARIABLES = tuple(name for area in AREAS for name in _VARIABLES.get(area, {"": area}).values())
 
 #: A dictionary of these is one value, such as {at_least: 5}
 _VALUE = frozenset(("at_least", "at_most", "exactly"))
@@ -74,26 +90,31 @@ def declared(
     """Areas of a declaration. options: `profile`, `variables` (the prefix of a role's variables), and areas,
     each of which replaces what the variables say of it. Raises AnsibleError."""
     prefix = str(options.get("variables") or "")
-    overrides = area_names.overrides(prefix, variables, template) if prefix else {}
-    overrides.update((name, spec) for name, spec in options.items() if name not in ("profile", "variables"))
-    profiles = options.get("profile") or ""
-    return Declared(areas(profiles, overrides), of_profile(profiles, overrides))
+    given = {name: spec for name, spec in options.items() if name not in ("profile", "variables")}
+    over = overrides(prefix, variables, template) if prefix else {}
+    return combined(options.get("profile") or "", {**over, **given})
 
 
-def areas(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Areas to declare: an override replaces what the profiles say of a setting, as each of them what those
-    before it say, and null takes it away, be it a value, a rule or a whole area. Raises AnsibleError."""
-    return _merged(_profiles(profiles), overrides)
+def overrides(prefix: str, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
+    """The overrides of each area in the variables of a role, such as node_thp (prefix `node`). An empty one
+    says nothing, and null takes away what the profile says."""
+
+    def given(names: Mapping[str, str]) -> dict[str, Any]:
+        known = {option: f"{prefix}_{name}" for option, name in names.items()}
+        values = {option: template(variables[name]) for option, name in known.items() if name in variables}
+        return {option: value for option, value in values.items() if value not in ({}, [])}
+
+    single = {area: given(names) for area, names in _VARIABLES.items()}
+    whole = given({area: area for area in AREAS if area not in _VARIABLES})
+    return {area: options for area, options in {**single, **whole}.items() if area in whole or options}
 
 
-def of_profile(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of areas() that no override says anything of. Raises AnsibleError."""
-    return _untouched(_profiles(profiles), overrides)
-
-
-def _profiles(profiles: str | Sequence[str]) -> dict[str, Any]:
+def combined(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> Declared:
+    """An override replaces what the profiles say of a setting, as each of them what those before it say, and
+    null takes it away, be it a value, a rule or a whole area. Raises AnsibleError."""
     named = [profiles] if isinstance(profiles, str) else profiles
-    return functools.reduce(_merged, map(load, named), {})
+    base: dict[str, Any] = functools.reduce(_merged, map(load, named), {})
+    return Declared(_merged(base, overrides), _untouched(base, overrides))
 
 
 def _untouched(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[str, Any]:

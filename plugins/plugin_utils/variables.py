@@ -18,7 +18,7 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ..module_utils._mlnode.model import schema
-from . import areas, yaml_text
+from . import profile, yaml_text
 
 _COLLECTION = "mlnode.tuning"
 
@@ -98,7 +98,7 @@ def _arguments(role: str) -> dict[str, Any]:
 def _known(role: str) -> dict[str, Any]:
     """Variables of the role, and their options. Those of an area that only the role `node` documents are the
     same in all."""
-    areal = {f"{role}_{name}": _arguments("node").get(f"node_{name}", {}) for name in areas.VARIABLES}
+    areal = {f"{role}_{name}": _arguments("node").get(f"node_{name}", {}) for name in profile.VARIABLES}
     return {**areal, **_arguments(role)}
 
 

@@ -220,7 +220,7 @@ def _groups(host: Installed) -> dict[str, str]:
 
 def _lines(host: Installed, *profiles: str) -> dict[str, str]:
     """Key of each setting and words about it."""
-    name, areas = name_of(profiles[0]), profile.areas(profiles, {})
+    name, areas = name_of(profiles[0]), profile.combined(profiles, {}).areas
     known = host.declare(name, areas)
     lines: dict[str, str] = {}
     for area, kind in KINDS.items():

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import areas, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -61,7 +61,7 @@ def name_of(profile_name: str) -> str:
 
 def declaration(profile_name: str, **overrides: Any) -> dict[str, Any]:
     """By area. overrides: of areas."""
-    return profile.areas(profile_name, overrides)
+    return profile.combined(profile_name, overrides).areas
 
 
 def task(role: str) -> dict[str, Any]:
@@ -83,9 +83,9 @@ def profile_of(role: str, **variables: Any) -> Any:
 def overrides(role: str, **variables: Any) -> dict[str, Any]:
     """By area, as the role hands them over."""
     template = Templar(loader=DataLoader(), variables=variables).template
-    return areas.overrides(task(role)["variables"], variables, template)
+    return profile.overrides(task(role)["variables"], variables, template)
 
 
 def said(role: str, **variables: Any) -> dict[str, Any]:
     """What is declared with these variables of an inventory, by area."""
-    return profile.areas(profile_of(role, **variables), overrides(role, **variables))
+    return profile.combined(profile_of(role, **variables), overrides(role, **variables)).areas

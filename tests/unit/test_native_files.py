@@ -33,7 +33,7 @@ PROFILES = ("training", "inference", "fabric")
 
 def areas(name: str) -> dict[str, Any]:
     """A profile, with a pool of huge pages, of a kind that none of them has."""
-    found = profile.areas(name, {})
+    found = profile.combined(name, {}).areas
     sysctl = {**found["sysctl"], "settings": {**found["sysctl"]["settings"]}}
     sysctl["settings"]["vm.nr_hugepages"] = {"for_bytes": 1 << 33}
     return {**found, "sysctl": {**sysctl, "sizing": {**sysctl.get("sizing", {}), **SIZING}}}

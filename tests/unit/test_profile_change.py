@@ -21,7 +21,8 @@ ONLY_INFERENCE = "/proc/sys/kernel/timer_migration"
 
 
 def _declared(machine: Machine, name: str) -> Result:
-    found = declare.run(machine, Order("node", KINDS, profile.areas(name, {}), tuple(KINDS), whole=True))
+    areas = profile.combined(name, {}).areas
+    found = declare.run(machine, Order("node", KINDS, areas, tuple(KINDS), whole=True))
     assert not found.failed, found.msg
     return found
 

@@ -40,7 +40,7 @@ EXACT = {
 
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])
 def test_each_value_of_a_profile_raises_or_is_exact_for_a_reason(name: str) -> None:
-    settings = door.parse("sysctl", profile.areas(name, {})["sysctl"])
+    settings = door.parse("sysctl", profile.combined(name, {}).areas["sysctl"])
     assert settings
     for setting in settings:
         assert setting.raise_only != (setting.key in EXACT), setting.key
@@ -56,7 +56,7 @@ BOUNDS = {
 
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])
 def test_numbers_of_devices_raise_or_are_bounds_for_a_reason(name: str) -> None:
-    areas = profile.areas(name, {})
+    areas = profile.combined(name, {}).areas
     for setting in door.parse("nic", areas.get("nic", {})):
         assert isinstance(setting, nic_parse.NicSetting)
         if setting.amount is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .finding import BAD, SEVERITIES, TEXTS, Finding, Waiver, findings, listed, said, waivers
+from .finding import BAD, SEVERITIES, Finding, Waiver, findings, listed, said, waivers
 from .names import natural
 
 #: A look at the subnet, which one node takes for all: it says nothing about this node or another
@@ -147,7 +147,6 @@ class Fleet:
     unsupported: dict[str, list[str]] = field(default_factory=dict)
     #: Cause for which settings are unsupported → the hosts that share it
     causes: dict[str, list[str]] = field(default_factory=dict)
-    _texts: dict[str, str] = field(default_factory=dict, repr=False)
     _known: dict[Finding, Finding] = field(default_factory=dict, repr=False)
 
     def host(self, name: str, groups: Iterable[str] = ()) -> Host:
@@ -161,7 +160,7 @@ class Fleet:
     def take(self, host: Host, result: Mapping[str, Any], module: str) -> list[Finding]:
         """Findings of a module. A later one about the same setting replaces an earlier one. Results that have
         another shape than those of mlnode's modules are ignored."""
-        taken = [self._one(finding) for finding in findings(result, module)]
+        taken = [self._known.setdefault(one, one) for one in findings(result, module)]
         for finding in taken:
             host.findings[finding.kind, finding.key] = finding
         for waiver, state in waivers(result):
@@ -169,15 +168,6 @@ class Fleet:
         if "compliant" in result and "verdict" in result:  # node_drift alone reports the node as a whole
             host.errors[:] = [said(error) for error in listed(result.get("errors"))]
         return taken
-
-    def _one(self, finding: Finding) -> Finding:
-        known = self._known.get(finding)
-        if known is None:
-            texts = {name: getattr(finding, name) for name in TEXTS}
-            shared = {name: self._texts.setdefault(text, text) for name, text in texts.items() if text}
-            known = finding._replace(**shared)  # type: ignore[arg-type]  # the names of texts only
-            self._known[known] = known
-        return known
 
     def knobs(self) -> list[tuple[str, str]]:
         """Each kind and key that any host has reported: kinds together, otherwise in the order of tasks."""

@@ -63,7 +63,7 @@ class Result:
     """Result that Ansible shows.
 
     areas: area → what a module for it alone would have returned. unsupported: those warnings about settings
-    that the node has not. risks: why nothing was done, where
+    that the node has not. unsupported_overrides: as of overrides(). risks: why nothing was done, where
     order.risky is False.
     """
 
@@ -72,6 +72,7 @@ class Result:
     diff: list[dict[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
+    unsupported_overrides: list[str] = field(default_factory=list)
     reboot_required: bool = False
     confirm: dict[str, Any] = field(default_factory=dict)
     failed: bool = False
@@ -185,6 +186,7 @@ def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
     rows = [row for outcome in outcomes.outcomes for row in outcome.rows]
     loud = [(status, printable(text)) for status, text in _loud(order, rows)]
     result.warnings += [*(text for _status, text in loud), *map(printable, stays)]
+    result.unsupported_overrides = overrides(rows)
     result.unsupported = [text for status, text in loud if status is Status.UNSUPPORTED]
     lacking = [row for row in rows if _lacks(row)]
     if lacking and order.on_unsupported == "fail":  # as a device has shown in this run
@@ -194,6 +196,13 @@ def _fill(result: Result, host: Host, order: Order, outcomes: Outcomes) -> None:
         done = "is applied" if not order.check else "would be applied"
         result.failed = True
         result.msg = paragraphs(f"{order.name}: refused: {_words(outcomes.refused)}; all else {done}")
+
+
+def overrides(rows: Iterable[Row]) -> list[str]:
+    """`KEY: reason` of each setting that an operator declared and the node has not: a profile may ask for
+    more than each node has, and what an inventory asks for by name was expected there."""
+    own = (row for row in rows if row.status is Status.UNSUPPORTED and not row.by_profile)
+    return [printable(f"{row.setting.key}: {row.reason}") for row in own]
 
 
 def _loud(order: Order, rows: Sequence[Row]) -> list[tuple[Status, str]]:

@@ -13,7 +13,7 @@ from ..host.host import Host
 from ..model import schema, strict_json
 from ..model.errors import DeclarationError, MlnodeError, paragraphs
 from ..model.schema import Checked
-from . import missed, node_report, registry, waivers
+from . import declare, missed, node_report, registry, waivers
 from .node import survey
 from .registry import KINDS
 
@@ -106,6 +106,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         "errors": errors,
         "digests": present,
         "summary": state["summary"],
+        "unsupported_overrides": declare.overrides(item.row for item in node.rows),
         "settings": [
             {**setting, "ignored": ignored[setting["key"]]} if setting["key"] in ignored else setting
             for setting in state["settings"]

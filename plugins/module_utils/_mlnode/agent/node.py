@@ -252,4 +252,5 @@ def _merge(rows_by_key: dict[str, NodeRow], name: str, row: Row) -> None:
         rows_by_key[row.setting.key] = NodeRow(row, (name,))
         return
     worse = row if known.row.status in (Status.OK, Status.CHANGED) else known.row
+    worse = worse._replace(by_profile=known.row.by_profile and row.by_profile)
     rows_by_key[row.setting.key] = known._replace(row=worse, declared_by=(*known.declared_by, name))

@@ -13,7 +13,7 @@ from ..model.errors import HostError, MlnodeError
 from . import failed_changes, transaction
 from .engine import Outcome
 from .origin import Origin
-from .plan import Plan, Request, afterwards, brings, ended, evaluate, kept_by_node, present, taken
+from .plan import Plan, Request, afterwards, brings, ended, evaluate, kept_by_node, present
 from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
 
 #: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
@@ -44,7 +44,7 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
         return Outcome(first, first.rows, changed=False), errors
     try:
         after = evaluate(host, request, kept_by_node(host))
-        return Outcome(taken(first, after), *ended(first, after)), [*errors, *gone]
+        return Outcome(*ended(first, after)), [*errors, *gone]
     except MlnodeError as error:
         error_parts = [*errors, *gone, afterwards(error, first.steps)]
         raise MlnodeError("; ".join(error_parts)) from error

@@ -7,7 +7,6 @@ Kept unresolved (`auto` stays `auto`), so that one image serves many machine typ
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from contextlib import contextmanager
@@ -68,6 +67,12 @@ class Declaration(NamedTuple):
         return spec.checked
 
 
+#: Path → content, and the declaration that it is. A run asks for all declarations a dozen times, as they may
+#: have been changed meanwhile: one that was not is parsed once, and one that this run writes never. No reader
+#: changes what it is given.
+_known: dict[str, tuple[bytes, Declaration]] = {}
+
+
 def check_name(name: str) -> str:
     """The name becomes a file name: raises DeclarationError for anything that is not a plain word."""
     if not _NAME.match(name):
@@ -101,13 +106,20 @@ def render(declaration: Declaration) -> bytes:
     return text.encode("utf-8")
 
 
-@functools.lru_cache(maxsize=16)
-def parse(content: bytes, path: str) -> Declaration:
-    """Raises StoreError, naming the file, for anything render() would not have written.
+def remember(content: bytes, declaration: Declaration) -> None:
+    """This is the declaration in a file with this content, whoever reads it from now on."""
+    _known[declaration.path] = content, declaration
 
-    A run asks for all declarations a dozen times, as they may have been changed meanwhile: where they were
-    not, the file is understood once. A node has one or two, and no reader changes what it is given.
-    """
+
+def parse(content: bytes, path: str) -> Declaration:
+    """Raises StoreError, naming the file, for anything render() would not have written."""
+    known = _known.get(path)
+    if known is None or known[0] != content:
+        known = _known[path] = content, _parsed(content, path)
+    return known[1]
+
+
+def _parsed(content: bytes, path: str) -> Declaration:
     advice = "restore it, or remove it and run the playbook again"
     document = strict_json.document(content, path, FORMAT, advice=advice)
     name, kinds = document.get("name"), document.get("kinds")

@@ -20,7 +20,6 @@ from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedErro
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from . import declared, left, lock
-from .declared import Declaration
 from .kind import AGENT_PENDING, Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
@@ -37,7 +36,6 @@ from .plan import (
     evaluate,
     kept,
     present,
-    taken,
 )
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import Transaction, Waiting
@@ -155,7 +153,8 @@ def apply_together(
         if _is_live(requests):
             _try_again(host)
         run = _Run(host, requests, gate, confirm_seconds, kinds)
-        outcomes = run.carry_out(first, risky)
+        with declared.expecting(host, run.new):
+            outcomes = run.carry_out(first, risky)
         before = tuple(lock.take_notes(host))
         return outcomes._replace(changed=outcomes.changed or bool(mended), unfinished=before)
 
@@ -177,17 +176,13 @@ class _Run:
         self._seconds = confirm_seconds
         self._kinds = kinds
         self._before = _kept(host, requests)
+        self.new = declaration_of(requests, self._before)
         self._risks: list[str] = []
         self._waits: Waiting | None = None
 
     def carry_out(self, first: First, may_risk: bool) -> Outcomes:
-        new = declaration_of(self._requests, self._before)
-        with declared.expecting(self._host, new):
-            return self._carry_out(first, may_risk, new)
-
-    def _carry_out(self, first: First, may_risk: bool, new: Declaration | None) -> Outcomes:
         foreseen = _foresee(self._host, self._requests, self._before, self._gate, self._kinds)
-        shared = declaration_steps(self._host, new)
+        shared = declaration_steps(self._host, self.new)
         agent = first.steps()
         steps = [*agent, *shared, *(step for outcome in foreseen for step in outcome.steps)]
         if steps and not self._host.is_superuser():
@@ -212,7 +207,8 @@ class _Run:
                 is_last = bool(risks) or any(one.leaving.late for one in foreseen)
                 if not is_last:
                     work.perform(shared)
-                plans = self._stages(work, foreseen, moved, risky=bool(risks))
+                known = self._before._replace(origins=origin.values())
+                plans = self._stages(work, foreseen, known, moved, risky=bool(risks))
                 if is_last:
                     work.perform(shared)
                 # After the areas, one of which may raise a limit that a unit needs, and the declaration,
@@ -236,15 +232,16 @@ class _Run:
         ]
         return self._outcomes(done, [*agent, *shared])
 
-    def _stages(self, work: Transaction, foreseen: Sequence[Outcome], moved: bool, risky: bool) -> list[Plan]:
-        """Perform each area, and return what was done in each. moved: a value was put back before, so that
-        each area is planned again at its turn, as it is after an area that has written something."""
+    def _stages(
+        self, work: Transaction, foreseen: Sequence[Outcome], known: Kept, moved: bool, risky: bool
+    ) -> list[Plan]:
+        """Perform each area, and return what was done in each. known: with the origin as it becomes. moved: a
+        value was put back before, so that each area is planned again at its turn, as it is after an area that
+        has written something."""
         done = []
-        known = None
         for request, outcome in zip(self._requests, foreseen):
             plan = outcome.plan
             if moved:
-                known = known or kept(self._host, request.layers)
                 plan = _plan(self._host, request, known, self._gate)
             self._risks = _risks(plan.steps)
             if self._risks and not risky:
@@ -255,15 +252,14 @@ class _Run:
             try:
                 wrote = work.perform(plan.steps, present(self._host, plan))
                 if any(map(brings, plan.rows)):
-                    more = _plan(self._host, request, kept(self._host, request.layers), self._gate)
+                    more = _plan(self._host, request, known, self._gate)
                     work.perform(more.steps, present(self._host, more))
                     plan = plan._replace(steps=(*plan.steps, *more.steps))
                 wrote = work.perform(outcome.leaving.late) or wrote
             except MlnodeError as error:
                 error.area = request.kind.KIND
                 raise
-            if wrote:
-                moved, known = True, None
+            moved = moved or wrote
             done.append(plan)
         return done
 
@@ -385,9 +381,9 @@ def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None
 
 
 def _ended(before: Outcome, after: Plan) -> Outcome:
-    rows, changed = ended(before.plan, after)
+    plan, rows, changed = ended(before.plan, after)
     left_steps = (*before.leaving.steps, *before.leaving.late)
-    return Outcome(taken(before.plan, after), rows, changed or bool(left_steps), leaving=before.leaving)
+    return Outcome(plan, rows, changed or bool(left_steps), leaving=before.leaving)
 
 
 def _kept(host: Host, requests: Sequence[Request]) -> Kept:

@@ -112,7 +112,8 @@ class Info(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One setting with what was read and the one status it ends in."""
+    """One setting with what was read and the one status it ends in. by_profile: a profile asks for it, and
+    the operator does not declare it himself."""
 
     setting: Setting
     reading: Reading
@@ -120,6 +121,7 @@ class Row(NamedTuple):
     causes: tuple[Cause, ...]
     info: Info
     origin: str | None = None
+    by_profile: bool = False
 
     @property
     def reason(self) -> str:

@@ -10,7 +10,6 @@ killed run costs nothing: the next one finds the true origin, not a half-tuned o
 from __future__ import annotations
 
 import base64
-import functools
 import json
 import os
 import stat
@@ -73,6 +72,11 @@ def module_entry(name: str, stays: bool = False) -> Entry:
     """stays: only a rollback unloads it."""
     entry = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
     return {**entry, "stays": True} if stays else entry
+
+
+#: The content of the store that was read or written last, and its entries. Each area of a run reads the
+#: store, which seldom changes meanwhile, and its checks were a third of the run at boot.
+_known: list[tuple[bytes, tuple[Entry, ...]]] = []
 
 
 class _Values(Mapping[str, str]):
@@ -244,6 +248,7 @@ class Origin:
             return
         document = {"format": FORMAT, "entries": self.entries()}
         content = (json.dumps(document, indent=1) + "\n").encode("ascii")
+        _known[:] = [(content, tuple(document["entries"]))]
         # 0600: it may hold the content of files that not everybody may read.
         # A system whose /etc cannot be written has the one; nothing can be declared there either.
         for path in (PATH,) if _is_read_only(self._host, COPY) else (COPY, PATH):
@@ -259,14 +264,9 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
         if error.absent:
             return None, ""
         raise
-    entries, problem = _parsed(path, content)
-    return None if entries is None else [*entries], problem
-
-
-@functools.lru_cache(maxsize=2)
-def _parsed(path: str, content: bytes) -> tuple[tuple[Entry, ...] | None, str]:
-    """The result of _read() for this content. Each area of a run reads the store, which seldom changes
-    meanwhile, and its checks were a third of the run at boot."""
+    for known, entries in _known:
+        if known == content:
+            return [*entries], ""
     try:
         document = strict_json.document(content, path, FORMAT, most=system.LIMIT, kernel_bytes=True)
     except DamagedError as error:
@@ -274,9 +274,11 @@ def _parsed(path: str, content: bytes) -> tuple[tuple[Entry, ...] | None, str]:
     except StoreError as error:
         raise StoreError(f"{error}; nothing was changed; {origin_paths.WITH_ITS_AGENT}") from error
     try:
-        return tuple(checked(dict(entry)) for entry in document["entries"]), ""
+        found = [checked(dict(entry)) for entry in document["entries"]]
     except origin_paths.DAMAGE as error:
         return None, f"{path} is damaged ({type(error).__name__}: {error})"
+    _known[:] = [(content, tuple(found))]
+    return found, ""
 
 
 def _is_read_only(host: Host, path: str) -> bool:

@@ -112,15 +112,16 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     rows = []
     known_answers = Answers(host) if context.runtime else None
     for setting, reading in zip(settings, request.kind.read(settings, context)):
+        by_profile = setting.key in request.profile
         if known_answers:
-            reading = settled(reading, known_answers, setting.key in request.profile)
+            reading = settled(reading, known_answers, by_profile)
         reading = with_bar(reading, context)
         status, causes = judge(setting, reading, context)
         info = request.kind.info_of(setting, reading.runtime)
         if reading.lowers and info.severity is Severity.LOW:
             info = info._replace(severity=Severity.MEDIUM)
         origin = reading.origin or context.origins.get(reading.path)
-        rows.append(Row(setting, reading, status, causes, info, origin))
+        rows.append(Row(setting, reading, status, causes, info, origin, by_profile))
     steps = _kernel_steps(rows, context)
     if context.boot and not request.partial:  # a file made of a part would lose the lines of the rest
         files = request.kind.boot_files(request.name, rows, context)
@@ -164,7 +165,10 @@ def declaration_steps(host: Host, new: Declaration | None) -> list[Step]:
     the work at boot."""
     if new is None:
         return []
-    content = declared.render(new) if new.kinds else None
+    content = None
+    if new.kinds:
+        content = declared.render(new)
+        declared.remember(content, new)
     old = host.content(new.path)
     wrong = content is not None and not trust.is_right(host, new.path)
     return [FileWrite(new.path, new.path, content, old)] if content != old or wrong else []
@@ -317,8 +321,9 @@ def _refuse_conflicting(request: Request, key: str, theirs: Mapping[str, str], o
 # -- and what has become of it -------------------------------------------------------------
 
 
-def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
-    """The rows as they are now, where what was mended says `changed`; and whether anything was."""
+def ended(plan: Plan, after: Plan) -> tuple[Plan, tuple[Row, ...], bool]:
+    """The plan without the writes that brought nothing, as a device has answered to them with its old value;
+    the rows as they are now, where what was mended says `changed`; and whether anything was."""
     before = {row.setting.key: row for row in plan.rows}
     written = {write.key for write in kernel_writes(plan.steps)}
     rows = []
@@ -336,18 +341,13 @@ def ended(plan: Plan, after: Plan) -> tuple[tuple[Row, ...], bool]:
             row = row._replace(status=Status.CLAMPED, causes=(short,))
         rows.append(row)
     others = any(isinstance(step, _NO_VALUE) for step in plan.steps)
-    return tuple(rows), moved or others
+    lacking = {part.path for row in after.rows for part in row.reading.parts if part.answer}
+    taken = plan._replace(steps=tuple(without(plan.steps, lacking))) if lacking else plan
+    return taken, tuple(rows), moved or others
 
 
 #: Steps whose effect no value of a setting shows
 _NO_VALUE = (FileWrite, LinkWrite, LoadModule, Notify)
-
-
-def taken(plan: Plan, after: Plan) -> Plan:
-    """The plan without the writes that brought nothing, as a device has answered to them with its old
-    value."""
-    lacking = {part.path for row in after.rows for part in row.reading.parts if part.answer}
-    return plan._replace(steps=tuple(without(plan.steps, lacking))) if lacking else plan
 
 
 def _seen(reading: Reading) -> tuple[object, ...]:

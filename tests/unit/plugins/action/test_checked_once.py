@@ -1,10 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How often a declared setting is checked, parsed and evaluated between the task of a play and its result."""
+"""How often a declared setting is checked, parsed and evaluated, and made into JSON or read from it, between
+the task of a play and its result."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +16,10 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import install
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import AGENT, Done, Node
 from ansible_collections.mlnode.tuning.tests.unit.work import calls_of
-from mlnode.agent import call
+from mlnode.agent import call, output
 from mlnode.agent.call import MARK
 from mlnode.agent.registry import KINDS
-from mlnode.engine import plan
+from mlnode.engine import declared, origin, plan
 from mlnode.model import schema
 
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -34,7 +36,10 @@ def task(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Callable[..., dic
 
     def command(_command: str, in_data: bytes = b"", sudoable: bool = True) -> Done:
         del sudoable
-        reply = json.dumps(call.answer(machine, in_data))
+        # Each question is a process of its own on a node.
+        declared._known.clear()
+        origin._known.clear()
+        reply = output.as_json(call.answer(machine, in_data))
         return {"rc": 0, "stdout": f"{MARK}{reply}\n", "stderr": ""}
 
     def run(action: Any, **arguments: Any) -> dict[str, Any]:
@@ -75,3 +80,42 @@ def test_a_drift_checks_the_inventory_and_the_file_and_looks_once(
     times = calls_of(lambda: found.update(task(node_drift, declarations=asked)), COUNTED)
     assert times == {"checks": 2, "parses": 1, "evaluations": 1}
     assert [line for line in found["drift"] if line.startswith("vm.swappiness: drifted")]
+
+
+def _crossings(monkeypatch: pytest.MonkeyPatch, word: str) -> list[str]:
+    """The files that make a text of JSON with this word, or read one, from now on, in their order."""
+    found: list[str] = []
+    dumps, loads = json.dumps, json.loads
+
+    def note(text: str | bytes, sign: str) -> None:
+        if word in str(text):
+            found.append(f"{sign} {sys._getframe(2).f_globals['__name__'].rpartition('.')[2]}")
+
+    def write(value: Any, **options: Any) -> str:
+        text = dumps(value, **options)
+        note(text, "written by")
+        return text
+
+    def read(text: str | bytes, **options: Any) -> Any:
+        note(text, "read by")
+        return loads(text, **options)
+
+    monkeypatch.setattr(json, "dumps", write)
+    monkeypatch.setattr(json, "loads", read)
+    return found
+
+
+def test_a_first_run_reads_no_json_that_it_has_written(
+    task: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question and the answer cross the wire; the node keeps the declaration, what was before, and what
+    it has done."""
+    found = _crossings(monkeypatch, "vm.swappiness")
+    task(declare, sysctl=SYSCTL)
+    assert found == [
+        "written by agent_call",
+        "read by strict_json",
+        *("written by declared", "written by origin", "written by history"),
+        "written by output",
+        "read by strict_json",
+    ]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.action import node_drift
 from ansible_collections.mlnode.tuning.plugins.modules import node_drift as module
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, unsupported
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
@@ -202,8 +202,7 @@ def test_a_node_tells_what_it_is_asked_and_nothing_else(monkeypatch: pytest.Monk
 
 def test_every_documented_field_may_be_told() -> None:
     documented = {*yaml.safe_load(module.RETURN), "changed", "failed", "msg"}
-    # The controller alone knows which settings are the operator's.
-    assert documented - {unsupported.FIELD} == {*agent_answer.ANSWERS["drift"]}
+    assert documented == {*agent_answer.ANSWERS["drift"]}
 
 
 def test_a_controller_and_a_node_have_the_same_words() -> None:

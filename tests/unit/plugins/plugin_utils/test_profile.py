@@ -40,13 +40,13 @@ def own(tmp_path: pathlib.Path) -> str:
 
 def declared(own: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """As the node understands it, and keeps it."""
-    areas = profile.areas(own, overrides)
+    areas = profile.combined(own, overrides).areas
     found = {area: schema.checked(area, spec, registry.options(area)) for area, spec in areas.items()}
     return {area: spec for area, spec in found.items() if spec}
 
 
 def test_without_overrides_it_is_the_profile(own: str) -> None:
-    assert profile.areas(own, {}) == {
+    assert profile.combined(own, {}).areas == {
         "sysctl": {
             "settings": {
                 "vm.swappiness": 1,
@@ -83,20 +83,20 @@ def test_the_node_understands_rules_by_name_as_a_list(own: str) -> None:
 
 @cases.table
 def test_an_override_replaces_the_value_of_one_setting(own: str, key: str, value: Any, found: Any) -> None:
-    before = profile.areas(own, {})["sysctl"]["settings"]
+    before = profile.combined(own, {}).areas["sysctl"]["settings"]
 
-    settings = profile.areas(own, {"sysctl": {"settings": {key: value}}})["sysctl"]["settings"]
+    settings = profile.combined(own, {"sysctl": {"settings": {key: value}}}).areas["sysctl"]["settings"]
 
     assert settings == {**before, key: found}
 
 
 def test_one_value_for_all_gives_way_to_one_for_each(own: str) -> None:
     each = {"login": "unlimited", "systemd": 65536}
-    assert profile.areas("training", {"limits": {"memlock": each}})["limits"]["memlock"] == each
+    assert profile.combined("training", {"limits": {"memlock": each}}).areas["limits"]["memlock"] == each
     rings = {"fabric": {"rings": {"rx": 1024}}}
-    assert profile.areas("training", {"nic": {"rules": rings}})["nic"]["rules"]["fabric"]["rings"] == {
-        "rx": 1024
-    }
+    assert profile.combined("training", {"nic": {"rules": rings}}).areas["nic"]["rules"]["fabric"][
+        "rings"
+    ] == {"rx": 1024}
 
 
 @cases.table
@@ -122,7 +122,7 @@ def test_a_rule_is_merged_by_its_name_and_another_one_comes_after_it(own: str) -
 
 def test_a_list_replaces_a_list(own: str) -> None:
     rules = [{"name": "all", "strategy": "spread"}]
-    found = profile.areas(own, {"irq": {"rules": rules}, "qos": {"rules": {"rails": {"pfc": [4]}}}})
+    found = profile.combined(own, {"irq": {"rules": rules}, "qos": {"rules": {"rails": {"pfc": [4]}}}}).areas
 
     assert found["irq"]["rules"] == rules
     assert found["qos"]["rules"]["rails"]["pfc"] == [4]
@@ -132,7 +132,7 @@ def test_a_list_replaces_a_list(own: str) -> None:
 def test_a_number_as_a_key_is_the_same_as_text(own: str, keys: tuple[Any, Any]) -> None:
     """An inventory in JSON has text."""
     new, old = keys
-    found = profile.areas(own, {"qos": {"rules": {"rails": {"dscp": {new: 6, old: None}}}}})
+    found = profile.combined(own, {"qos": {"rules": {"rails": {"dscp": {new: 6, old: None}}}}}).areas
 
     assert found["qos"]["rules"]["rails"]["dscp"] == {"26": 3, "46": 6}
 
@@ -142,14 +142,14 @@ def test_of_several_profiles_each_replaces_what_those_before_it_say(own: str, tm
     site.write_text(
         "qos: {rules: {rails: {dscp: {48: null, 46: 6}}}}\nsysctl: {settings: {vm.swappiness: 10}}\n"
     )
-    found = profile.areas([own, "", str(site)], {"sysctl": {"settings": {"vm.max_map_count": None}}})
+    found = profile.combined([own, "", str(site)], {"sysctl": {"settings": {"vm.max_map_count": None}}}).areas
     assert found["qos"]["rules"]["rails"] == {"dscp": {"26": 3, "46": 6}, "pfc": [3]}
     assert found["sysctl"]["settings"] == {"vm.swappiness": 10, "vm.nr_hugepages": {"for_bytes": 1048576}}
 
 
 def test_a_preset_comes_on_top_of_the_profile_that_is_named_before_it() -> None:
-    areas = profile.areas(["fabric", "roce_gcp"], {})
-    assert {*areas} == {*profile.areas("fabric", {})}
+    areas = profile.combined(["fabric", "roce_gcp"], {}).areas
+    assert {*areas} == {*profile.combined("fabric", {}).areas}
     assert areas["nccl"]["variables"] == {
         **profile.load("fabric")["nccl"]["variables"],
         "NCCL_IB_TC": 52,
@@ -165,25 +165,25 @@ def test_without_a_profile_the_overrides_are_all(own: str) -> None:
         "sysctl": {"settings": {}, "allow": []},
     }
 
-    assert profile.areas("", thp) == thp
+    assert profile.combined("", thp).areas == thp
     assert declared("", thp) == {"thp": {"enabled": "madvise"}}
 
 
 def test_what_is_merged_leaves_the_profile_as_it_was(own: str) -> None:
-    before = profile.areas(own, {})
-    profile.areas(own, {"sysctl": {"settings": {"vm.swappiness": 99}}})["qos"]["rules"].clear()
+    before = profile.combined(own, {}).areas
+    profile.combined(own, {"sysctl": {"settings": {"vm.swappiness": 99}}}).areas["qos"]["rules"].clear()
 
-    assert profile.areas(own, {}) == before
+    assert profile.combined(own, {}).areas == before
 
 
 def test_an_area_that_is_no_dictionary_is_left_to_the_node_which_names_it(own: str) -> None:
-    assert profile.areas(own, {"irq": "spread"})["irq"] == "spread"
+    assert profile.combined(own, {"irq": "spread"}).areas["irq"] == "spread"
 
 
 @cases.table
 def test_an_unknown_profile_is_named(name: str, words: str) -> None:
     with pytest.raises(AnsibleError) as raised:
-        profile.areas(name, {})
+        profile.combined(name, {})
 
     assert words in str(raised.value)
     assert "No such file" not in str(raised.value)
@@ -197,7 +197,7 @@ def test_a_damaged_profile_is_named_with_its_file(tmp_path: pathlib.Path, text: 
     path.write_text(text)
 
     with pytest.raises(AnsibleError) as raised:
-        profile.areas(str(path), {})
+        profile.combined(str(path), {})
 
     assert f"profile: {path}: " in str(raised.value)
     assert words in str(raised.value)
@@ -207,13 +207,10 @@ def test_a_damaged_profile_is_named_with_its_file(tmp_path: pathlib.Path, text: 
 def test_what_is_a_profiles_is_what_no_override_names(
     own: str, overrides: dict[str, Any], left: dict[str, Any]
 ) -> None:
-    assert profile.of_profile(own, overrides) == profile.areas(own, left)
+    assert profile.combined(own, overrides).profile == profile.combined(own, left).areas
     both = profile.declared({"profile": own, **overrides}, {}, lambda value: value)
-    assert (both.areas, both.profile) == (
-        profile.areas(own, overrides),
-        profile.of_profile(own, overrides),
-    )
+    assert both == profile.combined(own, overrides)
 
 
 def test_without_a_profile_all_is_the_operators() -> None:
-    assert profile.of_profile("", {"thp": {"enabled": "never"}}) == {}
+    assert profile.combined("", {"thp": {"enabled": "never"}}).profile == {}

@@ -232,6 +232,19 @@ def test_settings_with_one_cause_share_a_warning(machine: Machine) -> None:
     assert found.startswith("lnet.a, lnet.b, lnet.c and 2 more are unsupported: its file does not exist: ")
 
 
+def test_the_operator_s_own_settings_that_the_node_lacks_are_named(machine: Machine) -> None:
+    """Also by the drift check, and not those that a profile alone asks for."""
+    areas = {"sysctl": {"settings": {"lnet.debug": 1, "lnet.dump": 1, "vm.swappiness": 10}}}
+    profile = {"sysctl": {"settings": {"lnet.dump": 1}}}
+    expected = ["lnet.debug: /proc/sys/lnet/debug does not exist: this kernel has no such setting"]
+    assert settle(machine, areas, profile=profile).unsupported_overrides == expected
+    asked = {"fail_at": "never", "ignore": [], "declarations": {"node": areas}}
+    assert call.CALLS["drift"](machine, asked)["unsupported_overrides"] == expected
+
+    settle(machine, areas, profile=areas)
+    assert call.CALLS["drift"](machine, asked)["unsupported_overrides"] == []
+
+
 def test_an_area_that_leaves_takes_its_files_along(machine: Machine) -> None:
     before = machine.now(SWAPPINESS)
     settle(machine, AREAS)

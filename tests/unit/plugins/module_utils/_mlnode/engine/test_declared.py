@@ -7,6 +7,7 @@ import json
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case
 from mlnode.agent import declare
 from mlnode.agent.declare import Order
 from mlnode.agent.registry import KINDS
@@ -53,6 +54,16 @@ def test_what_is_written_is_read_again(machine: Machine) -> None:
     assert list(read.kinds) == ["thp", "sysctl"]
     assert list(read.kinds["sysctl"]["settings"]) == ["b", "a", "c"], "the order of the writes"
     assert declared.load_all(machine) == [written]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_what_a_run_has_written_need_not_be_read(case: Case) -> None:
+    """Each kind's specification is the same once it was JSON."""
+    written = Declaration("kept", {case.kind: case.request.spec}, {case.kind: ["a"]})
+    content = declared.render(written)
+    assert declared.parse(content, written.path) == written
+    declared.remember(content, written)
+    assert declared.parse(content, written.path) is written
 
 
 def test_no_declaration_is_not_a_damaged_one(machine: Machine) -> None:

@@ -74,7 +74,7 @@ try:
     path = os.path.join(folder, "mlnode")
     with open(path, "wb") as file:
         file.write(archive)
-    run = subprocess.Popen([sys.executable, "-I", path, "call"], stdin=subprocess.PIPE)
+    run = subprocess.Popen([sys.executable, "-IS", path, "call"], stdin=subprocess.PIPE)
     run.communicate(question)
 finally:
     shutil.rmtree(folder)
@@ -197,15 +197,15 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
     def _ask_sent(self, question: bytes, interpreter: str) -> dict[str, Any]:
         python = shlex.join(started(interpreter))
         if self._is_piped():
-            return self._ask_piped(question, f"{python} -I -c {shlex.quote(_RECEIVE)}")
+            return self._ask_piped(question, f"{python} -IS -c {shlex.quote(_RECEIVE)}")
         archive = shlex.quote(self._sent("mlnode", agent_source.archive()))
         asked = shlex.quote(self._sent("question", question))
-        return self._run(f"{python} -I {archive} call < {asked}")
+        return self._run(f"{python} -IS {archive} call < {asked}")
 
     def _ask_piped(self, question: bytes, receive: str) -> dict[str, Any]:
         done: dict[str, Any] = {}
         for packer in _PACKERS:
-            packed = packer.compress(agent_source.archive(), 9)
+            packed = agent_source.packed(packer)
             done = self._run(f"{receive} {packer.__name__}", b"%d\n%s%s" % (len(packed), packed, question))
             if done["rc"] != _LACKING:
                 break

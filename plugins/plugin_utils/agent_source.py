@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import functools
+import os
 import pathlib
+from types import ModuleType
 from typing import Any
+
+from ansible import constants
 
 from ..module_utils._mlnode.agent import archive as agent_zip
 
@@ -15,31 +20,46 @@ LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/_mlnode"
 
 def warm() -> None:
     """Read what is the same for all hosts."""
-    _sources()
+    _built()
 
 
 def said() -> dict[str, Any]:
     """Data with which a node finds out whether its agent is the same."""
-    return _sources()._asdict()
+    return _built()[1]._asdict()
 
 
 def archive() -> bytes:
     """The agent itself, for a node that has another. What Python would compile of it, is compiled there."""
-    return agent_zip.build(_files(), compiled=False)
+    return _built()[0]
+
+
+def packed(packer: ModuleType) -> bytes:
+    """The archive, compressed with bz2 or zlib by the first host that needs it: that takes as long as a ping.
+
+    A file is what the processes of all hosts share, in the folder that Ansible makes and removes for a run,
+    and that its user alone can enter.
+    """
+    path = os.path.join(constants.DEFAULT_LOCAL_TMP, f"mlnode-{said()['sha256']}.{packer.__name__}")
+    with open(f"{path}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(path):
+            pathlib.Path(f"{path}.new").write_bytes(packer.compress(archive(), 9))
+            os.replace(f"{path}.new", path)
+    return pathlib.Path(path).read_bytes()
 
 
 @functools.lru_cache(maxsize=None)
-def _sources() -> agent_zip.Sources:
-    return agent_zip.sources(_files())
+def _built() -> tuple[bytes, agent_zip.Sources]:
+    return agent_zip.uncompiled(_files())
 
 
 def _files() -> dict[str, bytes]:
-    """File name in the zip → its content."""
+    """File name in the zip → its content there."""
     files = {}
     for path in LIBRARY.rglob("[!.]*.py"):
         inner = path.relative_to(LIBRARY)
         parts = inner.with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         if not agent_zip.is_elsewhere(name):
-            files[f"mlnode/{inner.as_posix()}"] = path.read_bytes()
+            files[f"mlnode/{inner.as_posix()}"] = agent_zip.shortened(path.read_bytes())
     return files

@@ -155,7 +155,7 @@ _HEADER = 30
 #: Prints that number
 WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.hex())"
 
-#: File name in the zip → its content
+#: File name in the zip → its content, shortened()
 Files = Mapping[str, bytes]
 
 #: Whether it is a package, and its code
@@ -218,10 +218,11 @@ def build(
     return _packed(files, interpreter, compiled, modules)[0]
 
 
-def sources(files: Files) -> Sources:
-    """Of what build() makes."""
-    packed = _same(files, INTERPRETER)[1]
-    return Sources(len(packed), hashlib.sha256(packed).hexdigest())
+def uncompiled(files: Files) -> tuple[bytes, Sources]:
+    """The executable zip without what a Python has compiled, and what is the same in each zip of these files."""
+    content, end = _packed(files, INTERPRETER, compiled=False)
+    start = content.index(b"\n") + 1
+    return content, Sources(end - start, hashlib.sha256(content[start:end]).hexdigest())
 
 
 def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = True) -> bool:
@@ -229,8 +230,8 @@ def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = Tr
     compiled is not compiled again for it: a checksum guards it against accidents."""
     if not compiled:
         return content == build(files, interpreter, compiled=False)
-    first, packed = _same(files, interpreter)
-    return content.startswith(first + packed) and is_whole(content, interpreter)
+    built, end = _packed(files, interpreter, compiled=False)
+    return content.startswith(built[:end]) and is_whole(content, interpreter)
 
 
 def is_whole(content: bytes, interpreter: str) -> bool:
@@ -258,7 +259,6 @@ def _packed(
     files: Files, interpreter: str, compiled: bool, modules: Modules = MappingProxyType({})
 ) -> tuple[bytes, int]:
     """The whole file, and where in it the sources end."""
-    files = {name: _TEXT.sub(_shortened, content) for name, content in files.items()}
     stream = io.BytesIO()
     stream.write(_first_line(interpreter))
     # Not packed: to unpack what a short command imports would take a tenth of its time, and other versions of
@@ -282,7 +282,12 @@ def _packed(
     return stream.getvalue(), end
 
 
-def _shortened(match: re.Match[bytes]) -> bytes:
+def shortened(source: bytes) -> bytes:
+    """A source as it lies in the zip: without comments and docstrings, which no command shows."""
+    return _TEXT.sub(_rest, source)
+
+
+def _rest(match: re.Match[bytes]) -> bytes:
     """Rest of a text. Each line keeps its number, for tracebacks, and a function its body."""
     text = match.group()
     if match.lastgroup == "comment":
@@ -292,13 +297,6 @@ def _shortened(match: re.Match[bytes]) -> bytes:
     before, quotes, inside = text.partition(b'"""')
     lines, _break, indent = before.rpartition(b"\n")
     return b"\n" * (lines.count(b"\n") + len(_break)) + indent + quotes[1:] + b"\n" * inside.count(b"\n")
-
-
-def _same(files: Files, interpreter: str) -> tuple[bytes, bytes]:
-    """The first line, and the sources as they follow it: the same for each Python that compiles."""
-    content, end = _packed(files, interpreter, compiled=False)
-    start = content.index(b"\n") + 1
-    return content[:start], content[start:end]
 
 
 def _first_line(interpreter: str) -> bytes:

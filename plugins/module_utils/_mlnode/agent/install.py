@@ -116,7 +116,7 @@ def _has_mode(host: Host, path: str, mode: int) -> bool:
 
 
 def _files() -> dict[str, bytes]:
-    """File name in the zip → source of every module of this package.
+    """File name in the zip → what it holds of every module of this package.
 
     Asked of the import system, not of the file system: inside a running Ansible module the sources lie in
     a zip themselves. What has no archive has to import agent/everything.py before.
@@ -140,5 +140,6 @@ def _files() -> dict[str, bytes]:
         is_package = hasattr(module, "__path__")
         # Python's loaders give text, the one of Ansible's controller gives bytes.
         content = source.encode("utf-8") if isinstance(source, str) else bytes(source)
-        files[inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")] = content
+        file = inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")
+        files[file] = agent_zip.shortened(content)
     return files

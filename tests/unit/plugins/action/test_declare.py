@@ -150,7 +150,7 @@ def test_a_node_without_the_right_agent_is_sent_it(
         assert node.files == {}
     else:
         assert node.files["/tmp/own/mlnode"] == ARCHIVE
-        assert node.commands[1] == "/opt/python 3 -I /tmp/own/mlnode call < /tmp/own/question"
+        assert node.commands[1] == "/opt/python 3 -IS /tmp/own/mlnode call < /tmp/own/question"
         assert {*node.readable} == {
             ("/tmp/own", "/tmp/own/question", "False"),
             ("/tmp/own", "/tmp/own/mlnode", "False"),

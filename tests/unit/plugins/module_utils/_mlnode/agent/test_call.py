@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {"fail_at": "low", "ignore": [], "declarations": {}}
 
 
 def question(**other: Any) -> str:
-    said = agent_zip.sources(agent._files())
+    said = agent_zip.uncompiled(agent._files())[1]
     return json.dumps(
         {"size": said.size, "sha256": said.sha256, "call": "drift", "options": OPTIONS, **other}
     )
@@ -62,7 +62,7 @@ def test_it_says_that_it_has_begun_before_it_does_anything(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
-    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.sources(agent._files()).sha256)
+    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.uncompiled(agent._files())[1].sha256)
     monkeypatch.setitem(call.CALLS, "drift", lambda _host, _options: done.append("asked") or {})
 
     call.answer(machine, question(), begin=lambda: done.append("begun"))
@@ -74,7 +74,7 @@ def test_it_says_that_it_has_begun_before_it_does_anything(
 def test_an_answer_that_nobody_takes_is_left_for_the_next_run(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.sources(agent._files()).sha256)
+    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.uncompiled(agent._files())[1].sha256)
     monkeypatch.setitem(call.CALLS, "declare", lambda _host, _options: {"changed": True})
     monkeypatch.setattr(cli, "Host", lambda *_arguments: machine)
     asked = question(call="declare", options={"name": "node", "check": False})
@@ -144,7 +144,7 @@ def test_options_that_the_module_would_not_take_are_an_error(
 ) -> None:
     given = {**OPTIONS, **options} if options else {}
     assert call.answer(machine, question(options=given)) == {"other": True}, "of another version, in any form"
-    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.sources(agent._files()).sha256)
+    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.uncompiled(agent._files())[1].sha256)
     with pytest.raises(MlnodeError, match="not a question of a controller: "):
         call.answer(machine, question(options=given))
 
@@ -170,7 +170,7 @@ def test_a_wrong_option_is_an_answer(machine: Machine) -> None:
 def test_the_answer_is_that_of_the_module(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.enable_agent()
     door.apply(machine, engine.Request("default", thp, {"enabled": "madvise"}))
-    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.sources(agent._files()).sha256)
+    monkeypatch.setattr(call, "_digest", lambda size: agent_zip.uncompiled(agent._files())[1].sha256)
 
     answer = call.answer(machine, question())["answer"]
 

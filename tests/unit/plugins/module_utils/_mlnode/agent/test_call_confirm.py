@@ -164,7 +164,7 @@ def test_the_agent_itself_answers_with_as_many_bytes(tmp_path: pathlib.Path) -> 
     """Of this very machine, on which nothing waits."""
     path = tmp_path / "mlnode"
     path.write_bytes(agent.build(sys.executable))
-    said = agent_zip.sources(agent._files())
+    said = agent_zip.uncompiled(agent._files())[1]
     question = {"call": "confirm", "options": {"id": "", "padding": 131072}}
 
     ran = subprocess.run(

@@ -96,7 +96,7 @@ def test_a_look_imports_the_areas_that_are_declared(archive: str, machine: Machi
 
 def test_a_check_for_a_controller_imports_the_areas_that_it_names(archive: str) -> None:
     """Of this very machine, which it only reads."""
-    sources = agent_archive.sources(agent._files())
+    sources = agent_archive.uncompiled(agent._files())[1]
     options = questions.declare(
         {"thp": THP},
         **dict.fromkeys(("diff", "install", "risky"), False),

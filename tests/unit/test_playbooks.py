@@ -167,9 +167,7 @@ def test_a_host_of_no_group_that_does_not_answer_is_named_and_no_drift(fleet: st
     done = ansible("ansible-playbook", "playbooks/drift.yml", "-i", fleet, "--limit", "d*d")
 
     assert done.returncode == 0, done.stdout
-    assert re.search(
-        r"Report hosts that did not answer.*\bdead: .*\bport 1\b", " ".join(done.stdout.split())
-    )
+    assert re.search(r"Report hosts that did not answer.*\bdead: .*\bport 1\b", " ".join(done.stdout.split()))
 
 
 def test_a_host_that_is_asked_for_by_name_has_to_answer(fleet: str) -> None:

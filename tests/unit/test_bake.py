@@ -280,11 +280,11 @@ def test_every_role_can_be_baked_and_declares_the_boot_alone() -> None:
 
 #: Groups of a host, its bake_roles, and why it is refused
 REFUSED = (
-    ((), "", "What are the machines of this image?"),
-    (("other",), "", "training, inference, fabric. Found: none."),
-    ((), "trainig", "Found: trainig."),
-    (("training", "inference"), "", "in training or in inference, not in both"),
-    (("training",), "inference,training", "in training or in inference, not in both"),
+    ((), "", "bake_roles: expected one or more of"),
+    (("other",), "", "one or more of training, inference, fabric, got no role;"),
+    ((), "trainig", "got trainig;"),
+    (("training", "inference"), "", "expected training or inference, got both"),
+    (("training",), "inference,training", "expected training or inference, got both"),
 )
 BAKED = ((("training", "fabric"), ""), ((), "inference, fabric"), (("training",), "fabric"))
 

@@ -142,7 +142,7 @@ def test_every_step_is_made_whatever_fails(checkout: pathlib.Path) -> None:
     for scenario in SCENARIOS:
         assert any(f"molecule test -s {scenario}" in call for call in every), scenario
     scripts = ("ansible-test.sh", "ee-lint.sh")
-    for begin in ("ruff", "mypy", "reuse", "python tools/words.py", "sphinx-build", *scripts, "pytest -q"):
+    for begin in ("ruff", "mypy", "reuse", "python tools/english.py", "sphinx-build", *scripts, "pytest -q"):
         assert any(call.startswith(begin) for call in every), begin
     for part in ("--cov", "tests/system"):
         assert any(part in call for call in every), part

@@ -32,15 +32,15 @@ from mlnode.model import schema
 
 #: Whatever tags are named: areas are chosen inside of the call
 ALWAYS = {
-    "Stop if a part of the run would look at nothing": 1,
-    "Stop where too many nodes are lost": 2 * len(PROFILES),
+    "Fail if part of the run has no hosts": 1,
+    "Fail if too many nodes failed or are unreachable": 2 * len(PROFILES),
     "Declare the node": len(NODES),
     "Declare the RDMA fabric": 1,
-    "Stop where what was declared is not in force": 1,
+    "Fail if a setting is not in effect": 1,
 }
 TAGGED = {
     "Verify the fabric": "verify",
-    "Verify the fabric as fabric_fail_on says": "verify",
+    "Verify the fabric with fabric_fail_on": "verify",
     "Reboot if required": "boot",
 }
 
@@ -143,7 +143,7 @@ def test_a_host_that_has_left_its_groups_is_reverted_by_its_name(
     # By the name in drift's remedy, which a checkout has to know as well.
     done = ansible("ansible-playbook", "mlnode.tuning.revert", "-i", fleet, "--list-hosts", *limit)
 
-    found = done.stdout.partition("Put everything back")[2].partition("):\n")[2].split()
+    found = done.stdout.partition("Revert all nodes")[2].partition("):\n")[2].split()
     assert found == hosts, done.stdout + done.stderr
 
 
@@ -159,7 +159,7 @@ def test_a_host_that_has_left_its_groups_is_reverted_by_its_name(
 def test_the_groups_to_revert_have_names_of_their_own(fleet: str, words: list[str], hosts: list[str]) -> None:
     done = ansible("ansible-playbook", "playbooks/revert.yml", "-i", fleet, "--list-hosts", *words)
 
-    found = done.stdout.partition("Put everything back")[2].partition("):\n")[2].split()
+    found = done.stdout.partition("Revert all nodes")[2].partition("):\n")[2].split()
     assert sorted(found) == hosts, done.stdout + done.stderr
 
 
@@ -167,9 +167,7 @@ def test_a_host_of_no_group_that_does_not_answer_is_named_and_no_drift(fleet: st
     done = ansible("ansible-playbook", "playbooks/drift.yml", "-i", fleet, "--limit", "d*d")
 
     assert done.returncode == 0, done.stdout
-    assert re.search(
-        r"Name hosts that could not be asked.*\bdead: .*\bport 1\b", " ".join(done.stdout.split())
-    )
+    assert re.search(r"Report hosts that did not answer.*\bdead: .*\bport 1\b", " ".join(done.stdout.split()))
 
 
 def test_a_host_that_is_asked_for_by_name_has_to_answer(fleet: str) -> None:

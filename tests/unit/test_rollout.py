@@ -168,5 +168,5 @@ def test_one_budget_of_reboots_holds_for_all_waves(tmp_path: pathlib.Path) -> No
     assert [*times] == [names[0], names[2], names[3]], output
     spans = sorted((float(down), float(up)) for down, up in times.values())
     assert all(up <= down for (_down, up), (down, _up) in zip(spans, spans[1:])), "one at a time"
-    assert f"until the next one: {names[4]}, {names[5]}" in " ".join(output.split())
+    assert f"until the next run: {names[4]}, {names[5]}" in " ".join(output.split())
     assert state.read_text() == "", "a node that waits for a reboot is not done"

@@ -53,5 +53,5 @@ def test_a_machine_that_is_tuned_is_no_image(check):
     )
     assert done.returncode == 2, done.stdout + done.stderr
     words = " ".join((done.stdout + done.stderr).split())
-    assert "This machine is tuned, and what it was before is kept for" in words, words
+    assert "This machine is tuned: it records the original state of" in words, words
     assert "changed=0" in words

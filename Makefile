@@ -152,7 +152,7 @@ bench: env-bench ## measure the collection beside its peers, as root (ARGS="--no
 	    tools/container-lab.sh $(BENCH)/python -m ansible_collections.mlnode.tuning.benchmarks.bench $(ARGS)
 
 .PHONY: evidence
-evidence: env-test ## run the grid of simulated campaigns, and write docs/guide/evidence.md (ARGS="--seeds 20")
+evidence: env-test ## run the grid of simulated campaigns, and write tests/simulation/README.md (ARGS="--seeds 20")
 	$(call step,evidence)
 	$(in_test) PYTHONPATH="$(COLLECTIONS)" python -m ansible_collections.mlnode.tuning.tests.simulation.evidence $(ARGS)
 

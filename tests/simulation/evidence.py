@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the results of the grid into docs/guide/evidence.md: `python -m` with the name of this module, and
+"""Writes the results of the grid into README.md beside it: `python -m` with the name of this module, and
 --seeds."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ansible_collections.mlnode.tuning.tests.simulation import grid
 from ansible_collections.mlnode.tuning.tests.simulation.grid import KINDS, WORLDS, Look, Outcome
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs/guide/evidence.md"
+PAGE = pathlib.Path(__file__).parent / "README.md"
 
 BEGIN, END = "<!-- begin of the generated part: tests/simulation/evidence.py -->\n", "<!-- end of it -->\n"
 

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli, drift
-from mlnode.engine import confirm, declared
+from mlnode.engine import confirm_store, declared
 from mlnode.engine.engine import Request
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
@@ -78,8 +78,8 @@ def live(hostile: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_nor_do_those_that_change_something(
     live: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(confirm, "report", lambda _host: f"undone: {HOSTILE}")
-    monkeypatch.setattr(confirm, "acknowledge", lambda _host: None)
+    monkeypatch.setattr(confirm_store, "report", lambda _host: f"undone: {HOSTILE}")
+    monkeypatch.setattr(confirm_store, "acknowledge", lambda _host: None)
     live.put(SWAPPINESS, "60\n")
     cli.main(["apply"])
     assert SPELLED in shown(capsys)

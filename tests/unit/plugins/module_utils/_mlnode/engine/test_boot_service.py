@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.agent import install as agent
 from mlnode.agent import node
@@ -327,17 +327,7 @@ def test_systemd_is_asked_once_for_all(tuned: Booted) -> None:
     assert tuned.asked == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ({"LoadState": "bad-setting"}, f"systemd cannot load {AGENT_UNIT} (bad-setting)"),
-        (
-            {"ExecStart": "{ path=/bin/true ; argv[]=/bin/true ; ignore_errors=no ; }"},
-            "systemd would run { path",
-        ),
-        ({"DropInPaths": "/run/odd/place.conf"}, "/run/odd/place.conf:2 sets ConditionHost=x"),
-    ],
-)
+@cases.table
 def test_what_systemd_has_loaded_counts_where_it_runs(
     tuned: Booted, said: dict[str, str], words: str
 ) -> None:

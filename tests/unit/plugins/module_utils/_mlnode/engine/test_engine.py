@@ -6,7 +6,7 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from mlnode.engine import boot_run, declared, engine, kind, lock, origin
 from mlnode.engine.declared import Declaration
@@ -323,11 +323,7 @@ def test_two_names_that_disagree_are_an_error_naming_both(machine: Machine) -> N
     assert machine.tree() == before
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs"),
-    [("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_ratio", "vm.dirty_bytes"),
-     ("vm.nr_hugepages", "vm.nr_hugepages@node0"), ("vm.nr_hugepages@node0", "vm.nr_hugepages")],
-)  # fmt: skip
+@cases.table
 def test_two_names_may_not_declare_what_changes_each_other(machine: Machine, mine: str, theirs: str) -> None:
     declare(machine, "other", {theirs: 5})
     before = machine.tree()

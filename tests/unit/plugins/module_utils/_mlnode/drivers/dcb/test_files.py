@@ -21,7 +21,6 @@ from mlnode.model.errors import HostError
 from mlnode.model.setting import Value
 
 ETH0 = "/dcb/eth0"
-STRICT = "/".join(["strict"] * 8)
 ZEROS = "/".join(["0"] * 8)
 ORDERED = "0/1/2/3/4/5/6/7"
 
@@ -29,22 +28,7 @@ ORDERED = "0/1/2/3/4/5/6/7"
 # -- reading -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("pfc/prio-pfc", "none"),
-        ("pfc/pfc-cap", "8"),
-        ("ets/prio-tc,tc-tsa,tc-bw", f"{ZEROS} {STRICT} {ZEROS}"),
-        ("ets/tc-bw", ZEROS),
-        ("buffer/total-size", "262144"),
-        ("buffer/buffer-size", "262016/0/0/0/0/0/0/0"),
-        ("dscp-prio/26", "none"),
-        ("dscp-prio/26,48", "none none"),
-        ("trust/state", "pcp"),
-        ("dcbx/mode", "host ieee"),
-        ("/pfc//prio-pfc/", "none"),
-    ],
-)
+@cases.table
 def test_a_setting_reads_as_a_file_of_the_kernel(machine: DcbMachine, path: str, text: str) -> None:
     assert machine.value(f"{ETH0}/{path}") == Value(text=text)
     assert machine.exists(f"{ETH0}/{path}")

@@ -219,36 +219,8 @@ def test_no_unit_is_started_without_the_targets_before_it(node: Machine, name: s
 
 # -- the kernel command line ---------------------------------------------------------------
 
-WORDS = [
-    ("systemd.mask=mlnode-apply.service", True),
-    ("systemd.mask=mlnode-apply", True),
-    ('systemd.mask="mlnode-apply.service"', True),
-    ("systemd.mask=sysinit.target", True),
-    ("systemd.mask=multi-user.target", True),
-    ("systemd.unit=rescue.target", True),
-    ("systemd.unit=emergency.target", True),
-    *((word, True) for word in ("single", "1", "S", "s", "-s", "rescue", "emergency", "-b")),
-    ("init=/bin/sh", True),
-    ("systemd.run=/bin/true", True),
-    ("systemd.volatile=yes", True),
-    ("systemd.setenv=LD_PRELOAD=/x.so", True),
-    ("systemd.set_credential=x:y", True),
-    ("systemd.unit=rescue.target systemd.unit=multi-user.target", False),
-    ("single 5", False),
-    ("init=/sbin/init", False),
-    ("init=/usr/lib/systemd/systemd", False),
-    ("rd.systemd.unit=rescue.target", False),
-    ("rd.systemd.mask=mlnode-apply.service", False),
-    ("systemd.wants=x.service", False),
-    ("systemd.show-status=no", False),
-    ("systemd.log_level=debug systemd.journald.forward_to_console", False),
-    ("systemd.mask=other.service", False),
-    ("systemd.setenv=LANG=C", False),
-    ("dyndbg='file single'", False),
-]
 
-
-@pytest.mark.parametrize(("words", "stops"), WORDS)
+@cases.table
 def test_words_of_the_kernel_command_line(node: Machine, words: str, stops: bool) -> None:
     node.put(f"{RUN}/.keep", "")
     node.put("/proc/cmdline", f"BOOT_IMAGE=/vmlinuz ro quiet {words}\n")

@@ -252,15 +252,6 @@ _statements = st.lists(
 
 @quick
 @given(_statements, st.sampled_from(["a/a", "a/b", "b/c.d"]))
-def test_an_explicit_line_at_the_end_always_decides(statements: list[str], key: str) -> None:
-    config = BootConfig(tuple(sysctl_d.parse("\n".join([*statements, f"{key} = 7"]), "/f")))
-    winner = config.winner(key)
-    assert winner is not None
-    assert winner.value == "7"
-
-
-@quick
-@given(_statements, st.sampled_from(["a/a", "a/b", "b/c.d"]))
 def test_the_winner_is_what_a_run_of_all_lines_would_leave(statements: list[str], key: str) -> None:
     """Against sysctl.c told in its own way: one table in order of insertion, then write by write."""
     table: dict[str, str | None] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.dcb import device as dcb
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.ethtool import device as ethtool
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.drivers.nic_files import FORMAT
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import (
     HostError,
     MissingError,
@@ -26,7 +27,7 @@ def of_ethtool(device: ethtool.Device) -> dict[str, Any]:
             answers[group] = errno_name(error.errno or errno.EIO)
         except ValueError:
             answers[group] = errno_name(errno.EPROTO)
-    return {"format": ethtool.FORMAT, "answers": answers}
+    return {"format": FORMAT, "answers": answers}
 
 
 def of_dcb(device: dcb.Device) -> dict[str, Any]:
@@ -39,4 +40,4 @@ def of_dcb(device: dcb.Device) -> dict[str, Any]:
             answers[group] = error.missing
         except HostError:  # it stays unreadable
             continue
-    return {"format": dcb.FORMAT, "answers": answers}
+    return {"format": FORMAT, "answers": answers}

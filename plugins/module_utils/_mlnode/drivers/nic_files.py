@@ -5,14 +5,18 @@
 from __future__ import annotations
 
 import errno
+import json
 from abc import ABC, abstractmethod
-from typing import Collection, Mapping
+from typing import Any, Callable, Collection, Mapping
 
 from ..host.host import Host
 from ..model.errors import HostError, MissingError
 from ..model.record import NamedTuple
 
 _NETS = "/sys/class/net"
+
+#: Of captured files: {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or a word, ...}}
+FORMAT = 1
 
 
 class Place(NamedTuple):
@@ -86,6 +90,31 @@ class NicFiles(ABC):
         except HostError:
             return True
         return True
+
+
+def captured(host: Host, path: str, what: str, is_word: Callable[[str], bool]) -> Mapping[str, Any]:
+    """Group → answer, of the file of a captured tree for a NIC: the texts of its fields, or a word that says
+    why there are none. what: words for what it holds. Raises HostError."""
+    try:
+        document = json.loads(host.stored(path))
+        if document["format"] != FORMAT:
+            raise ValueError(f"its format is {document['format']!r} and not {FORMAT}")
+        answers: dict[str, Any] = document["answers"]
+        for answer in answers.values():
+            if not is_word(answer) if isinstance(answer, str) else not _are_texts(answer):
+                raise ValueError(f"an answer is {str(answer)[:40]!r}")
+    except HostError as error:
+        if not error.absent:
+            raise
+        raise HostError("read", path, None, f"{what} not captured") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        problem = f"damaged ({type(error).__name__}: {str(error)[:100]}): capture the NIC again"
+        raise HostError("read", path, None, problem) from error
+    return answers
+
+
+def _are_texts(answer: Any) -> bool:
+    return isinstance(answer, dict) and all(isinstance(value, str) for value in answer.values())
 
 
 def assigned(action: str, place: Place, values: list[str]) -> dict[str, str]:

@@ -7,14 +7,18 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Any
+from typing import Any, Callable, Mapping, TypeVar
 
 from ..host import places, trust
 from ..host.host import Host
+from ..host.system import LIMIT
+from ..model import strict_json
 from ..model.errors import HostError, MlnodeError, StoreError
 from ..model.record import NamedTuple, regex
 from .origin import Entry, boot_id, checked
-from .origin_paths import DAMAGE, check_texts
+from .origin_paths import DAMAGE
+
+T = TypeVar("T")
 
 #: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
 PENDING = places.PENDING
@@ -96,50 +100,38 @@ class Undone(NamedTuple):
 
 def load_pending(host: Host) -> Pending | None:
     """None where nothing waits. Raises MlnodeError."""
-    content = _content(host, PENDING)
-    if content is None:
-        return None
-    try:
-        fields = _document(content, PENDING)
+
+    def made(fields: Mapping[str, Any]) -> Pending:
         names = ("id", "name", "deadline", "words", "boot", "connection")
-        if not _ID.match(_texts(fields["id"])[0]):
-            raise ValueError(f"{fields['id']!r} is not an id")
-        due = float(fields["due"])
-        if not math.isfinite(due):
-            raise ValueError(f"due is {due}")
-        _texts(*(fields[name] for name in names))
+        texts = dict(zip(names, _texts(*(fields[name] for name in names))))
+        if not _ID.match(texts["id"]):
+            raise ValueError(f"{texts['id']!r} is not an id")
         return Pending(
-            **{name: fields[name] for name in names},
+            **texts,
             seconds=int(fields["seconds"]),
-            due=due,
+            due=float(fields["due"]),
             entries=tuple(checked(dict(entry)) for entry in fields["entries"]),
             fresh=_texts(*fields["fresh"]),
             gone=_texts(*fields["gone"]),
         )
-    except DAMAGE as error:
-        # It stays where it is: no run may go on as if nothing had been armed.
-        raise StoreError(
-            f"{PENDING} is damaged ({type(error).__name__}: {error}), so that what it would have put back is "
-            "unknown: look at the NICs of this node, then remove it; `mlnode revert` still knows what "
-            "was before the first run"
-        ) from error
+
+    # It stays where it is: no run may go on as if nothing had been armed.
+    advice = (
+        "what it would have put back is unknown: look at the NICs of this node, then remove it; "
+        "`mlnode revert` still knows what was before the first run"
+    )
+    return _load(host, PENDING, made, advice)
 
 
 def load_undone(host: Host) -> Undone | None:
     """None where nothing was undone since the last acknowledgement. Raises MlnodeError."""
-    content = _content(host, UNDONE)
-    if content is None:
-        return None
-    try:
-        fields = _document(content, UNDONE)
+
+    def made(fields: Mapping[str, Any]) -> Undone:
         names = ("id", "name", "time", "why", "words")
-        _texts(*(fields[name] for name in names))
-        return Undone(**{name: fields[name] for name in names}, stuck=_texts(*fields["stuck"]))
-    except DAMAGE as error:
-        raise StoreError(
-            f"a change was undone, but {UNDONE} is damaged ({type(error).__name__}: {error}), so that it is "
-            "unknown which: look at the NICs of this node, then remove it"
-        ) from error
+        texts = dict(zip(names, _texts(*(fields[name] for name in names))))
+        return Undone(**texts, stuck=_texts(*fields["stuck"]))
+
+    return _load(host, UNDONE, made, "look at the NICs of this node, then remove it")
 
 
 def report(host: Host) -> str:
@@ -147,7 +139,7 @@ def report(host: Host) -> str:
     try:
         undone = load_undone(host)
     except MlnodeError as error:
-        return str(error)
+        return f"a change was undone, but {error}"
     return "" if undone is None else undone.text
 
 
@@ -184,17 +176,18 @@ def _content(host: Host, path: str) -> bytes | None:
         raise
 
 
-def _document(content: bytes, path: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(content.decode("utf-8"))
-    if document["format"] != FORMAT:
-        raise StoreError(
-            f"{path}: format {document['format']!r} is not {FORMAT}, which this version of mlnode reads"
-        )
-    return document
+def _load(host: Host, path: str, made: Callable[[Mapping[str, Any]], T], advice: str) -> T | None:
+    content = _content(host, path)
+    if content is None:
+        return None
+    fields = strict_json.document(content, path, FORMAT, advice=advice, most=LIMIT, kernel_bytes=True)
+    try:
+        return made(fields)
+    except DAMAGE as error:
+        raise StoreError(f"{path} is damaged ({type(error).__name__}: {error}): {advice}") from error
 
 
 def _texts(*texts: Any) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("something else where a text belongs")
-    check_texts(texts)
     return texts

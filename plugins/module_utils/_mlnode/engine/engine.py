@@ -15,7 +15,6 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host
-from ..model import values
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
@@ -36,6 +35,7 @@ from .plan import (
     evaluate,
     kept,
     present,
+    refuse_two_areas,
 )
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import Transaction, Waiting
@@ -325,49 +325,12 @@ def _foresee(
         # A module that is loaded on the way may bring what is missing now: its area is judged at its turn.
         loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
         plans.append(_plan(host, request, known, admit if loads else gate))
-    _refuse_two_areas(plans)
+    refuse_two_areas(plans)
     leaving = left.leaving(host, requests, plans, known, kinds)
     return [
         Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
         for plan, one in zip(plans, leaving)
     ]
-
-
-def _refuse_two_areas(plans: Sequence[Plan]) -> None:
-    """A kernel file that two areas want to be different would be changed twice in every run. One that wants a
-    least value is content with more. Raises DeclarationError."""
-    wanted: dict[str, _Wish] = {}
-    floors: list[tuple[str, _Wish]] = []
-    taken = ((plan, row) for plan in plans for row in plan.rows)
-    for plan, row in taken:
-        for part in () if row.reading.invalid or row.reading.refusal else row.reading.parts:
-            floor = row.setting.floor or row.setting.want
-            if row.setting.raise_only and floor:
-                floors.append((part.path, _Wish(plan.area, row.setting.key, floor)))
-                continue
-            wish = _Wish(plan.area, row.setting.key, part.want)
-            first = wanted.setdefault(part.path, wish)
-            if first.area != wish.area and not values.same(first.want, wish.want):
-                raise _two_areas(part.path, first, wish)
-    for path, wish in floors:
-        first = wanted.get(path, wish)
-        if first.area != wish.area and not values.reaches(wish.want, first.want):
-            raise _two_areas(path, first, wish._replace(want=f"{wish.want} or more"))
-
-
-class _Wish(NamedTuple):
-    """The value that a setting of an area wants of a file."""
-
-    area: str
-    key: str
-    want: str
-
-
-def _two_areas(path: str, first: _Wish, second: _Wish) -> DeclarationError:
-    return DeclarationError(
-        f"{first.key} ({first.area}) wants {path} to be {first.want}, and {second.key} ({second.area}) "
-        f"{second.want}: declare it in one of the two areas"
-    )
 
 
 def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:

@@ -79,7 +79,7 @@ def _another(entry: Mapping[str, Any], form: str) -> StoreError:
 
 def check(entry: Mapping[str, Any], texts: Iterable[str]) -> None:
     """Raises ValueError for an entry that no run can have made. texts: all that stand in it."""
-    check_texts(texts)
+    strict_json.check([*texts], kernel_bytes=True)
     kind, _colon, name = entry["id"].partition(":")
     if "writes" in entry:
         _refuse_unless(kind == "kernel", entry)
@@ -112,17 +112,6 @@ def check_attributes(saved: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} {str(number)[:40]} is not a whole number")
         if not 0 <= number <= most:
             raise ValueError(f"{name} is not a number from 0 to {most}")
-
-
-def check_texts(texts: Iterable[str]) -> None:
-    """Raises ValueError for a text that cannot be written to a file, or be a part of its name."""
-    for text in texts:
-        if "\0" in text:
-            raise ValueError(f"{text[:40]!r} has a NUL byte in it")
-        try:
-            text.encode("utf-8", "surrogateescape")  # as bytes that are not UTF-8 are kept
-        except UnicodeEncodeError:
-            raise ValueError(f"{text[:40]!r} has half a character in it") from None
 
 
 def fit(checked: Callable[[Entry], Entry], entry: Entry) -> Entry:

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, NoReturn, Sequence
+from typing import Callable, Iterator, NoReturn, Sequence
 
 from ..model.record import NamedTuple, dataclass, field, regex
 
 #: Blocks in each other, branches of one `if`, and words of one condition: a menu has at most five
-MOST_NESTED = 64
+_MOST_NESTED = 64
 #: A loop is not followed: what it sets is unknown
 _LOOPS = {"while": "done", "until": "done", "for": "done"}
 _KEYWORDS = frozenset({"then", "elif", "else", "fi", "do", "done"})
@@ -145,7 +145,7 @@ class _Parser:
     def _commands(self, ends: Sequence[str]) -> list[Command]:
         """Up to one of these words or signs, which is left."""
         self._depth += 1
-        if self._depth > MOST_NESTED:
+        if self._depth > _MOST_NESTED:
             self._fail()
         found = self._up_to(ends)
         self._depth -= 1
@@ -207,7 +207,7 @@ class _Parser:
         command = Command(token.line)
         word = token.plain
         while word in ("if", "elif"):
-            if len(command.branches) > MOST_NESTED:
+            if len(command.branches) > _MOST_NESTED:
                 self._fail()
             self._at += 1
             condition = self._commands(("then",))
@@ -223,3 +223,38 @@ class _Parser:
     def _fail(self) -> NoReturn:
         line = self._tokens[min(self._at, len(self._tokens) - 1)].line if self._tokens else 1
         raise ValueError(f"line {line} is not GRUB's language")
+
+
+class Test:
+    """[ ... ] (commands/test.c). None where a file or a number decides that is not known here. exists: of an
+    operator such as -f and a name."""
+
+    def __init__(self, exists: Callable[[str, str], bool | None]) -> None:
+        self._exists = exists
+
+    def result(self, words: Sequence[str]) -> bool | None:
+        """-o binds least, then -a."""
+        if len(words) > _MOST_NESTED:
+            return None
+        for sign, stops in (("-o", True), ("-a", False)):
+            if sign in words and not {"(", ")"} & set(words):
+                at = words.index(sign)
+                both = (self.result(words[:at]), self.result(words[at + 1 :]))
+                if stops in both:
+                    return stops
+                return None if None in both else not stops
+        return self._one(list(words))
+
+    def _one(self, words: list[str]) -> bool | None:
+        if words[:1] == ["!"]:
+            inner = self._one(words[1:])
+            return None if inner is None else not inner
+        if len(words) == 2 and words[0] in ("-d", "-e", "-f", "-s"):
+            return self._exists(words[0], words[1])
+        if len(words) == 2 and words[0] in ("-n", "-z"):
+            return bool(words[1]) == (words[0] == "-n")
+        if len(words) == 3 and words[1] in ("=", "==", "!="):
+            return (words[0] == words[2]) == (words[1] != "!=")
+        if len(words) <= 1:
+            return not words or bool(words[0])
+        return None

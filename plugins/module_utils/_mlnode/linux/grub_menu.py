@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Mapping, Protocol, Sequence
+from typing import Mapping, Sequence
 
 from ..host.host import Host
 from ..model.record import NamedTuple, dataclass, field, regex
-from .grub_language import MOST_NESTED, Command, Token, parse
+from .grub_language import Command, Test, Token, parse
 
 #: More than any menu sources in each other
 _DEPTH = 8
@@ -139,10 +139,6 @@ def further(host: Host, path: str, found: Menu, item: Item) -> str | None:
 # -- evaluation ----------------------------------------------------------------------------
 
 
-class _Exists(Protocol):
-    def __call__(self, operator: str, name: str) -> bool | None: ...
-
-
 class _Run:
     """Commands as GRUB would perform them at its start."""
 
@@ -240,7 +236,7 @@ class _Run:
             self._exports.update(argument.partition("=")[0] for argument in arguments)
             return True
         if name in ("[", "test"):
-            return _Test(self._exists).result(arguments[: -1 if name == "[" else None])
+            return Test(self._exists).result(arguments[: -1 if name == "[" else None])
         if name in ("source", ".", "configfile", "normal") and arguments:
             if name in ("configfile", "normal"):
                 self.items, self.sure = [], _ALL
@@ -395,37 +391,3 @@ class _Run:
             item.items, item.sure = self.items, self.sure
             self.items, self.sure, self.variables = outer
         self.items.append(item)
-
-
-class _Test:
-    """[ ... ] (commands/test.c). None where a file or a number decides that is not known here."""
-
-    def __init__(self, exists: _Exists) -> None:
-        self._exists = exists
-
-    def result(self, words: Sequence[str]) -> bool | None:
-        """-o binds least, then -a."""
-        if len(words) > MOST_NESTED:
-            return None
-        for sign, stops in (("-o", True), ("-a", False)):
-            if sign in words and not {"(", ")"} & set(words):
-                at = words.index(sign)
-                both = (self.result(words[:at]), self.result(words[at + 1 :]))
-                if stops in both:
-                    return stops
-                return None if None in both else not stops
-        return self._one(list(words))
-
-    def _one(self, words: list[str]) -> bool | None:
-        if words[:1] == ["!"]:
-            inner = self._one(words[1:])
-            return None if inner is None else not inner
-        if len(words) == 2 and words[0] in ("-d", "-e", "-f", "-s"):
-            return self._exists(words[0], words[1])
-        if len(words) == 2 and words[0] in ("-n", "-z"):
-            return bool(words[1]) == (words[0] == "-n")
-        if len(words) == 3 and words[1] in ("=", "==", "!="):
-            return (words[0] == words[2]) == (words[1] != "!=")
-        if len(words) <= 1:
-            return not words or bool(words[0])
-        return None

@@ -12,11 +12,11 @@ long ago the baseline is. A counter that went backwards was reset: it starts aga
 from __future__ import annotations
 
 import json
-import math
 import re
 from typing import Any, Mapping
 
 from ..host.host import Host
+from ..model import strict_json
 from ..model.errors import HostError, MlnodeError, StoreError
 from ..model.record import NamedTuple, dataclass, field, regex
 
@@ -27,8 +27,7 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _UPTIME = "/proc/uptime"
 _SECONDS = regex(r"([0-9]{1,12}(?:\.[0-9]{1,4})?) ", re.ASCII)
 
-#: No counter of the kernel has more bits, and no look is from before the boot
-_MOST = 1 << 64
+_ADVICE = "remove it (baseline: reset of rdma_check does), and a new one is taken"
 
 
 class Look(NamedTuple):
@@ -171,17 +170,12 @@ def _load(host: Host, boot: str, path: str = PATH) -> dict[str, Device]:
     content = host.content(path)
     if content is None:
         return {}
+    document = strict_json.document(content, path, FORMAT, advice=_ADVICE)
     try:
-        document: Any = json.loads(content)
-        if document["format"] != FORMAT:
-            raise ValueError(f"its format is {document['format']!r} and not {FORMAT}")
-        devices = {str(name): _device(raw) for name, raw in document["devices"].items()}
+        devices = {name: _device(raw) for name, raw in document["devices"].items()}
         return devices if document["boot"] == boot else {}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise StoreError(
-            f"{path} is damaged ({type(error).__name__}: {error}): remove it (baseline: reset of "
-            "rdma_check does), and a new one is taken"
-        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged ({type(error).__name__}: {error}): {_ADVICE}") from error
 
 
 def _write(host: Host, boot: str, devices: Mapping[str, Device], path: str = PATH) -> None:
@@ -195,7 +189,7 @@ def _write(host: Host, boot: str, devices: Mapping[str, Device], path: str = PAT
 
 
 def _device(raw: Any) -> Device:
-    looks = [{str(path): _look(look) for path, look in raw[kind].items()} for kind in ("base", "last")]
+    looks = [{path: _look(look) for path, look in raw[kind].items()} for kind in ("base", "last")]
     if not isinstance(raw["identity"], str):
         raise TypeError("an identity is not text")
     return Device(raw["identity"], *looks)
@@ -203,9 +197,8 @@ def _device(raw: Any) -> Device:
 
 def _look(raw: Any) -> Look:
     at, value = raw
-    if isinstance(at, bool) or isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{raw!r} is not a time and counter")
-    if not isinstance(at, (int, float)) or not math.isfinite(at) or at < 0 or not 0 <= value < _MOST:
+    right = strict_json.is_of(value, int) and (strict_json.is_of(at, int) or isinstance(at, float))
+    if not right or at < 0 or value < 0:
         raise ValueError(f"{raw!r} is not a time and counter")
     return Look(float(at), value)
 

@@ -354,15 +354,12 @@ def _require_numbers(handler: Handler, text: str, like: str | None, present: lis
     count = len(present) if present else handler.size
     shown = f", as the present {like!r}" if present else ""
     if given is None or (len(given) != count and (present or handler.form)):
-        raise DeclarationError(f"must be {_count(count)}{shown}, got {text!r}")
+        numbers = "a number" if count == 1 else f"{count} numbers"
+        raise DeclarationError(f"must be {numbers}{shown}, got {text!r}")
     least, most = handler.possible
     for one in given:
         if not least <= one <= most:
             raise DeclarationError(f"must be from {least} to {most}, got {one}")
-
-
-def _count(count: int) -> str:
-    return "a number" if count == 1 else f"{count} numbers"
 
 
 def _integers(text: str) -> list[int] | None:

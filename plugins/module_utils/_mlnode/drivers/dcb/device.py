@@ -7,12 +7,8 @@ from __future__ import annotations
 import errno
 from typing import Any, Mapping, Protocol
 
-from ...host import snapshot
 from ...model.errors import HostError, MissingError
 from ...model.record import NamedTuple
-
-#: Of the captured files, see Captured
-FORMAT = 1
 
 #: Priorities, traffic classes, buffers (include/uapi/linux/dcbnl.h: IEEE_8021QAZ_MAX_TCS, DCBX_MAX_BUFFERS)
 CLASSES = range(8)
@@ -60,27 +56,12 @@ class Device(Protocol):
 
 
 class Captured:
-    """A NIC as ROOT/dcb/NAME.json of a captured tree has it. It takes no changes.
-
-    {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or the words why there is none, ...}}
-    """
+    """A NIC as ROOT/dcb/NAME.json of a captured tree has it. It takes no changes. A word says why there is no
+    such thing."""
 
     def __init__(self, path: str, answers: Mapping[str, Any]) -> None:
         self._path = path
         self._answers = answers
-
-    @classmethod
-    def of(cls, path: str, content: bytes) -> Captured:
-        """Raises HostError."""
-
-        def wrong(answers: Mapping[str, Any]) -> str:
-            right = all(isinstance(one, str) or snapshot.are_texts(one) for one in answers.values())
-            return "" if right else "an answer is neither texts by field nor words"
-
-        try:
-            return cls(path, snapshot.answers(content, FORMAT, "NIC", wrong))
-        except ValueError as error:
-            raise HostError("read", path, None, str(error)) from error
 
     def get(self, group: str) -> Mapping[str, str]:
         answer = self._answers.get(group)

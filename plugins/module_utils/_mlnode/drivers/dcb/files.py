@@ -24,7 +24,7 @@ from ...host.capability import lacks_net_admin
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
 from ...model.record import regex
-from ..nic_files import NicFiles, Place, assigned, must_exist
+from ..nic_files import NicFiles, Place, assigned, captured, must_exist
 from . import answers, tools
 from .device import CLASSES, GROUPS, NONE, Captured, Device
 
@@ -34,18 +34,10 @@ _NIC = regex(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
 
 def device(host: Host, name: str) -> Device:
     """A network interface. Raises HostError."""
-    return tools.of(host, name) if host.live else _captured(host, name)
-
-
-def _captured(host: Host, name: str) -> Device:
-    """From the file of a captured tree."""
+    if host.live:
+        return tools.of(host, name)
     path = f"{places.DCB}/{name}.json"
-    try:
-        return Captured.of(path, host.stored(path))
-    except HostError as error:
-        if not error.absent:
-            raise
-        raise HostError("read", path, None, "data center bridging of this NIC was not captured") from error
+    return Captured(path, captured(host, path, "data center bridging of this NIC was", bool))
 
 
 class Files(NicFiles):

@@ -8,11 +8,7 @@ import errno
 import os
 from typing import Any, Mapping, Protocol
 
-from ...host import snapshot
 from ...model.record import NamedTuple
-
-#: Of the captured files, see Captured
-FORMAT = 1
 
 
 class Group(NamedTuple):
@@ -59,23 +55,11 @@ class Device(Protocol):
 
 
 class Captured:
-    """A NIC as ROOT/ethtool/NAME.json of a captured tree has it. It takes no changes.
-
-    {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or the name of an errno, ...}}
-    """
+    """A NIC as ROOT/ethtool/NAME.json of a captured tree has it. It takes no changes. A word is the name of
+    an errno."""
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers
-
-    @classmethod
-    def of(cls, content: bytes) -> Captured:
-        """Raises ValueError with words for an operator."""
-
-        def wrong(answers: Mapping[str, Any]) -> str:
-            right = all(_is_answer(answer) for answer in answers.values())
-            return "" if right else "an answer is neither texts by field nor the name of an errno"
-
-        return cls(snapshot.answers(content, FORMAT, "NIC", wrong))
 
     def get(self, group: str) -> Mapping[str, str]:
         answer = self._answers.get(group, "ENODATA")
@@ -89,8 +73,6 @@ class Captured:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
 
-def _is_answer(answer: Any) -> bool:
-    if isinstance(answer, str):
-        # The names, and not the numbers, are the same on every architecture.
-        return answer.isupper() and isinstance(getattr(errno, answer, None), int)
-    return snapshot.are_texts(answer)
+def is_errno(word: str) -> bool:
+    """The names, and not the numbers, are the same on every architecture."""
+    return word.isupper() and isinstance(getattr(errno, word, None), int)

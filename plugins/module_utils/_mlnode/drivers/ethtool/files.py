@@ -31,8 +31,8 @@ from ...host.capability import lacks_net_admin
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
 from ...model.record import regex
-from ..nic_files import NicFiles, Place, assigned, must_exist
-from .device import GROUPS, Captured, Device
+from ..nic_files import NicFiles, Place, assigned, captured, must_exist
+from .device import GROUPS, Captured, Device, is_errno
 from .ioctls import Kernel
 
 #: What dev_valid_name() of net/core/dev.c takes, in at most so many bytes
@@ -42,20 +42,10 @@ _NIC_BYTES = 15
 
 def device(host: Host, name: str) -> Device:
     """A network interface. Raises HostError."""
-    return Kernel(name) if host.live else _captured(host, name)
-
-
-def _captured(host: Host, name: str) -> Device:
-    """From the file of a captured tree."""
+    if host.live:
+        return Kernel(name)
     path = f"{places.ETHTOOL}/{name}.json"
-    try:
-        return Captured.of(host.stored(path))
-    except HostError as error:
-        if not error.absent:
-            raise
-        raise HostError("read", path, None, "the settings of this NIC were not captured") from error
-    except ValueError as error:
-        raise HostError("read", path, None, str(error)) from error
+    return Captured(captured(host, path, "the settings of this NIC were", is_errno))
 
 
 class Files(NicFiles):

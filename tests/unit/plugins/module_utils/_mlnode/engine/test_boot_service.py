@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.agent import install as agent
 from mlnode.agent import node
@@ -172,8 +172,16 @@ def test_a_boot_service_that_will_not_run_is_one_drifted_row_and_the_others_refe
     # A drop-in brings it all the same, unless the fault is one of all services.
     assert rows["vm.swappiness"].reason == ("boot: see agent.boot" if "/service.d/" in words else "")
 
+    before = [str(fault) for fault in boot_service.boot_faults(tuned) if fault.theirs]
+    agent.install(tuned)
+    tuned.forget()
+    left = boot_service.left(tuned)
+    assert left == before, "an installation mends what is the agent's own"
+    assert [str(fault) for fault in boot_service.boot_faults(tuned)] == left
+    assert not left or words in left[0]
 
-@pytest.mark.parametrize(("damage", "words"), FAULTS)
+
+@pytest.mark.parametrize(("damage", "words"), FAULTS[::5])
 def test_a_module_that_has_no_such_row_says_it_of_each_setting(
     tuned: Booted, damage: Callable[[Machine], None], words: str
 ) -> None:
@@ -205,21 +213,6 @@ def test_a_line_that_is_not_judged_makes_unknown_what_depends_on_it(tuned: Boote
     assert row.status is Status.UNKNOWN
     assert words in row.reason
     assert [words in line for line in boot_service.left(tuned)] == [True]
-
-
-@pytest.mark.parametrize(("damage", "words"), FAULTS)
-def test_an_installation_mends_what_is_the_agents_own_and_names_the_rest(
-    tuned: Booted, damage: Callable[[Machine], None], words: str
-) -> None:
-    damage(tuned)
-    tuned.forget()
-    before = [str(fault) for fault in boot_service.boot_faults(tuned) if fault.theirs]
-    agent.install(tuned)
-    tuned.forget()
-    left = boot_service.left(tuned)
-    assert left == before
-    assert [str(fault) for fault in boot_service.boot_faults(tuned)] == left
-    assert not left or words in left[0]
 
 
 @pytest.mark.parametrize(
@@ -327,17 +320,7 @@ def test_systemd_is_asked_once_for_all(tuned: Booted) -> None:
     assert tuned.asked == 1
 
 
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ({"LoadState": "bad-setting"}, f"systemd cannot load {AGENT_UNIT} (bad-setting)"),
-        (
-            {"ExecStart": "{ path=/bin/true ; argv[]=/bin/true ; ignore_errors=no ; }"},
-            "systemd would run { path",
-        ),
-        ({"DropInPaths": "/run/odd/place.conf"}, "/run/odd/place.conf:2 sets ConditionHost=x"),
-    ],
-)
+@cases.table
 def test_what_systemd_has_loaded_counts_where_it_runs(
     tuned: Booted, said: dict[str, str], words: str
 ) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import confirm, confirm_store, transaction
 from mlnode.engine.confirm_store import PENDING, UNDONE, Pending
@@ -147,13 +148,6 @@ def test_all_that_undoes_a_change_is_on_disk_and_a_timer_runs_before_it_is_made(
         ["systemd-run", "--collect", f"--unit=mlnode-undo-{armed.id}", "--on-active=60",
          "--timer-property=AccuracySec=1s", AGENT, "undo", "--when-due", armed.id],
     ]  # fmt: skip
-
-
-def test_two_changes_have_two_ids(node: Node) -> None:
-    first = change(node)
-    confirm.confirm(node, first.id)
-
-    assert change(node).id != first.id
 
 
 def agent_missing(node: Node) -> None:
@@ -592,14 +586,6 @@ def test_it_may_be_confirmed_as_long_as_nobody_has_undone_it(node: Node) -> None
     assert state(node) == NEW
 
 
-def test_without_anything_that_waits_nothing_is_resumed(node: Node) -> None:
-    before = node.tree()
-
-    assert confirm.resume(node) == ""
-    confirm.refuse_while_pending(node)
-    assert node.tree() == before
-
-
 # -- what is told -----------------------------------------------------------------------------------
 
 
@@ -637,18 +623,7 @@ def test_what_was_undone_and_cannot_be_read_is_told_too(node: Node) -> None:
 # -- damaged files ----------------------------------------------------------------------------------
 
 
-def damaged() -> list[tuple[str, object]]:
-    wrong: list[tuple[str, object]] = [
-        ("format", 2), ("format", None), ("id", "../x"), ("id", 1), ("id", "ABCDEF01"), ("id", "abcdef01\n"),
-        ("name", None), ("words", 5), ("boot", []), ("connection", {}), ("deadline", 0), ("seconds", "x"),
-        ("seconds", None), ("due", "soon"), ("due", float("nan")), ("due", float("inf")), ("entries", None),
-        ("entries", [1]), ("entries", [{}]), ("entries", {"a": 1}), ("fresh", [1]), ("fresh", None),
-        ("gone", [1]),
-    ]  # fmt: skip
-    return wrong
-
-
-@pytest.mark.parametrize(("field", "value"), damaged())
+@cases.table
 def test_a_record_that_makes_no_sense_stops_every_run_and_stays(
     node: Node, field: str, value: object
 ) -> None:

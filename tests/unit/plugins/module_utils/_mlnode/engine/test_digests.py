@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -22,30 +23,12 @@ def digests(kinds: dict[str, Any]) -> dict[str, str]:
 SPEC: dict[str, Any] = {"settings": {"vm.swappiness": 1, "vm.b": {"at_least": 5}}, "allow": ["hugepages"]}
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"allow": ["hugepages"], "settings": {"vm.b": {"at_least": 5}, "vm.swappiness": 1}},
-        {**SPEC, "sizing": {}},
-        {**SPEC, "sizing": {"rtt_us": None}},
-        {**SPEC, "settings": {**SPEC["settings"], "vm.c": None}},
-    ],
-)
+@cases.table
 def test_what_means_the_same_has_one_digest(other: Any) -> None:
     assert digests({"sysctl": other}) == digests({"sysctl": SPEC})
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {**SPEC, "settings": {"vm.swappiness": 1}},
-        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 2}},
-        {**SPEC, "settings": {**SPEC["settings"], "vm.swappiness": 0}},
-        {**SPEC, "allow": ["min_free"]},
-        {**SPEC, "allow": []},
-        {**SPEC, "sizing": {"rtt_us": 300}},
-    ],
-)
+@cases.table
 def test_what_means_another_thing_has_another_digest(other: Any) -> None:
     assert digests({"sysctl": other}) != digests({"sysctl": SPEC})
 
@@ -84,19 +67,7 @@ def test_an_empty_list_that_is_something_else_than_none_counts() -> None:
     assert digests({"limits": {**spec, "domains": []}}) != digests({"limits": spec})
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec", "declares"),
-    [
-        ("sysctl", {"settings": {}, "sizing": {"rtt_us": 100}, "allow": ["hugepages"]}, False),
-        ("sysctl", {"settings": {"vm.a": None}}, False),
-        ("cpu", {"cpus": "0-3"}, False),
-        ("cpu", {"cpus": "0-3", "boost": False}, True),
-        ("nic", {"max_disruption": "none", "rules": []}, False),
-        ("limits", {"domains": [], "services": ["slurmd"], "defaults": False}, False),
-        ("irq", {"irqbalance": "agree"}, True),
-        ("thp", {"use_zero_page": 0}, True),
-    ],
-)
+@cases.table
 def test_what_declares_nothing_has_no_digest(kind: str, spec: Any, declares: bool) -> None:
     assert bool(digests({kind: spec})) == declares
 
@@ -118,16 +89,7 @@ def test_each_way_to_differ_is_named() -> None:
 OLD = digests({"sysctl": SPEC})
 
 
-@pytest.mark.parametrize(
-    ("expected", "words"),
-    [
-        ({"node": {}, "training_node": {}}, "nothing: ansible-playbook mlnode.tuning.revert --limit gpu001"),
-        (
-            {"node": OLD, "training_node": {}},
-            "only node: ansible gpu001 --become -m mlnode.tuning.declare -a name=training_node",
-        ),
-    ],
-)
+@cases.table
 def test_what_is_not_expected_is_named_with_the_command_that_reverts_it(
     expected: dict[str, dict[str, str]], words: str
 ) -> None:

@@ -6,13 +6,12 @@ import errno
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
-from mlnode.engine import boot_run, declared, engine, kind, lock, origin
+from mlnode.engine import boot_run, declared, engine, lock, origin
 from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Outcome, Request
 from mlnode.engine.plan import Kept, Plan
-from mlnode.host import places
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, HostError, LockTimeoutError, MlnodeError, RefusedError
@@ -51,21 +50,6 @@ def lines(machine: Machine) -> list[str]:
 # -- statuses ------------------------------------------------------------------------------
 
 
-def test_what_was_wrong_is_changed_and_then_ok(machine: Machine) -> None:
-    work = request({"vm.swappiness": 10, "vm.max_map_count": 65530})
-    plan = engine.evaluate(machine, work)
-    assert statuses(plan) == {"vm.swappiness": Status.DRIFTED, "vm.max_map_count": Status.DRIFTED}
-    assert reasons(plan)["vm.swappiness"].startswith("runtime is 60; boot: no file in sysctl.d sets it")
-    first = door.apply(machine, work)
-    assert first.changed
-    assert statuses(first) == {"vm.swappiness": Status.CHANGED, "vm.max_map_count": Status.CHANGED}
-    second = door.apply(machine, work)
-    assert (second.changed, second.plan.steps) == (False, ())
-    assert statuses(second) == {"vm.swappiness": Status.OK, "vm.max_map_count": Status.OK}
-    assert set(reasons(second).values()) == {""}
-    assert second.rows[0].origin == "60"
-
-
 def test_only_the_wrong_one_of_two_is_changed(machine: Machine) -> None:
     work = request({"vm.swappiness": 10, "vm.max_map_count": 65530})
     door.apply(machine, work)
@@ -74,24 +58,6 @@ def test_only_the_wrong_one_of_two_is_changed(machine: Machine) -> None:
     assert statuses(outcome) == {"vm.swappiness": Status.CHANGED, "vm.max_map_count": Status.OK}
     assert machine.writes[-1] == (SWAPPINESS, "10")
     assert reasons(outcome)["vm.swappiness"] == "runtime is 30"
-
-
-def test_a_later_file_of_somebody_else_is_named(machine: Machine) -> None:
-    machine.put("/etc/sysctl.d/zzz-vendor.conf", "# vendor\nvm.swappiness = 1\n")
-    work = request({"vm.swappiness": 10})
-    outcome = door.apply(machine, work)
-    assert statuses(outcome) == {"vm.swappiness": Status.OVERRIDDEN}
-    assert reasons(outcome) == {"vm.swappiness": "boot: /etc/sysctl.d/zzz-vendor.conf:2 sets 1"}
-    assert machine.now(SWAPPINESS) == "10"
-    again = door.apply(machine, work)
-    assert (again.changed, again.plan.steps) == (False, ())
-
-
-def test_the_kernel_command_line_overrides_thp(machine: Machine) -> None:
-    machine.put("/proc/cmdline", "ro transparent_hugepage=never\n")
-    outcome = door.apply(machine, Request("default", thp, {"enabled": "madvise"}))
-    assert statuses(outcome) == {"thp.enabled": Status.OVERRIDDEN}
-    assert "transparent_hugepage=never" in reasons(outcome)["thp.enabled"]
 
 
 def test_what_this_kernel_lacks_is_unsupported(machine: Machine) -> None:
@@ -174,16 +140,6 @@ def test_a_refused_setting_keeps_no_other_from_being_set(machine: Machine) -> No
         door.apply(machine, work)
 
 
-def test_what_is_allowed_by_name_is_done(machine: Machine) -> None:
-    outcome = door.apply(machine, request({"vm.overcommit_memory": 2}, allow=["overcommit"]))
-    assert statuses(outcome) == {"vm.overcommit_memory": Status.CHANGED}
-
-
-def test_every_refused_setting_is_named(machine: Machine) -> None:
-    with pytest.raises(RefusedError, match=r"vm\.overcommit_memory: .*; vm\.nr_hugepages: "):
-        door.apply(machine, request({"vm.overcommit_memory": 2, "vm.nr_hugepages": 10**7}))
-
-
 def test_a_gate_lets_the_rest_pass(machine: Machine) -> None:
     engine.admit(engine.evaluate(machine, request({"vm.swappiness": 10, "vm.no_such_knob": 1})))
 
@@ -221,37 +177,6 @@ def test_the_runtime_layer_alone_writes_no_file_of_ours(machine: Machine) -> Non
     assert different == {SWAPPINESS}
     assert machine.exists(origin.PATH)
     assert machine.exists(origin.COPY)
-
-
-class Sealed(Machine):
-    """A build host, whose kernel is none of our business."""
-
-    def read_bytes(self, path: str) -> bytes:
-        assert not path.startswith(("/proc", "/sys")), f"{path} was read"
-        return super().read_bytes(path)
-
-    def write_kernel(self, path: str, value: str) -> None:
-        raise AssertionError(f"{path} was written")
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        request(
-            {"vm.swappiness": 10, "vm.min_free_kbytes": "auto", "net.core.rmem_max": "auto"}, layers=BOOT
-        ),
-        Request("default", thp, {"enabled": "madvise", "sizes": {"64kB": {"enabled": "always"}}}, BOOT),
-    ],
-    ids=["sysctl", "thp"],
-)
-def test_the_boot_layer_alone_touches_no_kernel_file(machine: Machine, work: Request) -> None:
-    before = machine.tree()
-    outcome = door.apply(Sealed(machine.root), work)
-    assert outcome.changed
-    now = machine.tree()
-    different = [path for path in {*before, *now} if before.get(path) != now.get(path)]
-    assert declared.path_of("default") in different
-    assert all(path.startswith(("/etc/", "/var/lib/mlnode")) for path in different)
 
 
 def test_the_boot_layer_alone_needs_the_agent_for_what_no_file_carries(machine: Machine) -> None:
@@ -312,22 +237,7 @@ def test_a_file_alone_that_is_wrong_is_a_change(machine: Machine) -> None:
 # -- several names -------------------------------------------------------------------------
 
 
-def test_two_names_that_disagree_are_an_error_naming_both(machine: Machine) -> None:
-    declare(machine, "other", {"vm.swappiness": 20})
-    before = machine.tree()
-    with pytest.raises(DeclarationError) as caught:
-        door.apply(machine, request({"vm.swappiness": 10}))
-    text = str(caught.value)
-    assert text.startswith("vm.swappiness: declared as '10' by default and as '20' by other ")
-    assert declared.path_of("other") in text
-    assert machine.tree() == before
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs"),
-    [("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_ratio", "vm.dirty_bytes"),
-     ("vm.nr_hugepages", "vm.nr_hugepages@node0"), ("vm.nr_hugepages@node0", "vm.nr_hugepages")],
-)  # fmt: skip
+@cases.table
 def test_two_names_may_not_declare_what_changes_each_other(machine: Machine, mine: str, theirs: str) -> None:
     declare(machine, "other", {theirs: 5})
     before = machine.tree()
@@ -388,15 +298,6 @@ def test_a_look_needs_no_lock(machine: Machine) -> None:
         assert engine.evaluate(machine, request({"vm.swappiness": 10})).steps
 
 
-@pytest.mark.parametrize("missing", [places.AGENT_COMMAND, kind.AGENT_FILE, kind.AGENT_LINK])
-def test_an_agent_of_which_a_part_is_missing_brings_nothing_back(machine: Machine, missing: str) -> None:
-    machine.enable_agent()
-    machine.remove(missing)
-    outcome = door.apply(machine, Request("default", thp, {"enabled": "madvise"}))
-    assert statuses(outcome) == {"thp.enabled": Status.DRIFTED}
-    assert "install the agent" in reasons(outcome)["thp.enabled"]
-
-
 def test_a_user_may_look_though_the_origin_is_closed(machine: Machine) -> None:
     door.apply(machine, request({"vm.swappiness": 10}))
     machine.superuser = False
@@ -406,14 +307,6 @@ def test_a_user_may_look_though_the_origin_is_closed(machine: Machine) -> None:
     machine.superuser = True
     with pytest.raises(HostError, match="origin"):
         engine.evaluate(machine, request({"vm.swappiness": 10}))
-
-
-def test_what_declares_nothing_any_more_leaves_no_declaration(machine: Machine) -> None:
-    door.apply(machine, request({"vm.swappiness": 10}))
-    outcome = door.apply(machine, request({}))
-    assert outcome.changed
-    assert machine.names("/etc/mlnode/declared.d") == []
-    assert machine.content(DROP_IN) is None
 
 
 @pytest.mark.parametrize("each", [False, True], ids=["play", "boot"])

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import drop_in_lines as lines
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_service, units
@@ -157,26 +158,7 @@ def test_a_dependency_is_not_taken_back_by_an_empty_line(node: Machine) -> None:
 # -- timers --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "harmless"),
-    [
-        ("[Timer] OnCalendar=hourly", True),
-        ("[Timer] OnCalendar=*:0/30", True),
-        ("[Timer] OnCalendar=*-*-* *:05:00", True),
-        ("[Timer] RandomizedDelaySec=60", True),
-        ("[Timer] RandomizedDelaySec=0", True),
-        ("[Timer] AccuracySec=1us", True),
-        ("[Timer] Persistent=yes", True),
-        ("[Timer] OnBootSec=5min", True),
-        ("[Timer] OnCalendar=", False),
-        ("[Timer] OnCalendar=2099-01-01", False),
-        ("[Timer] OnCalendar=*-02-30", False),
-        ("[Timer] RandomizedDelaySec=1y", False),
-        ("[Timer] AccuracySec=1d", False),
-        ("[Timer] Unit=other.service", False),
-        ("[Timer] OnClockChange=yes", False),
-    ],
-)
+@cases.table
 def test_another_period_of_a_timer_is_harmless_and_none_is_not(
     node: Machine, line: str, harmless: bool
 ) -> None:
@@ -218,25 +200,7 @@ def test_a_service_that_one_of_the_boot_starts_counts_too(node: Machine) -> None
     assert len(faults(node)) == 1
 
 
-@pytest.mark.parametrize(
-    ("own", "other", "cycle"),
-    [
-        ("After=other.service", "", False),
-        ("After=other.service", "After=multi-user.target", True),
-        ("After=multi-user.target", "", True),  # which waits for the NIC service, and this one for ours
-        ("After=graphical.target", "", True),
-        ("Before=sysinit.target", "", True),
-        ("Before=basic.target", "", True),
-        ("Before=network-pre.target", "", False),
-        ("After=slurmd.service", "", True),
-        ("", f"After={AGENT_UNIT}", False),
-        ("", f"After={AGENT_UNIT}\nBefore=sysinit.target\nDefaultDependencies=no", True),
-        ("", f"After={AGENT_UNIT}\nBefore=local-fs.target", True),
-        ("", f"Before={AGENT_UNIT}", False),
-        ("", f"Before={AGENT_UNIT}\nAfter=graphical.target", True),
-        ("After=gone.service", "", False),
-    ],
-)
+@cases.table
 def test_a_cycle_of_the_order_is_a_fault(node: Machine, own: str, other: str, cycle: bool) -> None:
     """systemd breaks it by leaving one of its units out."""
     enabled(node, f"[Unit]\n{other}\n")
@@ -255,36 +219,8 @@ def test_no_unit_is_started_without_the_targets_before_it(node: Machine, name: s
 
 # -- the kernel command line ---------------------------------------------------------------
 
-WORDS = [
-    ("systemd.mask=mlnode-apply.service", True),
-    ("systemd.mask=mlnode-apply", True),
-    ('systemd.mask="mlnode-apply.service"', True),
-    ("systemd.mask=sysinit.target", True),
-    ("systemd.mask=multi-user.target", True),
-    ("systemd.unit=rescue.target", True),
-    ("systemd.unit=emergency.target", True),
-    *((word, True) for word in ("single", "1", "S", "s", "-s", "rescue", "emergency", "-b")),
-    ("init=/bin/sh", True),
-    ("systemd.run=/bin/true", True),
-    ("systemd.volatile=yes", True),
-    ("systemd.setenv=LD_PRELOAD=/x.so", True),
-    ("systemd.set_credential=x:y", True),
-    ("systemd.unit=rescue.target systemd.unit=multi-user.target", False),
-    ("single 5", False),
-    ("init=/sbin/init", False),
-    ("init=/usr/lib/systemd/systemd", False),
-    ("rd.systemd.unit=rescue.target", False),
-    ("rd.systemd.mask=mlnode-apply.service", False),
-    ("systemd.wants=x.service", False),
-    ("systemd.show-status=no", False),
-    ("systemd.log_level=debug systemd.journald.forward_to_console", False),
-    ("systemd.mask=other.service", False),
-    ("systemd.setenv=LANG=C", False),
-    ("dyndbg='file single'", False),
-]
 
-
-@pytest.mark.parametrize(("words", "stops"), WORDS)
+@cases.table
 def test_words_of_the_kernel_command_line(node: Machine, words: str, stops: bool) -> None:
     node.put(f"{RUN}/.keep", "")
     node.put("/proc/cmdline", f"BOOT_IMAGE=/vmlinuz ro quiet {words}\n")

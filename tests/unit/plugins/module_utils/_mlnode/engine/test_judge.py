@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.judge import differs, judge, waits_for_boot
 from mlnode.engine.kind import Context, Facts, Info, Row
@@ -125,18 +126,7 @@ def test_a_floor_is_reached_by_more(value: Value, status: Status) -> None:
     assert judge(FLOOR, right(boot=Boot(value, "file:1")), context)[0] is status
 
 
-@pytest.mark.parametrize(
-    ("text", "source", "file", "line", "rest"),
-    [
-        ("/etc/x:3 takes it away", "/etc/x:3", "/etc/x", 3, "takes it away"),
-        ("/etc/x:3, the first, lacks it", "/etc/x:3 (a)", "/etc/x", 3, ", the first, lacks it"),
-        ("nothing but /etc/x:3 has it", "/etc/x:3", "/etc/x", 3, "nothing but /etc/x:3 has it"),
-        ("/etc/y:2 hides /etc/x:3", "/etc/x:3", "/etc/x", 3, "/etc/y:2 hides /etc/x:3"),
-        ("the kernel ignores it", "/etc/x:3", "", 0, "the kernel ignores it"),
-        ("/etc/x:31 lacks it", "/etc/x:3", "", 0, "/etc/x:31 lacks it"),
-        ("lacks it", "kernel command line", "", 0, "lacks it"),
-    ],
-)
+@cases.table
 def test_a_fault_in_a_sentence_has_the_place_that_it_names(
     text: str, source: str, file: str, line: int, rest: str
 ) -> None:

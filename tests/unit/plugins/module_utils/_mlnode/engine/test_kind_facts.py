@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine.kind import Facts
 from mlnode.model.errors import HostError
@@ -70,19 +71,7 @@ def test_kernel_release(machine: Machine) -> None:
     assert Facts(machine).kernel_release() == ""
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("ro transparent_hugepage=never quiet", ["never"]),
-        ("transparent_hugepage=never transparent_hugepage=always", ["never", "always"]),
-        ("ro -- transparent_hugepage=never", []),
-        ("transparent_hugepage=madvise -- transparent_hugepage=never", ["madvise"]),
-        ("transparent_hugepage", []),
-        ("transparent_hugepage=", [""]),
-        ("x.transparent_hugepage=never transparent_hugepage_shmem=never", []),
-        ("", []),
-    ],
-)
+@cases.table
 def test_values_before_two_dashes_are_the_kernels(machine: Machine, line: str, expected: list[str]) -> None:
     machine.put("/proc/cmdline", f"{line}\n")
     assert Facts(machine).command_line("transparent_hugepage") == expected

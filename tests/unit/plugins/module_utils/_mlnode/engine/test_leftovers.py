@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door, service_machine
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, service_machine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -141,17 +141,7 @@ def test_the_files_of_a_declaration_that_cannot_be_read_are_no_orphans(
     assert error.startswith(f"{declared.path_of('probe')} is damaged")
 
 
-@pytest.mark.parametrize(
-    ("kinds", "words"),
-    [
-        ({}, "/etc/mlnode/declared.d/a.json declares nothing: run the playbook"),
-        ({"sysctl": {}}, "/etc/mlnode/declared.d/a.json: sysctl declares nothing: run the playbook"),
-        (
-            {"sysctl": {"settings": {}}, "thp": {"enabled": "madvise"}},
-            "/etc/mlnode/declared.d/a.json: sysctl declares nothing: run the playbook",
-        ),
-    ],
-)
+@cases.table
 def test_an_emptied_declaration_is_an_error_and_takes_nothing_away(
     machine: Machine, kinds: dict[str, Any], words: str
 ) -> None:

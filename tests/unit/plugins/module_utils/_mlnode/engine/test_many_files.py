@@ -163,12 +163,6 @@ def test_one_failed_file_takes_all_of_the_rule_back(many: Machine) -> None:
     assert [many.now(vector(number)) for number in range(40, 44)] == ["0-7"] * 4
 
 
-def test_a_change_of_which_file_has_which_value_is_a_change(many: Machine) -> None:
-    applied(many, Vectors())
-    many.put(vector(40), "5-6\n")
-    assert door.apply(many, request(Vectors())).changed
-
-
 def test_a_note_stands_beside_ok(many: Machine) -> None:
     kind = Vectors()
     kind.note = "CPU 6 is offline"
@@ -388,18 +382,3 @@ def test_a_nic_that_arrives_where_nothing_is_declared_is_no_error(machine: Machi
     assert (done.rows, done.errors) == ((), ())
     # A condition that does not hold would leave the flag up, and start the service without end.
     assert "Condition" not in agent_files.NIC_UNIT
-
-
-# -- made once --------------------------------------------------------------------------------------
-
-
-def test_what_does_not_change_is_made_once_in_a_run(machine: Machine) -> None:
-    made: list[int] = []
-
-    def make() -> int:
-        made.append(1)
-        return len(made)
-
-    assert [machine.once("topology", make), machine.once("topology", make)] == [1, 1]
-    machine.forget()
-    assert machine.once("topology", make) == 2

@@ -114,14 +114,6 @@ def test_one_that_is_lost_costs_nothing(machine: Machine, lost: str, damage: str
     assert machine.tree() == before
 
 
-def test_a_revert_from_the_copy_alone(machine: Machine) -> None:
-    before = machine.tree()
-    tune(machine)
-    machine.remove(PATH)
-    revert.revert(machine)
-    assert machine.tree() == before
-
-
 @pytest.mark.parametrize("damaged", [False, True])
 def test_that_the_copy_is_used_is_said(
     machine: Machine, damaged: bool, capsys: pytest.CaptureFixture[str]

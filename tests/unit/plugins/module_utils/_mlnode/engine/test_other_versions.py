@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door, questions
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, questions
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
 from mlnode.agent import archive as agent_zip
@@ -159,20 +159,7 @@ def test_a_rule_is_told_by_its_place() -> None:
     assert [words for words in errors if words.startswith("nic.rules[4]: must be a dictionary, got 'x'")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec"),
-    [
-        ("limits", {"memlock": "unlimited", "domains": [{"group": "x"}]}),
-        ("cpu", {"governor": "performance", "cpus": {"node": 1}}),
-        ("nic", {"rules": [{**RULE, "mtu": 9000}], "max_disruption": "new"}),
-        ("nic", {"rules": [{**RULE, "mtu": 9000, "beyond_max": "new"}]}),
-        ("sysctl", {"settings": {"vm.swappiness": 10}, "sizing": {"new": 1}}),
-        ("sysctl", {"settings": {"vm.dirty_ratio": 10, "vm.dirty_bytes": 1 << 30}}),
-        ("nic", {"rules": [{**RULE, "mtu": 9000}, {**RULE, "mtu": 1500}]}),
-        ("nic", {"rules": [{**RULE, "coalesce": {"adaptive-rx": "on", "rx-usecs": 8}}]}),
-        ("thp", {"khugepaged": ["x"]}),
-    ],
-)
+@cases.table
 def test_what_gives_the_others_their_meaning_costs_them_all(kind: str, spec: dict[str, Any]) -> None:
     found, errors = partial.understood(KINDS[kind], spec)
     assert door.parse(kind, found) == []

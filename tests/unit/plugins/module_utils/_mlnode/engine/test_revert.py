@@ -29,13 +29,6 @@ def tune(machine: Machine) -> None:
     door.apply(machine, engine.Request("default", sysctl, {"settings": settings}))
 
 
-def test_an_untouched_node_has_nothing_to_put_back(machine: Machine) -> None:
-    before = machine.tree()
-    assert revert.pending(machine) == []
-    assert revert.revert(machine) == []
-    assert machine.tree() == before
-
-
 def test_everything_is_as_before(machine: Machine) -> None:
     machine.put(DROP_IN, "# theirs\nvm.swappiness = 5\n", 0o640)
     before = {path: found for path, found in machine.tree().items() if "/mlnode" not in path}

@@ -122,12 +122,6 @@ def test_what_was_looked_at_before_the_steps_is_forgotten(machine: Machine) -> N
     assert looks == ["60", "60", "10", "10"]
 
 
-def test_no_step_is_no_trace(machine: Machine) -> None:
-    before = machine.tree()
-    run(machine, [])
-    assert machine.tree() == before
-
-
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EROFS, errno.EINVAL, errno.ENOSPC, errno.EIO])
 def test_the_steps_before_a_failed_one_are_put_back(machine: Machine, number: int) -> None:
     before = machine.tree()
@@ -152,12 +146,6 @@ def test_the_steps_before_a_failed_one_are_put_back(machine: Machine, number: in
     ]
     assert caught.value.stuck == []
     assert (f"{THP}/khugepaged/defrag", "0") not in machine.writes, "what comes after was never begun"
-
-
-def test_the_first_step_has_nothing_before_it(machine: Machine) -> None:
-    machine.fails[SWAPPINESS] = errno.EPERM
-    with pytest.raises(TransactionError, match="nothing else had been changed"):
-        run(machine, [FIRST, kernel(RATIO, "5", "20")])
 
 
 def test_a_write_that_is_ignored_is_an_error_and_rolled_back(machine: Machine) -> None:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import THP, Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
@@ -80,14 +80,7 @@ def request(value: object = 10, key: str = "vm.swappiness") -> Request:
 # -- what is mounted over a file -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("row", "what"),
-    [
-        (FAKE, "/dev/vda (ext4, /tmp/fake one)"),
-        (OTHER, "proc (proc, /sys/vm/dirty_ratio)"),
-        (HIDDEN, "tmpfs"),
-    ],
-)
+@cases.table
 def test_another_file_in_the_place_of_the_kernels_is_unknown(machine: Machine, row: str, what: str) -> None:
     """Whatever it says, and also where it hides that there is such a file."""
     machine.put(SWAPPINESS, "10\n")
@@ -132,19 +125,7 @@ def test_a_file_of_sysfs_is_found_behind_its_links(machine: Machine) -> None:
     assert machine.value(f"{THP}/enabled").text is not None
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        READ_ONLY,
-        ONE_READ_ONLY,
-        "40 22 0:21 / /proc rw - proc proc rw",  # /proc once more
-        "40 32 0:8 / /sys/kernel/debug/tracing rw - tracefs tracefs rw",
-        "40 27 0:50 / /mnt/proc/sys/vm rw - tmpfs tmpfs rw",
-        "40 22 0:40 /x /proc/sys/vm/dirty_ratio rw - tmpfs tmpfs rw",
-        "no row at all",
-        "40 22",
-    ],
-)
+@cases.table
 def test_what_still_shows_the_kernels_own_file(machine: Machine, row: str) -> None:
     mounted(machine, row)
     assert machine.value(SWAPPINESS).text == "60"
@@ -302,13 +283,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        ({}, ": look into dmesg and /etc/fstab for the reason, then mount -o remount,rw /"),
-        ({"/run/systemd/container": "lxc\n"}, " in this container (lxc): start it with a writable one"),
-    ],
-)
+@cases.table
 def test_a_root_that_is_read_only_is_named(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], words: str
 ) -> None:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, Os, failing, killed_at, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.host import folders, writing
@@ -93,15 +94,7 @@ def test_all_attributes_are_copied_but_those_of_the_content(
     assert copied == {name: name.encode() for name in names if name != "security.ima"}
 
 
-@pytest.mark.parametrize(
-    ("name", "number", "stops"),
-    [
-        ("system.posix_acl_access", errno.EPERM, True),
-        ("security.selinux", errno.EPERM, True),
-        ("user.note", errno.ENOSPC, True),
-        ("security.SMACK64", errno.EPERM, False),
-    ],
-)
+@cases.table
 def test_an_attribute_that_cannot_be_kept_stops_the_write(
     host: Host, monkeypatch: pytest.MonkeyPatch, name: str, number: int, stops: bool
 ) -> None:

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import handlers, lock, transaction
 from mlnode.engine.origin import Origin
@@ -49,19 +50,7 @@ def shown(active: str, job: str = "", result: str = "success") -> str:
     return f"ActiveState={active}\nJob={job}\nResult={result}\n"
 
 
-@pytest.mark.parametrize(
-    ("verb", "answers", "asked"),
-    [
-        ("start", [""], ["start"]),
-        ("start", [None, shown("active")], ["start", "show"]),
-        ("start", [None, shown("activating", "7"), shown("active")], ["start", "show", "show"]),
-        ("start", [None, None, shown("active")], ["start", "show", "show"]),
-        ("start", [None, shown("inactive"), ""], ["start", "show", "start"]),
-        ("stop", [None, shown("deactivating", "7"), shown("inactive")], ["stop", "show", "show"]),
-        # It may not have begun with it.
-        ("try-restart", [None, shown("active"), ""], ["try-restart", "show", "try-restart"]),
-    ],
-)
+@cases.table
 def test_the_unit_says_what_became_of_it(
     host: Starved, verb: str, answers: list[str | None], asked: list[str]
 ) -> None:
@@ -70,13 +59,7 @@ def test_the_unit_says_what_became_of_it(
     assert host.asked == asked
 
 
-@pytest.mark.parametrize(
-    ("answers", "words"),
-    [
-        (["Job failed"], "Job failed"),
-        ([None, shown("failed", "", "exit-code")], f"{UNIT} has failed (Result=exit-code)"),
-    ],
-)
+@cases.table
 def test_a_job_that_has_failed_is_a_failure(host: Starved, answers: list[str | None], words: str) -> None:
     host.answers = answers
     with pytest.raises(HostError) as caught:

@@ -147,7 +147,6 @@ def kept(looks: str, identity: str = '""') -> str:
         "{}",
         "[]",
         "null",
-        '{"format": 2, "boot": "first", "devices": {}}',
         '{"format": 1, "devices": {}}',
         '{"format": 1, "boot": "first", "devices": []}',
         kept("{}", identity="3"),

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.host.system import Finished
 from mlnode.linux import lldp
@@ -48,14 +49,7 @@ def changed(**port: Any) -> str:
     return json.dumps(document)
 
 
-@pytest.mark.parametrize(
-    ("port", "name"),
-    [
-        ({"id": [{"type": "ifname", "value": "Ethernet1/3"}]}, "Ethernet1/3"),
-        ({"descr": []}, "4a:9e:54:3a:0d:86"),
-        ({"id": [{"type": "local", "value": "3"}]}, "swp3"),
-    ],
-)
+@cases.table
 def test_the_name_of_the_port(node: LldpMachine, port: dict[str, Any], name: str) -> None:
     node.answer = changed(**port)
     assert lldp.neighbours(node)["rail0"].port == name

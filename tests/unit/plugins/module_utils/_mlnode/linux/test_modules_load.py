@@ -133,10 +133,7 @@ def test_the_first_install_command_counts(machine: Machine, text: str, command: 
     assert barred(machine) == ((words, True) if command else None)
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["/bin/falsetto", "sh -c x", "modprobe other", "modprobe loop", "false && modprobe -i loop", "echo loop"],
-)
+@cases.table
 def test_what_another_install_command_does_is_not_known(machine: Machine, command: str) -> None:
     machine.put("/etc/modprobe.d/a.conf", f"install loop {command}\n")
     bar = modules_load.load(machine).barred("loop")

@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.linux import node_exporter
 
@@ -37,15 +38,7 @@ def test_debian_has_a_default_of_its_own(node: Machine) -> None:
     assert found(node) == (node_exporter.DEBIAN, "the default of prometheus-node-exporter.service")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        'ARGS="--collector.textfile.directory=/srv/text --web.listen-address=:9101"',
-        'ARGS="--collector.systemd \\\n  --collector.textfile.directory=/srv/text/"',
-        "ARGS=\nARGS='--collector.textfile.directory /srv/text'",
-        'ARGS="--collector.textfile.directory=/a --collector.textfile.directory=/srv/text"',
-    ],
-)
+@cases.table
 def test_the_file_of_arguments(node: Machine, arguments: str) -> None:
     node.put(DEBIAN, COMMAND.format("/usr/bin/prometheus-node-exporter"))
     node.put(f"{node_exporter.DEBIAN}/.keep", "")
@@ -53,13 +46,7 @@ def test_the_file_of_arguments(node: Machine, arguments: str) -> None:
     assert found(node) == ("/srv/text", f"{ARGUMENTS}, ARGS")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[Service]\nExecStart=/bin/n \\\n  '--collector.textfile.directory=/srv/text' \\\n  '--x=1'\n",
-        "[Service]\nExecStart=/opt/node_exporter -collector.textfile.directory /srv/text\n",
-    ],
-)
+@cases.table
 def test_a_unit_made_by_hand(node: Machine, text: str) -> None:
     node.put(OTHER, text)
     assert found(node) == ("/srv/text", f"{OTHER}:2")

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import perftest as says
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,20 +21,7 @@ CLIENT = Request(device="mlx5_0", port=1, peer="10.0.0.2", gid=3, size=65536, se
 SERVER = replace(CLIENT, peer="")
 
 
-@pytest.mark.parametrize(
-    ("error", "advice"),
-    [
-        ("nobody", "start the other side first"),
-        ("busy port", "another tcp_port"),
-        ("gids", "GID index"),
-        ("queues", "GID index"),
-        ("path", "path_mtu"),
-        ("memory", "memlock"),
-        ("provider", "ibverbs-providers"),
-        ("peer", "the other side has ended"),
-        ("program", "install perftest"),
-    ],
-)
+@cases.table
 def test_errors_are_explained(error: str, advice: str) -> None:
     found = perftest.failure(Finished(1, says.TABLE, says.ERRORS[error]), CLIENT)
     assert advice in found.advice

@@ -112,10 +112,7 @@ def test_an_interface_follows_the_global_options_where_its_file_says_nothing(nod
     assert found.value == "0"
 
 
-@pytest.mark.parametrize(
-    ("common", "own", "value"),
-    [("yes", "kernel", None), ("kernel", "no", "0"), ("kernel", "", None), ("", "", "0"), ("no", "yes", "2")],
-)
+@cases.table
 def test_privacy_that_is_left_to_the_kernel(node: Machine, common: str, own: str, value: str | None) -> None:
     line = "IPv6PrivacyExtensions={}\n"
     node.put("/etc/systemd/networkd.conf", f"[Network]\n{line.format(common) if common else ''}")

@@ -181,46 +181,7 @@ def test_statements_of_a_key_are_all_that_speak_of_it_in_order(bare: Machine) ->
 # -- globs ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("lines", "value"),
-    [
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2"], "2", id="a glob alone"),
-        pytest.param(["net/ipv4/conf/*/rp_filter = 2"], "2", id="a glob in path spelling"),
-        pytest.param(["net.ipv4.conf.eth?/100.rp_filter = 2"], "2", id="a VLAN in a glob"),
-        pytest.param(["net.ipv4.conf.[d-f]*.rp_filter = 2"], "2", id="a class"),
-        pytest.param(["net.ipv4.conf.[!a-c]*.rp_filter = 2"], "2", id="a negated class"),
-        pytest.param(["net.ipv4.conf.[^a-c]*.rp_filter = 2"], "2", id="a negated class as in the shell"),
-        pytest.param(["net.ipv4.conf.[^e]*.rp_filter = 2"], None, id="a negated class that leaves it out"),
-        pytest.param(["net.ipv4.conf.all.rp_filter = 2"], None, id="another interface"),
-        pytest.param(["net.ipv4.*.rp_filter = 2"], None, id="a star stays within one folder"),
-        pytest.param(["net.ipv4.conf.*.* = 2"], "2", id="two stars"),
-        pytest.param(["net.ipv4.conf.eth0/100.rp_filter = 1", "net.ipv4.conf.*.rp_filter = 2"], "1",
-                     id="explicit, then glob"),
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2", "net.ipv4.conf.eth0/100.rp_filter = 1"], "1",
-                     id="glob, then explicit"),
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2", "net.ipv4.conf.eth*.rp_filter = 1"], "1",
-                     id="the later glob"),
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2", "net.ipv4.conf.eth*.rp_filter = 1",
-                      "net.ipv4.conf.*.rp_filter = 0"], "0", id="another value moves a glob to the end"),
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2", "net.ipv4.conf.eth*.rp_filter = 1",
-                      "net.ipv4.conf.*.rp_filter = 2"], "1", id="the same value leaves it in its place"),
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2", "-net.ipv4.conf.eth0/100.rp_filter"], None,
-                     id="glob, then exclusion"),
-        pytest.param(["-net.ipv4.conf.eth0/100.rp_filter", "net.ipv4.conf.*.rp_filter = 2"], None,
-                     id="exclusion, then glob"),
-        pytest.param(["-net.ipv4.conf.eth0/100.rp_filter", "net.ipv4.conf.eth0/100.rp_filter = 1"], "1",
-                     id="exclusion, then explicit"),
-        pytest.param(["net.ipv4.conf.eth0/100.rp_filter = 1", "-net.ipv4.conf.eth0/100.rp_filter"], None,
-                     id="explicit, then exclusion"),
-        pytest.param(["-net.ipv4.conf.all.rp_filter", "net.ipv4.conf.*.rp_filter = 2"], "2",
-                     id="exclusion of another"),
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2", "-net.ipv4.conf.*.rp_filter"], None,
-                     id="a pattern taken back"),
-        pytest.param(["net.ipv4.conf.*.rp_filter = 2", "-net.ipv4.conf.e*.rp_filter"], "2",
-                     id="another pattern taken back"),
-        pytest.param(["-net.ipv4.conf.*.rp_filter = 2"], "2", id="a glob whose failure is ignored"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_globs_yield_to_what_names_the_key(bare: Machine, lines: list[str], value: str | None) -> None:
     # One file per line: the order of names is the order of lines.
     for number, line in enumerate(lines):
@@ -291,15 +252,6 @@ _statements = st.lists(
 
 @quick
 @given(_statements, st.sampled_from(["a/a", "a/b", "b/c.d"]))
-def test_an_explicit_line_at_the_end_always_decides(statements: list[str], key: str) -> None:
-    config = BootConfig(tuple(sysctl_d.parse("\n".join([*statements, f"{key} = 7"]), "/f")))
-    winner = config.winner(key)
-    assert winner is not None
-    assert winner.value == "7"
-
-
-@quick
-@given(_statements, st.sampled_from(["a/a", "a/b", "b/c.d"]))
 def test_the_winner_is_what_a_run_of_all_lines_would_leave(statements: list[str], key: str) -> None:
     """Against sysctl.c told in its own way: one table in order of insertion, then write by write."""
     table: dict[str, str | None] = {}
@@ -344,10 +296,7 @@ def effect_of(lines: str, key: str) -> sysctl_d.Effect | None:
     return None if found is None else found.effect
 
 
-@pytest.mark.parametrize(
-    ("start", "known"),
-    [("80", True), ("0", True), ("1024", True), ("1025", False), ("0x2000", False), ("8192", False)],
-)
+@cases.table
 def test_ports_depend_on_the_ports_of_root_that_another_line_raises(start: str, known: bool) -> None:
     lines = ["net.ipv4.ip_local_port_range = 2000 60000", f"net.ipv4.ip_unprivileged_port_start = {start}"]
     for text in ("\n".join(lines), "\n".join(reversed(lines))):

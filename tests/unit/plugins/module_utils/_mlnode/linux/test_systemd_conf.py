@@ -9,6 +9,7 @@ import pathlib
 import tempfile
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -76,27 +77,7 @@ def test_a_link_to_nowhere_hides(machine: Machine, path: str) -> None:
     assert bool(systemd_conf.fragment(machine, "x.service")) is path.endswith(".conf")
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        (f"[Service]\n{KEY}=5", "5"),
-        (f"[Service]\n  {KEY}  =  5  \n", "5"),
-        (f"[Service]\n{KEY}=5\n{KEY}=6\n", "6"),
-        (f"[Service]\n{KEY}=\n", ""),
-        (f"[Service]\n{KEY}=5:\\\n  6\n", "5: 6"),
-        (f"[Service]\n{KEY}=\\\n# between\n5\n", "5"),
-        (f"[Service]\n# off \\\n{KEY}=5\n", "5"),
-        (f"[Service]\n{KEY}=5\\", "5"),
-        (f"[Service]\r\n{KEY}=5\r\n", "5"),
-        (f"[Unit]\n{KEY}=5\n", None),
-        (f"{KEY}=5\n", None),
-        (f"[Service]\n[Unit]\n{KEY}=5\n", None),
-        (f"[Service]\n#{KEY}=5\n;{KEY}=6\n", None),
-        (f"[Service]\n{KEY.lower()}=5\n", None),
-        (f"[Service]\n{KEY}Soft=5\n", None),
-        (f"[Service]\n{KEY}\n", None),
-    ],
-)
+@cases.table
 def test_lines(machine: Machine, text: str, value: str | None) -> None:
     machine.put(f"{USR}/x.service", text)
     found = systemd_conf.service(machine, ["x.service"], KEY)

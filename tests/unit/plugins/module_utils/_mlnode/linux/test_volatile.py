@@ -6,58 +6,25 @@ import pathlib
 import subprocess
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.host import mountinfo
 from mlnode.linux import volatile
 from mlnode.model.errors import HostError
 
 DISK = "20 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"
-TMPFS = "31 20 0:44 / /etc rw,relatime - tmpfs tmpfs rw\n"
 RUN = "22 20 0:22 / /run rw - tmpfs tmpfs rw\n"
 LIVE = "20 1 0:20 / / rw - overlay overlay rw,lowerdir=/run/live/fs,upperdir=/run/live/rw,workdir=/run/w\n"
-#: A disk of its own for the changes of the overlay
-STICK = "23 22 8:2 / /run/live/rw rw - ext4 /dev/sda2 rw\n"
 
 
-@pytest.mark.parametrize(
-    ("mounts", "words"),
-    [
-        ("", ""),
-        (DISK, ""),
-        (DISK.replace("ext4 /dev/sda1", "nfs4 server:/root"), ""),
-        (DISK + TMPFS, "/etc is in memory (tmpfs tmpfs)"),
-        (DISK + TMPFS.replace("/etc", "/home"), ""),
-        (DISK + TMPFS + "32 31 8:1 /x /etc/mlnode rw - ext4 /dev/sda1 rw\n", ""),
-        (DISK.replace("ext4 /dev/sda1", "tmpfs rootfs"), "/ is in memory (tmpfs rootfs)"),
-        (DISK.replace("ext4 /dev/sda1", "ramfs none"), "/ is in memory (ramfs none)"),
-        ("1 1 0:1 / / rw - rootfs rootfs rw\n" + DISK, ""),  # the real root over the initramfs
-        (DISK.replace("/dev/sda1", "/dev/zram1"), "/ is in memory (ext4 /dev/zram1)"),
-        (DISK.replace("/dev/sda1", "/dev/ram0"), "/ is in memory (ext4 /dev/ram0)"),
-        (
-            LIVE + RUN,
-            "/ is an overlay that keeps its changes in /run/live/rw, and /run is in memory (tmpfs tmpfs)",
-        ),
-        (LIVE + RUN + STICK, ""),
-        (DISK.replace("ext4 /dev/sda1 rw", "overlay composefs ro,lowerdir=/x"), ""),  # without changes
-        (
-            DISK + TMPFS.replace("tmpfs tmpfs rw", "overlay overlay rw,lowerdir=/etc,upperdir=/var/lib/etc"),
-            "",  # as MicroOS has it, on its disk
-        ),
-    ],
-)
+@cases.table
 def test_where_a_folder_is(tmp_path: pathlib.Path, mounts: str, words: str) -> None:
     machine = Machine(str(tmp_path))
     machine.put("/proc/1/mountinfo", mounts)
     assert volatile.in_memory(machine, "/etc/mlnode") == words
 
 
-@pytest.mark.parametrize(
-    ("file", "words"),
-    [
-        ("/run/image/root.img", "/ is on /dev/loop0p1, that is /run/image/root.img, and /run is in memory"),
-        ("/host/root.disk", ""),
-    ],
-)
+@cases.table
 def test_a_disk_that_is_a_file(tmp_path: pathlib.Path, file: str, words: str) -> None:
     machine = Machine(str(tmp_path))
     host = "40 20 8:3 / /host rw - ext4 /dev/sda3 rw\n"
@@ -67,15 +34,7 @@ def test_a_disk_that_is_a_file(tmp_path: pathlib.Path, file: str, words: str) ->
     assert found.startswith(words) if words else found == ""
 
 
-@pytest.mark.parametrize(
-    "mounts",
-    [
-        LIVE,
-        DISK.replace("/dev/sda1", "/dev/mapper/live-rw"),
-        DISK.replace("/dev/sda1", "/dev/loop0"),  # whose file the initramfs has mounted
-        DISK.replace("ext4 /dev/sda1", "aufs aufs"),
-    ],
-)
+@cases.table
 def test_what_the_initramfs_alone_knows_is_unknown(tmp_path: pathlib.Path, mounts: str) -> None:
     machine = Machine(str(tmp_path))
     machine.put("/proc/1/mountinfo", mounts)

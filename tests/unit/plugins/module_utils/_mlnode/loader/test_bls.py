@@ -6,6 +6,7 @@ import errno
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.loader import bls as boot_bls
 from mlnode.loader.bls import edited, edited_line
@@ -91,15 +92,7 @@ def test_an_entry_keeps_every_byte_that_is_not_named(before: str, changes: Any, 
     assert edited(after, changes) == after
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("root=UUID=1 ro iommu=off\n", "iommu=pt root=UUID=1 ro\n"),
-        ("ro", "iommu=pt ro"),
-        ("", "iommu=pt"),
-        ("a\nb\n", "iommu=pt a\nb\n"),
-    ],
-)
+@cases.table
 def test_the_line_for_new_kernels(before: str, after: str) -> None:
     assert edited_line(before, PT) == after
     assert edited_line(after, PT) == after

@@ -8,7 +8,7 @@ import os
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine, menu, sourced
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node
@@ -93,25 +93,7 @@ def test_an_entry_of_ones_own_overrides(machine: Chosen, default: str, environme
     assert machine.updates == updates, "a new menu would not help"
 
 
-@pytest.mark.parametrize(
-    ("default", "environment"),
-    [
-        (SET, {}),
-        ('set default="Debian GNU/Linux"', {}),
-        ('set default="gnulinux-simple-1111"', {}),
-        ('set default="gnulinux-advanced-1111>gnulinux-6.12.0-advanced-1111"', {}),
-        ('set default="1>0"', {}),
-        ('set default="1>1"', {}),
-        ('set default="Advanced options for Debian GNU/Linux>gnulinux-6.12.0-recovery-1111"', {}),
-        ('set default="osprober-gnulinux-simple-2222"', {}),
-        ('set default="Memory test (memtest86+x64.bin)"', {}),
-        ('set default="gone since"', {}),
-        ('set default="99999999999"', {}),
-        ("", {}),
-        (SAVED, {}),
-        (SAVED, {"saved_entry": "0", "next_entry": ""}),
-    ],
-)
+@cases.table
 def test_a_generated_entry_is_what_we_write(
     machine: Chosen, default: str, environment: dict[str, str]
 ) -> None:
@@ -128,8 +110,6 @@ if [ -f  ${config_directory}/custom.cfg ]; then
 elif [ -z "${config_directory}" -a -f  $prefix/custom.cfg ]; then
   source $prefix/custom.cfg
 fi"""
-OWN = "menuentry 'Own' --id own {\n  linux /boot/vmlinuz-own root=UUID=1111\n}\n"
-WINDOWS = "menuentry 'Windows' --id windows {\n  chainloader /EFI/Microsoft/Boot/bootmgfw.efi\n}\n"
 PROMISED = "runtime is absent; the next boot brings iommu=pt"
 
 
@@ -154,39 +134,13 @@ def sourcing(machine: Chosen) -> Sourcing:
     return found
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        'set default="0"\n',
-        f"{OWN}",
-        'set default="1>0"\n',
-        'if keystatus; then set default="Installer"; fi\n',
-    ],
-)
+@cases.table
 def test_a_custom_file_that_chooses_nothing_else(sourcing: Sourcing, text: str) -> None:
     sourcing.put(CUSTOM, text)
     assert row(sourcing) == ("pending_reboot", PROMISED)
 
 
-@pytest.mark.parametrize(
-    ("files", "where", "place"),
-    [
-        ({CUSTOM: f'{OWN}set default="own"\n'}, f"{CUSTOM}:2", f"{CUSTOM}:4"),
-        (
-            {CUSTOM: "source $prefix/more.cfg\n", "/boot/grub/more.cfg": f"default=own\n{OWN}"},
-            "/boot/grub/more.cfg:3",
-            "/boot/grub/more.cfg:1",
-        ),
-        (
-            {
-                CUSTOM: "menuentry 'More' {\n  configfile $prefix/more.cfg\n}\nset default=More\n",
-                "/boot/grub/more.cfg": OWN,
-            },
-            "/boot/grub/more.cfg:2",
-            f"{CUSTOM}:4",
-        ),
-    ],
-)
+@cases.table
 def test_an_entry_that_a_custom_file_chooses(
     sourcing: Sourcing, files: dict[str, str], where: str, place: str
 ) -> None:
@@ -202,14 +156,7 @@ def test_an_entry_that_a_custom_file_chooses(
     assert row(sourcing) == ("pending_reboot", PROMISED)
 
 
-@pytest.mark.parametrize(
-    ("text", "title", "line"),
-    [
-        (f"{WINDOWS}set default=windows\n", "Windows", 4),
-        ("set default=osprober-gnulinux-simple-2222\n", "Ubuntu 24.04", 1),
-        ("set default=3\n", "Ubuntu 24.04", 1),
-    ],
-)
+@cases.table
 def test_another_system_brings_nothing(sourcing: Sourcing, text: str, title: str, line: int) -> None:
     sourcing.put(CUSTOM, text)
     status, reason = row(sourcing)

@@ -175,56 +175,7 @@ def test_lines_that_name_a_parameter(text: str, numbers: list[int]) -> None:
 PT = {"iommu": ["iommu=pt"]}
 
 
-@pytest.mark.parametrize(
-    ("before", "changes", "after"),
-    [
-        ("", PT, 'GRUB_CMDLINE_LINUX="iommu=pt"\n'),
-        ("A=1", PT, 'A=1\nGRUB_CMDLINE_LINUX="iommu=pt"\n'),
-        ('GRUB_CMDLINE_LINUX=""\n', PT, 'GRUB_CMDLINE_LINUX="iommu=pt"\n'),
-        ("GRUB_CMDLINE_LINUX=\n", PT, 'GRUB_CMDLINE_LINUX="iommu=pt"\n'),
-        ("GRUB_CMDLINE_LINUX=quiet", PT, 'GRUB_CMDLINE_LINUX="iommu=pt quiet"'),
-        (
-            "# top\n\n  export GRUB_CMDLINE_LINUX='quiet $vt'   # why\nB=`id`\n",
-            PT,
-            '# top\n\n  export GRUB_CMDLINE_LINUX="iommu=pt quiet \\$vt"   # why\nB=`id`\n',
-        ),
-        (
-            'GRUB_CMDLINE_LINUX="x=\\"a b\\" iommu=off"\n',
-            PT,
-            'GRUB_CMDLINE_LINUX="iommu=pt x=\\"a b\\""\n',
-        ),
-        # Both variables, and only what has to change
-        (
-            'GRUB_CMDLINE_LINUX="a  b"\nGRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=off"\n',
-            {"iommu": []},
-            'GRUB_CMDLINE_LINUX="a  b"\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\n',
-        ),
-        (
-            'GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n',
-            PT,
-            'GRUB_CMDLINE_LINUX_DEFAULT="quiet iommu=pt"\n',
-        ),
-        # GRUB ends the line at a semicolon that is not in quotes, and with it the second variable.
-        (
-            'GRUB_CMDLINE_LINUX="a=1;2"\nGRUB_CMDLINE_LINUX_DEFAULT="iommu=pt"\n',
-            PT,
-            'GRUB_CMDLINE_LINUX="iommu=pt a=1;2"\nGRUB_CMDLINE_LINUX_DEFAULT=""\n',
-        ),
-        (
-            'GRUB_CMDLINE_LINUX="a=1;2"\n',
-            {"a": ["a=1;2"]},
-            'GRUB_CMDLINE_LINUX="a=\\"1;2\\""\n',
-        ),
-        # The last one counts; comments and other names do not.
-        (
-            'GRUB_CMDLINE_LINUX="a"\n#GRUB_CMDLINE_LINUX=x\nGRUB_CMDLINE_LINUX_XEN=y\nGRUB_CMDLINE_LINUX=b\n',
-            {"a": [], "b": []},
-            'GRUB_CMDLINE_LINUX="a"\n#GRUB_CMDLINE_LINUX=x\nGRUB_CMDLINE_LINUX_XEN=y\nGRUB_CMDLINE_LINUX=""\n',
-        ),
-        ("GRUB_CMDLINE_LINUX=iommu=pt\n", PT, "GRUB_CMDLINE_LINUX=iommu=pt\n"),
-        ("A=1\r\nGRUB_CMDLINE_LINUX=\"a\"\r\n", {}, "A=1\r\nGRUB_CMDLINE_LINUX=\"a\"\r\n"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_defaults_keep_every_byte_that_is_not_named(before: str, changes: Any, after: str) -> None:
     assert edited(before, changes) == after
     assert edited(after, changes) == after

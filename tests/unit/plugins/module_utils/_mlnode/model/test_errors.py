@@ -20,18 +20,7 @@ def test_what_is_there_but_cannot_be_had_is_not_absent(number: int | None) -> No
     assert not HostError("read", "/proc/sys/x", number).absent
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
-    [
-        (errno.EACCES, "container"),
-        (errno.EPERM, "root is needed"),
-        (errno.EROFS, "Read-only file system"),
-        (errno.EINVAL, "does not accept"),
-        (errno.ENOSPC, "No space"),
-        (errno.EBUSY, "in use"),
-        (errno.EIO, "device failed"),
-    ],
-)
+@cases.table
 def test_an_errno_is_explained(number: int, words: str) -> None:
     text = str(HostError("write '1' to", "/proc/sys/x", number))
     assert text.startswith(f"cannot write '1' to /proc/sys/x: {errno.errorcode[number]} (")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import registry
 from mlnode.model import schema
@@ -25,15 +25,7 @@ def test_an_unknown_name_is_told_with_its_place() -> None:
         schema.refuse_unknown("thp", ["enabled", "enabeld"], ("enabled", "defrag"))
 
 
-@pytest.mark.parametrize(
-    ("reason", "allow", "refusal"),
-    [
-        ("it bites", (), "it bites; to do it all the same: allow: [dog]"),
-        ("it bites", ("cat",), "it bites; to do it all the same: allow: [dog]"),
-        ("it bites", ("cat", "dog"), ""),
-        ("", (), ""),
-    ],
-)
+@cases.table
 def test_a_guard_stops_what_is_not_allowed(reason: str, allow: tuple[str, ...], refusal: str) -> None:
     assert schema.unless_allowed("dog", reason, allow) == refusal
 

@@ -30,10 +30,7 @@ def test_a_list_of_ranges_is_merged_and_anything_else_is_none(
     assert values.number_ranges(text) == merged
 
 
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [("4096 \t16384", (4096, 16384)), ("-1", (-1,)), ("", None), ("1 x", None), ("1.5", None), ("٣", None)],
-)
+@cases.table
 def test_integers_are_all_tokens_or_none(text: str, numbers: tuple[int, ...] | None) -> None:
     assert values.integers(text) == numbers
 

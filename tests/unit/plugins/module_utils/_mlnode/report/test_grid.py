@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.model.errors import printable
@@ -50,16 +51,7 @@ def test_no_line_ends_in_blanks() -> None:
     assert grid(("A", "B"), [("xxxx", "")], None) == ["A     B", "xxxx"]
 
 
-@pytest.mark.parametrize(
-    "text, width, lines",
-    [
-        ("", 5, [""]),
-        ("0-3", 3, ["0-3"]),
-        ("one two three", 8, ["one two", "three"]),
-        ("1,2,3,4,5", 5, ["1,2,", "3,4,5"]),
-        ("1,2 and 3", 7, ["1,2 and", "3"]),
-    ],
-)
+@cases.table
 def test_text_breaks_at_blanks_and_lists_at_commas(text: str, width: int, lines: list[str]) -> None:
     assert wrapped(text, width) == lines
 
@@ -74,15 +66,7 @@ def test_wrapping_loses_nothing_but_blanks(text: str, width: int) -> None:
     assert wrapped(text, None) == [text]
 
 
-@pytest.mark.parametrize(
-    ("width", "lines"),
-    [
-        (None, ["  one > two > three  eth0  Gen5"]),
-        (32, ["  one > two > three  eth0  Gen5"]),
-        (20, ["  one > two > three", "      eth0  Gen5"]),
-        (14, ["  one > two >", "      three", "      eth0", "      Gen5"]),
-    ],
-)
+@cases.table
 def test_what_hangs_is_under_its_first_line(width: int | None, lines: list[str]) -> None:
     assert hanging("  one > two > three  eth0  Gen5", width) == lines
 

@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import (
     CPU,
     GPU,
@@ -97,14 +98,7 @@ def test_sets_of_cpus_that_are_special_are_shown() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "package, siblings, words",
-    [
-        (None, True, ": 4 cores, 1 thread per core"),
-        (0, False, ": 1 socket"),
-        (None, False, ""),
-    ],
-)
+@cases.table
 def test_what_the_kernel_does_not_report_is_not_counted(
     package: int | None, siblings: bool, words: str
 ) -> None:
@@ -145,10 +139,7 @@ def nic(**fields: Any) -> list[str]:
     return table(topology, None).split("\n")[4].split()
 
 
-@pytest.mark.parametrize(
-    "mbit, shown",
-    [(None, "-"), (100, "100M"), (1000, "1G"), (2500, "2.5G"), (25000, "25G"), (400000, "400G")],
-)
+@cases.table
 def test_speeds_are_short(mbit: int | None, shown: str) -> None:
     assert nic(speed_mbit=mbit)[5] == shown
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.topology import advice, distance
 from mlnode.topology.distance import Port
 from mlnode.topology.model import (
@@ -244,14 +245,7 @@ def test_a_warning_about_many_names_eight_of_them() -> None:
     assert len(words) < 300
 
 
-@pytest.mark.parametrize(
-    "gpu_node, nic_node, subjects",
-    [
-        (None, 0, "GPU0 (0000:01:00.0)"),
-        (0, None, "eth0 mlx5_0 (0000:02:00.0)"),
-        (None, None, "GPU0 (0000:01:00.0), eth0 mlx5_0 (0000:02:00.0)"),
-    ],
-)
+@cases.table
 def test_what_the_firmware_puts_on_no_node(gpu_node: int | None, nic_node: int | None, subjects: str) -> None:
     words = "the firmware does not say on which NUMA node (numa_node is -1), so nothing can be bound to it"
 

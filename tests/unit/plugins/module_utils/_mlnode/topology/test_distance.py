@@ -33,18 +33,7 @@ def test_what_lies_between_two_functions(one: str, other: str, kind: str) -> Non
     assert distance.between(device(other), device(one), one_node=False) == kind
 
 
-@pytest.mark.parametrize(
-    "one, other, one_node, kind",
-    [
-        (0, 0, False, "NODE"),
-        (0, 1, False, "SYS"),
-        (None, 1, False, UNKNOWN),
-        (0, None, False, UNKNOWN),
-        (None, None, False, UNKNOWN),
-        (None, None, True, "NODE"),
-        (0, None, True, "NODE"),
-    ],
-)
+@cases.table
 def test_between_host_bridges_only_the_nodes_tell(
     one: int | None, other: int | None, one_node: bool, kind: str
 ) -> None:

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.topology import gpus
 from mlnode.topology.model import Gpu, Link, PciDevice
@@ -25,10 +24,7 @@ def test_what_drives_a_monitor_or_is_something_else_is_none(vendor: int, kind: i
     assert gpus.find([device(vendor, kind)]) == ()
 
 
-@pytest.mark.parametrize(
-    "vendor, number, coherent",
-    [(0x10DE, 0x2941, True), (0x10DE, 0x2342, True), (0x10DE, 0x2330, False), (0x1002, 0x2941, False)],
-)
+@cases.table
 def test_gpus_with_a_link_of_their_own_to_the_cpu(vendor: int, number: int, coherent: bool) -> None:
     [found] = gpus.find([device(vendor, 0x0302 if vendor == 0x10DE else 0x1200)._replace(device=number)])
 

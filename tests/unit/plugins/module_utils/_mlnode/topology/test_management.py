@@ -99,11 +99,6 @@ def node(tmp_path: pathlib.Path) -> Node:
 # -- default routes ------------------------------------------------------------------------
 
 
-def test_the_default_route_counts(node: Node) -> None:
-    assert node.found() == {"eth0": BY_ROUTE}
-    assert node.unknown() == ""
-
-
 def test_default_routes_of_both_protocols_and_of_any_metric_count(node: Node) -> None:
     node.routes(
         route("eth0", "0.0.0.0/0", metric=100),

@@ -41,14 +41,7 @@ def test_nodes_are_found_without_their_list_or_with_the_end_of_a_string(
     assert reader.problems == []
 
 
-@pytest.mark.parametrize(
-    "mask, cpus, problems",
-    [
-        ("00000000,000000f0", (4, 5, 6, 7), []),
-        ("rubbish", (), [f"{NODE}/node1/cpumap: 'rubbish' is not a mask of CPUs such as f,00000001"]),
-        (None, (), [f"{NODE}/node1/cpulist does not exist"]),
-    ],
-)
+@cases.table
 def test_the_cpus_of_a_node_without_their_list_are_those_of_its_mask(
     tree: Tree, mask: str | None, cpus: tuple[int, ...], problems: list[str]
 ) -> None:

@@ -95,16 +95,7 @@ def test_a_node_that_the_firmware_does_not_name_is_unknown_and_never_0(tree: Tre
     assert problems == []
 
 
-@pytest.mark.parametrize(
-    "speed, width, most",
-    [
-        ("Unknown", 0, ("Unknown", 255)),
-        ("Unknown", 63, GEN4),
-        ("16.0 GT/s PCIe", 0, GEN4),
-        ("16.0 GT/s PCIe", 16, ("16.0 GT/s PCIe", 255)),
-        ("16.0 GT/s PCIe", 16, ("Unknown", 16)),
-    ],
-)
+@cases.table
 def test_a_link_of_which_nothing_is_known_is_none(
     tree: Tree, speed: str, width: int, most: tuple[str, int]
 ) -> None:

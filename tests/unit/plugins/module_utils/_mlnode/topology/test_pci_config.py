@@ -87,10 +87,7 @@ def test_acs() -> None:
     assert str(found) == "0x001d (SrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+)"
 
 
-@pytest.mark.parametrize(
-    "control, redirects",
-    [(0x04, True), (0x08, True), (0x20, True), (0x01, False), (0x10, False), (0x53, False), (0, False)],
-)
+@cases.table
 def test_which_bits_redirect(control: int, redirects: bool) -> None:
     found = pci_config.acs(config("downstream", acs=control))
     assert found is not None

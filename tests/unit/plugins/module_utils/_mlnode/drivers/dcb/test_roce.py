@@ -122,11 +122,7 @@ def test_without_the_vendors_driver_there_is_no_class(machine: DcbMachine) -> No
     assert machine.names(PORT) == ["cm-tos", "cm-mode"]
 
 
-@pytest.mark.parametrize(
-    ("file", "value"),
-    [("cm-tos", "256"), ("cm-tos", "-1"), ("cm-tos", "none"), ("cm-tos", "0x6a"), ("cm-tos", "1 2"),
-     ("traffic-class", "-1"), ("traffic-class", "256"), ("cm-mode", "RoCE v2")],
-)  # fmt: skip
+@cases.table
 def test_what_can_be_no_value_is_refused(machine: DcbMachine, file: str, value: str) -> None:
     before = machine.tree()
     with pytest.raises(HostError, match="EINVAL"):

@@ -185,13 +185,7 @@ def test_a_driver_without_a_group_says_eopnotsupp(group: str) -> None:
     assert caught.value.errno == errno.EOPNOTSUPP
 
 
-@pytest.mark.parametrize(
-    ("command", "group"),
-    [
-        *((0x10, "ring"), (0x37, "feature"), (0x1B, "feature"), (0x3A, "feature"), (0x4C, "link")),
-        *((0x37, "statistic"), (0x1B, "statistic"), (0x1D, "statistic")),
-    ],
-)
+@cases.table
 def test_an_answer_that_makes_no_sense_is_an_error(command: int, group: str) -> None:
     with pytest.raises(AnswerError):
         device(Nic(answers={command: b"\xff" * 7})).get(group)

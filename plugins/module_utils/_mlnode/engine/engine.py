@@ -15,11 +15,10 @@ from typing import Any, Callable, Mapping, Sequence
 
 from ..host import places
 from ..host.host import Host
-from ..model import values
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
-from . import declared, left, lock
+from . import agreement, declared, left, lock
 from .kind import AGENT_PENDING, Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
@@ -40,17 +39,7 @@ from .plan import (
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import Transaction, Waiting
 
-__all__ = [
-    "Outcome",
-    "Plan",
-    "Request",
-    "Outcomes",
-    "admit",
-    "apply",
-    "apply_together",
-    "evaluate",
-    "preview",
-]
+__all__ = ["Outcome", "Outcomes", "Plan", "Request", "admit", "apply_together", "evaluate", "preview"]
 
 
 class Outcome(NamedTuple):
@@ -128,11 +117,10 @@ def preview(
     kinds: Mapping[str, Kind] = NO_KINDS,
 ) -> Outcomes:
     """Outcome that apply_together() would have now; writes nothing. Raises MlnodeError."""
-    known = _kept(host, requests)
-    new = declaration_of(requests, known)
-    with declared.expecting(host, new):
-        outcomes = _foresee(host, requests, known, gate, kinds)
-    shared = [*first.steps(), *declaration_steps(host, new)]
+    run = _Run(host, requests, gate, 0, kinds)
+    with declared.expecting(host, run.new):
+        outcomes = run.foresee()
+    shared = [*first.steps(), *declaration_steps(host, run.new)]
     changed = bool(shared) or any(outcome.changed for outcome in outcomes)
     before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
     return Outcomes(tuple(outcomes), tuple(shared), changed, unfinished=before)
@@ -212,8 +200,31 @@ class _Run:
         self._risks: list[str] = []
         self._waits: Waiting | None = None
 
+    def foresee(self) -> list[Outcome]:
+        """Plan of each area as the node is now."""
+        plans: list[Plan] = []
+        for request in self._requests:
+            # A module that is loaded on the way may bring what is missing now, which is judged at its turn.
+            loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
+            plans.append(self._plan(request, self._before, admit if loads else self._gate))
+        agreement.require(plans)
+        leaving = left.leaving(self._host, self._requests, plans, self._before, self._kinds)
+        return [
+            Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
+            for plan, one in zip(plans, leaving)
+        ]
+
+    def _plan(self, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:
+        try:
+            plan = evaluate(self._host, request, known)
+            gate(plan)
+        except MlnodeError as error:
+            error.area = request.kind.KIND
+            raise
+        return plan
+
     def carry_out(self, first: First, may_risk: bool) -> Outcomes:
-        foreseen = _foresee(self._host, self._requests, self._before, self._gate, self._kinds)
+        foreseen = self.foresee()
         shared = declaration_steps(self._host, self.new)
         agent = first.steps()
         steps = [*agent, *shared, *(step for outcome in foreseen for step in outcome.steps)]
@@ -274,7 +285,7 @@ class _Run:
         for request, outcome in zip(self._requests, foreseen):
             plan = outcome.plan
             if moved:
-                plan = _plan(self._host, request, known, self._gate)
+                plan = self._plan(request, known, self._gate)
             self._risks = _risks(plan.steps)
             if self._risks and not risky:
                 raise MlnodeError(
@@ -284,7 +295,7 @@ class _Run:
             try:
                 wrote = work.perform(plan.steps, present(self._host, plan))
                 if any(map(brings, plan.rows)):
-                    more = _plan(self._host, request, known, self._gate)
+                    more = self._plan(request, known, self._gate)
                     work.perform(more.steps, present(self._host, more))
                     plan = plan._replace(steps=(*plan.steps, *more.steps))
                 wrote = work.perform(outcome.leaving.late) or wrote
@@ -342,74 +353,6 @@ def _refuse_while_pending(host: Host) -> None:
             raise RefusedError(waiting) from None
     else:
         confirm.refuse_while_pending(host)
-
-
-def _foresee(
-    host: Host,
-    requests: Sequence[Request],
-    known: Kept,
-    gate: Callable[[Plan], None],
-    kinds: Mapping[str, Kind],
-) -> list[Outcome]:
-    """Plan of each area as the node is now."""
-    plans: list[Plan] = []
-    for request in requests:
-        # A module that is loaded on the way may bring what is missing now: its area is judged at its turn.
-        loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
-        plans.append(_plan(host, request, known, admit if loads else gate))
-    _refuse_two_areas(plans)
-    leaving = left.leaving(host, requests, plans, known, kinds)
-    return [
-        Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
-        for plan, one in zip(plans, leaving)
-    ]
-
-
-def _refuse_two_areas(plans: Sequence[Plan]) -> None:
-    """A kernel file that two areas want to be different would be changed twice in every run. One that wants a
-    least value is content with more. Raises DeclarationError."""
-    wanted: dict[str, _Wish] = {}
-    floors: list[tuple[str, _Wish]] = []
-    taken = ((plan, row) for plan in plans for row in plan.rows)
-    for plan, row in taken:
-        for part in () if row.reading.invalid or row.reading.refusal else row.reading.parts:
-            floor = row.setting.floor or row.setting.want
-            if row.setting.raise_only and floor:
-                floors.append((part.path, _Wish(plan.area, row.setting.key, floor)))
-                continue
-            wish = _Wish(plan.area, row.setting.key, part.want)
-            first = wanted.setdefault(part.path, wish)
-            if first.area != wish.area and not values.same(first.want, wish.want):
-                raise _two_areas(part.path, first, wish)
-    for path, wish in floors:
-        first = wanted.get(path, wish)
-        if first.area != wish.area and not values.reaches(wish.want, first.want):
-            raise _two_areas(path, first, wish._replace(want=f"{wish.want} or more"))
-
-
-class _Wish(NamedTuple):
-    """The value that a setting of an area wants of a file."""
-
-    area: str
-    key: str
-    want: str
-
-
-def _two_areas(path: str, first: _Wish, second: _Wish) -> DeclarationError:
-    return DeclarationError(
-        f"{first.key} ({first.area}) wants {path} to be {first.want}, and {second.key} ({second.area}) "
-        f"{second.want}: declare it in one of the two areas"
-    )
-
-
-def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:
-    try:
-        plan = evaluate(host, request, known)
-        gate(plan)
-    except MlnodeError as error:
-        error.area = request.kind.KIND
-        raise
-    return plan
 
 
 def _ended(before: Outcome, after: Plan) -> Outcome:

@@ -18,7 +18,8 @@ from ..host.host import Host
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
-from . import agreement, declared, left, lock
+from . import declared, left, lock
+from .judge import require_agreement
 from .kind import AGENT_PENDING, Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
@@ -207,7 +208,7 @@ class _Run:
             # A module that is loaded on the way may bring what is missing now, which is judged at its turn.
             loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
             plans.append(self._plan(request, self._before, admit if loads else self._gate))
-        agreement.require(plans)
+        require_agreement((plan.area, row) for plan in plans for row in plan.rows)
         leaving = left.leaving(self._host, self._requests, plans, self._before, self._kinds)
         return [
             Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)

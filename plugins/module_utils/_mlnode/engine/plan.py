@@ -114,7 +114,8 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     for setting, reading in zip(settings, request.kind.read(settings, context)):
         by_profile = setting.key in request.profile
         # Only a device answers to a value, and only a profile is for nodes that lack it.
-        if known_answers and (by_profile or any(part.taker or part.answer for part in reading.parts)):
+        answered = any(part.taker or part.answer or part.mover for part in reading.parts)
+        if known_answers and (by_profile or answered):
             reading = settled(reading, known_answers, by_profile)
         reading = with_bar(reading, context)
         status, causes = judge(setting, reading, context)

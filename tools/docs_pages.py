@@ -52,7 +52,7 @@ ITEM = re.compile(r"^\* \[(.+?)\]\((.+?)\)", re.MULTILINE)
 
 def declaration(name: str) -> dict[str, Any]:
     """Area and its specification, in the order in which they are applied, of a profile without overrides."""
-    found = profile.areas(name, {})
+    found = profile.combined(name, {}).areas
     return {area: found[area] for area in KINDS if area in found}
 
 

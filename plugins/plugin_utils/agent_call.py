@@ -141,7 +141,7 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         of_bare: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """The answer. Raises NoAnswerError. An agent that is sent is given in `instead` why the installed
-        one, if any, was not asked.
+        one was not asked, if there is one.
 
         interpreter: the Python for the one that is sent, as in the first line of the installed one. changes:
         the agent may change something, so that one which has begun is not asked again. of_bare: the answer of
@@ -151,12 +151,14 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
             isolated(interpreter)
         except DeclarationError as error:
             raise NoAnswerError(str(error)) from error
-        reply = _reply(self._ask_installed(_question(name, options)))
+        question = _question(name, options)
+        reply = _reply(self._ask_installed(question))
         if reply.bare and of_bare is not None:
             return of_bare
         if reply.answer is None and not (reply.begun and changes):
-            asked = _question(name, {**options, "instead": reply.wrong})
-            reply = _reply(self._ask_sent(asked, interpreter))
+            if reply.wrong:
+                question = _question(name, {**options, "instead": reply.wrong})
+            reply = _reply(self._ask_sent(question, interpreter))
         if reply.answer is None:
             raise reply.error(changes)
         return _checked(name, reply.answer)

@@ -107,7 +107,7 @@ def render(declaration: Declaration) -> bytes:
 
 
 def remember(content: bytes, declaration: Declaration) -> None:
-    """This is the declaration in a file with this content, whoever reads it from now on."""
+    """A file of this name with this content is this declaration, and is not parsed."""
     _known[declaration.path] = content, declaration
 
 

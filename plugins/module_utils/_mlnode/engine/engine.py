@@ -19,6 +19,7 @@ from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedErro
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from . import declared, left, lock
+from .judge import require_agreement
 from .kind import AGENT_PENDING, Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
@@ -35,7 +36,6 @@ from .plan import (
     evaluate,
     kept,
     present,
-    refuse_two_areas,
 )
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import Transaction, Waiting
@@ -118,11 +118,10 @@ def preview(
     kinds: Mapping[str, Kind] = NO_KINDS,
 ) -> Outcomes:
     """Outcome that apply_together() would have now; writes nothing. Raises MlnodeError."""
-    known = _kept(host, requests)
-    new = declaration_of(requests, known)
-    with declared.expecting(host, new):
-        outcomes = _foresee(host, requests, known, gate, kinds)
-    shared = [*first.steps(), *declaration_steps(host, new)]
+    run = _Run(host, requests, gate, 0, kinds)
+    with declared.expecting(host, run.new):
+        outcomes = run.foresee()
+    shared = [*first.steps(), *declaration_steps(host, run.new)]
     changed = bool(shared) or any(outcome.changed for outcome in outcomes)
     before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
     return Outcomes(tuple(outcomes), tuple(shared), changed, unfinished=before)
@@ -180,8 +179,31 @@ class _Run:
         self._risks: list[str] = []
         self._waits: Waiting | None = None
 
+    def foresee(self) -> list[Outcome]:
+        """Plan of each area as the node is now."""
+        plans: list[Plan] = []
+        for request in self._requests:
+            # A module that is loaded on the way may bring what is missing now, which is judged at its turn.
+            loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
+            plans.append(self._plan(request, self._before, admit if loads else self._gate))
+        require_agreement((plan.area, row) for plan in plans for row in plan.rows)
+        leaving = left.leaving(self._host, self._requests, plans, self._before, self._kinds)
+        return [
+            Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
+            for plan, one in zip(plans, leaving)
+        ]
+
+    def _plan(self, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:
+        try:
+            plan = evaluate(self._host, request, known)
+            gate(plan)
+        except MlnodeError as error:
+            error.area = request.kind.KIND
+            raise
+        return plan
+
     def carry_out(self, first: First, may_risk: bool) -> Outcomes:
-        foreseen = _foresee(self._host, self._requests, self._before, self._gate, self._kinds)
+        foreseen = self.foresee()
         shared = declaration_steps(self._host, self.new)
         agent = first.steps()
         steps = [*agent, *shared, *(step for outcome in foreseen for step in outcome.steps)]
@@ -242,7 +264,7 @@ class _Run:
         for request, outcome in zip(self._requests, foreseen):
             plan = outcome.plan
             if moved:
-                plan = _plan(self._host, request, known, self._gate)
+                plan = self._plan(request, known, self._gate)
             self._risks = _risks(plan.steps)
             if self._risks and not risky:
                 raise MlnodeError(
@@ -252,7 +274,7 @@ class _Run:
             try:
                 wrote = work.perform(plan.steps, present(self._host, plan))
                 if any(map(brings, plan.rows)):
-                    more = _plan(self._host, request, known, self._gate)
+                    more = self._plan(request, known, self._gate)
                     work.perform(more.steps, present(self._host, more))
                     plan = plan._replace(steps=(*plan.steps, *more.steps))
                 wrote = work.perform(outcome.leaving.late) or wrote
@@ -310,37 +332,6 @@ def _refuse_while_pending(host: Host) -> None:
             raise RefusedError(waiting) from None
     else:
         confirm.refuse_while_pending(host)
-
-
-def _foresee(
-    host: Host,
-    requests: Sequence[Request],
-    known: Kept,
-    gate: Callable[[Plan], None],
-    kinds: Mapping[str, Kind],
-) -> list[Outcome]:
-    """Plan of each area as the node is now."""
-    plans: list[Plan] = []
-    for request in requests:
-        # A module that is loaded on the way may bring what is missing now: its area is judged at its turn.
-        loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
-        plans.append(_plan(host, request, known, admit if loads else gate))
-    refuse_two_areas(plans)
-    leaving = left.leaving(host, requests, plans, known, kinds)
-    return [
-        Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
-        for plan, one in zip(plans, leaving)
-    ]
-
-
-def _plan(host: Host, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:
-    try:
-        plan = evaluate(host, request, known)
-        gate(plan)
-    except MlnodeError as error:
-        error.area = request.kind.KIND
-        raise
-    return plan
 
 
 def _ended(before: Outcome, after: Plan) -> Outcome:

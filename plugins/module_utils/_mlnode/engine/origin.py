@@ -246,9 +246,9 @@ class Origin:
                 self._host.remove_file(path)
                 self._host.remove_folder_if_empty(path.rsplit("/", 1)[0], may_stay=True)
             return
-        document = {"format": FORMAT, "entries": self.entries()}
-        content = (json.dumps(document, indent=1) + "\n").encode("ascii")
-        _known[:] = [(content, tuple(document["entries"]))]
+        entries = self.entries()
+        content = (json.dumps({"format": FORMAT, "entries": entries}, indent=1) + "\n").encode("ascii")
+        _known[:] = [(content, tuple(entries))]
         # 0600: it may hold the content of files that not everybody may read.
         # A system whose /etc cannot be written has the one; nothing can be declared there either.
         for path in (PATH,) if _is_read_only(self._host, COPY) else (COPY, PATH):

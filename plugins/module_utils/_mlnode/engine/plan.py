@@ -113,7 +113,9 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     known_answers = Answers(host) if context.runtime else None
     for setting, reading in zip(settings, request.kind.read(settings, context)):
         by_profile = setting.key in request.profile
-        if known_answers:
+        # Only a device answers to a value, and only a profile is for nodes that lack it.
+        answered = any(part.taker or part.answer or part.mover for part in reading.parts)
+        if known_answers and (by_profile or answered):
             reading = settled(reading, known_answers, by_profile)
         reading = with_bar(reading, context)
         status, causes = judge(setting, reading, context)
@@ -361,40 +363,4 @@ def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
         f"{error}. This was met after all changes had been made, and they stay: {keys}"
         if keys
         else str(error)
-    )
-
-
-class _Wish(NamedTuple):
-    """The value that a setting of an area wants of a file."""
-
-    area: str
-    key: str
-    want: str
-
-
-def refuse_two_areas(plans: Sequence[Plan]) -> None:
-    """A kernel file that two areas want to be different would be changed twice in every run. One that wants a
-    least value is content with more. Raises DeclarationError."""
-    wanted: dict[str, _Wish] = {}
-    floors: list[tuple[str, _Wish]] = []
-    for area, row in ((plan.area, row) for plan in plans for row in plan.rows):
-        for part in () if row.reading.invalid or row.reading.refusal else row.reading.parts:
-            floor = row.setting.floor or row.setting.want
-            if row.setting.raise_only and floor:
-                floors.append((part.path, _Wish(area, row.setting.key, floor)))
-                continue
-            wish = _Wish(area, row.setting.key, part.want)
-            first = wanted.setdefault(part.path, wish)
-            if first.area != wish.area and not values.same(first.want, wish.want):
-                raise _two_areas(part.path, first, wish)
-    for path, wish in floors:
-        first = wanted.get(path, wish)
-        if first.area != wish.area and not values.reaches(wish.want, first.want):
-            raise _two_areas(path, first, wish._replace(want=f"{wish.want} or more"))
-
-
-def _two_areas(path: str, first: _Wish, second: _Wish) -> DeclarationError:
-    return DeclarationError(
-        f"{first.key} ({first.area}) wants {path} to be {first.want}, and {second.key} ({second.area}) "
-        f"{second.want}: declare it in one of the two areas"
     )

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_call
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import install
-from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import AGENT, Done, Node
+from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import AGENT, MISSING, Done, Node
 from ansible_collections.mlnode.tuning.tests.unit.work import calls_of
 from mlnode.agent import call, output
 from mlnode.agent.call import MARK
@@ -32,17 +33,24 @@ COUNTED = {"checks": schema.checked, "parses": KINDS["sysctl"].parse, "evaluatio
 def task(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> Callable[..., dict[str, Any]]:
     """Run an action for a node whose agent answers as the installed one of a real node does."""
     install(machine)
+    lacks: list[bool] = []
     monkeypatch.setattr(call, "_digest", lambda _size: AGENT["sha256"])
 
-    def command(_command: str, in_data: bytes = b"", sudoable: bool = True) -> Done:
+    def command(command: str, in_data: bytes = b"", sudoable: bool = True) -> Done:
         del sudoable
+        if lacks and agent_call.AGENT in command:
+            return MISSING
+        if lacks:  # it is sent along
+            length, _line, rest = in_data.partition(b"\n")
+            in_data = rest[int(length) :]
         # Each question is a process of its own on a node.
         declared._known.clear()
         origin._known.clear()
         reply = output.as_json(call.answer(machine, in_data))
         return {"rc": 0, "stdout": f"{MARK}{reply}\n", "stderr": ""}
 
-    def run(action: Any, **arguments: Any) -> dict[str, Any]:
+    def run(action: Any, without_agent: bool = False, **arguments: Any) -> dict[str, Any]:
+        lacks[:] = [without_agent] if without_agent else []
         node = Node(monkeypatch, action, **arguments)
         node.plugin._low_level_execute_command = command
         return node.run()
@@ -105,13 +113,14 @@ def _crossings(monkeypatch: pytest.MonkeyPatch, word: str) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("without_agent", [False, True])
 def test_a_first_run_reads_no_json_that_it_has_written(
-    task: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    task: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, without_agent: bool
 ) -> None:
     """The question and the answer cross the wire; the node keeps the declaration, what was before, and what
     it has done."""
     found = _crossings(monkeypatch, "vm.swappiness")
-    task(declare, sysctl=SYSCTL)
+    task(declare, without_agent, sysctl=SYSCTL)
     assert found == [
         "written by agent_call",
         "read by strict_json",

@@ -48,7 +48,9 @@ def of(
         boot = _by_agent(setting, want, origin, config, context)
     else:
         boot = context.boot_by_agent(setting, want)
-    boot, native, counted = pages.at_boot(setting, want, boot, native, context)
+    counted = ""
+    if want is not None and pages.are_default(setting.key):
+        boot, native, counted = pages.at_boot(setting, want, boot, native, context)
     crash = _in_crash_kernel(setting, config, context) if native else ""
     boot, note = _after_networkd(path, want, boot, setting, context)
     boot, later = _after_owners(setting, want, boot, context)

@@ -135,7 +135,9 @@ def _read_present(
     next_boot = at_boot.of(setting, path, want, origin, config, context)
     offered, load, modules, lack = of_module.offer(setting.key, want, context)
     bar = needed.barred(setting.key, want, context)
-    boot = of_module.at_boot(setting, want, next_boot.boot, bar, context)
+    boot = next_boot.boot
+    if needed.module_of(setting.key, want):
+        boot = of_module.at_boot(setting, want, boot, bar, context)
     unloaded = ""
     if bar is not None:
         # modprobe would load nothing now, either.
@@ -145,15 +147,16 @@ def _read_present(
         of_cgroups = cgroup1.parts(setting, want, context.host)
     except HostError as error:
         return Reading(path, Value(unreadable=str(error)), boot, want, native=next_boot.native)
-    slices = ""
+    shown, slices = now, ""
     if of_cgroups:
+        shown = cgroup1.summary(now, of_cgroups)
         boot = cgroup1.boot(boot, setting, want, context)
         slices = f"cgroup v1: counts for {len(of_cgroups)} slices and services, too"
     # The kernel gives the huge pages that it has in one piece.
     file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
     return Reading(
         path=path,
-        runtime=Value(text=cgroup1.summary(now, of_cgroups)),
+        runtime=Value(text=shown),
         boot=boot,
         want=want,
         offered=offered,
@@ -200,8 +203,9 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
         boot = at_boot.of_files(setting, setting.want, None, config, context)
     else:
         boot = context.boot_by_agent(setting, setting.want)
-    bar = needed.barred(setting.key, setting.want, context)
-    boot = of_module.at_boot(setting, setting.want, boot, bar, context)
+    if needed.module_of(setting.key, setting.want):
+        bar = needed.barred(setting.key, setting.want, context)
+        boot = of_module.at_boot(setting, setting.want, boot, bar, context)
     module = needed.owner(setting.key)
     return Reading(
         path=setting.path,

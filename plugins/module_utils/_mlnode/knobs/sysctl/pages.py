@@ -37,15 +37,17 @@ class _Size(NamedTuple):
     where: str
 
 
+def are_default(key: str) -> bool:
+    """True for a pool that is counted in pages of the default size."""
+    share = parse.node_pages(key)
+    return key == "vm.nr_hugepages" or (share is not None and share[1] is None)
+
+
 def at_boot(
-    setting: Setting, want: str | None, boot: Boot, native: bool, context: Context
+    setting: Setting, want: str, boot: Boot, native: bool, context: Context
 ) -> tuple[Boot, bool, str]:
-    """The boot layer of a pool in the pages of the next boot, whether a file may hold its number, and a note;
-    all else as it is given."""
-    share = parse.node_pages(setting.key)
-    in_default = share is None or share[1] is None
-    if not in_default or (share is None and setting.key != "vm.nr_hugepages") or want is None:
-        return boot, native, ""
+    """The boot layer of such a pool in the pages of the next boot, whether a file may hold its number, and a
+    note."""
     now = context.facts.hugepage_kbytes()
     size = context.host.once("next huge page size", lambda: _next(context.host, now), of_files=True)
     if size.kbytes == now or not now:

@@ -24,7 +24,7 @@ from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError, RefusedError
 from . import confirm_store as store
 from . import transaction
-from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, report
+from .confirm_store import PENDING, UNDONE, Pending, Undone, acknowledge, notes, report
 from .lock import locked
 from .origin import Entry, Origin, boot_id, forget_left
 from .restore import is_back
@@ -217,19 +217,6 @@ def _looked(host: Host, before: Pending) -> Pending | None:
 def undone(host: Host) -> Undone | None:
     """The change that was undone and not acknowledged yet. Raises MlnodeError."""
     return store.load_undone(host)
-
-
-def notes(host: Host) -> list[str]:
-    """One line for the change that waits and one for that which was undone. Raises nothing."""
-    lines = []
-    try:
-        waiting = store.load_pending(host)
-        if waiting is not None:
-            lines.append(waiting.text)
-    except MlnodeError as error:
-        lines.append(f"a change waits to be confirmed: {error}")
-    text = report(host)
-    return [*lines, text] if text else lines
 
 
 # -- the restore ---------------------------------------------------------------------------------

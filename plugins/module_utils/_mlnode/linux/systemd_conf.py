@@ -43,9 +43,14 @@ class Line(NamedTuple):
 
 def manager(host: Host, key: str) -> list[Line]:
     """All of a key of [Manager], in the order in which they count. Raises HostError."""
+    lines = host.once("lines of the manager", lambda: _manager(host), of_files=True)
+    return [line for line in lines if (line.section, line.key) == ("[Manager]", key)]
+
+
+def _manager(host: Host) -> list[Line]:
     files = [path for path in (f"{folder}/system.conf" for folder in _CONF) if host.exists(path)]
     more = drop_ins.paths(host, [f"{folder}/system.conf.d" for folder in _CONF])
-    return _assigned(host, [*files[:1], *more], "[Manager]", key)
+    return [line for path in (*files[:1], *more) for line in assignments(host, path)]
 
 
 def fragment(host: Host, unit: str) -> str:
@@ -69,18 +74,20 @@ def service(host: Host, names: Sequence[str], key: str) -> list[Line]:
     first. Raises HostError."""
     # Drop-ins of a name hide those for all services, whatever their folders (shared/dropin.c).
     folders = [f"{one}/{name}.d" for name in [*names, "service"] for one in UNITS]
-    return _assigned(host, [fragment(host, names[0]), *drop_ins.paths(host, folders)], "[Service]", key)
-
-
-def _assigned(host: Host, paths: Sequence[str], section: str, key: str) -> list[Line]:
-    lines = (line for path in filter(None, paths) for line in assignments(host, path))
-    return [line for line in lines if (line.section, line.key) == (section, key)]
+    paths = filter(None, [fragment(host, names[0]), *drop_ins.paths(host, folders)])
+    lines = (line for path in paths for line in assignments(host, path))
+    return [line for line in lines if (line.section, line.key) == ("[Service]", key)]
 
 
 def assignments(host: Host, path: str) -> Iterator[Line]:
     """Every line of a file that sets a key; none of one that is masked. Raises HostError."""
+    return of_text(drop_ins.text(host, path), path)
+
+
+def of_text(text: str, path: str) -> Iterator[Line]:
+    """As assignments(), of what a file holds."""
     here = ""
-    for number, line in _lines(drop_ins.text(host, path)):
+    for number, line in _lines(text):
         if line.startswith("[") and line.endswith("]"):
             here = line
         name, equals, value = line.partition("=")

@@ -170,7 +170,8 @@ def each(
     errors += _lost(host)
     rows_by_key: dict[str, NodeRow] = {}
     changed = False
-    for declaration, kind in _declared(declarations, errors):
+    # All kinds are imported before one is looked at: systemd answers meanwhile.
+    for declaration, kind in [*_declared(declarations, errors)]:
         if only and kind.KIND not in only:
             continue
         about = f"{declaration.name}, {kind.KIND}"

@@ -168,16 +168,11 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
     return declarations
 
 
-def usable(host: Host) -> Sequence[Declaration]:
-    """Those of load_all() that can be used, read once until something is changed. Raises HostError."""
-    return host.once("declarations that can be used", lambda: load_all(host, []))
-
-
 def expected(host: Host) -> list[Declaration]:
     """Those that can be used, as they are once the run that is under way has ended: what one area makes of
     another's must not depend on which of them is written first. Raises HostError."""
     new: Declaration | None = host.under_way.get(FOLDER)
-    declarations = [item for item in usable(host) if new is None or item.name != new.name]
+    declarations = [item for item in load_all(host, []) if new is None or item.name != new.name]
     if new is not None and new.kinds:
         declarations.append(new)
     return sorted(declarations, key=lambda item: item.name)

@@ -39,7 +39,7 @@ class _Found(NamedTuple):
 def report(host: Host) -> list[str]:
     """The messages of both. A declaration that cannot be used is reported elsewhere."""
     try:
-        declarations = declared.usable(host)
+        declarations = declared.load_all(host, [])
     except MlnodeError:
         return []
     return [*emptied(declarations), *orphans(host, declarations)]

@@ -80,7 +80,7 @@ class Kept(NamedTuple):
 
 def kept(host: Host, layers: Sequence[Layer], alone: bool = False) -> Kept:
     """Read it. alone: as in Request. Raises MlnodeError."""
-    declarations = declared.usable(host) if alone else declared.load_all(host)
+    declarations = declared.load_all(host, [] if alone else None)
     origins = Origin.for_look(host, alone).values()
     fault, unread, installed = "", "", False
     try:

@@ -9,6 +9,7 @@ assignment of a key wins; a glob yields to any explicit assignment or `-key` exc
 
 from __future__ import annotations
 
+import functools
 from posixpath import normpath
 from typing import Callable, Iterable, Optional, Sequence
 
@@ -218,5 +219,11 @@ def load(host: Host, without: str = "") -> BootConfig:
     unreadable: list[str] = []
     lines: list[Line] = []
     for path, text in drop_ins.texts(host, FOLDERS, unreadable, without=without):
-        lines += parse(text, path)
+        lines += _parsed(text, path)
     return BootConfig(tuple(lines), tuple(unreadable))
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str, file: str) -> Sequence[Line]:
+    """A run asks for all files half a dozen times, as they may have been changed meanwhile."""
+    return tuple(parse(text, file))

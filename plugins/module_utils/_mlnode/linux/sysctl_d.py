@@ -20,6 +20,9 @@ from . import drop_ins, glob3, sysctl_aliases
 
 FOLDERS = tuple(f"{top}/sysctl.d" for top in drop_ins.TOPS)
 
+#: Between the two spellings of a key
+_SWAPPED = str.maketrans("./", "/.")
+
 #: What systemd strips around keys and values (basic/string-util.h: WHITESPACE)
 _BLANK = " \t\n\r"
 
@@ -76,13 +79,13 @@ def slashed(key: str) -> str:
 def parts(key: str) -> list[str]:
     """The folders and the name of a key in either spelling, as they are written."""
     first = next((sign for sign in key if sign in "./"), "/")
-    path = key if first == "/" else key.translate(str.maketrans("./", "/."))
+    path = key if first == "/" else key.translate(_SWAPPED)
     return path.strip("/").split("/")
 
 
 def dotted(path: str) -> str:
     """The usual spelling of a path below /proc/sys: the inverse of slashed()."""
-    return path.translate(str.maketrans("./", "/."))
+    return path.translate(_SWAPPED)
 
 
 def parse(text: str, file: str) -> list[Line]:

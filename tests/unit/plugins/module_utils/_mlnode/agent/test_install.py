@@ -401,6 +401,15 @@ def test_it_is_installed_once(machine: Machine, built: bytes) -> None:
     assert machine.tree() == tree
 
 
+def test_a_preview_without_a_difference_compiles_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = agent.plan(machine)
+    monkeypatch.setattr(agent_zip, "_compiled", lambda *_given: pytest.fail("compiled"))
+    monkeypatch.setattr(machine, "run", lambda *_given: pytest.fail("asked a Python what it compiles"))
+    assert [step.key for step in agent.plan(machine, used=False)] == [step.key for step in whole]
+
+
 def test_a_plan_changes_nothing(machine: Machine) -> None:
     before = machine.tree()
     agent.plan(machine)

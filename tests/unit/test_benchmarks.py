@@ -239,7 +239,7 @@ def test_commands_are_measured_on_a_node_with_its_own_python(tmp_path: pathlib.P
 def test_of_a_service_the_whole_control_group_counts(tmp_path: pathlib.Path) -> None:
     systemctl = tmp_path / "systemctl"
     systemctl.write_text(
-        "#!/bin/sh\n[ $1 = restart ] || printf 'CPUUsageNSec=1500000000\\nExecMainStatus=3\\n'\n"
+        "#!/bin/sh\n[ $1 != show ] || printf 'CPUUsageNSec=1500000000\\nExecMainStatus=3\\n'\n"
     )
     systemctl.chmod(0o755)
     done = subprocess.run(

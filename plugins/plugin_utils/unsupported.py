@@ -39,6 +39,8 @@ def _settings(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _own(areas: set[str], declared: Declared) -> Iterator[tuple[str, str]]:
     """Area and key of the settings that are not the profile's."""
     for area in areas:
-        kind = registry.KINDS[area]
         all_of_it, of_profile = declared.areas[area] or {}, declared.profile.get(area) or {}
-        yield from ((area, key) for key in keys(kind, all_of_it) - keys(kind, of_profile))
+        if all_of_it != of_profile:
+            # Only here, as on most nodes: it is compiled anew in the process of each host.
+            kind = registry.KINDS[area]
+            yield from ((area, key) for key in keys(kind, all_of_it) - keys(kind, of_profile))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile, unsupported
 
 
@@ -43,3 +44,11 @@ def test_an_override_of_any_area_counts() -> None:
 
 def test_an_area_that_the_node_refuses_names_nothing() -> None:
     assert lines({"sysctl": {"settings": {"vm.x": True}}}, setting("vm.x")) == []
+
+
+def test_no_kind_is_imported_for_what_a_profile_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each host has a process of its own, in which Ansible compiles what is imported there."""
+    monkeypatch.setattr(unsupported.registry, "KINDS", {})
+    assert lines({"thp": {"enabled": "never"}}, setting("kernel.numa_balancing")) == []
+    with pytest.raises(KeyError):
+        lines({"sysctl": {"settings": {"lnet.debug": 1}}}, setting("kernel.numa_balancing"))

@@ -54,6 +54,7 @@ def recipe() -> dict[str, Any]:
 def commands(made: Fleet, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
     """Command → figures."""
     say("commands on a node")
+    podman("exec", NODE, "systemctl", "start", "tuned")  # the scenarios' image leaves it disabled
     _wait()
     script = pathlib.Path(__file__).with_name("inside.py").read_bytes()
     answer = podman(

@@ -90,6 +90,7 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "site --check, controller CPU s/node, 4 nodes": (0.25, True),
         "site --check, node CPU s, 4 nodes": (0.5, True),
         "site --check, sent KiB/node, 4 nodes": (1.0, True),
+        "site --check, no agent to a ping play, 4 nodes": (4.5, False),
         "site --check, no agent, sent KiB/node, 4 nodes": (1.0, True),
         "drift.yml to a ping play, 10 nodes": (1.5, False),
         "site --check to a ping play, 10 nodes": (2.4, True),
@@ -97,6 +98,7 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "site --check, controller CPU s/node, 10 nodes": (0.8, False),
         "site --check, node CPU s, 10 nodes": (0.2, True),
         "site --check, sent KiB/node, 10 nodes": (0.4, True),
+        "site --check, no agent to a ping play, 10 nodes": (2.25, False),
         "site --check, no agent, sent KiB/node, 10 nodes": (0.4, True),
         "CPU of drift.yml per node, most nodes to fewest": (0.25, True),
         "mlnode check to tuned-adm verify": (0.06, True),
@@ -237,7 +239,7 @@ def test_commands_are_measured_on_a_node_with_its_own_python(tmp_path: pathlib.P
 def test_of_a_service_the_whole_control_group_counts(tmp_path: pathlib.Path) -> None:
     systemctl = tmp_path / "systemctl"
     systemctl.write_text(
-        "#!/bin/sh\n[ $1 = restart ] || printf 'CPUUsageNSec=1500000000\\nExecMainStatus=3\\n'\n"
+        "#!/bin/sh\n[ $1 != show ] || printf 'CPUUsageNSec=1500000000\\nExecMainStatus=3\\n'\n"
     )
     systemctl.chmod(0o755)
     done = subprocess.run(

@@ -19,7 +19,7 @@ import re
 import struct
 import zipfile
 import zlib
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Mapping, NamedTuple, Tuple
 
 from ..host.places import AGENT_COMMAND
@@ -51,7 +51,7 @@ _END = 64
 #: The words are for a Python that could not read the rest. Python's own import from a zip opens it for every
 #: file, which would take a tenth of the time of a short command, and so would reading all that is compiled.
 #: The file stays open, in a detached process too, so that a late import is of this agent, whatever has taken
-#: its place by then. What is compiled in a process is kept for the agent that it may install.
+#: its place by then. What a process compiles is kept for the agent that it may install.
 _MAIN = b"""# SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 import gc
@@ -71,30 +71,31 @@ class Compiled:
     def find_spec(self, name, path=None, target=None):
         if not name.startswith("mlnode"):
             return None
-        if name in places:
-            is_package, start, size = places[name]
-            modules[name] = is_package, os.pread(opened, size, start)
-        elif name not in modules and not self.compiles(name):
-            return None
-        return importlib.util.spec_from_loader(name, self, is_package=modules[name][0])
+        known = places.get(name) or modules.get(name) or self.compiled(name)
+        return known and importlib.util.spec_from_loader(name, self, is_package=known[0])
 
-    def compiles(self, name):
+    def compiled(self, name):
         for is_package, file in ((True, "/__init__.py"), (False, ".py")):
             file = name.replace(".", "/") + file
             try:
                 source = __loader__.get_data(file)
             except OSError:
                 continue
-            code = compile(source, COMMAND/file, "exec", dont_inherit=True, optimize=2)
-            modules[name] = is_package, marshal.dumps(code)
-            return True
-        return False
+            modules[name] = is_package, compile(source, COMMAND/file, "exec", dont_inherit=True, optimize=2)
+            return modules[name]
+        return None
 
     def create_module(self, spec):
         return None
 
     def exec_module(self, module):
-        exec(marshal.loads(modules[module.__name__][1]), module.__dict__)
+        name = module.__name__
+        if name in places:
+            _is_package, start, size = places[name]
+            code = marshal.loads(os.pread(opened, size, start))
+        else:
+            code = modules[name][1]
+        exec(code, module.__dict__)
 
 
 modules = {}
@@ -114,7 +115,10 @@ gc.set_threshold(100_000)
 
 from mlnode.agent.cli import main
 
-sys.exit(main())
+status = main()
+
+# Python's own end frees every object, which takes a tenth of the time. All output is flushed by now.
+os._exit(status)
 """
 _MAIN = _MAIN.replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode()).replace(b"END", b"%d" % _END)
 
@@ -159,7 +163,7 @@ WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.he
 Files = Mapping[str, bytes]
 
 #: Whether it is a package, and its code
-Module = Tuple[bool, bytes]
+Module = Tuple[bool, CodeType]
 
 #: Name of a module → what was compiled of it
 Modules = Mapping[str, Module]
@@ -219,7 +223,7 @@ def build(
 
 
 def uncompiled(files: Files) -> tuple[bytes, Sources]:
-    """The executable zip without what a Python has compiled, and what is the same in each zip of these files."""
+    """The executable zip without what a Python has compiled, and what each zip of these files has."""
     content, end = _packed(files, INTERPRETER, compiled=False)
     start = content.index(b"\n") + 1
     return content, Sources(end - start, hashlib.sha256(content[start:end]).hexdigest())
@@ -269,7 +273,8 @@ def _packed(
         end = stream.tell()
         if compiled:
             names = {_module(file): file for file in sorted(files)}
-            code = {name: modules.get(name) or _compiled(file, files[file]) for name, file in names.items()}
+            made = {name: modules.get(name) or _compiled(file, files[file]) for name, file in names.items()}
+            code = {name: (is_package, marshal.dumps(one)) for name, (is_package, one) in made.items()}
             archive.writestr(_entry(_COMPILED), b"".join(one for _is_package, one in code.values()))
             start = archive.getinfo(_COMPILED).header_offset + _HEADER + len(_COMPILED)
             places = {}
@@ -319,4 +324,4 @@ def _compiled(file: str, source: bytes) -> Module:
     """The name of the file is what a traceback shows."""
     # Without docstrings, which are a twentieth of the file, and which no command shows. As in _MAIN.
     code = compile(source, f"{AGENT_COMMAND}/{file}", "exec", dont_inherit=True, optimize=2)
-    return file.endswith("/__init__.py"), marshal.dumps(code)
+    return file.endswith("/__init__.py"), code

@@ -111,7 +111,11 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         diff=given["diff"],
         after=_keep,
         profile=given["profile"],
-        first=_agent(host, given["interpreter"], live) if given["install"] else NOTHING,
+        first=(
+            _agent(host, given["interpreter"], live, given["diff"] or not given["check"])
+            if given["install"]
+            else NOTHING
+        ),
     )
     try:
         exceptions = waivers.parse(given["ignore"])
@@ -165,12 +169,12 @@ def _keep(host: Host, outcomes: Sequence[Outcome]) -> str:
     return history.record(host, outcomes)
 
 
-def _agent(host: Host, interpreter: str, live: bool) -> First:
+def _agent(host: Host, interpreter: str, live: bool, used: bool) -> First:
     def check(steps: Sequence[Step]) -> None:
         install.require_folders(host)
         install.try_out(host, steps)
 
-    return First(lambda: install.plan(host, interpreter, live), check, live)
+    return First(lambda: install.plan(host, interpreter, live, used), check, live)
 
 
 def _idle(host: Host, exceptions: Sequence[Waiver], fail_at: str) -> Sequence[str]:

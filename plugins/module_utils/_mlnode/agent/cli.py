@@ -373,7 +373,7 @@ _COMMANDS = {
 
 
 def _report(host: Host, node: Survey, options: argparse.Namespace, settings: list[dict[str, Any]]) -> int:
-    from ..engine import confirm, origin
+    from ..engine import confirm_store, origin
     from ..report import document
     from . import node_report
 
@@ -382,7 +382,7 @@ def _report(host: Host, node: Survey, options: argparse.Namespace, settings: lis
         output.print_json(node_report.node(node))
     else:
         _print_text(node, settings, counts)
-    for note in (*confirm.notes(host), origin.note(host)):
+    for note in (*confirm_store.notes(host), origin.note(host)):
         if note:
             _fail(note, OK)
     if node.errors:

@@ -31,14 +31,14 @@ def build(interpreter: str = INTERPRETER) -> bytes:
     return agent_zip.build(_files(), interpreter)
 
 
-def plan(host: Host, interpreter: str = INTERPRETER, notify: bool = True) -> list[Step]:
+def plan(host: Host, interpreter: str = INTERPRETER, notify: bool = True, used: bool = True) -> list[Step]:
     """The steps that install or renew command, units, rule and links; empty where all is as installed.
-    notify: as in install()."""
+    notify: as in install(). used: False where no content is written or shown, so that none is compiled."""
     steps: list[Step] = []
     command = host.content(COMMAND)
-    compiled = _compiles(host, interpreter, command)
+    compiled = (used or command is not None) and _compiles(host, interpreter, command)
     if not _is_right(command, interpreter, compiled) or not _has_mode(host, COMMAND, 0o755):
-        built = agent_zip.build(_files(), interpreter, compiled, own_archive.compiled())
+        built = agent_zip.build(_files(), interpreter, used and compiled, own_archive.compiled())
         steps.append(FileWrite(COMMAND, COMMAND, built, command, 0o755))
     for path, text in TEXTS.items():
         content, old = text.encode("utf-8"), host.content(path)

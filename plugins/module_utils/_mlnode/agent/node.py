@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Callable, Iterator, Sequence
 
-from ..engine import boot_run, confirm, confirm_store, declared, engine, leftovers, lock
+from ..engine import confirm_store, declared, leftovers, lock
 from ..engine.declared import Declaration
-from ..engine.engine import Outcome, Request
 from ..engine.kind import Kind, Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.origin import Origin, complete
-from ..engine.plan import kept_by_node
+from ..engine.plan import Request, evaluate, kept_by_node
 from ..host import trust
 from ..host.host import Host
 from ..linux import systemd_show
@@ -30,6 +29,9 @@ from ..model.setting import Layer, Status
 from ..topology import management
 from . import rows as agent
 from .registry import KINDS
+
+if TYPE_CHECKING:
+    from ..engine.engine import Outcome
 
 
 class NodeRow(NamedTuple):
@@ -87,11 +89,11 @@ def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, l
     left: list[str] = []
 
     def look(request: Request) -> tuple[Sequence[Row], bool]:
-        plan = engine.evaluate(host, request, kept_by_node(host))
+        plan = evaluate(host, request, kept_by_node(host))
         about = f"{request.name}, {request.kind.KIND}"
         if host.is_superuser():  # who can read all that a file is made of
             image = request._replace(layers=(Layer.BOOT,))
-            stale = leftovers.outlived(plan.steps, lambda: engine.evaluate(host, image).steps, request.name)
+            stale = leftovers.outlived(plan.steps, lambda: evaluate(host, image).steps, request.name)
             left.extend(f"{about}: {word}" for word in stale)
             left.extend(leftovers.lost(host, plan.steps))
         return plan.rows, False
@@ -103,6 +105,7 @@ def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, l
 def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:
     """Apply everything declared, at boot or by hand, or only the kinds that are named. One failing part does
     not stop the others."""
+    from ..engine import boot_run, confirm  # only here: a look changes nothing
 
     errors: list[str] = []
     done: list[Outcome] = []
@@ -167,7 +170,8 @@ def each(
     errors += _lost(host)
     rows_by_key: dict[str, NodeRow] = {}
     changed = False
-    for declaration, kind in _declared(declarations, errors):
+    # All kinds are imported before one is looked at: systemd answers meanwhile.
+    for declaration, kind in [*_declared(declarations, errors)]:
         if only and kind.KIND not in only:
             continue
         about = f"{declaration.name}, {kind.KIND}"

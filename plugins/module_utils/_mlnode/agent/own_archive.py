@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from types import CodeType
 from typing import Mapping
 
 from ..host import system
@@ -41,9 +42,9 @@ def is_in_memory() -> bool:
     return bool(path()) and bool(vars(sys.modules["__main__"]).get("whole"))
 
 
-def compiled() -> Mapping[str, tuple[bool, bytes]]:
-    """As archive.Modules, what this process has of itself."""
-    made: Mapping[str, tuple[bool, bytes]] = (
+def compiled() -> Mapping[str, tuple[bool, CodeType]]:
+    """As archive.Modules, what this process has compiled of itself."""
+    made: Mapping[str, tuple[bool, CodeType]] = (
         vars(sys.modules["__main__"]).get("modules", {}) if path() else {}
     )
     return made

@@ -24,7 +24,7 @@ def installed(host: Host, interpreter: str, reload: bool, check: bool, diff: boo
     """Of the module agent; its options, and what a task has of check mode and diff."""
     try:
         if check:
-            steps = install.plan(host, interpreter, reload)
+            steps = install.plan(host, interpreter, reload, used=diff)
         else:
             steps = install.install(host, interpreter, notify=reload)
         # Files of others beside the units were put there on purpose: they are reported, and left as they are.

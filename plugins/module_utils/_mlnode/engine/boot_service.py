@@ -12,6 +12,7 @@ a fault; whether any other keeps the unit from its work is unknown.
 
 from __future__ import annotations
 
+import math
 from typing import Iterator, Mapping, Sequence
 
 from ..host import unit_words
@@ -50,6 +51,9 @@ NOT_JUDGED = "which was not judged"
 
 #: Targets that every service of the agent needs and follows (systemd.service(5), Default Dependencies)
 _NEEDED = ("sysinit.target", "basic.target")
+
+#: The first files of the agent are in so many bytes, four times as many as it takes
+_NAMES = 1 << 17
 
 #: From this exit status on, systemd has not come to our command (systemd.exec(5), process exit codes)
 _NOT_STARTED = 200
@@ -175,10 +179,10 @@ def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
 
 
 def _command(host: Host, running: bool) -> list[Fault]:
-    content = host.content(AGENT_COMMAND)
-    if content is None:
+    if not host.exists(AGENT_COMMAND):
         return [Fault(f"{AGENT_COMMAND} does not exist", "install the agent")]
-    # The first line names the interpreter, and what follows is a zip. It has megabytes: no copy of them.
+    # The first line names the interpreter, and what follows is a zip of megabytes, whose names are in order.
+    content, _is_all = host.beginning(AGENT_COMMAND, _NAMES, math.inf)
     starts = content.startswith(b"#!") and content.startswith(b"PK\x03\x04", content.find(b"\n") + 1)
     if not (starts and b"mlnode/agent/cli.py" in content):
         return [Fault(f"{AGENT_COMMAND} is not the agent", MEND)]

@@ -24,7 +24,7 @@ from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError, RefusedError
 from . import confirm_store as store
 from . import transaction
-from .confirm_store import PENDING, Pending, Undone, report
+from .confirm_store import PENDING, Pending, Undone
 from .lock import locked
 from .origin import Entry, Origin, boot_id, forget_left
 from .restore import is_back
@@ -199,22 +199,6 @@ def _looked(host: Host, before: Pending) -> Pending | None:
         return store.load_pending(host)
     except MlnodeError:  # nothing is decided before it is read under the lock
         return before
-
-
-# -- what is reported ----------------------------------------------------------------------------
-
-
-def notes(host: Host) -> list[str]:
-    """One line for the change that waits and one for that which was undone. Raises nothing."""
-    lines = []
-    try:
-        waiting = store.load_pending(host)
-        if waiting is not None:
-            lines.append(waiting.text)
-    except MlnodeError as error:
-        lines.append(f"a change waits to be confirmed: {error}")
-    text = report(host)
-    return [*lines, text] if text else lines
 
 
 # -- the restore ---------------------------------------------------------------------------------

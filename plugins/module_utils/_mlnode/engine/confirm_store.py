@@ -143,6 +143,19 @@ def report(host: Host) -> str:
     return "" if undone is None else undone.text
 
 
+def notes(host: Host) -> list[str]:
+    """One line for the change that waits and one for that which was undone. Raises nothing."""
+    lines = []
+    try:
+        waiting = load_pending(host)
+        if waiting is not None:
+            lines.append(waiting.text)
+    except MlnodeError as error:
+        lines.append(f"a change waits to be confirmed: {error}")
+    text = report(host)
+    return [*lines, text] if text else lines
+
+
 def acknowledge(host: Host) -> None:
     """Mark it as reported. Raises HostError."""
     remove(host, UNDONE)

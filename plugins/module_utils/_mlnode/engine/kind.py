@@ -87,7 +87,8 @@ class Facts:
 
     def kernel_release(self) -> str:
         """As `uname -r`; empty where it cannot be read."""
-        return self._host.value("/proc/sys/kernel/osrelease").text or ""
+        path = "/proc/sys/kernel/osrelease"
+        return self._host.once(path, lambda: self._host.value(path).text or "")
 
     def command_line(self, name: str) -> list[str]:
         """The values of a parameter on the running kernel's command line, in their order."""

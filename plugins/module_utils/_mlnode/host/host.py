@@ -11,10 +11,12 @@ import fnmatch
 import os
 import stat
 from contextlib import contextmanager
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 
 from ..model.errors import HostError, NotMountedError
+from ..model.record import NamedTuple
 from ..model.setting import Value
 from . import folders, mountinfo, places, system, writing
 from .system import USUAL_SECONDS, Finished
@@ -37,31 +39,10 @@ class Driver(Protocol):
 Mounts = Mapping[str, Callable[[], Driver]]
 
 
-class _Ahead:
-    """A value made in a thread, beside others: it waits for a program, so that it takes no time from them."""
+class _Begun(NamedTuple):
+    """A value that a program is at work for. end: waits for it, and may raise."""
 
-    def __init__(self, make: Callable[[], Any]) -> None:
-        import threading  # only here: most commands start no program
-
-        self._value: Any = None
-        self._error: Exception | None = None
-        self._make = make
-        # A command that ends early does not wait for it.
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self._value = self._make()
-        except Exception as error:  # noqa: BLE001  # pylint: disable=broad-exception-caught  # see result()
-            self._error = error
-
-    def result(self) -> Any:
-        """The value. Raises the error that it ended with."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._value
+    end: Callable[[], Any]
 
 
 class Host:
@@ -88,17 +69,17 @@ class Host:
             self._of_files.add(key)
         if key not in self._known:
             self._known[key] = make()
-        elif isinstance(self._known[key], _Ahead):
-            self._known[key] = self._known[key].result()
+        elif isinstance(self._known[key], _Begun):
+            self._known[key] = self._known[key].end()
         value: T = self._known[key]
         return value
 
-    def ahead(self, key: str, make: Callable[[], T], of_files: bool = False) -> None:
-        """Begin now what once() will be asked for, as it waits for a program."""
+    def ahead(self, key: str, begin: Callable[[], Callable[[], T]], of_files: bool = False) -> None:
+        """Begin now what once() will be asked for, as it waits for a program. begin: gives what ends it."""
         if of_files:
             self._of_files.add(key)
         if key not in self._known:
-            self._known[key] = _Ahead(make)
+            self._known[key] = _Begun(begin())
 
     def forget(self, files: bool = True) -> None:
         """Something was changed, so that what once() keeps has to be read again. files: False where that is
@@ -448,6 +429,11 @@ class Host:
         if not self.live:
             raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
         return system.run(command, seconds)
+
+    def begin(self, command: Sequence[str], seconds: float = USUAL_SECONDS) -> Callable[[], Finished]:
+        """Start a program as run() does, and return at once: the result waits for its end. Both raise
+        HostError."""
+        return system.begin(command, seconds) if self.live else partial(self.run, command, seconds)
 
     def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
         """The output of a program that ended well. Raises HostError with its own last words."""

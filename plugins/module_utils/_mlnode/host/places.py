@@ -165,7 +165,7 @@ OWN = (
 #: File of the system → kind, and the first line of a block of it there, whose group is the declaration
 BLOCKS = {"/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")}
 
-_IS_FOLDER_FILE = regex(rf"(?:{'|'.join(FOLDERS)})/")
+_BELOW = tuple(f"{folder}/" for folder in FOLDERS)
 # Apart from the others, as it takes Python longer to compile than to look at ten files.
 _IS_NAMED = regex("|".join(f"(?:{one.exact})\\Z" for one in OWN))
 _IS_SHARED = regex("|".join(f"(?:{one})\\Z" for one in (rf"/etc/mlnode(?:/{_PART})+", *_SHARED)))
@@ -179,14 +179,14 @@ _NO_PATH = regex("[\x00\ud800-\udc7f\udd00-\udfff]")
 
 def checked(path: str) -> str:
     """The path. Raises HostError for what no system call takes, as a damaged file may name."""
-    if _NO_PATH.search(path):
+    if ("\0" in path or not path.isascii()) and _NO_PATH.search(path):
         raise HostError("look at", ascii(path)[1:-1], errno.EINVAL)
     return path
 
 
 def is_own(path: str) -> bool:
     """True if a file is mlnode's alone."""
-    return bool(_IS_FOLDER_FILE.match(path) or _IS_NAMED.match(path))
+    return path.startswith(_BELOW) or bool(_IS_NAMED.match(path))
 
 
 def is_roots(path: str) -> bool:

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 import time
-from typing import Sequence
+from typing import Callable, Sequence
 
 from ..model.errors import HostError, UnansweredError
 from ..model.record import NamedTuple
@@ -215,23 +215,38 @@ class Finished(NamedTuple):
 
 def run(command: Sequence[str], seconds: float, given: str = "") -> Finished:
     """given: its standard input. Raises HostError where it cannot be started or takes longer."""
+    return begin(command, seconds, given)()
+
+
+def begin(command: Sequence[str], seconds: float, given: str = "") -> Callable[[], Finished]:
+    """As run(), whose second half is the result: it waits for the end."""
     # Only here: most commands start no program.
     import subprocess
 
     try:
         # The same runs at boot, where there is no module.
-        done = subprocess.run(  # pylint: disable=ansible-bad-function
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
             list(command),
-            input=given,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            timeout=seconds,
-            check=False,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
         )
-    except subprocess.TimeoutExpired as error:
-        raise UnansweredError("run", command[0], None, f"no answer in {seconds:.0f} s") from error
     except OSError as error:
         raise HostError("run", command[0], error.errno) from error
-    return Finished(done.returncode, done.stdout, done.stderr)
+
+    def end() -> Finished:
+        with process:
+            try:
+                out, err = process.communicate(given, timeout=seconds)
+            except subprocess.TimeoutExpired as error:
+                process.kill()
+                raise UnansweredError("run", command[0], None, f"no answer in {seconds:.0f} s") from error
+            except BaseException:
+                process.kill()
+                raise
+        return Finished(process.returncode, out, err)
+
+    return end

@@ -8,7 +8,8 @@ of the running kernel and compares. Paths are below /proc/sys, with slashes; `*`
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Optional
+import functools
+from typing import Callable, Iterator, Optional, Sequence
 
 from ..model.record import NamedTuple
 from ..model.values import number, same
@@ -157,7 +158,12 @@ def sources(name: str) -> list[Source]:
     return [Source(name, _as_written, True), *_others(name)]
 
 
-def _others(name: str) -> Iterator[Source]:
+@functools.lru_cache(maxsize=None)
+def _others(name: str) -> Sequence[Source]:
+    return tuple(_found(name))
+
+
+def _found(name: str) -> Iterator[Source]:
     for group in SAME:
         yield from (Source(one, _as_written, True) for one in group if name in group and one != name)
     for pair in PAIRS:

@@ -9,6 +9,7 @@ assignment of a key wins; a glob yields to any explicit assignment or `-key` exc
 
 from __future__ import annotations
 
+import functools
 from posixpath import normpath
 from typing import Callable, Iterable, Optional, Sequence
 
@@ -18,6 +19,9 @@ from ..model.values import number
 from . import drop_ins, glob3, sysctl_aliases
 
 FOLDERS = tuple(f"{top}/sysctl.d" for top in drop_ins.TOPS)
+
+#: Between the two spellings of a key
+_SWAPPED = str.maketrans("./", "/.")
 
 #: What systemd strips around keys and values (basic/string-util.h: WHITESPACE)
 _BLANK = " \t\n\r"
@@ -75,13 +79,13 @@ def slashed(key: str) -> str:
 def parts(key: str) -> list[str]:
     """The folders and the name of a key in either spelling, as they are written."""
     first = next((sign for sign in key if sign in "./"), "/")
-    path = key if first == "/" else key.translate(str.maketrans("./", "/."))
+    path = key if first == "/" else key.translate(_SWAPPED)
     return path.strip("/").split("/")
 
 
 def dotted(path: str) -> str:
     """The usual spelling of a path below /proc/sys: the inverse of slashed()."""
-    return path.translate(str.maketrans("./", "/."))
+    return path.translate(_SWAPPED)
 
 
 def parse(text: str, file: str) -> list[Line]:
@@ -220,5 +224,11 @@ def load(host: Host, without: str = "") -> BootConfig:
     unreadable: list[str] = []
     lines: list[Line] = []
     for path, text in drop_ins.texts(host, FOLDERS, unreadable, without=without):
-        lines += parse(text, path)
+        lines += _parsed(text, path)
     return BootConfig(tuple(lines), tuple(unreadable))
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str, file: str) -> Sequence[Line]:
+    """A run asks for all files half a dozen times, as they may have been changed meanwhile."""
+    return tuple(parse(text, file))

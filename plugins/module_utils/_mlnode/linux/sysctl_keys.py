@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-import re
+import functools
+from typing import Mapping
 
 from ..model import slips, values
 from ..model.record import NamedTuple, regex
@@ -21,8 +22,8 @@ _MODERN = (6, 1)
 #: Where an interface stands in a path
 _INTERFACE = regex(r"(net/ipv[46]/(?:conf|neigh))/[^/]+(?=/)")
 
-#: What ends a name of the table
-_END = regex("[=+,@]")
+#: A name of the table, and the text behind it
+_NAME = regex(r"([^ =+,@]+)(\S*)")
 
 #: A shorter name may be in several folders by chance.
 _LONG = 8
@@ -75,8 +76,13 @@ def is_modern(release: str) -> bool:
 def _entry(path: str) -> str | None:
     """The text behind the name of a key; None if it is not known."""
     folder, _slash, name = general(path).rpartition("/")
-    found = re.search(rf"(?:^| ){re.escape(name)}([=+,@]\S*)?(?: |$)", KEYS.get(folder, ""))
-    return found.group(1) or "" if found else None
+    return _names(folder).get(name)
+
+
+@functools.lru_cache(maxsize=None)
+def _names(folder: str) -> Mapping[str, str]:
+    """Name of a key of the folder → the text behind it."""
+    return dict(_NAME.findall(KEYS.get(folder, "")))
 
 
 def meant(path: str) -> str:
@@ -104,10 +110,11 @@ def _all(path: str) -> list[str]:
     """All keys, those of interfaces with the name that stands there in this path."""
     parts = path.split("/")
     found = []
-    for folder, names in KEYS.items():
+    for folder in KEYS:
+        names = _names(folder)
         if folder.endswith("*"):
             if len(parts) != folder.count("/") + 2:
                 continue
             folder = folder[:-1] + parts[-2]
-        found += [f"{folder}/{_END.split(name)[0]}" for name in names.split(" ")]
+        found += [f"{folder}/{name}" for name in names]
     return found

@@ -50,7 +50,8 @@ def configuration(host: Host, name: str) -> list[Line]:
 
 def manager(host: Host, key: str) -> list[Line]:
     """All of a key of [Manager], in the order in which they count. Raises HostError."""
-    return _of(configuration(host, "system.conf"), "[Manager]", key)
+    lines = host.once("lines of the manager", lambda: configuration(host, "system.conf"), of_files=True)
+    return _of(lines, "[Manager]", key)
 
 
 def fragment(host: Host, unit: str) -> str:
@@ -84,8 +85,13 @@ def _of(lines: Iterable[Line], section: str, key: str) -> list[Line]:
 
 def assignments(host: Host, path: str) -> Iterator[Line]:
     """Every line of a file that sets a key; none of one that is masked. Raises HostError."""
+    return of_text(drop_ins.text(host, path), path)
+
+
+def of_text(text: str, path: str) -> Iterator[Line]:
+    """As assignments(), of what a file holds."""
     here = ""
-    for number, line in _lines(drop_ins.text(host, path)):
+    for number, line in _lines(text):
         if line.startswith("[") and line.endswith("]"):
             here = line
         name, equals, value = line.partition("=")

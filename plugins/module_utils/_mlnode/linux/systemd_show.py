@@ -6,10 +6,11 @@ as long as to look at a dozen settings."""
 from __future__ import annotations
 
 from itertools import chain
-from typing import Mapping, Tuple
+from typing import Callable, Mapping, Sequence, Tuple
 
 from ..host.host import Host
 from ..host.places import AGENT_UNITS, TIMED, pattern
+from ..host.system import Finished
 from ..model.errors import HostError
 
 SYSCTL_UNIT = "systemd-sysctl.service"
@@ -38,17 +39,17 @@ Properties = Mapping[str, Tuple[str, ...]]
 def units(host: Host) -> Mapping[str, Properties]:
     """Unit → what systemd has loaded: the agent's, those that read our drop-ins, have one or are started by
     one, and ROOT_MOUNT. Nothing where it does not run or does not answer."""
-    return host.once(_ANSWER, lambda: _ask(host), of_files=True)
+    return host.once(_ANSWER, lambda: units_now(host), of_files=True)
 
 
 def ask(host: Host) -> None:
     """Have systemctl look while the caller looks at something else: a fifth of a check is the wait for it."""
-    host.ahead(_ANSWER, lambda: _ask(host), of_files=True)
+    host.ahead(_ANSWER, lambda: _asked(host), of_files=True)
 
 
 def units_now(host: Host) -> Mapping[str, Properties]:
     """As units(), for who has just written a file of one."""
-    return _ask(host)
+    return _asked(host)()
 
 
 def is_unread(shown: Properties, path: str) -> bool:
@@ -61,17 +62,26 @@ def is_unread(shown: Properties, path: str) -> bool:
     return shown.get("NeedDaemonReload") == ("yes",) or path not in shown.get("DropInPaths", (path,))
 
 
-def _ask(host: Host) -> Mapping[str, Properties]:
+def _asked(host: Host) -> Callable[[], Mapping[str, Properties]]:
+    """Start systemctl. The result waits for its answer, and has nothing where there is none."""
     try:
         if not host.systemd_runs():
-            return {}
+            return dict
         own = [path.split("/")[-2][: -len(".d")] for path in host.matching(_DROP_INS)]
         # It takes systemd three milliseconds to show one.
         timed = [units for drop_in, units in TIMED.items() if host.matching(pattern(drop_in))]
         asked = [*dict.fromkeys((*_UNITS, *own, *chain(*timed), ROOT_MOUNT))]
         limits = [f"{name}{kind}" for name in _LIMITS for kind in ("", "Soft")]
         properties = [f"--property={name}" for name in (*_PROPERTIES, *limits)]
-        done = host.run(["systemctl", "show", *properties, "--", *asked])
+        end = host.begin(["systemctl", "show", *properties, "--", *asked])
+    except HostError:
+        return dict
+    return lambda: _answer(asked, end)
+
+
+def _answer(asked: Sequence[str], end: Callable[[], Finished]) -> Mapping[str, Properties]:
+    try:
+        done = end()
     except HostError:  # as in a captured tree
         return {}
     # In the order in which they are asked for: the Id of an alias is another name.

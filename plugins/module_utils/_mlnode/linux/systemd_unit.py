@@ -101,16 +101,14 @@ def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
     files = [fragment] if fragment else []
     known = _drop_ins(host, name)
     files += [*known, *(path for path in more if path not in known and host.exists(path))]
-    return Unit(
-        name, fragment, False, tuple(line for path in files for line in systemd_conf.assignments(host, path))
-    )
+    return Unit(name, fragment, False, tuple(line for path in files for line in _assignments(host, path)))
 
 
 def shipped(host: Host, name: str) -> Unit:
     """The file of a unit that came with the distribution, without drop-ins. Raises HostError."""
     for path in (f"{place}/{name}" for place, names in _places(host).items() if name in names):
         if path.startswith(_SHIPPED) and not _is_nothing(host, path):
-            return Unit(name, path, False, tuple(systemd_conf.assignments(host, path)))
+            return Unit(name, path, False, tuple(_assignments(host, path)))
     return Unit(name, "", False, ())
 
 
@@ -147,9 +145,18 @@ def _paths(host: Host, name: str) -> list[str]:
 
 def _is_nothing(host: Host, path: str) -> bool:
     """An empty file or a link to /dev/null, which systemd takes for a mask."""
-    if drop_ins.is_masked(host, path):
-        return True
-    return host.exists(path) and host.content(path) == b""
+    if _text(host, path):
+        return False
+    return drop_ins.is_masked(host, path) or (host.exists(path) and host.content(path) == b"")
+
+
+def _assignments(host: Host, path: str) -> Iterator[Line]:
+    return systemd_conf.of_text(_text(host, path), path)
+
+
+def _text(host: Host, path: str) -> str:
+    """As drop_ins.text(), read once for a run: what names a unit is sought in all files. Raises HostError."""
+    return host.once(f"text of {path}", lambda: drop_ins.text(host, path), of_files=True)
 
 
 def _drop_ins(host: Host, name: str) -> list[str]:
@@ -171,15 +178,19 @@ def _drop_ins(host: Host, name: str) -> list[str]:
 def _aliases(host: Host, name: str) -> list[str]:
     """Other names of a unit that have drop-ins: these count for it as well (src/core/load-dropin.h:
     unit_find_dropin_paths). Raises HostError."""
+    others = host.once("links to units that have drop-ins", lambda: _linked(host), of_files=True)
     kind = "." + name.rpartition(".")[2]
-    others = {
-        one[: -len(".d")] for names in _places(host).values() for one in names if one.endswith(f"{kind}.d")
-    }
-    return sorted(
-        other
-        for other in others
-        if other != name and any(leads_to(host, path, name) for path in _paths(host, other)[:1])
-    )
+    return [other for other, target in others if target == name != other and other.endswith(kind)]
+
+
+def _linked(host: Host) -> list[tuple[str, str]]:
+    """Each unit that has drop-ins, and the name that its file is a link to."""
+    others = {one[: -len(".d")] for names in _places(host).values() for one in names if one.endswith(".d")}
+    return [
+        (other, host.link_target(path).rpartition("/")[2])
+        for other in sorted(others)
+        for path in _paths(host, other)[:1]
+    ]
 
 
 def _with_prefixes(name: str) -> Iterator[str]:
@@ -315,10 +326,9 @@ def naming(host: Host, word: str) -> Sequence[tuple[str, Line]]:
 
 
 def _naming(host: Host, word: str) -> Iterator[tuple[str, Line]]:
-    sign = word.encode("ascii")
     for path, unit in _all_files(host):
-        if sign in (host.content(path) or b""):
-            for line in systemd_conf.assignments(host, path):
+        if word in _text(host, path):
+            for line in _assignments(host, path):
                 if line.section == "[Unit]" and word in line.value:
                     yield unit, line
 

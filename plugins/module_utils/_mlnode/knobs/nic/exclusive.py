@@ -14,7 +14,6 @@ from typing import Any, Iterator, Mapping, Sequence
 from ...drivers.ethtool import TOP, words
 from ...engine import declared
 from ...host.host import Host
-from ...linux import iproute
 from ...linux.sysctl_d import slashed
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
@@ -278,6 +277,8 @@ def _ports(host: Host, names: Sequence[str]) -> str:
 
 
 def _with_xdp(host: Host, nic: str, name: str) -> str:
+    from ...linux import iproute  # only here: it starts a program
+
     try:
         mode = iproute.xdp(host).get(nic, "")
     except HostError:

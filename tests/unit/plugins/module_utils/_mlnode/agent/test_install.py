@@ -315,7 +315,7 @@ def test_what_another_python_has_compiled_is_passed_over(tmp_path: pathlib.Path)
 def test_what_this_python_has_compiled_is_run(tmp_path: pathlib.Path) -> None:
     """So that a test would notice if each start compiled all of it again."""
     path = tmp_path / "mlnode"
-    code = marshal.dumps(compile('VERSION = "of the code"', "version.py", "exec"))
+    code = compile('VERSION = "of the code"', "version.py", "exec")
     path.write_bytes(agent_zip.build(agent._files(), modules={"mlnode.model.version": (False, code)}))
     assert run([sys.executable, str(path), "--version"]).stdout == "mlnode of the code\n"
 
@@ -359,7 +359,7 @@ def test_what_a_sent_agent_has_compiled_is_installed(tmp_path: pathlib.Path) -> 
         assert is_package is whole[name][0], name
         assert marshal.loads(compiled) == marshal.loads(whole[name][1]), name
     others = {compiled for name, (_package, compiled) in code.items() if name not in kept}
-    assert others == {b"compiled once more"}
+    assert others == {marshal.dumps(b"compiled once more")}
 
 
 def modules_of(content: bytes) -> dict[str, tuple[bool, bytes]]:
@@ -400,6 +400,15 @@ def test_it_is_installed_once(machine: Machine, built: bytes) -> None:
     assert agent.plan(machine) == []
     assert agent.install(machine) == []
     assert machine.tree() == tree
+
+
+def test_a_preview_without_a_difference_compiles_nothing(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = agent.plan(machine)
+    monkeypatch.setattr(agent_zip, "_compiled", lambda *_given: pytest.fail("compiled"))
+    monkeypatch.setattr(machine, "run", lambda *_given: pytest.fail("asked a Python what it compiles"))
+    assert [step.key for step in agent.plan(machine, used=False)] == [step.key for step in whole]
 
 
 def test_a_plan_changes_nothing(machine: Machine) -> None:

@@ -90,6 +90,7 @@ def test_a_look_imports_the_areas_that_are_declared(archive: str, machine: Machi
     assert "agent.node" in ours(found)
     parts = {"install", "archive", "call", "declare", "explain", "without_origin"}
     assert not ours(found, "mlnode.agent") & parts
+    assert not ours(found, "mlnode.engine") & {"boot_run", "confirm", "engine", "transaction"}
     assert "report.topology_table" not in ours(found)
     assert found & HEAVY == set()
 
@@ -198,10 +199,12 @@ def settled(folder: pathlib.Path, areas: Sequence[str]) -> Machine:
     return machine
 
 
-def start(archive: str, machine: Machine) -> Start:
+def start(archive: str, machine: Machine, *given: str) -> Start:
+    """given: a command and its arguments, if not those of the boot service."""
     command = next(line for line in units.UNIT.splitlines() if line.startswith("ExecStart="))
     program, *words = command.partition("=")[2].split()
     assert program == places.AGENT_COMMAND
+    words = [*given] or words
     done = subprocess.run(
         [sys.executable, "-IS", "-c", AUDITED, archive, machine.root, *words],
         capture_output=True,
@@ -247,6 +250,27 @@ def test_more_areas_read_the_origin_no_more_often(archive: str, tmp_path: pathli
     for found in (one, all_of_them):
         assert found.opened[origin.PATH] <= READS_OF_THE_ORIGIN
         assert found.opened.get(origin.COPY, 0) == 0
+
+
+def test_a_check_reads_files_of_systemd_once_and_little_of_its_own(
+    archive: str, tmp_path: pathlib.Path
+) -> None:
+    machine = settled(tmp_path / "node", [*AREAS])
+    read = {
+        "/etc/systemd/system.conf": "[Manager]\n",
+        "/usr/lib/systemd/system/multi-user.target": "[Unit]\nRequires=basic.target\n",
+        "/usr/lib/systemd/system/basic.target": "[Unit]\nRequires=sysinit.target\n",
+        "/usr/lib/systemd/system/sysinit.target": "[Unit]\nBefore=mlnode-apply.service\n",
+        "/usr/lib/systemd/system/tuned.service": "[Service]\nExecStart=/usr/sbin/tuned\n",
+    }
+    for path, text in read.items():
+        machine.put(path, text)
+
+    found = start(archive, machine, "check")
+
+    assert {path: found.opened.get(path) for path in read} == dict.fromkeys(read, 1)
+    # By the settings, and by a guard
+    assert found.opened["/proc/sys/kernel/osrelease"] <= 2
 
 
 class Counting(Machine):

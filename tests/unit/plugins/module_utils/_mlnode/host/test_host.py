@@ -6,7 +6,6 @@ import errno
 import os
 import pathlib
 import stat
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -15,6 +14,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Os, failin
 from mlnode.host import folders, writing
 from mlnode.host import host as host_module
 from mlnode.host.host import Host
+from mlnode.host.system import Finished
 from mlnode.model.errors import HostError, NotMountedError
 from mlnode.model.setting import Value
 
@@ -518,29 +518,45 @@ def test_a_program_that_hangs_is_given_up() -> None:
 # -- what waits for a program --------------------------------------------------------------
 
 
-def test_what_is_made_ahead_is_made_once_and_beside_others(host: Host) -> None:
-    begun, made = threading.Event(), []
+def test_what_is_begun_ahead_is_begun_and_ended_once(host: Host) -> None:
+    done: list[str] = []
 
-    def make() -> str:
-        begun.set()
-        made.append("value")
-        return made[0]
+    def end() -> str:
+        done.append("ended")
+        return "value"
 
-    host.ahead("key", make)
-    assert begun.wait(10), "before it is asked for"
-    host.ahead("key", make)
-    assert [host.once("key", make), host.once("key", make)] == ["value", "value"]
-    assert made == ["value"]
+    def begin() -> Callable[[], str]:
+        done.append("begun")
+        return end
+
+    host.ahead("key", begin)
+    host.ahead("key", begin)
+    assert done == ["begun"], "before it is asked for"
+    assert [host.once("key", end), host.once("key", end)] == ["value", "value"]
+    assert done == ["begun", "ended"]
     host.forget()
-    host.once("key", make)
-    assert made == ["value", "value"]
+    host.once("key", end)
+    assert done == ["begun", "ended", "ended"]
 
 
 def test_an_error_ahead_is_raised_where_the_value_is_asked_for(host: Host) -> None:
     def fail() -> str:
         raise HostError("run", "systemctl", errno.ENOENT)
 
-    host.ahead("key", fail)
+    host.ahead("key", lambda: fail)
     for _time in range(2):
         with pytest.raises(HostError, match="systemctl"):
             host.once("key", fail)
+
+
+def test_a_program_runs_beside_its_caller(tmp_path: pathlib.Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    end = Host().begin(["cat", str(pipe)])
+    pipe.write_text("of the caller")  # waits for a reader
+    assert end() == Finished(0, "of the caller", "")
+
+
+def test_a_program_of_a_captured_tree_is_not_begun(host: Host) -> None:
+    with pytest.raises(HostError, match="captured tree"):
+        host.begin(["true"])()

@@ -235,8 +235,8 @@ class Kind:
         except HostError as error:
             return _unreadable(setting, error)
 
-    def read_one(self, setting: Setting, node: Any) -> Reading:
-        """node: as of look(). Raises HostError where its files cannot be read."""
+    def read_one(self, setting: Any, node: Any) -> Reading:
+        """setting: as of parse(). node: as of look(). Raises HostError where its files cannot be read."""
         raise NotImplementedError
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import functools
 import math
 import pathlib
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -148,45 +147,6 @@ def _serving(machine: Machine, node: int) -> int:
         if function.nics and machine.node_of(root, function) == node
     ]
     return max(4 // max(1, machine.cpus.nodes // machine.cpus.sockets), math.ceil(sum(nics) / 128))
-
-
-@pytest.mark.parametrize("name", MACHINES)
-@pytest.mark.parametrize("declaration", DECLARATIONS)
-def test_queue_0_of_each_nic_is_on_a_core_of_its_own(name: str, declaration: str) -> None:
-    """As far as there are cores for all NICs of the node, be they meant by the rule or not."""
-    machine = MACHINES[name]()
-    nodes = {
-        function.address: machine.node_of(root, function)
-        for root, _above, function in machine.functions()
-        if (function.nics or function.rdma) and not function.physfn
-    }
-    for row in plan(name, declaration).rows:
-        wanted: dict[str, list[str]] = {}
-        for part in row.reading.parts if row.setting.key in ("irq.all", "irq.rails") else ():
-            wanted.setdefault(part.device.split("/")[5], []).append(part.want)
-        for node in {nodes[address] for address in wanted}:
-            here = [cpus for address, cpus in wanted.items() if nodes[address] == node]
-            cores = len({cpu for cpus in here for cpu in cpus})
-            firsts = Counter(cpus[0] for cpus in here)
-            assert max(firsts.values()) <= math.ceil([*nodes.values()].count(node) / cores)
-
-
-@pytest.mark.parametrize("name", ["hgx", "grace", "epyc256"])
-def test_a_core_sends_through_the_queue_whose_interrupt_it_takes(name: str) -> None:
-    rows = {row.setting.key: row for row in plan(name, "training").rows}
-    interrupts: dict[str, list[int]] = {}
-    for part in rows["irq.all"].reading.parts:
-        interrupts.setdefault(part.device.split("/")[5], []).append(int(part.want))
-    sending: dict[str, list[tuple[int, ...]]] = {}
-    for part in rows["irq.all.xps"].reading.parts:
-        sending.setdefault(part.path.split("/")[4], []).append(cpulist.from_mask(part.want))
-    nics = [nic for nic in read.read(captured(tree(name), irq.MOUNTS)).nics if nic.name in sending]
-    assert len(nics) > 2
-    for nic in nics:
-        cpus = interrupts[nic.address or ""]
-        # The first turn; later queues serve cores that have one already.
-        first = len({*cpus})
-        assert [cpu in queue for cpu, queue in zip(cpus[:first], sending[nic.name])] == [True] * first
 
 
 def test_each_interrupt_more_is_the_same_work() -> None:

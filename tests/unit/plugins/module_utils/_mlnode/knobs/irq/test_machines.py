@@ -1,13 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two declarations on every machine of the fixtures, against texts that were read line by line."""
+"""Two declarations on every machine of the fixtures."""
 
 from __future__ import annotations
 
 import functools
 import math
-import pathlib
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -18,13 +16,9 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 from mlnode.engine import engine
 from mlnode.engine.engine import Plan, Request
-from mlnode.engine.kind import Row
 from mlnode.knobs.irq.kind import kind as irq
-from mlnode.model import cpulist
-from mlnode.model.setting import KnobFile, Layer
+from mlnode.model.setting import Layer
 from mlnode.topology import read
-
-GOLDEN = pathlib.Path(__file__).parents[6] / "fixtures" / "golden"
 
 #: A training node's, and a serving node's
 DECLARATIONS: dict[str, dict[str, Any]] = {
@@ -37,78 +31,6 @@ DECLARATIONS: dict[str, dict[str, Any]] = {
 def plan(machine: str, declaration: str) -> Plan:
     request = Request(declaration, irq, DECLARATIONS[declaration], (Layer.RUNTIME,))
     return engine.evaluate(captured(tree(machine), irq.MOUNTS), request)
-
-
-def described(row: Row) -> list[str]:
-    return [
-        row.setting.key,
-        f"    declared {row.setting.claim}",
-        f"    want     {row.reading.want}",
-        f"    runtime  {row.reading.runtime}",
-        f"    {row.status}, {row.info.severity}: {row.reason or '-'}",
-        *(f"    note: {note}" for note in [row.reading.note] if note not in ("", row.reason)),
-        *_parts(row.reading.parts),
-    ]
-
-
-def _parts(parts: Sequence[KnobFile]) -> Iterator[str]:
-    """One line for the files of a NIC, and for all NICs of which it says the same. What is now is what is put
-    back. `0 .. 2` are three files, in which every CPU is one higher than in the file before."""
-    files: dict[tuple[str, str], list[KnobFile]] = {}
-    for part in parts:
-        assert [(write.path, write.value) for write in part.undo] == [(part.path, part.runtime)]
-        files.setdefault(_place(part), []).append(part)
-    alike: dict[str, list[str]] = {}
-    for (nic, kind), mine in files.items():
-        words = f"{kind} {cpulist.render(part.number for part in mine)}: "
-        runtime, want = [part.runtime for part in mine], [part.want for part in mine]
-        words += f"{_spelled(runtime, kind)} -> {_spelled(want, kind)}"
-        alike.setdefault(words, []).append(nic)
-    for words, nics in alike.items():
-        yield f"    {' '.join(nics)} {words}"
-
-
-def _place(part: KnobFile) -> tuple[str, str]:
-    words = part.path.split("/")
-    return (part.device.split("/")[5], "irq") if words[2] == "irq" else (words[4], words[7])
-
-
-def _spelled(texts: Sequence[str], kind: str) -> str:
-    read = cpulist.parse if kind == "irq" else cpulist.from_mask
-    runs: list[list[tuple[int, ...]]] = []
-    for cpus in map(read, texts):
-        if runs and cpus and cpus == tuple(cpu + 1 for cpu in runs[-1][-1]):
-            runs[-1].append(cpus)
-        else:
-            runs.append([cpus])
-    words = [_run(run) for run in runs]
-    found: list[tuple[str, int]] = []
-    for word in words:
-        if found and found[-1][0] == word:
-            found[-1] = (word, found[-1][1] + 1)
-        else:
-            found.append((word, 1))
-    return ", then ".join(word if times == 1 else f"{times} times {word}" for word, times in found)
-
-
-def _run(run: Sequence[tuple[int, ...]]) -> str:
-    ends = [cpulist.render(cpus) or "none" for cpus in (run[0], run[-1])]
-    return ends[0] if len(run) == 1 else " .. ".join(ends)
-
-
-def text_of(machine: str) -> str:
-    lines = []
-    for declaration in DECLARATIONS:
-        lines += [
-            f"# {declaration}",
-            *(line for row in plan(machine, declaration).rows for line in described(row)),
-        ]
-    return "\n".join([*lines, ""])
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_the_plan_for_every_machine(name: str) -> None:
-    assert text_of(name) == (GOLDEN / f"{name}.irq.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", MACHINES)

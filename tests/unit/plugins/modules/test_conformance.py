@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.areas import VIEWS
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -35,7 +34,6 @@ BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
             ({"layers": ["now"]}, ("layers", "now")),
             ({"name": "../x"}, ("name '../x'",)),
             ({"on_unsupported": "shrug"}, ("on_unsupported", "shrug")),
-            ({"nonsense": 1}, ("nonsense",)),
         )
     ),
     *(
@@ -207,13 +205,3 @@ def test_what_a_guard_refuses_is_only_declared(
     if guard:
         done = module.ok(check, allow=[guard], **arguments)
         assert {one["status"] for one in done.settings.values()} <= {"changed", "drifted", "pending_reboot"}
-
-
-@pytest.mark.parametrize("name", [name for name in VIEWS if name not in ("cpu_governor", "boot_params")])
-def test_every_example_works(machine: Machine, module: Runner, name: str) -> None:
-    """But those that name more CPUs than these nodes have."""
-    tasks = [task for task in yaml.safe_load(module.module.EXAMPLES) if f"mlnode.tuning.{name}" in task]
-    assert tasks
-    for task in tasks:
-        assert task["name"]
-        module.ok(check=True, on_unsupported="ignore", **task[f"mlnode.tuning.{name}"])

@@ -23,8 +23,8 @@ DECLARATION = "/etc/mlnode/declared.d/training.json"
 #: Only the next boot brings it
 AT_BOOT = ("boot_params", "limits")
 
-#: Module, arguments, what is named: by the options of the module, the parser, and what this node can do. All
-#: that the parsers refuse is in their own tests.
+#: Module, arguments, what is named: by the options of the module, the parser, and what this node can do. Each
+#: message of the parsers is in refused/AREA.yml.
 BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     *(
         (name, {**FULL[name], **wrong}, words)
@@ -34,7 +34,6 @@ BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
             ({"layers": ["now"]}, ("layers", "now")),
             ({"name": "../x"}, ("name '../x'",)),
             ({"on_unsupported": "shrug"}, ("on_unsupported", "shrug")),
-            ({"nonsense": 1}, ("nonsense",)),
         )
     ),
     *(
@@ -42,27 +41,45 @@ BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
         for name, area in VIEWS.items()
         if "allow" in registry.options(area)
     ),
+    ("kernel_modules", {"modules": ["ib_uverbs", "a\nb"]}, ("modules", r"'a\nb'")),
+    ("thp", {"use_zero_page": "yes"}, ("use_zero_page", "yes")),
     ("thp", {"khugepaged": {"defrag": "madvise"}}, ("khugepaged", "defrag")),
     ("sysctl_ml", {"settings": {"vm.swappiness": "1\nkernel.panic = 1"}}, ("vm.swappiness",)),
     ("sysctl_ml", {}, ("settings",)),
+    ("limits", {"nofile": True}, ("limits.nofile",)),
+    ("cpu_governor", {"governor": "performance", PREFERENCE: "power"}, (f"cpu.{PREFERENCE}", "EBUSY")),
+    ("cpu_governor", {"governor": "performance", "cpus": "0-63"}, ("4-63", "0-3")),
+    ("cpu_governor", {"boost": "perhaps"}, ("boost", "perhaps")),
+    ("nic_ethtool", {"rules": [{"mtu": 9000}]}, ("name",)),
+    ("nic_ethtool", {"confirm_seconds": -1}, ("confirm_seconds", "30")),
     ("nic_ethtool", {"confirm_seconds": 29}, ("confirm_seconds", "30")),
     ("irq_affinity", {"rules": [{"name": "a", "strategy": "spread", "nic": {}}]}, ("rules.nic", "nics")),
+    ("boot_params", {"isolate": {"cpus": "2-3,64"}}, ("boot.isolcpus", "64", "0-7")),
 ]
 
 #: Module, arguments, the setting that is unsupported on its node, a word of why
 UNSUPPORTED: list[tuple[str, dict[str, Any], str, str]] = [
-    ("kernel_modules", {"modules": ["nvidia_peermem"]}, "module.nvidia_peermem", "nvidia_peermem"),
+    ("thp", {"sizes": {"128kB": {"enabled": "madvise"}}}, "thp.hugepages-128kB.enabled", "2048kB, 64kB"),
     ("sysctl_ml", {"settings": {"kernel.no_knob": 1}}, "kernel.no_knob", "/proc/sys/kernel/no_knob"),
-    ("roce_qos", {"rules": [{"name": "x", "nics": {"names": ["eth4"]}, "pfc": [3]}]}, "qos.x.pfc", "eth4"),
+    (
+        "irq_affinity",
+        {"rules": [{"name": "a", "nics": {"drivers": ["bnxt_en"]}, "strategy": "spread"}]},
+        "irq.a",
+        "drivers bnxt_en",
+    ),
 ]
-
 
 #: Module, arguments, what is named, and the guard that is to be switched off
 REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
     ("sysctl_ml", {"settings": {"vm.overcommit_memory": 2}}, ("vm.overcommit_memory",), "overcommit"),
     ("limits", {"nofile": 2097152}, ("limits.login.*.nofile", "fs.nr_open", "1048576"), ""),
-    ("roce_qos", {"rules": [{**ROCE, "pfc": [3, 4]}]}, ("qos.roce.pfc", "qos.roce.dscp"), "pfc_priorities"),
-    ("boot_params", {"parameters": {"mitigations": "off"}}, ("boot.mitigations",), "mitigations"),
+    (
+        "roce_qos",
+        {"rules": [{**ROCE, "pfc": [3, 4]}]},
+        ("qos.roce.pfc", "3,4", "qos.roce.dscp"),
+        "pfc_priorities",
+    ),
+    ("boot_params", {"isolate": {"cpus": "1-3,5-7"}}, ("boot.isolcpus", "NUMA node 1"), "housekeeping"),
 ]
 
 every_module = pytest.mark.parametrize("name", VIEWS)

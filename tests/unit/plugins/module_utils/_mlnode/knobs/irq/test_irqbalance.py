@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
-from mlnode.engine import boot_run, engine, handlers, revert
+from mlnode.engine import boot_run, handlers, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
 from mlnode.knobs.irq import irqbalance as irq_balance
@@ -486,15 +486,6 @@ def test_where_nothing_is_declared_about_it_a_rule_warns(node: IrqNode) -> None:
     node.remove(RUNNING)
     os.rmdir(f"{node.root}/sys/fs/cgroup/system.slice/irqbalance.service")
     assert rows(node, SPREAD)["irq.two"].reading.note == ""
-
-
-def test_two_declarations_cannot_want_something_else_of_it(node: IrqNode) -> None:
-    apply(node, SPREAD, irqbalance="agree")
-    other = request({**SPREAD, "name": "x"}, name="other", irqbalance="disable")
-    with pytest.raises(
-        engine.DeclarationError, match="declared as 'disable' by other and as 'agree' by default"
-    ):
-        engine.evaluate(node, other)
 
 
 # -- the rest ------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def _subnet(name: str, result: Any) -> list[Check]:
 
 
 def _again(where: str, one: Mapping[str, Any]) -> Check:
-    texts = {key: str(one.get(key, "")) for key in _TEXTS}
+    texts: dict[str, Any] = {key: str(one.get(key, "")) for key in _TEXTS}
     texts["target"] = f"{where} {texts['target']}".strip()
     # A word of a newer version is not a success.
     word = str(one.get("verdict"))

@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 
-import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.model import Verdict
 
@@ -15,15 +15,7 @@ from .looking import NODES, one
 POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB"
 
 
-@pytest.mark.parametrize(
-    ("mode", "verdict", "found"),
-    [
-        ("0", "pass", "0, by heuristics"),
-        ("1", "pass", "1, always"),
-        ("2", "warn", "2, never more than CommitLimit: 90 % of it is promised"),
-        ("3", "unknown", "'3' is not 0, 1 or 2"),
-    ],
-)
+@cases.table
 def test_overcommit(node: GpuMachine, mode: str, verdict: str, found: str) -> None:
     node.put("/proc/sys/vm/overcommit_memory", f"{mode}\n")
     node.put("/proc/meminfo", "MemTotal: 9 kB\nCommitLimit:    1000 kB\nCommitted_AS:    900 kB\n")

@@ -33,15 +33,7 @@ def test_what_is_declared_and_there(roce: Machine) -> None:
     assert inventory(roce, "mlx5_0/1", {"devices": {"mlx5_0/1": {}}}) == ("pass", "")
 
 
-@pytest.mark.parametrize(
-    ("slot", "words"),
-    [
-        (None, "another name"),
-        (HARDWARE, f"the device in its slot {HARDWARE} is mlx5_0"),
-        ("0000:07:00.0", "nothing answers in its slot 0000:07:00.0"),
-        ("0000:00:03.0", "virtio-pci drives its slot 0000:00:03.0 without RDMA"),
-    ],
-)
+@cases.table
 def test_a_missing_device_is_named_with_what_is_in_its_slot(
     roce: Machine, slot: str | None, words: str
 ) -> None:

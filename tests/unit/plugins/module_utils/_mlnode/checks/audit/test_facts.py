@@ -73,18 +73,6 @@ def test_sizes_that_a_kernel_with_large_pages_drops(
     assert (str(check.verdict), check.found) == (verdict, found)
 
 
-@cases.table
-def test_models_of_preemption_that_a_kernel_refuses(
-    node: GpuMachine, release: str, shown: str | None, word: str, verdict: Verdict
-) -> None:
-    node.put(RELEASE, f"{release}\n")
-    node.put(CMDLINE, f"ro preempt={word}\n")
-    node.remove(PREEMPT)
-    if shown is not None:
-        node.put(PREEMPT, f"{shown}\n")
-    assert one(node, "preempt").verdict == verdict
-
-
 # -- names and files -----------------------------------------------------------------------
 
 

@@ -110,20 +110,3 @@ def test_a_nic_that_has_carried_little_is_not_judged(linked: GpuMachine) -> None
 
 
 # -- sockets -------------------------------------------------------------------------------
-
-
-@cases.table
-def test_counters_of_sockets(
-    node: GpuMachine, path: str, text: str, name: str, verdict: str, found: str
-) -> None:
-    node.put(f"/proc/net/{path}", text)
-    check = one(node, name)
-    assert (str(check.verdict), check.found[: len(found)]) == (verdict, found)
-
-
-def test_where_nothing_is_counted(node: GpuMachine) -> None:
-    for name in ("snmp", "netstat"):
-        node.remove(f"/proc/net/{name}")
-    found = look(node)
-    for name in ("udp_drops", "tcp_retransmits", "listen_overflows"):
-        assert found[name, "node"].verdict is Verdict.SKIP

@@ -45,10 +45,13 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
 
 @cases.table
 def test_what_is_told_of_files(
-    node: GpuMachine, files: dict[str, str], name: str, verdict: str, found: str
+    node: GpuMachine, files: dict[str, str | None], name: str, verdict: str, found: str
 ) -> None:
     for path, text in files.items():
-        node.put(path, f"{text}\n")
+        if text is None:
+            node.remove(path)
+        else:
+            node.put(path, f"{text}\n")
     check = one(node, name)
     assert (str(check.verdict), check.found[: len(found)]) == (verdict, found)
     assert bool(check.advice) is (verdict in ("fail", "warn"))

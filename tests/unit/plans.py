@@ -22,11 +22,15 @@ from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge, DcbMachine
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import VERSION
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
+    DEFAULTS,
+    MENU,
+    MKCONFIG,
+    READS_DROP_INS,
+    menu,
+)
 from ansible_collections.mlnode.tuning.tests.unit.machine import OFFERED
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
-from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.boot.test_golden import (
-    LOADERS,
-)
 from ansible_collections.mlnode.tuning.tests.unit.roles import name_of
 from mlnode.agent.registry import KINDS
 from mlnode.drivers import nvidia
@@ -46,6 +50,40 @@ PRESETS = {"hgx": "roce_nvidia", "epyc256": "roce_nvidia", "oci-gpu": "roce_oci"
 
 #: Areas whose boot layer is a part of the plan; of the others a drop-in or the agent brings the same
 _AT_BOOT = ("limits", "irq", "nccl", "boot")
+
+_DEBIAN = {
+    "/usr/sbin/update-grub": "",
+    "/usr/sbin/grub-mkconfig": MKCONFIG + READS_DROP_INS,
+    DEFAULTS: 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX=""\n',
+}
+_RED_HAT = {"/usr/sbin/grub2-mkconfig": MKCONFIG, "/boot/grub2/grub.cfg": "blscfg\n"}
+
+
+def _entry(kernel: str, options: str) -> dict[str, str]:
+    return {f"/boot/loader/entries/0123-{kernel}.conf": f"linux /vmlinuz-{kernel}\noptions {options}\n"}
+
+
+#: What the trees of hardware do not have: the loader of the distribution that each machine runs
+LOADERS: dict[str, dict[str, str]] = {
+    "hgx": {**_DEBIAN, MENU: menu("iommu=pt", "quiet")},
+    "cloud-gpu": {**_RED_HAT, **_entry("6.1.141", "root=UUID=0 ro console=ttyS0,115200n8 quiet")},
+    "small-vm": {**_DEBIAN, MENU: menu("console=ttyS0")},
+    "container": {},
+    "grace": {**_DEBIAN, MENU: menu("init_on_alloc=0 iommu.passthrough=1")},
+    "epyc256": {
+        **_RED_HAT,
+        **_entry(
+            "6.12.0",
+            "root=UUID=0 ro isolcpus=managed_irq,domain,8-15,136-143 nohz_full=8-15,136-143 "
+            "rcu_nocbs=8-15,136-143",
+        ),
+        "/etc/kernel/cmdline": "root=UUID=0 ro isolcpus=managed_irq,domain,8-15,136-143\n",
+    },
+    "tiny-vm": {**_RED_HAT, **_entry("5.14.0", "root=/dev/mapper/rhel-root ro quiet")},
+    "oci-gpu": {**_DEBIAN, MENU: menu("console=ttyS0 iommu=pt")},
+    "gcp-gpu": {**_DEBIAN, MENU: menu("console=ttyS0,115200")},
+    "gb200": {**_DEBIAN, MENU: menu("console=ttyS0 nvme_core.io_timeout=0")},
+}
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 #: What the trees of hardware do not have: a distribution with Linux 6.12 as it is installed, with what

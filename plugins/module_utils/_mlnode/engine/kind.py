@@ -218,19 +218,25 @@ class Kind:
         raise NotImplementedError
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting, in the same order. Raises HostError only where nothing is known."""
-        return [self._known(setting, context) for setting in settings]
-
-    def _known(self, setting: Setting, context: Context) -> Reading:
+        """One reading per setting, in the same order. What cannot be read is unknown."""
         try:
-            return self.read_one(setting, context)
+            node = self.look(settings, context)
         except HostError as error:
-            problem = Value(unreadable=str(error))
-            return Reading(setting.path, problem, Boot(problem), setting.want, native=True)
+            return [_unreadable(setting, error) for setting in settings]
+        return [self._known(setting, node) for setting in settings]
 
-    def read_one(self, setting: Setting, context: Context) -> Reading:
-        """Reading of a setting that knows nothing of the others. Raises HostError where its files cannot be
-        read."""
+    def look(self, settings: Sequence[Setting], context: Context) -> Any:
+        """All that the readings of one run share. Raises HostError."""
+        return context
+
+    def _known(self, setting: Setting, node: Any) -> Reading:
+        try:
+            return self.read_one(setting, node)
+        except HostError as error:
+            return _unreadable(setting, error)
+
+    def read_one(self, setting: Any, node: Any) -> Reading:
+        """setting: as of parse(). node: as of look(). Raises HostError where its files cannot be read."""
         raise NotImplementedError
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
@@ -267,6 +273,11 @@ class Kind:
         """Severity, reason and source of a key."""
         option = self.option(key)
         return Info(option.severity, option.reason, option.source)
+
+
+def _unreadable(setting: Setting, error: HostError) -> Reading:
+    problem = Value(unreadable=str(error))
+    return Reading(setting.path, problem, Boot(problem), setting.want)
 
 
 def reasoned(table: Table, words: Sequence[str]) -> Option:

@@ -8,7 +8,6 @@ from typing import Any, Callable, Iterable, Sequence, Tuple
 
 from ..engine import declared
 from ..engine.kind import Context, Kind, reasoned
-from ..host.host import Host
 from ..model import values
 from ..model.errors import DeclarationError, MlnodeError
 from ..model.schema import Option
@@ -38,12 +37,18 @@ class RuleKind(Kind):
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
         if not context.runtime:
-            return [Reading(item.path, Value(), context.boot_by_agent(item, None)) for item in settings]
-        readings = self.together(context.host, [self.read_one(item, context) for item in settings])
+            return [self.unseen(item, context) for item in settings]
+        readings = self.together(settings, [self.read_one(item, context) for item in settings], context)
         refuse_overlap(context, zip(settings, readings), of_others(context, self), self.read_one)
         return readings
 
-    def together(self, host: Host, readings: list[Reading]) -> list[Reading]:
+    def unseen(self, setting: Any, context: Context) -> Reading:
+        """Reading for an image, on which no device is inspected."""
+        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+
+    def together(
+        self, settings: Sequence[Setting], readings: list[Reading], context: Context
+    ) -> list[Reading]:
         """The readings with what they mean for each other."""
         return readings
 

@@ -51,9 +51,9 @@ class TimerKind(Kind):
         """want: the declared value here."""
         boot = self._boot(want, context)
         if not context.runtime:
-            return Reading(setting.path, Value(), boot, setting.want, native=True)
+            return Reading(setting.path, Value(), boot, setting.want)
         runtime, why = self._state(context.host, want), self._why_off(context.host)
-        return Reading(setting.path, runtime, boot, want, native=True, barred=why)
+        return Reading(setting.path, runtime, boot, want, barred=why)
 
     def _state(self, host: Host, want: str) -> Value:
         if not host.systemd_runs():

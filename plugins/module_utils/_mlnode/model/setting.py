@@ -176,7 +176,7 @@ class Reading(NamedTuple):
     invalid: why the declaration itself is wrong for this node, on any device; empty if it is not. A
     value that a driver or kernel does not offer is KnobFile.answer instead, which costs that part alone.
     refusal: the guard that stops a change to what is wanted, and how to allow it.
-    native: a drop-in of the system carries it at boot; False where only the agent does.
+    native: of a kind that has drop-ins of the system for some of its settings: it is one of these.
     load, modules: kernel modules to load now, each with its parameters behind it, and to load at every boot.
     parts: the kernel files that are set; empty where none can be, or other files say it all.
     origin: the summary of theirs, where it is not that of the file at path.

@@ -68,6 +68,14 @@ def unknown(host: Host, pid: int | None = None) -> str:
     return _look(host, pid).problem
 
 
+def carried(host: Host, name: str) -> str:
+    """Reason why an interface is on the management path, or may be; empty if it is not."""
+    blind = unknown(host)
+    if blind:
+        return f"it may carry the management path, which is unknown: {blind}"
+    return interfaces(host).get(name, "")
+
+
 def connection(host: Host, pid: int | None = None) -> str:
     """Address that is connected to this run over SSH, or several; "" if none is. Raises MlnodeError."""
     return ", ".join(dict.fromkeys(str(item.client.address) for item in _connections(host, _run(host, pid))))

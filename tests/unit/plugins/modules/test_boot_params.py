@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import boot_params as boot_module
-from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, GrubMachine
+from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
-
-DROP_IN = f"{DROP_INS}/zz-mlnode-training.cfg"
 
 FULL: dict[str, Any] = {
     "name": "training",

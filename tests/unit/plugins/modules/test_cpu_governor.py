@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.modules import cpu_governor
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner, put_in_place
-from mlnode.engine import engine
-from mlnode.engine.engine import Request
-from mlnode.knobs.cpu.kind import kind as cpu
-from mlnode.model.setting import Layer
-from mlnode.report import diff
-
-PREFERENCE = "energy_performance_preference"
 
 
 @pytest.fixture
@@ -50,24 +42,6 @@ def test_the_diff_names_the_cpus(machine: CpuMachine, governor: Runner) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("driver", "asked", "before"),
-    [
-        # The policies 0 and 2 rule two CPUs each.
-        (CpuMachine.acpi, {"governor": "ondemand"}, ["cpu.governor (CPUs 0-3) = schedutil"]),
-        # One switch of the machine, and one of each policy.
-        (CpuMachine.amd, {"boost": False}, ["cpu.boost = 1", "cpu.boost (CPUs 0-3) = 1"]),
-    ],
-)
-def test_the_diff_names_the_cpus_of_policies_and_not_their_numbers(
-    tmp_path: pathlib.Path, driver: Any, asked: dict[str, Any], before: list[str]
-) -> None:
-    node = driver(str(tmp_path / "other"))
-    request = Request("training", cpu, asked, (Layer.RUNTIME,))
-    (runtime,) = diff.diff(engine.evaluate(node, request).steps)
-    assert runtime["before"].splitlines() == before
-
-
 # -- what is documented --------------------------------------------------------------------
 
 
@@ -83,12 +57,3 @@ def test_the_sample_is_what_a_node_says(
 
     (sample,) = yaml.safe_load(cpu_governor.RETURN)["settings"]["sample"]
     assert sample.items() <= found.items()
-
-
-def test_the_examples_work(governor: Runner) -> None:
-    for task in yaml.safe_load(cpu_governor.EXAMPLES):
-        assert task["name"]
-        call = task["mlnode.tuning.cpu_governor"]
-        if "cpus" in call:  # which are more than this small machine has
-            call["cpus"] = "0-1"
-        governor.ok(check=True, **call)

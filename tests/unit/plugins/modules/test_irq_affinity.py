@@ -13,8 +13,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
-DECLARATION = "/etc/mlnode/declared.d/training.json"
-
 
 @pytest.fixture(name="machine")
 def _machine() -> Iterator[IrqNode]:
@@ -34,15 +32,6 @@ def _machine() -> Iterator[IrqNode]:
 @pytest.fixture
 def irq(running: Make) -> Runner:
     return running(irq_affinity)
-
-
-def test_the_diff_shows_what_moves(machine: IrqNode, irq: Runner) -> None:
-    done = irq.ok(name="training", rules=[{"name": "a", "nics": {"names": ["eth3"]}, "strategy": "spread"}])
-    assert [*done.diff] == [DECLARATION, "runtime"]
-    assert done.diff["runtime"] == (
-        "irq.a = 0-15: 33,38; 12: 37\n",  # mlx5 itself uses the second threads once the cores are used up
-        "irq.a = 4: 33,37; 5: 38\n",
-    )
 
 
 @pytest.mark.parametrize("check", [True, False])

@@ -13,8 +13,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
-DECLARATION = "/etc/mlnode/declared.d/jobs.json"
-
 
 @pytest.fixture
 def machine(tmp_path: pathlib.Path) -> Machine:

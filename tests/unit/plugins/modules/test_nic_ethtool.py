@@ -16,8 +16,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import
 from mlnode.engine import confirm
 from mlnode.topology import management
 
-DECLARATION = "/etc/mlnode/declared.d/training.json"
-
 
 @pytest.fixture(name="machine")
 def _machine() -> Iterator[NicNode]:

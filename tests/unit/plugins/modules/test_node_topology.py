@@ -55,10 +55,6 @@ def test_what_cannot_be_read_is_told_and_does_not_fail(tree: Tree, topology: Run
     assert found["cpus"]["online"], "by the folders of the CPUs"
 
 
-def test_an_option_that_does_not_exist_is_named(topology: Runner) -> None:
-    assert "root" in topology.msg(root="/")
-
-
 def fields(value: Any) -> Any:
     """The names of all fields, level by level; of a list those of its first entry."""
     if isinstance(value, list):

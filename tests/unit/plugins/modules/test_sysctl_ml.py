@@ -9,11 +9,8 @@ from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 
-SWAPPINESS = "/proc/sys/vm/swappiness"
 MAP_COUNT = "/proc/sys/vm/max_map_count"
-DROP_IN = "/etc/sysctl.d/zz-mlnode-training.conf"
 DECLARATION = "/etc/mlnode/declared.d/training.json"
-MODULES = "/etc/modules-load.d/mlnode-training.conf"
 
 
 @pytest.fixture
@@ -21,26 +18,10 @@ def sysctl(running: Make) -> Runner:
     return running(sysctl_ml)
 
 
-# -- bad input -----------------------------------------------------------------------------
-
-
 def test_an_error_names_the_kind_and_the_declaration(machine: Machine, sysctl: Runner) -> None:
     msg = sysctl.msg(name="training", settings={"vm.swappiness": True})
 
     assert msg.startswith("sysctl training: vm.swappiness: YAML boolean true; ")
-
-
-def test_two_declarations_that_disagree_are_both_named(machine: Machine, sysctl: Runner) -> None:
-    sysctl.ok(name="training", settings={"vm.swappiness": 1})
-    before = machine.tree()
-
-    msg = sysctl.msg(name="fabric", settings={"vm.swappiness": 10})
-
-    assert msg == (
-        "sysctl fabric: vm.swappiness: declared as '10' by fabric and as '1' by training "
-        f"({DECLARATION}): the two must agree, or one must leave it out"
-    )
-    assert machine.tree() == before
 
 
 # -- what the kernel does not do --------------------------------------------------------------
@@ -66,6 +47,3 @@ def test_a_node_without_root_is_told_so(machine: Machine, sysctl: Runner) -> Non
 
     assert "root is needed" in sysctl.msg(settings={"vm.swappiness": 1})
     assert machine.tree() == before
-
-
-# -- boot layer ----------------------------------------------------------------------------

@@ -108,40 +108,6 @@ def _taken(setting: Setting) -> tuple[int, ...]:
     return isolation.taken(cmdline.wanted(setting.want or cmdline.ABSENT))
 
 
-def _read_one(setting: Setting, node: _Node) -> Reading:
-    if not node.context.runtime:
-        return _read_unseen(setting, node)
-    runtime = _runtime(setting, node)
-    if boot_parse.is_automatic(setting):
-        choice = passthrough.words(node.context.host, node.topology, node.context.facts)
-        absent = Value(absent=choice.reason)
-        return Reading(cmdline.COMMAND_LINE, absent, Boot(absent), native=True, elsewhere=choice.needless)
-    want = _wanted(setting, node) if runtime.text is not None else setting.want
-    reading = Reading(cmdline.COMMAND_LINE, runtime, Boot(runtime), want, native=True, at_boot=True)
-    if runtime.text is None:
-        return reading
-    if want is None:
-        return reading._replace(invalid="no CPU of this machine would be left for interrupts")
-    wanted = cmdline.wanted(want)
-    if isolation.alike(cmdline.wanted(runtime.text), wanted):
-        runtime = Value(text=want)  # in the spelling that it is compared in
-    else:
-        reading = reading._replace(
-            refusal=_refusal(setting, want, node),
-            blocked=_blocked(setting, want, node),
-            invalid=node.too_long if wanted else "",
-        )
-    reading = reading._replace(
-        runtime=runtime,
-        boot=_boot(setting, want, runtime, node),
-        invalid=_invalid(setting, want, node) or reading.invalid,
-        note=_note(setting, want, node),
-    )
-    if runtime.text == want:
-        reading = _not_taken(reading, boot_parse.name_of(setting), node)
-    return _mistaken(reading, _mistake(setting, want, node))
-
-
 def _mistake(setting: Setting, want: str | None, node: _Node) -> str:
     """Reason why no kernel takes the words. One that is to be absent may be any."""
     wanted = cmdline.wanted(want or cmdline.ABSENT)
@@ -190,7 +156,7 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
             boot, note = Boot(Value(text=want), path), _MENU_LATER
     reading = Reading(
         cmdline.COMMAND_LINE, Value(), boot, want,
-        refusal=_refusal(setting, want, node), native=True, at_boot=True, note=note,
+        refusal=_refusal(setting, want, node), at_boot=True, note=note,
     )  # fmt: skip
     mistake = _mistake(setting, want, node)
     return reading._replace(invalid=mistake or (node.too_long if cmdline.wanted(want) else ""))
@@ -378,7 +344,7 @@ def _words(row: Row) -> tuple[str, ...]:
 def _is_carried(row: Row) -> bool:
     reading = row.reading
     stopped = reading.invalid or reading.refusal or reading.blocked or row.status is Status.UNSUPPORTED
-    return not stopped and reading.native and reading.want is not None
+    return not stopped and reading.want is not None
 
 
 def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[str, ...]]:
@@ -408,14 +374,47 @@ class BootKind(Kind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return boot_parse.parse(given)
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
+    def look(self, settings: Sequence[Setting], context: Context) -> _Node:
         """The running command line, and that of the loader's menu."""
         line = context.host.value(cmdline.COMMAND_LINE) if context.runtime else Value()
         settings = [_resolved(setting, context) for setting in settings]
         isolated = _isolated(settings, _others(context))
         node = _Node(boot_loader.find(context.host, not context.runtime), line, isolated, context)
-        node = node._replace(too_long=_too_long(settings, node))
-        return [_read_one(setting, node) for setting in settings]
+        return node._replace(too_long=_too_long(settings, node))
+
+    def read_one(self, setting: Setting, node: _Node) -> Reading:
+        setting = _resolved(setting, node.context)
+        if not node.context.runtime:
+            return _read_unseen(setting, node)
+        runtime = _runtime(setting, node)
+        if boot_parse.is_automatic(setting):
+            choice = passthrough.words(node.context.host, node.topology, node.context.facts)
+            absent = Value(absent=choice.reason)
+            return Reading(cmdline.COMMAND_LINE, absent, Boot(absent), elsewhere=choice.needless)
+        want = _wanted(setting, node) if runtime.text is not None else setting.want
+        reading = Reading(cmdline.COMMAND_LINE, runtime, Boot(runtime), want, at_boot=True)
+        if runtime.text is None:
+            return reading
+        if want is None:
+            return reading._replace(invalid="no CPU of this machine would be left for interrupts")
+        wanted = cmdline.wanted(want)
+        if isolation.alike(cmdline.wanted(runtime.text), wanted):
+            runtime = Value(text=want)  # in the spelling that it is compared in
+        else:
+            reading = reading._replace(
+                refusal=_refusal(setting, want, node),
+                blocked=_blocked(setting, want, node),
+                invalid=node.too_long if wanted else "",
+            )
+        reading = reading._replace(
+            runtime=runtime,
+            boot=_boot(setting, want, runtime, node),
+            invalid=_invalid(setting, want, node) or reading.invalid,
+            note=_note(setting, want, node),
+        )
+        if runtime.text == want:
+            reading = _not_taken(reading, boot_parse.name_of(setting), node)
+        return _mistaken(reading, _mistake(setting, want, node))
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The loader's files as these rows require them."""

@@ -13,6 +13,7 @@ from typing import Callable, Mapping, Sequence
 from ...engine.kind import Context, Facts, Info, Kind
 from ...host.host import Host
 from ...model import cpulist, values
+from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
 from ...model.setting import KnobFile, Reading, Setting, Severity, Value
 from ...model.values import same
@@ -32,29 +33,12 @@ _READERS: Mapping[str, Callable[[Node, Scope, Mapping[str, str]], Files]] = {
 }
 
 
-def _read_one(setting: Setting, wanted: Mapping[str, str], node: Node, context: Context) -> Reading:
-    boot = context.boot_by_agent(setting, setting.want)
-    if not context.runtime:
-        return Reading(setting.path, Value(), boot, setting.want)
-    name, cpus = cpu_parse.split(setting.key)
-    try:
-        scope = node.scope(cpus)
-        cpu_files = _READERS[name](node, scope, wanted)
-    except NoReadingError as error:
-        return Reading(setting.path, error.value, boot, setting.want, optional=error.optional)
-    return Reading(
-        path=cpu_files.path or setting.path,
-        runtime=_runtime(cpu_files),
-        boot=boot,
-        want=setting.want,
-        offered=cpu_files.offered,
-        blocked=cpu_files.blocked or _blocked(cpu_files, context.host),
-        invalid=_not_here(scope, node) or cpu_files.invalid,
-        refusal=cpu_files.refusal,
-        parts=tuple(cpu_files.parts),
-        origin=_summary(cpu_files, context.origins) or None,
-        note="; ".join(note for note in (_left_out(scope), *cpu_files.notes) if note),
-    )
+class _Look(NamedTuple):
+    """Data shared by one run's settings. wanted: option → its declared value."""
+
+    context: Context
+    node: Node
+    wanted: Mapping[str, str]
 
 
 def _runtime(cpu_files: Files) -> Value:
@@ -113,11 +97,34 @@ class CpuKind(Kind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return cpu_parse.parse(given)
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """Runtime from sysfs, boot from the agent."""
-        node = Node(context.host)
+    def look(self, settings: Sequence[Setting], context: Context) -> _Look:
         wanted = {cpu_parse.split(setting.key)[0]: setting.want or "" for setting in settings}
-        return [_read_one(setting, wanted, node, context) for setting in settings]
+        return _Look(context, Node(context.host), wanted)
+
+    def read_one(self, setting: Setting, look: _Look) -> Reading:
+        context, node, wanted = look
+        boot = context.boot_by_agent(setting, setting.want)
+        if not context.runtime:
+            return Reading(setting.path, Value(), boot, setting.want)
+        name, cpus = cpu_parse.split(setting.key)
+        try:
+            scope = node.scope(cpus)
+            cpu_files = _READERS[name](node, scope, wanted)
+        except NoReadingError as error:
+            return Reading(setting.path, error.value, boot, setting.want, optional=error.optional)
+        return Reading(
+            path=cpu_files.path or setting.path,
+            runtime=_runtime(cpu_files),
+            boot=boot,
+            want=setting.want,
+            offered=cpu_files.offered,
+            blocked=cpu_files.blocked or _blocked(cpu_files, context.host),
+            invalid=_not_here(scope, node) or cpu_files.invalid,
+            refusal=cpu_files.refusal,
+            parts=tuple(cpu_files.parts),
+            origin=_summary(cpu_files, context.origins) or None,
+            note="; ".join(note for note in (_left_out(scope), *cpu_files.notes) if note),
+        )
 
     def conflicts(self, key: str, other: str) -> bool:
         """True if one thing is declared for two lists that have a CPU in common, or moves the other there."""

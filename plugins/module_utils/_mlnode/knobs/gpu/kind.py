@@ -37,28 +37,6 @@ _VENDOR = "NVIDIA"
 _CONTAINER = "the driver is that of the container's host: declare it there"
 
 
-def _read_one(setting: Setting, context: Context) -> Reading:
-    want = setting.want or ""
-    if not context.runtime:
-        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
-    host = context.host
-    files = _look(host, want)
-    if not files.parts:
-        problem = Value(absent=files.lacking or None, unreadable="; ".join(files.problems) or None)
-        return Reading(setting.path, problem, context.boot_by_agent(setting, want), want)
-    container = topology.of(host).machine.kind == "container"
-    return Reading(
-        path=setting.path,
-        runtime=Value(text=_summary(files.parts, lambda part: part.runtime)),
-        boot=_boot(setting, context),
-        want=_summary(files.parts, lambda part: part.want),
-        blocked=_CONTAINER if container else "",
-        parts=tuple(files.parts),
-        origin=_origin(files.parts, context),
-        note="; ".join(files.notes),
-    )
-
-
 #: The number of the daemon's part, which no GPU has
 _DAEMON_NUMBER = -1
 
@@ -171,9 +149,26 @@ class GpuKind(Kind):
         want = ON if given["persistence"] else OFF
         return [Setting(self.KIND, KEY, nvidia.TOP, want, want)]
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """State of every GPU by nvidia-smi, now and after the next boot."""
-        return [_read_one(setting, context) for setting in settings]
+    def read_one(self, setting: Setting, context: Context) -> Reading:
+        want = setting.want or ""
+        if not context.runtime:
+            return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
+        host = context.host
+        files = _look(host, want)
+        if not files.parts:
+            problem = Value(absent=files.lacking or None, unreadable="; ".join(files.problems) or None)
+            return Reading(setting.path, problem, context.boot_by_agent(setting, want), want)
+        container = topology.of(host).machine.kind == "container"
+        return Reading(
+            path=setting.path,
+            runtime=Value(text=_summary(files.parts, lambda part: part.runtime)),
+            boot=_boot(setting, context),
+            want=_summary(files.parts, lambda part: part.want),
+            blocked=_CONTAINER if container else "",
+            parts=tuple(files.parts),
+            origin=_origin(files.parts, context),
+            note="; ".join(files.notes),
+        )
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Files and lines that start the daemon."""

@@ -196,10 +196,10 @@ def _read(setting: Setting, meant: Sequence[str] | None, context: Context) -> Re
             reason = f"{service.unfit}: give it {_OPTION} by hand and declare leave, or declare disable"
             return Reading(setting.path, Value(absent=reason), Boot(Value(absent=reason)), want)
     if not wrong:
-        return Reading(path, right, Boot(right, path), want, native=True)
+        return Reading(path, right, Boot(right, path), want)
     blocked = "" if context.boot else "irqbalance is configured by files, which are of the layer boot"
     now = Value(text="it moves all interrupts")
-    return Reading(path, now, Boot(Value(absent=wrong), path), want, blocked=blocked, native=True)
+    return Reading(path, now, Boot(Value(absent=wrong), path), want, blocked=blocked)
 
 
 def _left(setting: Setting, context: Context) -> Reading:

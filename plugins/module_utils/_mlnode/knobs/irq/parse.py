@@ -9,11 +9,12 @@ from typing import Any, Mapping
 from ...model import cpulist
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
-from ...model.schema import Checked
+from ...model.schema import Checked, Option
 from ...model.setting import Setting
 from .. import rules
 from ..nics import selection
 from ..nics.selection import ALL, Selection
+from .schema import OPTIONS
 
 KIND = "irq"
 
@@ -57,15 +58,6 @@ class RuleSetting(Setting):
     topic: str = ""
 
 
-#: Topic → where its files are, for people
-PATHS = {
-    "irq": "/proc/irq/*/smp_affinity_list",
-    "rps": "/sys/class/net/*/queues/rx-*/rps_cpus",
-    "xps": "/sys/class/net/*/queues/tx-*/xps_cpus",
-    "rfs": "/sys/class/net/*/queues/rx-*/rps_flow_cnt",
-}
-
-
 def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     parsed = [_rule(raw, f"{KIND}.rules[{place}]") for place, raw in enumerate(given.get("rules", ()))]
@@ -77,27 +69,21 @@ def parse(given: Checked) -> list[Setting]:
 
 
 def _settings(rule: Rule) -> list[Setting]:
-    wants: list[tuple[str, str]] = []
-    if rule.strategy:
-        wants.append(("irq", f"{rule.strategy} {cpulist.render(rule.cpus)}".rstrip()))
-    if rule.rps is not None:
-        wants.append(("rps", str(rule.rps)))
-    if rule.xps is not None:
-        wants.append(("xps", str(rule.xps)))
-    if rule.rfs_entries is not None:
-        wants.append(("rfs", str(rule.rfs_entries)))
     return [
-        RuleSetting(
-            kind=KIND,
-            key=f"{KIND}.{rule.name}" + ("" if topic == "irq" else f".{topic}"),
-            path=PATHS[topic],
-            want=None,
-            claim=f"{text} ({rule.nics})",
-            rule=rule,
-            topic=topic,
-        )
-        for topic, text in wants
+        _setting(rule, name, option)
+        for name, option in OPTIONS["rules"].suboptions.items()
+        if option.file and getattr(rule, name) not in (None, "")
     ]
+
+
+def _setting(rule: Rule, name: str, option: Option) -> Setting:
+    """Keys without a third word are the interrupts themselves."""
+    text, topic, key = str(getattr(rule, name)), option.key or name, f"{KIND}.{rule.name}"
+    if name == "strategy":
+        text, topic = f"{text} {cpulist.render(rule.cpus)}".rstrip(), "irq"
+    else:
+        key += f".{topic}"
+    return RuleSetting(KIND, key, option.file, None, f"{text} ({rule.nics})", rule=rule, topic=topic)
 
 
 def _rule(given: Mapping[str, Any], where: str) -> Rule:

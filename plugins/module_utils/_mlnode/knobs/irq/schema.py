@@ -62,6 +62,7 @@ OPTIONS: Table = {
                 Without it, interrupts stay where they are.
                 """,
                 choices=STRATEGIES,
+                file="/proc/irq/*/smp_affinity_list",
                 severity=Severity.MEDIUM,
                 reason="an interrupt on a core far from the NIC, or on a busy one, delays every packet of "
                 "its queue",
@@ -86,6 +87,7 @@ OPTIONS: Table = {
                 A list of CPUs, or V(off). The kernel takes no isolated CPU here.
                 """,
                 form=_STEERING,
+                file="/sys/class/net/*/queues/rx-*/rps_cpus",
                 reason="with fewer queues than cores, other cores can take packets over",
                 source="scaling.rst",
             ),
@@ -100,6 +102,7 @@ OPTIONS: Table = {
                 A NIC with one transmit queue has no such choice.
                 """,
                 form=_STEERING,
+                file="/sys/class/net/*/queues/tx-*/xps_cpus",
                 reason="cores that send through a queue of their own do not wait for its lock",
                 source="scaling.rst",
             ),
@@ -115,6 +118,7 @@ OPTIONS: Table = {
                 least=0,
                 most=MAX_FLOWS,
                 key="rfs",
+                file="/sys/class/net/*/queues/rx-*/rps_flow_cnt",
                 reason="packets go to the core on which their program runs",
                 source="scaling.rst",
             ),

@@ -39,52 +39,6 @@ _UNITS = systemd_conf.UNITS[0]
 _ONLY_BOOT = "limits are kept in files of the layer boot: declare that, too"
 
 
-def _node(context: Context) -> scopes.Node:
-    host = context.host
-    services, missing = limits_units.installed(host, limits_parse.services(context.spec))
-    names = {service.process for service in services}
-    return scopes.Node(
-        context,
-        limits_pam.load(host),
-        tuple(services),
-        tuple(missing),
-        daemons.running(host, names) if context.runtime else daemons.Running(()),
-        limits_guards.look(host, context.runtime, sysctl_d.load(host)),
-        context.runtime and host.systemd_runs(),
-    )
-
-
-def _read_one(setting: Setting, node: scopes.Node) -> Reading:
-    _scope, _domain, limit = taken_apart(setting.key)
-    try:
-        wants = auto.resolved(setting, node.context)
-    except HostError as error:
-        problem = Value(unreadable=str(error))
-        return Reading(setting.path, problem, Boot(problem))
-    given = _found(setting, wants or {ALL: Wanted(Amount(None, None))}, node)
-    if not wants:
-        return _left(setting, given.runtime, node)
-    want = given.want or scopes.shown(wants)
-    most = max((wanted.amount for wanted in wants.values()), key=_hard)
-    ceiling, refusal = node.guards.ceiling(limit, most), node.guards.refusal(limit, most)
-    runtime = _not_given(given.runtime, want) if ceiling or refusal else given.runtime
-    if refusal and given.runtime.unreadable is not None:
-        refusal = f"{refusal}; {given.runtime.unreadable}"
-    return Reading(
-        path=setting.path,
-        runtime=runtime if node.context.runtime or given.nowhere else Value(),
-        boot=given.boot,
-        want=want,
-        blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
-        refusal=refusal,
-        native=True,
-        note=given.note if node.context.runtime else "",
-        # What a foreign file decides cannot be corrected here, nor what a process was started with.
-        at_boot=given.waits or given.boot.foreign,
-        lowers=f"{given.lowers}, {EXACTLY}" if given.lowers else "",
-    )
-
-
 def _found(setting: Setting, wants: Mapping[str, Wanted], node: scopes.Node) -> scopes.Given:
     scope, domain, limit = taken_apart(setting.key)
     try:
@@ -166,14 +120,45 @@ class LimitsKind(Kind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return limits_parse.parse(given)
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting; files and processes are looked for once."""
-        try:
-            node = _node(context)
-        except HostError as error:
-            problem = Value(unreadable=str(error))
-            return [Reading(setting.path, problem, Boot(problem), setting.want) for setting in settings]
-        return [_read_one(setting, node) for setting in settings]
+    def look(self, settings: Sequence[Setting], context: Context) -> scopes.Node:
+        """Files and processes."""
+        host = context.host
+        services, missing = limits_units.installed(host, limits_parse.services(context.spec))
+        names = {service.process for service in services}
+        return scopes.Node(
+            context,
+            limits_pam.load(host),
+            tuple(services),
+            tuple(missing),
+            daemons.running(host, names) if context.runtime else daemons.Running(()),
+            limits_guards.look(host, context.runtime, sysctl_d.load(host)),
+            context.runtime and host.systemd_runs(),
+        )
+
+    def read_one(self, setting: Setting, node: scopes.Node) -> Reading:
+        _scope, _domain, limit = taken_apart(setting.key)
+        wants = auto.resolved(setting, node.context)
+        given = _found(setting, wants or {ALL: Wanted(Amount(None, None))}, node)
+        if not wants:
+            return _left(setting, given.runtime, node)
+        want = given.want or scopes.shown(wants)
+        most = max((wanted.amount for wanted in wants.values()), key=_hard)
+        ceiling, refusal = node.guards.ceiling(limit, most), node.guards.refusal(limit, most)
+        runtime = _not_given(given.runtime, want) if ceiling or refusal else given.runtime
+        if refusal and given.runtime.unreadable is not None:
+            refusal = f"{refusal}; {given.runtime.unreadable}"
+        return Reading(
+            path=setting.path,
+            runtime=runtime if node.context.runtime or given.nowhere else Value(),
+            boot=given.boot,
+            want=want,
+            blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
+            refusal=refusal,
+            note=given.note if node.context.runtime else "",
+            # What a foreign file decides cannot be corrected here, nor what a process was started with.
+            at_boot=given.waits or given.boot.foreign,
+            lowers=f"{given.lowers}, {EXACTLY}" if given.lowers else "",
+        )
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """Three kinds of file: for logins, for all services, and one for each service that is installed."""

@@ -49,49 +49,6 @@ class _Node(NamedTuple):
         return self.context.host
 
 
-def _read_one(setting: Setting, node: _Node) -> Reading:
-    name, parameter = options.split(setting.key)
-    if setting.claim == needed.CLAIM and not node.context.runtime:
-        return Reading(setting.path, Value(), node.context.boot_by_agent(setting, None))
-    if not node.context.runtime:
-        boot = (
-            options.boot_of(node.config.given(name, parameter), node.config, setting.claim)
-            if parameter
-            else _boot(setting, False, node.config.barred(name), node)
-        )
-        return Reading(setting.path, Value(), boot, setting.want, native=True)
-    try:
-        if parameter:
-            blocked = _CONTAINER if node.container else ""
-            return options.read(setting, node.config, node.host, node.release, blocked)
-        if setting.claim == needed.CLAIM:
-            obstacle = needed.obstacle(node.host, node.release)
-            if obstacle.words:
-                absent = Value(absent=obstacle.words)
-                return Reading(setting.path, absent, Boot(absent), elsewhere=obstacle.needless)
-        runtime, built_in = _runtime(name, node)
-        listed, barred = modules_load.on_command_line(node.host, name)
-    except HostError as error:
-        problem = Value(unreadable=str(error))
-        sure = not node.container and setting.claim != needed.CLAIM
-        return Reading(setting.path, problem, Boot(problem), setting.want, native=sure)
-    barred = None if built_in else barred or node.config.barred(name)
-    arguments = node.words.get(name, ())
-    # modprobe, too, would do nothing: only another boot can bring it.
-    waits = node.disabled or (barred is not None and barred.for_all)
-    return Reading(
-        path=setting.path,
-        runtime=runtime,
-        boot=_host_boot(runtime) if node.container else _boot(setting, built_in, barred, node, listed),
-        want=LOADED,
-        blocked=_CONTAINER if node.container else "",
-        native=not node.container,
-        load=(" ".join([name, *arguments]),) if runtime.text == NOT_LOADED and not waits else (),
-        note=_BUILT_IN if built_in else "",
-        at_boot=waits,
-    )
-
-
 def _runtime(name: str, node: _Node) -> tuple[Value, bool]:
     """Its state, or why it has none here, and whether it is a part of the kernel. Raises HostError."""
     host, release, path = node.host, node.release, f"{modules_load.LOADED}/{name}"
@@ -175,10 +132,10 @@ class ModulesKind(Kind):
         ]
         return [*loaded, *options.parse(self.KIND, given.get("options", {}))]
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """Modules that are loaded, and those of the next boot by the files."""
+    def look(self, settings: Sequence[Setting], context: Context) -> _Node:
+        """The files, and what of this kernel is asked for."""
         host = context.host
-        node = _Node(
+        return _Node(
             context,
             modules_load.load(host),
             context.facts.kernel_release() if context.runtime else "",
@@ -187,7 +144,48 @@ class ModulesKind(Kind):
             context.runtime and host.value(_NO_MORE).text == "1",
             options.words_of(settings),
         )
-        return [_read_one(setting, node) for setting in settings]
+
+    def read_one(self, setting: Setting, node: _Node) -> Reading:
+        name, parameter = options.split(setting.key)
+        if setting.claim == needed.CLAIM and not node.context.runtime:
+            return Reading(setting.path, Value(), node.context.boot_by_agent(setting, None))
+        if not node.context.runtime:
+            boot = (
+                options.boot_of(node.config.given(name, parameter), node.config, setting.claim)
+                if parameter
+                else _boot(setting, False, node.config.barred(name), node)
+            )
+            return Reading(setting.path, Value(), boot, setting.want, native=True)
+        try:
+            if parameter:
+                blocked = _CONTAINER if node.container else ""
+                return options.read(setting, node.config, node.host, node.release, blocked)
+            if setting.claim == needed.CLAIM:
+                obstacle = needed.obstacle(node.host, node.release)
+                if obstacle.words:
+                    absent = Value(absent=obstacle.words)
+                    return Reading(setting.path, absent, Boot(absent), elsewhere=obstacle.needless)
+            runtime, built_in = _runtime(name, node)
+            listed, barred = modules_load.on_command_line(node.host, name)
+        except HostError as error:
+            problem = Value(unreadable=str(error))
+            sure = not node.container and setting.claim != needed.CLAIM
+            return Reading(setting.path, problem, Boot(problem), setting.want, native=sure)
+        barred = None if built_in else barred or node.config.barred(name)
+        arguments = node.words.get(name, ())
+        # modprobe, too, would do nothing: only another boot can bring it.
+        waits = node.disabled or (barred is not None and barred.for_all)
+        return Reading(
+            path=setting.path,
+            runtime=runtime,
+            boot=_host_boot(runtime) if node.container else _boot(setting, built_in, barred, node, listed),
+            want=LOADED,
+            blocked=_CONTAINER if node.container else "",
+            native=not node.container,
+            load=(" ".join([name, *arguments]),) if runtime.text == NOT_LOADED and not waits else (),
+            note=_BUILT_IN if built_in else "",
+            at_boot=waits,
+        )
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The list of one declaration. What this kernel does not have is not in it: systemd would report at

@@ -86,10 +86,16 @@ def _ports(device: RdmaDevice, known: Topology) -> Iterator[Rail]:
             yield Rail(device.name, port.number, port.link_layer, port.netdevs)
 
 
-def _hcas(host: Host) -> Answer:
-    nccl_rails, problem = rails(host)
-    if not nccl_rails:
-        return Answer(problem=problem)
+def _of_rails(answer: Callable[[Host, Sequence[Rail]], Answer]) -> Callable[[Host], Answer]:
+    def found(host: Host) -> Answer:
+        nccl_rails, problem = rails(host)
+        return answer(host, nccl_rails) if nccl_rails else Answer(problem=problem)
+
+    return found
+
+
+@_of_rails
+def _hcas(_host: Host, nccl_rails: Sequence[Rail]) -> Answer:
     if len(nccl_rails) > values.MAX_HCAS:
         return Answer(
             problem=Value(absent=f"{len(nccl_rails)} rails, and NCCL takes {values.MAX_HCAS}: name them")
@@ -108,11 +114,8 @@ def _hcas(host: Host) -> Answer:
 
 def _interface(host: Host) -> Answer:
     """The interface of the default route: the same at boot as over a connection, and on all nodes."""
-    try:
-        nics = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
-        nics = nics or _tops(host, [*management.interfaces(host)])
-    except HostError as error:
-        return Answer(problem=Value(unreadable=str(error)))
+    nics = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
+    nics = nics or _tops(host, [*management.interfaces(host)])
     if not nics:
         note = "no default route is there, and no earlier run has left what the node was reached over"
         return Answer(NOT_LOCAL, note)
@@ -139,20 +142,15 @@ def _tops(host: Host, names: Sequence[str]) -> list[str]:
 # -- addresses and classes -----------------------------------------------------------------
 
 
-def _gid_index(host: Host) -> Answer:
+@_of_rails
+def _gid_index(host: Host, nccl_rails: Sequence[Rail]) -> Answer:
     """Certain only where every rail has one address of RoCE v2 of the family that all use, and all have it
     in one place. An index that is right on some rails alone fails on the others, and NCCL has chosen well by
     itself since 2.21."""
-    nccl_rails, problem = rails(host)
-    if not nccl_rails:
-        return Answer(problem=problem)
     if any(rail.link_layer != _ETHERNET for rail in nccl_rails):
         return Answer(note="left out: the index is RoCE's, and these rails are InfiniBand")
-    try:
-        family = _family(host, nccl_rails)
-        indexes = {str(rail): usable(host, rail, family) for rail in nccl_rails}
-    except HostError as error:
-        return Answer(problem=Value(unreadable=str(error)))
+    family = _family(host, nccl_rails)
+    indexes = {str(rail): usable(host, rail, family) for rail in nccl_rails}
     for name, places in indexes.items():
         if len(places) != 1:
             has = f"{len(places)} of them" if places else "none"
@@ -164,19 +162,14 @@ def _gid_index(host: Host) -> Answer:
     return Answer(str(next(iter(indexes.values()))[0]))
 
 
-def _address_family(host: Host) -> Answer:
+@_of_rails
+def _address_family(host: Host, nccl_rails: Sequence[Rail]) -> Answer:
     """NCCL looks for addresses of IPv4, and passes over all others, unless the variable names the family."""
-    nccl_rails, problem = rails(host)
-    if not nccl_rails:
-        return Answer(problem=problem)
     if any(rail.link_layer != _ETHERNET for rail in nccl_rails):
         return Answer(note="left out: the family is RoCE's, and these rails are InfiniBand")
-    try:
-        if _family(host, nccl_rails) == _IPV4:
-            return Answer(note="left out: NCCL looks for IPv4 by itself")
-        lacking = [str(rail) for rail in nccl_rails if not usable(host, rail, _IPV6)]
-    except HostError as error:
-        return Answer(problem=Value(unreadable=str(error)))
+    if _family(host, nccl_rails) == _IPV4:
+        return Answer(note="left out: NCCL looks for IPv4 by itself")
+    lacking = [str(rail) for rail in nccl_rails if not usable(host, rail, _IPV6)]
     if lacking:
         return Answer(note=f"left out: {', '.join(lacking)} has no routable address of RoCE v2")
     return Answer(_IPV6)
@@ -217,10 +210,8 @@ def _text(host: Host, path: str) -> str:
     return (value.text or "").strip()
 
 
-def _traffic_class(host: Host) -> Answer:
-    nccl_rails, problem = rails(host)
-    if not nccl_rails:
-        return Answer(problem=problem)
+@_of_rails
+def _traffic_class(host: Host, nccl_rails: Sequence[Rail]) -> Answer:
     if all(rail.link_layer == _INFINIBAND for rail in nccl_rails):
         return Answer(note="left out: these rails are InfiniBand, whose traffic goes by its service level")
     classes = traffic_classes(host)
@@ -256,7 +247,10 @@ RESOLVERS: Mapping[str, tuple[Callable[[Host], Answer], str]] = {
 
 def resolve(host: Host, name: str) -> Answer:
     """Value of `auto` for a variable of RESOLVERS."""
-    return RESOLVERS[name][0](host)
+    try:
+        return RESOLVERS[name][0](host)
+    except HostError as error:
+        return Answer(problem=Value(unreadable=str(error)))
 
 
 # -- what is declared by hand --------------------------------------------------------------

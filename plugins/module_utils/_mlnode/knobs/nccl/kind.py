@@ -55,13 +55,6 @@ class _Node(NamedTuple):
         return self.context.host
 
 
-def _node(context: Context) -> _Node:
-    host = context.host
-    conf = file.parse(host.text(PATH))
-    linked = host.link_target(PATH)
-    return _Node(context, conf, environment.read(host), linked, _closed(host))
-
-
 def _closed(host: Host) -> str:
     folder = PATH.rpartition("/")[0]
     for path, bit, sign in ((folder, _PASSED_BY_ALL, "x"), (PATH, _READ_BY_ALL, "r")):
@@ -72,23 +65,6 @@ def _closed(host: Host) -> str:
                 f"chmod o+{sign} {path}"
             )
     return ""
-
-
-def _read_one(setting: Setting, node: _Node) -> Reading:
-    name, want = name_of(setting.key), setting.want
-    if not node.context.runtime:
-        if want is None:
-            # For the machine that boots the image; what an earlier boot has found out stays until then.
-            return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
-        return _judged(name, want, [], node)._replace(runtime=Value(), note="")
-    if want is not None:
-        return _judged(name, want, [auto.doubts(node.host, name, want)], node)
-    answer = auto.resolve(node.host, name)
-    if answer.problem.problem:
-        return Reading(PATH, answer.problem, node.context.boot_by_agent(setting, None))
-    if answer.value is None:
-        return _left_out(name, answer.note, node)
-    return _judged(name, answer.value, [answer.note], node)
 
 
 def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
@@ -103,7 +79,6 @@ def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
         want=want,
         blocked="" if node.context.boot else _ONLY_BOOT,
         refusal=_linked(node) or conflict,
-        native=True,
         note="; ".join(text for text in texts if text),
     )
 
@@ -115,7 +90,7 @@ def _left_out(name: str, why: str, node: _Node) -> Reading:
     if theirs is not None and not any(item.name == name and item.owner for item in node.conf.lines):
         note = f"{why}; {theirs.where} sets {theirs.value}"
         foreign_value = Value(text=theirs.value)
-        return Reading(PATH, foreign_value, Boot(foreign_value, theirs.where), native=True, note=note)
+        return Reading(PATH, foreign_value, Boot(foreign_value, theirs.where), note=note)
     boot = _boot(name, UNSET, node)
     if line is not None and not boot.foreign:
         boot = Boot(Value(absent=f"{line.where} sets {line.value}, and it is {why}"), line.where)
@@ -126,7 +101,6 @@ def _left_out(name: str, why: str, node: _Node) -> Reading:
         want=UNSET,
         blocked="" if node.context.boot else _ONLY_BOOT,
         refusal=_linked(node),
-        native=True,
         note=why,
     )
 
@@ -237,14 +211,27 @@ class NcclKind(Kind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return nccl_parse.parse(given)
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting; the file is read once."""
-        try:
-            node = _node(context)
-        except HostError as error:
-            problem = Value(unreadable=str(error))
-            return [Reading(PATH, problem, Boot(problem), setting.want) for setting in settings]
-        return [_read_one(setting, node) for setting in settings]
+    def look(self, settings: Sequence[Setting], context: Context) -> _Node:
+        """The file, and what else has a say."""
+        host = context.host
+        conf, linked = file.parse(host.text(PATH)), host.link_target(PATH)
+        return _Node(context, conf, environment.read(host), linked, _closed(host))
+
+    def read_one(self, setting: Setting, node: _Node) -> Reading:
+        name, want = name_of(setting.key), setting.want
+        if not node.context.runtime:
+            if want is None:
+                # For the machine that boots the image; what an earlier boot has found out stays until then.
+                return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
+            return _judged(name, want, [], node)._replace(runtime=Value(), note="")
+        if want is not None:
+            return _judged(name, want, [auto.doubts(node.host, name, want)], node)
+        answer = auto.resolve(node.host, name)
+        if answer.problem.problem:
+            return Reading(PATH, answer.problem, node.context.boot_by_agent(setting, None))
+        if answer.value is None:
+            return _left_out(name, answer.note, node)
+        return _judged(name, answer.value, [answer.note], node)
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The file with the block of this declaration. None where it cannot be read, or is not mlnode's."""

@@ -19,6 +19,7 @@ from ...linux.sysctl_d import slashed
 from ...model.errors import DeclarationError, HostError
 from ...model.record import NamedTuple
 from ...model.setting import KnobFile, Reading
+from ..nics.targets import above, linked
 
 LRO, HARDWARE_GRO = "rx-lro", "rx-gro-hw"
 
@@ -206,11 +207,11 @@ def look(host: Host, nic: str, part: KnobFile, wants: Mapping[str, str]) -> Excl
     if file not in (f"feature/{LRO}", f"feature/{HARDWARE_GRO}") or part.want != "on":
         return Excluded(ignored=taken)
     name = _name(file)
-    above = [nic, *_above(host, nic)]
-    found = _forwards(host, above) if name == LRO else Excluded()
+    stack = [nic, *above(host, nic)]
+    found = _forwards(host, stack) if name == LRO else Excluded()
     if found.declared or found.state:
         return found
-    state = (_ports(host, above) if name == LRO else "") or _with_xdp(host, nic, name)
+    state = (_ports(host, stack) if name == LRO else "") or _with_xdp(host, nic, name)
     return Excluded(state=state, ignored="" if state else taken)
 
 
@@ -271,7 +272,7 @@ def _ports(host: Host, names: Sequence[str]) -> str:
             return f"{name} is a port of a bridge, whose ports the kernel takes LRO from: declare lro: false"
         if "upper_ovs-system" in host.names(f"/sys/class/net/{name}"):
             return f"{name} is a port of Open vSwitch, which takes LRO from it: declare lro: false"
-    for upper in _directly_above(host, names[0]):
+    for upper in linked(host, names[0], "upper_"):
         if host.value(f"/ethtool/{upper}/feature/requested/{LRO}").text == "off":
             return f"{upper} stands on it and has LRO off, which the kernel follows: switch it on there first"
     return ""
@@ -287,19 +288,3 @@ def _with_xdp(host: Host, nic: str, name: str) -> str:
         if mode
         else ""
     )
-
-
-def _above(host: Host, name: str) -> list[str]:
-    """All interfaces that stand on this one."""
-    found: list[str] = []
-    todo = [name]
-    while todo:
-        new = [one for one in _directly_above(host, todo.pop(0)) if one not in found]
-        found += new
-        todo += new
-    return found
-
-
-def _directly_above(host: Host, name: str) -> list[str]:
-    entries = host.names(f"/sys/class/net/{name}")
-    return [entry[len("upper_") :] for entry in entries if entry.startswith("upper_")]

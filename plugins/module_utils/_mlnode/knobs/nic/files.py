@@ -12,7 +12,7 @@ from ...model import values
 from ...model.errors import HostError
 from ...model.setting import KnobFile, Write
 from ...model.values import fits
-from ..nics.targets import SYSFS, beneath
+from ..nics.targets import SYSFS, above, beneath
 from ..summary import Files, Target
 from . import auto
 from .parse import Amount, NicSetting, path_of
@@ -37,7 +37,7 @@ def of(host: Host, setting: NicSetting, target: Target) -> Files:
         elif setting.group == "feature":
             _features(host, setting, files)
         else:
-            _plain(host, setting, files)
+            _part(host, setting, files, setting.field, setting.text)
         if files.parts:
             files.blocked = host.blocked(files.parts[0].path)
     except HostError as error:  # a list that cannot be had
@@ -78,30 +78,15 @@ def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> 
     (net/8021q/vlan.c: vlan_device_event): nearest first, as none may have more than what it stands on."""
     if setting.group != "mtu":
         return []
-    writes: list[Write] = []
-    todo, seen = [interface], {interface}
-    while todo:
-        for entry in host.names(f"/sys/class/net/{todo.pop(0)}"):
-            upper = entry[len("upper_") :]
-            if not entry.startswith("upper_") or upper in seen:
-                continue
-            seen.add(upper)
-            todo.append(upper)
-            path = path_of(upper, "mtu", "")
-            mtu = (host.value(path).text or "").strip()
-            if (values.number(mtu) or 0) > int(want):
-                writes.append(Write(path, mtu))
-    return writes
+    paths = [path_of(upper, "mtu", "") for upper in above(host, interface)]
+    mtus = [(path, (host.value(path).text or "").strip()) for path in paths]
+    return [Write(path, mtu) for path, mtu in mtus if (values.number(mtu) or 0) > int(want)]
 
 
 def _is_joined(setting: NicSetting) -> bool:
     """mlx5 takes its own numbers, and not those of the same call, as it stops to adapt
     (mellanox/mlx5/core/en_ethtool.c: mlx5e_ethtool_set_coalesce)."""
     return setting.group not in (*SYSFS, "fec") and not setting.field.startswith("adaptive-")
-
-
-def _plain(host: Host, setting: NicSetting, files: Files) -> None:
-    _part(host, setting, files, setting.field, setting.text)
 
 
 def _undone(setting: NicSetting, now: str) -> str:

@@ -37,7 +37,7 @@ class Guards:
 
     def risk(self, setting: NicSetting, target: Target) -> str:
         """Reason why the change may cut off the management path; empty if it cannot."""
-        carried = self._carried(target.name)
+        carried = management.carried(self.host, target.name)
         # The effect of an offload on hardware is unknown until a packet is lost.
         return f"{target.name}: {carried}" if carried and setting.group != "tx_queue_len" else ""
 
@@ -76,13 +76,6 @@ class Guards:
             risk=self.risk(setting, target),
             refusal=self.refusal(setting, target, part),
         )
-
-    def _carried(self, name: str) -> str:
-        """Reason why it is on the management path, or may be; empty if it is not."""
-        unknown = management.unknown(self.host)
-        if unknown:
-            return f"it may carry the management path, which is unknown: {unknown}"
-        return management.interfaces(self.host).get(name, "")
 
     def _running(self) -> list[str]:
         return self.host.once("jobs", lambda: jobs.running(self.host))

@@ -9,7 +9,7 @@ of it: the agent re-applies the rules, at boot and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence, Tuple, cast
+from typing import Any, Mapping, Sequence, Tuple
 
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Row
@@ -38,25 +38,6 @@ _UNSURE = "; whether it is for this interface, a plain search does not resolve"
 # -- one setting ---------------------------------------------------------------------------
 
 
-def _read(setting: NicSetting, context: Context) -> Reading:
-    host = context.host
-    targets = nic_targets.find(host, setting.rule.nics, setting.group)
-    if not targets.targets:
-        return nic_rules.unread(setting, targets.found, context)
-    guards = Guards(host, context.allow, nic_parse.limit(context.spec))
-    all_files = [_guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets]
-    row = Summary(all_files)
-    others = _others(setting, all_files, context.host)
-    boot = _boot(setting, row.want, others, context)
-    notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes]
-    maybe = [
-        (f"{word.source} ({word.owner}) may set {word.value}", one) for one, word in others if not word.sure
-    ]
-    notes += grouped(maybe)
-    reading = row.reading(setting.path, boot, context.origins, [*notes, targets.found.note])
-    return reading._replace(lowers=_lowers(setting, reading))
-
-
 #: Groups of numbers of which more is as good, at the cost of memory
 _CAPACITIES = ("ring", "channels", "mtu", "tx_queue_len")
 
@@ -67,12 +48,6 @@ def _lowers(setting: NicSetting, reading: Reading) -> str:
     word = setting.amount.word if setting.amount else ""
     why = {"auto": "as auto counts the cores near a NIC", "at_most": f"as {setting.amount} is declared"}
     return rules.lowers(reading.parts, why.get(word, EXACTLY))
-
-
-def _without_excluded(host: Host, readings: Sequence[Reading]) -> list[Reading]:
-    """The readings with what the host excludes of them: see exclusive."""
-    wants = {part.path: part.want for reading in readings for part in reading.parts}
-    return [_excluded(host, reading, wants) for reading in readings]
 
 
 def _excluded(host: Host, reading: Reading, wants: Mapping[str, str]) -> Reading:
@@ -167,11 +142,6 @@ def _undone(part: KnobFile, fields: Mapping[str, str]) -> KnobFile:
     return part._replace(undo=(Write(f"{part.joined}/{','.join(fields)}", " ".join(fields.values())),))
 
 
-def commands(rows: Iterable[Row]) -> list[str]:
-    """Commands that have the same effect on this node."""
-    return nic_commands.of(rows)
-
-
 class NicKind(nic_rules.NicKind):
     KIND = nic_parse.KIND
     OPTIONS = own.OPTIONS
@@ -180,17 +150,39 @@ class NicKind(nic_rules.NicKind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return nic_parse.parse(given)
 
-    def read_one(self, setting: Setting, context: Context) -> Reading:
-        return _read(cast(NicSetting, setting), context)
+    def read_one(self, setting: NicSetting, context: Context) -> Reading:
+        host = context.host
+        targets = nic_targets.find(host, setting.rule.nics, setting.group)
+        if not targets.targets:
+            return nic_rules.unread(setting, targets.found, context)
+        guards = Guards(host, context.allow, nic_parse.limit(context.spec))
+        all_files = [
+            _guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets
+        ]
+        row = Summary(all_files)
+        others = _others(setting, all_files, context.host)
+        boot = _boot(setting, row.want, others, context)
+        notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes]
+        maybe = [
+            (f"{word.source} ({word.owner}) may set {word.value}", one)
+            for one, word in others
+            if not word.sure
+        ]
+        notes += grouped(maybe)
+        reading = row.reading(setting.path, boot, context.origins, [*notes, targets.found.note])
+        return reading._replace(lowers=_lowers(setting, reading))
 
-    def together(self, host: Host, readings: list[Reading]) -> list[Reading]:
-        readings = _without_excluded(host, readings)
-        exclusive.refuse(host, readings)
+    def together(
+        self, settings: Sequence[Setting], readings: list[Reading], context: Context
+    ) -> list[Reading]:
+        wants = {part.path: part.want for reading in readings for part in reading.parts}
+        readings = [_excluded(context.host, reading, wants) for reading in readings]
+        exclusive.refuse(context.host, readings)
         return _undone_together(readings)
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """The commands that would do the same."""
-        return {"commands": commands(rows)}
+        return {"commands": nic_commands.of(rows)}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Other sources that set the same thing of any NIC at boot, those that could not be read, and the

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from ...drivers.ethtool import words
 from ...model import schema
@@ -18,7 +18,7 @@ from ..nics.selection import ALL, Selection
 from ..nics.targets import SYSFS
 from . import exclusive
 from .disruption import Disruption
-from .schema import BEYOND, COALESCE, MTU, NUMBER, OPTIONS, PAUSE
+from .schema import BEYOND, MTU, NUMBER, OPTIONS
 
 KIND = "nic"
 
@@ -104,7 +104,7 @@ def _settings(given: Mapping[str, Any]) -> list[NicSetting]:
         setting
         for group in GROUPS
         if group in given
-        for setting in _READERS[group](rule, f"{where}.{group}", given[group])
+        for setting in _READERS.get(group, _plain)(rule, f"{where}.{group}", given[group])
     ]
 
 
@@ -170,23 +170,20 @@ def _coalesce(rule: Rule, where: str, given: Mapping[str, Any]) -> list[NicSetti
                 f"{where}: {', '.join(idle)} would be ignored while {adaptive} is on; declare one of the "
                 "two, or two rules for NICs of different drivers"
             )
-    return _fields(rule, "coalesce", COALESCE, given)
+    return _plain(rule, where, given)
 
 
-def _pause(rule: Rule, _where: str, given: Mapping[str, Any]) -> list[NicSetting]:
-    return _fields(rule, "pause", PAUSE, given)
-
-
-def _fields(rule: Rule, group: str, names: Iterable[str], given: Mapping[str, Any]) -> list[NicSetting]:
+def _plain(rule: Rule, where: str, given: Any) -> list[NicSetting]:
+    """A value, or one for each field, in the order of the option."""
+    group = where.rpartition(".")[2]
+    if not isinstance(given, Mapping):
+        return [_setting(rule, group, "encoding" if group == "fec" else "", text=_text(given))]
+    names = OPTIONS["rules"].suboptions[group].fields or given
     return [_setting(rule, group, name, text=_text(given[name])) for name in names if name in given]
 
 
-def _text(value: bool | int) -> str:
+def _text(value: bool | int | str) -> str:
     return words.switch(value) if isinstance(value, bool) else str(value)
-
-
-def _private_flags(rule: Rule, _where: str, given: Mapping[str, bool]) -> list[NicSetting]:
-    return _fields(rule, "private_flags", given, given)
 
 
 def _features(rule: Rule, where: str, given: Mapping[str, bool]) -> list[NicSetting]:
@@ -197,7 +194,7 @@ def _features(rule: Rule, where: str, given: Mapping[str, bool]) -> list[NicSett
     exclusive.refuse_features(where, given)
     # What others build on comes first when it is switched on, and last when it is switched off.
     ordered = sorted(given, key=lambda name: given[name] != (name in _BASES))
-    return _fields(rule, "features", ordered, given)
+    return _plain(rule, where, {name: given[name] for name in ordered})
 
 
 #: What segmentation needs (netdev_fix_features in net/core/dev.c), by each of its names
@@ -207,14 +204,6 @@ _BASES = frozenset(
     if family.short in ("rx", "tx", "sg")
     for name in (family.short, family.long)
 )
-
-
-def _fec(rule: Rule, _where: str, given: str) -> list[NicSetting]:
-    return [_setting(rule, "fec", "encoding", text=given)]
-
-
-def _tx_queue_len(rule: Rule, _where: str, given: int) -> list[NicSetting]:
-    return [_setting(rule, "tx_queue_len", "", text=str(given))]
 
 
 def _mtu(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
@@ -227,15 +216,12 @@ def _mtu(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
     return [_setting(rule, "mtu", "", Amount(word, number))]
 
 
+#: Of the others each value is that which is given
 _READERS: Mapping[str, Callable[[Rule, str, Any], list[NicSetting]]] = {
-    "private_flags": _private_flags,
     "channels": _channels,
     "rings": _rings,
     "coalesce": _coalesce,
-    "pause": _pause,
-    "fec": _fec,
     "features": _features,
-    "tx_queue_len": _tx_queue_len,
     "mtu": _mtu,
 }
 

@@ -49,19 +49,19 @@ def report_once(
     for setting, reading in zip(settings, readings):
         if reading.refers:
             rank = (order.index(info(setting.key, reading.runtime).severity), setting.key)
-            first = bearers.setdefault(_rule_of(setting), rank)
-            bearers[_rule_of(setting)] = first if first[0] <= rank[0] else rank
+            first = bearers.setdefault(rule_of(setting), rank)
+            bearers[rule_of(setting)] = first if first[0] <= rank[0] else rank
     results = []
     for setting, reading in zip(settings, readings):
-        key = bearers[_rule_of(setting)][1] if reading.refers else ""
+        key = bearers[rule_of(setting)][1] if reading.refers else ""
         if key and key != setting.key:
-            reason = f"the rule {_rule_of(setting)} means no NIC here: see {key}"
+            reason = f"the rule {rule_of(setting)} means no NIC here: see {key}"
             results.append(reading._replace(runtime=Value(absent=reason), refers=key, missing=False))
         else:
             results.append(reading._replace(refers=""))
     return results
 
 
-def _rule_of(setting: Setting) -> str:
+def rule_of(setting: Setting) -> str:
     """Keys are KIND.RULE, or KIND.RULE and what of it."""
     return setting.key.split(".")[1]

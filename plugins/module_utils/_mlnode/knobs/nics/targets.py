@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Callable
+
 from ...host.host import Host
 from ...model.record import NamedTuple
 from ...model.setting import Value
@@ -74,6 +76,18 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
     return Targets(tuple(unique.values()), matches)
 
 
+def above(host: Host, name: str, counts: Callable[[str], bool] = bool) -> list[str]:
+    """The interfaces that stand on this one, and on those, the nearest first. counts: False for one that is
+    left out with all on it."""
+    found: list[str] = []
+    todo = [name]
+    while todo:
+        new = [one for one in linked(host, todo.pop(0), "upper_") if one not in found and counts(one)]
+        found += new
+        todo += new
+    return found
+
+
 def beneath(host: Host, name: str) -> list[str]:
     """The interfaces with nothing more below them on which this one stands; none if it stands on nothing."""
     leaves: list[str] = []
@@ -109,4 +123,9 @@ def _depth(host: Host, name: str) -> int:
 
 
 def _lower(host: Host, name: str) -> list[str]:
-    return [entry[len("lower_") :] for entry in host.names(f"{_NETS}/{name}") if entry.startswith("lower_")]
+    return linked(host, name, "lower_")
+
+
+def linked(host: Host, name: str, prefix: str) -> list[str]:
+    """Those directly on an interface, by `upper_`, or directly below it, by `lower_`."""
+    return [entry[len(prefix) :] for entry in host.names(f"{_NETS}/{name}") if entry.startswith(prefix)]

@@ -16,15 +16,12 @@ from ...drivers.dcb import tools
 from ...engine.kind import Context, Facts, Row
 from ...host.host import Host
 from ...model.errors import HostError
-from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
-from ...model.setting import KnobFile, Reading, Setting, Value
-from .. import rules
+from ...model.setting import KnobFile, Reading, Setting
 from ..nic import parse as nic_parse
 from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
 from ..nics.rules import NicKind
-from ..nics.targets import Targets
 from ..summary import Files, Summary, grouped
 from . import files as qos_files
 from . import guards as qos_guards
@@ -38,60 +35,7 @@ from .parse import QosSetting
 _LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
 
 
-class _Look(NamedTuple):
-    """One setting, the NICs that it is about, and its files on each."""
-
-    setting: QosSetting
-    targets: Targets
-    found: Sequence[Files]
-
-
-def _refuse_together(looks: Sequence[_Look]) -> None:
-    """On each NIC a rule is set as a whole: RoCE in a priority without PFC is worse off than before."""
-    stopped: dict[tuple[str, str], str] = {}
-    for look in looks:
-        for files in look.found:
-            if any(part.refusal for part in files.parts):
-                stopped.setdefault((look.setting.rule.name, files.target.name), look.setting.key)
-    for look in looks:
-        for files in look.found:
-            key = stopped.get((look.setting.rule.name, files.target.name))
-            reason = f"{files.target.name}: goes together with {key}, which is refused"
-            files.parts = [
-                part._replace(refusal=reason) if key and part.differs and not part.refusal else part
-                for part in files.parts
-            ]
-
-
-def _unread(setting: QosSetting, context: Context) -> Reading:
-    """Reading for an image, on which no NIC is inspected."""
-    boot = context.boot_by_agent(setting, None)
-    return Reading(setting.path, Value(), boot, refusal=qos_guards.several(setting, context.allow))
-
-
 # -- one setting ---------------------------------------------------------------------------
-
-
-def _look(setting: QosSetting, context: Context) -> _Look:
-    host = context.host
-    targets = nic_targets.find(host, setting.rule.nics, "pause")
-    guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
-    all_files = [_guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets]
-    return _Look(setting, targets, all_files)
-
-
-def _reading(look: _Look, context: Context, pausing: Mapping[str, str]) -> Reading:
-    host, setting, targets, all_files = context.host, look.setting, look.targets, look.found
-    if not targets.targets:
-        return nic_rules.unread(setting, targets.found, context)
-    row = Summary(all_files, _text)
-    return row.reading(
-        setting.path,
-        context.boot_by_agent(setting, row.want),
-        context.origins,
-        [*row.notes, *_notes(host, setting, all_files), targets.found.note],
-        _contradicted(setting, all_files, pausing),
-    )
 
 
 def _guarded(files: Files, setting: QosSetting, guards: QosGuards) -> Files:
@@ -99,13 +43,12 @@ def _guarded(files: Files, setting: QosSetting, guards: QosGuards) -> Files:
     return files
 
 
-def _contradicted(
-    setting: QosSetting, all_files: Sequence[Files], pausing: Mapping[str, str]
-) -> Iterable[str]:
+def _contradicted(setting: QosSetting, all_files: Sequence[Files], host: Host) -> Iterable[str]:
     """Conflicts with what another kind declares of the same NICs."""
     wants_none = setting.value if setting.group == "pfc" else setting.text == "off"
     if setting.group not in ("pfc", "global_pause") or not wants_none:
         return
+    pausing = qos_guards.wants_pause(host)
     for one in all_files:
         if one.label in pausing:
             yield f"{one.label}: {pausing[one.label]} wants global pause on: remove one of the two"
@@ -165,6 +108,17 @@ def _name(path: str) -> str:
     return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
 
 
+def _with_the_rest(reading: Reading, rule: str, stopped: Mapping[tuple[str, str], str]) -> Reading:
+    """stopped: rule and NIC → the setting that is refused there."""
+    parts = []
+    for part in reading.parts:
+        key = stopped.get((rule, part.named))
+        reason = f"{part.named}: goes together with {key}, which is refused"
+        parts.append(part._replace(refusal=reason) if key and part.differs and not part.refusal else part)
+    refusals = (part.refusal for part in parts if part.refusal)
+    return reading._replace(parts=tuple(parts), refusal=reading.refusal or next(refusals, ""))
+
+
 class QosKind(NicKind):
     KIND = qos_parse.KIND
     OPTIONS = own.OPTIONS
@@ -173,22 +127,41 @@ class QosKind(NicKind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return qos_parse.parse(given)
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
-        ruled = [item for item in settings if isinstance(item, QosSetting)]
-        if not context.runtime:
-            return [_unread(item, context) for item in ruled]
-        pausing = qos_guards.wants_pause(context.host)
-        looks = [_look(item, context) for item in ruled]
-        _refuse_together(looks)
-        readings = [_reading(look, context, pausing) for look in looks]
-        rules.refuse_overlap(
-            context,
-            zip(ruled, readings),
-            rules.of_others(context, self),
-            lambda item, there: _reading(_look(item, there), there, pausing),
+    def read_one(self, setting: QosSetting, context: Context) -> Reading:
+        host = context.host
+        targets = nic_targets.find(host, setting.rule.nics, "pause")
+        if not targets.targets:
+            return nic_rules.unread(setting, targets.found, context)
+        guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
+        all_files = [
+            _guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets
+        ]
+        row = Summary(all_files, _text)
+        return row.reading(
+            setting.path,
+            context.boot_by_agent(setting, row.want),
+            context.origins,
+            [*row.notes, *_notes(host, setting, all_files), targets.found.note],
+            _contradicted(setting, all_files, host),
         )
-        return nic_rules.report_once(ruled, readings, self.info)
+
+    def unseen(self, setting: QosSetting, context: Context) -> Reading:
+        reading = super().unseen(setting, context)
+        return reading._replace(refusal=qos_guards.several(setting, context.allow))
+
+    def together(
+        self, settings: Sequence[Setting], readings: list[Reading], context: Context
+    ) -> list[Reading]:
+        """On each NIC a rule is set as a whole: RoCE in a priority without PFC is worse off than before."""
+        stopped: dict[tuple[str, str], str] = {}
+        for setting, reading in zip(settings, readings):
+            for part in reading.parts:
+                if part.refusal:
+                    stopped.setdefault((nic_rules.rule_of(setting), part.named), setting.key)
+        return [
+            _with_the_rest(reading, nic_rules.rule_of(setting), stopped)
+            for setting, reading in zip(settings, readings)
+        ]
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """The commands that would do the same, and what the switch has to match."""

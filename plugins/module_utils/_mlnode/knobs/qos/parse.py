@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ...drivers.dcb import answers
 from ...drivers.dcb.device import CLASSES
@@ -56,7 +56,7 @@ class QosSetting(Setting):
 def parse(given: Checked) -> list[Setting]:
     """Settings in the order in which they are applied. Raises DeclarationError."""
     settings = [setting for rule in given.get("rules", ()) for setting in _settings(rule)]
-    settings.sort(key=lambda setting: [*PATHS].index(setting.group))
+    settings.sort(key=lambda setting: [*_FILES].index(setting.group))
     return rules.unique(settings)
 
 
@@ -96,21 +96,17 @@ def expected(where: str, raw: Any) -> dict[str, Any]:
 # -- settings ------------------------------------------------------------------------------
 
 
-#: Group of a setting, in the order of application → where a file of it is; of several kinds of file the first
-#: that can be there
-PATHS = {
-    "global_pause": "/ethtool/*/pause/rx,tx",
-    "trust": "/dcb/*/trust/state",
-    "dscp": "/dcb/*/dscp-prio/*",
-    "ets": "/dcb/*/ets/prio-tc,tc-tsa,tc-bw",
-    "pfc": "/dcb/*/pfc/prio-pfc",
-    "buffer": "/dcb/*/buffer/prio-buffer,buffer-size",
-    "ecn": "/sys/class/net/*/ecn/roce_*/enable/*",
-    "cnp_dscp": "/sys/class/net/*/ecn/roce_np/cnp_dscp",
-    "cnp_priority": "/sys/class/net/*/ecn/roce_np/cnp_802p_prio",
-    "rdma_cm_tos": "/roce/*/*/cm-tos",
-    "traffic_class": "/roce/*/*/traffic-class",
-}
+def _files() -> Iterator[tuple[str, str]]:
+    for group in GROUPS:
+        option = OPTIONS["rules"].suboptions[group]
+        if option.file:
+            yield group, option.file
+        else:
+            yield from ((f"{group}_{name}", inner.file) for name, inner in option.names.items())
+
+
+#: Group of a setting, in the order of application → where a file of it is
+_FILES = dict(_files())
 
 
 def _of_group(rule: Rule, group: str) -> list[QosSetting]:
@@ -134,7 +130,7 @@ def _setting(rule: Rule, group: str, value: Any, text: str) -> QosSetting:
     return QosSetting(
         kind=KIND,
         key=f"{KIND}.{rule.name}.{group}",
-        path=PATHS[group],
+        path=_FILES[group],
         want=None,
         claim=f"{text} ({rule.nics})",
         rule=rule,

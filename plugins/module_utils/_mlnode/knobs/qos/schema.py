@@ -25,6 +25,9 @@ _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
 _SIZE = (1 << 32) - 1
 
+#: What congestion notifications look like; with the kernel's own driver other files can be there instead
+_NOTES = "/sys/class/net/*/ecn/roce_np"
+
 
 def dscps(listed: str) -> list[int]:
     """DSCPs of `26`, `24-31` or several of these. Raises ValueError."""
@@ -59,6 +62,7 @@ OPTIONS: Table = {
                 """
                 Pause frames for all traffic (IEEE 802.3x), in both directions. Beside PFC it has to be off.
                 """,
+                file="/ethtool/*/pause/rx,tx",
                 severity=Severity.HIGH,
                 reason="a port that pauses all of its traffic stops what must not wait, and excludes PFC",
                 source="IEEE 802.1Q, 36.1",
@@ -73,6 +77,7 @@ OPTIONS: Table = {
                 priority 0 to DSCP 0, which it has anyway, and V(pcp) takes all of them away.
                 """,
                 choices=TRUSTS,
+                file="/dcb/*/trust/state",
                 severity=Severity.HIGH,
                 reason="where priorities are taken from VLAN tags, RoCE without tags is ordinary traffic, "
                 "which may be lost",
@@ -87,6 +92,7 @@ OPTIONS: Table = {
                 keys=_DSCPS,
                 values=Option("int", least=0, most=_CLASS),
                 entries=(1, len(DSCPS)),
+                file="/dcb/*/dscp-prio/*",
                 severity=Severity.HIGH,
                 reason="it puts RoCE into the priority that is not lost",
                 source="dcb-app(8)",
@@ -107,6 +113,7 @@ OPTIONS: Table = {
                         most=100,
                     ),
                 },
+                file="/dcb/*/ets/prio-tc,tc-tsa,tc-bw",
                 severity=Severity.MEDIUM,
                 reason="without a share of its own RoCE waits behind other traffic",
                 source="dcb-ets(8)",
@@ -124,6 +131,7 @@ OPTIONS: Table = {
                 least=0,
                 most=_CLASS,
                 empty=True,
+                file="/dcb/*/pfc/prio-pfc",
                 severity=Severity.HIGH,
                 reason="a priority without it loses packets of RoCE; one too many stops what should flow",
                 source="dcb-pfc(8)",
@@ -141,6 +149,7 @@ OPTIONS: Table = {
                         most=_SIZE,
                     ),
                 },
+                file="/dcb/*/buffer/prio-buffer,buffer-size",
                 severity=Severity.MEDIUM,
                 reason="what is on its way when a pause is sent needs room, the more the longer the cable",
                 source="dcb-buffer(8)",
@@ -158,6 +167,7 @@ OPTIONS: Table = {
                 least=0,
                 most=_CLASS,
                 entries=(1, len(CLASSES)),
+                file="/sys/class/net/*/ecn/roce_*/enable/*",
                 severity=Severity.HIGH,
                 reason="without DCQCN senders never slow down, until PFC stops whole links",
                 source="IETF RFC 3168; DCQCN, SIGCOMM 2015",
@@ -168,8 +178,20 @@ OPTIONS: Table = {
                 parts=True,
                 entries=(1, 2),
                 suboptions={
-                    "dscp": Option("int", "Their DSCP, often V(48) or V(46).", least=0, most=_DSCP),
-                    "priority": Option("int", "Their priority, often V(6).", least=0, most=_CLASS),
+                    "dscp": Option(
+                        "int",
+                        "Their DSCP, often V(48) or V(46).",
+                        least=0,
+                        most=_DSCP,
+                        file=f"{_NOTES}/cnp_dscp",
+                    ),
+                    "priority": Option(
+                        "int",
+                        "Their priority, often V(6).",
+                        least=0,
+                        most=_CLASS,
+                        file=f"{_NOTES}/cnp_802p_prio",
+                    ),
                 },
                 severity=Severity.MEDIUM,
                 reason="a notification of congestion that waits in the congestion comes too late",
@@ -183,6 +205,7 @@ OPTIONS: Table = {
                 """,
                 least=0,
                 most=_BYTE,
+                file="/roce/*/*/cm-tos",
                 severity=Severity.MEDIUM,
                 reason="connections of rdma_cm carry it in their packets, which says their DSCP",
                 source="drivers/infiniband/core/cma_configfs.c",
@@ -195,6 +218,7 @@ OPTIONS: Table = {
                 """,
                 least=0,
                 most=_BYTE,
+                file="/roce/*/*/traffic-class",
                 severity=Severity.MEDIUM,
                 reason="it is the DSCP of all RoCE packets, also of programs that set none",
                 source="the vendor's driver, tc/PORT/traffic_class",

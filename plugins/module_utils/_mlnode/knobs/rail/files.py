@@ -130,14 +130,6 @@ def back_refusal(host: Host, path: str, value: str, allow: Sequence[str]) -> str
 def _refusal(host: Host, name: str, group: str, value: str, allow: Sequence[str]) -> str:
     """Reason why an interface does not get a value; empty if it does."""
     effect = _CUTS_OFF.get((group, value))
-    carried = _carried(host, name) if effect else ""
+    carried = management.carried(host, name) if effect else ""
     reason = f"{name}: {carried}, and {effect}" if carried else ""
     return unless_allowed("management", reason, allow)
-
-
-def _carried(host: Host, name: str) -> str:
-    """Reason why it is on the management path, or may be; empty if it is not."""
-    unknown = management.unknown(host)
-    if unknown:
-        return f"it may carry the management path, which is unknown: {unknown}"
-    return management.interfaces(host).get(name, "")

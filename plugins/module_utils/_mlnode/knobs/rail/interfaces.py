@@ -4,21 +4,16 @@
 
 from __future__ import annotations
 
-from typing import Mapping
-
 from ...host.host import Host
 from ...linux import iproute
 from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology import read as topology
-from ...topology.model import Nic
 from ..nics import targets as nic_targets
 from ..nics.ports import Found
 from ..nics.selection import Selection
-from ..nics.targets import Targets
+from ..nics.targets import Targets, above
 from ..summary import Target
-
-_NETS = "/sys/class/net"
 
 #: A group of files that an interface in software has, too, and the members of a bond by themselves
 _GROUP = "tx_queue_len"
@@ -48,22 +43,8 @@ def speaking(host: Host, name: str) -> list[str]:
     """Those with an address of an interface and what stands on it; itself if none has one.
     Raises HostError."""
     nics = {nic.name: nic for nic in topology.of(host).nics}
-    stack = [name, *(_above(host, name, nics) if name in nics else ())]
-    if len(stack) == 1:
-        return stack
+    uppers = above(host, name, lambda one: one in nics and nics[one].kind in _ABOVE) if name in nics else []
+    if not uppers:
+        return [name]
+    stack = [name, *uppers]
     return [one for one in stack if one in iproute.interfaces(host)] or stack[:1]
-
-
-def _above(host: Host, name: str, nics: Mapping[str, Nic]) -> list[str]:
-    """Nearest first."""
-    uppers: list[str] = []
-    todo = [name]
-    while todo:
-        here = todo.pop(0)
-        for entry in host.names(f"{_NETS}/{here}"):
-            upper = entry[len("upper_") :]
-            known = entry.startswith("upper_") and upper in nics and upper not in uppers
-            if known and nics[upper].kind in _ABOVE:
-                uppers.append(upper)
-                todo.append(upper)
-    return uppers

@@ -9,7 +9,7 @@ and when a NIC arrives.
 
 from __future__ import annotations
 
-from typing import Sequence, cast
+from typing import Sequence
 
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts
@@ -25,19 +25,6 @@ from . import files, interfaces
 from . import parse as rail_parse
 from . import schema as own
 from .parse import RailSetting, path_of
-
-# -- one setting ---------------------------------------------------------------------------
-
-
-def _read(setting: RailSetting, context: Context) -> Reading:
-    places = interfaces.find(context.host, setting.rule.nics)
-    all_files = [files.of(context.host, setting, want, context.allow) for want in places.targets]
-    if not all_files:
-        return nic_rules.unread(setting, places.found, context)
-    row = Summary(all_files)
-    boot, hints = _boot(setting, context, all_files, row.want)
-    reading = row.reading(setting.path, boot, context.origins, [*row.notes, places.found.note, *hints])
-    return setters.named(context.host, reading)
 
 
 def _boot(
@@ -63,8 +50,15 @@ class RailKind(NicKind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return rail_parse.parse(given)
 
-    def read_one(self, setting: Setting, context: Context) -> Reading:
-        return _read(cast(RailSetting, setting), context)
+    def read_one(self, setting: RailSetting, context: Context) -> Reading:
+        places = interfaces.find(context.host, setting.rule.nics)
+        all_files = [files.of(context.host, setting, want, context.allow) for want in places.targets]
+        if not all_files:
+            return nic_rules.unread(setting, places.found, context)
+        row = Summary(all_files)
+        boot, hints = _boot(setting, context, all_files, row.want)
+        reading = row.reading(setting.path, boot, context.origins, [*row.notes, places.found.note, *hints])
+        return setters.named(context.host, reading)
 
     def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
         """Refusal of a value on the management path, as for a declared one."""

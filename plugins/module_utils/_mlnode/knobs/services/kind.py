@@ -74,26 +74,6 @@ def _content(name: str) -> bytes:
 # -- reading -------------------------------------------------------------------------------
 
 
-def _read(setting: Setting, context: Context) -> Reading:
-    host, unit, want = context.host, service_of(setting.key).unit, setting.want or ""
-    right = Value(text=want)
-    fragment = service_files.fragment(host, unit)
-    if not fragment:
-        note = f"{unit} is not installed"
-        return Reading(setting.path, right, Boot(right, "nothing starts it"), want, note=note, native=True)
-    if want != STOPPED:
-        return _left(setting, context)
-    now = host.value(setting.path) if context.runtime else Value()
-    return Reading(
-        path=setting.path,
-        runtime=now,
-        boot=_boot(unit, fragment, context),
-        want=STOPPED,
-        native=True,
-        parts=() if now.text is None else (_file(setting.path, now.text),),
-    )
-
-
 def _file(path: str, now: str) -> KnobFile:
     """Late, as systemd starts nothing whose condition is not met: its drop-in has to be gone."""
     return KnobFile(0, path, now, STOPPED, (Write(path, now),), late=True)
@@ -213,7 +193,22 @@ class ServicesKind(Kind):
         return [_setting(name, choice) for name, choice in given.get("services", {}).items()]
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
-        return _read(setting, context)
+        host, unit, want = context.host, service_of(setting.key).unit, setting.want or ""
+        right = Value(text=want)
+        fragment = service_files.fragment(host, unit)
+        if not fragment:
+            note = f"{unit} is not installed"
+            return Reading(setting.path, right, Boot(right, "nothing starts it"), want, note=note)
+        if want != STOPPED:
+            return _left(setting, context)
+        now = host.value(setting.path) if context.runtime else Value()
+        return Reading(
+            path=setting.path,
+            runtime=now,
+            boot=_boot(unit, fragment, context),
+            want=STOPPED,
+            parts=() if now.text is None else (_file(setting.path, now.text),),
+        )
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """A drop-in for each service that is to be stopped; taken away again once it is not."""

@@ -9,7 +9,7 @@ file of the system carries it: the agent does.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, cast
+from typing import Any, Mapping, Sequence
 
 from ...engine.kind import Context, Facts
 from ...host.host import Host
@@ -214,30 +214,6 @@ def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, st
 # -- the files of a device -----------------------------------------------------------------
 
 
-def _read_one(setting: RuleSetting, context: Context) -> Reading:
-    if not context.runtime:
-        return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
-    host = context.host
-    all_files: list[Files] = []
-    try:
-        devices, problem, lacking = _devices(host, setting.rule)
-        all_files += [_of_device(host, setting, device) for device in devices]
-    except HostError as error:
-        all_files, problem, lacking = [], Value(unreadable=str(error)), ""
-    if not all_files:
-        # What is named has to be here; a kind of device only distinguishes kinds of node.
-        named = bool(setting.rule.devices.names or setting.rule.nfs) and problem.absent is not None
-        return Reading(setting.path, problem, context.boot_by_agent(setting, None), missing=named)
-    container = machine.read(Reader(host)).kind == "container"
-    for one in all_files:
-        one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
-    row = Summary(all_files)
-    notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes, lacking]
-    boot = context.boot_by_agent(setting, row.want)
-    reading = row.reading(setting.path, boot, context.origins, notes)
-    return setters.named(host, reading._replace(lowers=rules.lowers(reading.parts, EXACTLY)))
-
-
 def _of_device(host: Host, setting: RuleSetting, device: _Device) -> Files:
     files, path = Files(Target(device.name)), f"{device.folder}/{setting.topic}"
     if device.part and setting.topic == "read_ahead_kb":
@@ -290,8 +266,26 @@ class StorageKind(rules.RuleKind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return rules.unique(item for raw in given.get("rules", ()) for item in _settings(raw))
 
-    def read_one(self, setting: Setting, context: Context) -> Reading:
-        return _read_one(cast(RuleSetting, setting), context)
+    def read_one(self, setting: RuleSetting, context: Context) -> Reading:
+        host = context.host
+        all_files: list[Files] = []
+        try:
+            devices, problem, lacking = _devices(host, setting.rule)
+            all_files += [_of_device(host, setting, device) for device in devices]
+        except HostError as error:
+            all_files, problem, lacking = [], Value(unreadable=str(error)), ""
+        if not all_files:
+            # What is named has to be here; a kind of device only distinguishes kinds of node.
+            named = bool(setting.rule.devices.names or setting.rule.nfs) and problem.absent is not None
+            return Reading(setting.path, problem, context.boot_by_agent(setting, None), missing=named)
+        container = machine.read(Reader(host)).kind == "container"
+        for one in all_files:
+            one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
+        row = Summary(all_files)
+        notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes, lacking]
+        boot = context.boot_by_agent(setting, row.want)
+        reading = row.reading(setting.path, boot, context.origins, notes)
+        return setters.named(host, reading._replace(lowers=rules.lowers(reading.parts, EXACTLY)))
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Lines of udev rules that set the same of some device; the agent has its turn after them."""

@@ -40,33 +40,6 @@ _WORDS = (
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
 
 
-def _read_one(setting: Setting, context: Context, declared: Collection[str]) -> Reading:
-    boot = _boot(setting, context)
-    if not context.runtime:
-        return Reading(setting.path, Value(), boot, setting.want)
-    raw = context.host.value(setting.path)
-    if raw.text is None:
-        return Reading(setting.path, _explained(raw, setting, context), boot, setting.want)
-    offered = values.choices(raw.text)
-    lack = ""
-    if offered and setting.want not in offered:
-        lack = f"this kernel does not offer {setting.want!r}, but {', '.join(offered)}"
-    known = setting.want in (*offered, *_WORDS)
-    now = values.chosen(raw.text)
-    undo = (Write(setting.path, now), *_moved_along(setting, context))
-    return Reading(
-        invalid="" if known else lack,
-        path=setting.path,
-        runtime=Value(text=now),
-        boot=boot,
-        want=setting.want,
-        offered=offered,
-        blocked=context.host.blocked(setting.path),
-        note=_sizes_apart(setting, declared, context),
-        parts=(KnobFile(0, setting.path, now, setting.want or "", undo, answer=lack),),
-    )
-
-
 def _sizes_apart(setting: Setting, declared: Collection[str], context: Context) -> str:
     """Page sizes that do not follow a policy for all, and are not declared themselves; empty if all do.
 
@@ -185,10 +158,36 @@ class ThpKind(Kind):
             for file, value in schema.files(self.OPTIONS, given)
         ]
 
-    def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """Runtime from sysfs, boot from the command line or the agent."""
-        declared = {setting.path for setting in settings}
-        return [_read_one(setting, context, declared) for setting in settings]
+    def look(self, settings: Sequence[Setting], context: Context) -> tuple[Context, Collection[str]]:
+        """And the files that are declared."""
+        return context, {setting.path for setting in settings}
+
+    def read_one(self, setting: Setting, node: tuple[Context, Collection[str]]) -> Reading:
+        context, declared = node
+        boot = _boot(setting, context)
+        if not context.runtime:
+            return Reading(setting.path, Value(), boot, setting.want)
+        raw = context.host.value(setting.path)
+        if raw.text is None:
+            return Reading(setting.path, _explained(raw, setting, context), boot, setting.want)
+        offered = values.choices(raw.text)
+        lack = ""
+        if offered and setting.want not in offered:
+            lack = f"this kernel does not offer {setting.want!r}, but {', '.join(offered)}"
+        known = setting.want in (*offered, *_WORDS)
+        now = values.chosen(raw.text)
+        undo = (Write(setting.path, now), *_moved_along(setting, context))
+        return Reading(
+            invalid="" if known else lack,
+            path=setting.path,
+            runtime=Value(text=now),
+            boot=boot,
+            want=setting.want,
+            offered=offered,
+            blocked=context.host.blocked(setting.path),
+            note=_sizes_apart(setting, declared, context),
+            parts=(KnobFile(0, setting.path, now, setting.want or "", undo, answer=lack),),
+        )
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """The kernel command line's word, if it has one."""

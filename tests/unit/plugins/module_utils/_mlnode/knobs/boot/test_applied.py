@@ -233,13 +233,6 @@ def test_an_update_grub_that_finds_no_kernel_leaves_nothing_behind(node: GrubMac
     assert node.tree() == before
 
 
-def test_what_cannot_be_is_an_error_before_anything_is_written(node: GrubMachine) -> None:
-    before = node.tree()
-    with pytest.raises(DeclarationError, match=r"boot.isolcpus: CPU 64 is not on this machine"):
-        engine.apply(node, request({**SPEC, "isolate": {"cpus": "2-3,64"}}))
-    assert node.tree() == before
-
-
 def test_an_isolation_that_is_refused_is_left_out_as_a_whole(node: GrubMachine) -> None:
     with pytest.raises(RefusedError, match=r"boot.isolcpus: NUMA node 1 would keep 0 of its CPUs"):
         engine.apply(node, request({**SPEC, "isolate": {"cpus": "1-3,5-7"}}))

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
-from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
-from hypothesis import given
-from hypothesis import strategies as st
 from mlnode.knobs.boot import parse as boot_parse
-from mlnode.model.errors import DeclarationError
 
 
 def declared(spec: dict[str, Any]) -> list[tuple[str, Any, str]]:
@@ -79,25 +75,3 @@ def test_each_part_of_isolation_can_be_left_out(off: list[str], wants: list[Any]
 
 def test_the_longest_declaration_that_the_kernel_reads_is_taken() -> None:
     assert len(declared({"parameters": {"a": "x" * 2044}})[0][1]) == 2046
-
-
-_strange = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
-
-@quick
-@given(
-    st.dictionaries(st.sampled_from(["parameters", "absent", "isolate", "allow", "x"]), _strange, max_size=3)
-)
-def test_whatever_is_declared_gives_plain_words_or_is_refused(spec: dict[str, Any]) -> None:
-    try:
-        settings = door.parse("boot", spec)
-    except DeclarationError:
-        return
-    for setting in settings:
-        assert not set(setting.want or "") & set("\"'$`\\\n")

@@ -6,13 +6,19 @@ import errno
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import ACTIVE, CPU, CpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
     PREFERENCE,
     policy,
     reading,
 )
-from mlnode.model.setting import Value, Write
+from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
+from mlnode.engine import engine
+from mlnode.knobs.cpu.kind import kind as cpu
+from mlnode.model.setting import Layer, Value, Write
 
 # -- governor ------------------------------------------------------------------------------
 
@@ -240,3 +246,23 @@ def test_a_limit_without_idle_states_says_that_it_has_no_effect(intel: CpuMachin
         "CPU 4 is offline and left out: once online, `mlnode apply` or the next boot sets them; "
         "no cpuidle driver is loaded: there are no idle states to limit"
     )
+
+
+def test_each_cpu_more_is_the_same_work() -> None:
+    """All but what rules a whole machine."""
+    some = {
+        "governor": "performance",
+        PREFERENCE: "performance",
+        "energy_perf_bias": "performance",
+        "max_latency_us": 10,
+    }
+    host = captured(tree("epyc256"), cpu.MOUNTS)
+
+    def rule(cpus: int) -> int:
+        spec = {**some, "cpus": f"0-{cpus - 1}"}
+        request = door.request("x", "cpu", spec, (Layer.RUNTIME,))
+        found = engine.evaluate(captured(host.root, cpu.MOUNTS), request)
+        return max(len(row.reading.parts) for row in found.rows)
+
+    assert rule(128) > 100
+    assert is_linear((64, 128, 256), rule)

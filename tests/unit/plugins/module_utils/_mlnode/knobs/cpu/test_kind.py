@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     reading,
     readings,
 )
-from mlnode.engine.kind import AGENT_UNIT, Context, Facts
+from mlnode.engine.kind import AGENT_UNIT
 from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.knobs.cpu.node import LATER
 from mlnode.model.setting import Severity, Value
@@ -206,10 +206,6 @@ def test_the_origin_is_told_in_the_words_of_the_declaration(intel: CpuMachine) -
         "min_perf_pct": None,
         "max_latency_us": "unlimited: 0; 0: 1",
     }
-
-
-def test_no_file_of_the_system_carries_it(intel: CpuMachine) -> None:
-    assert cpu.boot_files("default", [], Context(intel, Facts(intel))) == []
 
 
 def test_the_kernel_command_line_is_mentioned(intel: CpuMachine) -> None:

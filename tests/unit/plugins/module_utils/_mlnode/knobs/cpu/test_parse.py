@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from mlnode.knobs.cpu import parse as cpu_parse
 from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.model import cpulist
-from mlnode.model.errors import DeclarationError
 
 PREFERENCE = "energy_performance_preference"
 
@@ -47,24 +46,6 @@ def test_one_set_of_cpus_has_one_key(cpus: Any, key: str) -> None:
 @cases.table
 def test_a_value_has_one_spelling(name: str, value: Any, want: str) -> None:
     assert wanted({name: value}) == {f"cpu.{name}": want}
-
-
-_junk = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([1]))
-
-
-@quick
-@given(st.dictionaries(st.sampled_from([*cpu.OPTIONS, "x"]), _junk, max_size=4))
-def test_whatever_is_declared_is_settings_or_an_error_that_tells(spec: dict[str, Any]) -> None:
-    names: list[str] = []
-    words = "cpu."
-    try:
-        names = [cpu_parse.split(setting.key)[0] for setting in door.parse("cpu", spec)]
-    except DeclarationError as error:
-        words = str(error)
-    assert words.startswith("cpu")
-    assert words != "cpu." or names == [
-        name for name in cpu.OPTIONS if name != "cpus" and spec.get(name) is not None
-    ]
 
 
 _cpus = st.sets(st.integers(0, 60), min_size=1, max_size=8)

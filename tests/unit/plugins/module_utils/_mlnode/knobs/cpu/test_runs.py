@@ -17,7 +17,7 @@ from mlnode.engine.engine import Outcome, Request
 from mlnode.engine.plan import Plan
 from mlnode.knobs.cpu.kind import kind as cpu
 from mlnode.knobs.cpu.node import LATER
-from mlnode.model.errors import DeclarationError, HostError, MlnodeError, RefusedError, TransactionError
+from mlnode.model.errors import DeclarationError, RefusedError, TransactionError
 from mlnode.model.setting import Status
 
 PREFERENCE = "energy_performance_preference"
@@ -108,16 +108,6 @@ def test_everything_is_set_verified_and_put_back(intel: CpuMachine) -> None:
 
     revert.revert(intel)
     assert kernel(intel) == before
-
-
-def test_only_what_differs_is_written(intel: CpuMachine) -> None:
-    by_hand(intel, f"{CPUFREQ}/policy2/scaling_governor", "performance")
-
-    apply(intel, governor="performance")
-
-    assert [path for path, _value in intel.writes] == [
-        f"{CPUFREQ}/policy{number}/scaling_governor" for number in (0, 1, 3)
-    ]
 
 
 @pytest.mark.parametrize("driver", ["intel", "amd"])
@@ -215,41 +205,6 @@ def test_a_rollback_of_boost_gives_each_policy_its_own_back(amd: CpuMachine) -> 
     assert amd.tree() == before
 
 
-@pytest.mark.parametrize("spec", [FULL, {"governor": "powersave", PREFERENCE: "power", "boost": False}])
-def test_any_failing_write_leaves_everything_as_it_was(root: str, spec: dict[str, Any]) -> None:
-    paths = {path for path, _value in _writes_of(root, spec)}
-    # The governor performance brings this preference with it, so that an error of the write costs nothing.
-    paths -= {path for path in paths if path.endswith(PREFERENCE) and spec[PREFERENCE] == "performance"}
-    assert len(paths) >= 5
-    for at, path in enumerate(sorted(paths)):
-        machine = enabled(CpuMachine.intel(f"{root}-{at}"))
-        before = machine.tree()
-        machine.fails[path] = errno.EROFS
-        with pytest.raises(TransactionError) as caught:
-            apply(machine, **spec)
-        assert "COULD NOT" not in str(caught.value)
-        assert machine.tree() == before
-
-
-def _writes_of(root: str, spec: dict[str, Any]) -> list[tuple[str, str]]:
-    machine = enabled(CpuMachine.intel(root))
-    apply(machine, **spec)
-    return machine.writes
-
-
-def test_a_write_that_the_kernel_ignores_is_no_success(intel: CpuMachine) -> None:
-    intel.ignores.add(f"{CPUFREQ}/policy2/scaling_governor")
-
-    with pytest.raises(RefusedError) as caught:
-        apply(intel, governor="performance")
-
-    assert "policy2/scaling_governor" in str(caught.value)
-    assert "the write was accepted, and it stays powersave" in str(caught.value)
-    assert [ruled(intel, number)[0] for number in range(4)] == [
-        "performance", "performance", "powersave", "performance",
-    ]  # fmt: skip
-
-
 def test_a_number_that_has_a_word_is_put_back_and_told(intel: CpuMachine) -> None:
     before = [ruled(intel, number) for number in range(4)]
 
@@ -275,23 +230,6 @@ def test_less_than_the_processor_can_is_clamped(intel: CpuMachine) -> None:
         f"{PSTATE}/min_perf_pct: asked for 5, and the driver made it 22",
     )
     assert not apply(intel, min_perf_pct=5).changed
-
-
-@pytest.mark.parametrize(
-    ("spec", "error", "words"),
-    [
-        ({"governor": "performance", "cpus": "0-7"}, DeclarationError, "CPUs 4-7 are not on this machine"),
-        ({"governor": "performance", PREFERENCE: "power"}, DeclarationError, "(EBUSY): declare powersave"),
-    ],
-)
-def test_what_can_never_be_stops_before_the_first_write(
-    intel: CpuMachine, spec: dict[str, Any], error: type[MlnodeError], words: str
-) -> None:
-    before = intel.tree()
-    with pytest.raises(error) as caught:
-        apply(intel, max_latency_us=0, **spec)
-    assert words in str(caught.value)
-    assert intel.tree() == before
 
 
 def test_a_preference_under_somebody_elses_performance_is_refused(intel: CpuMachine) -> None:
@@ -422,41 +360,6 @@ def test_an_offline_cpu_changes_nothing_but_the_note(root: str) -> None:
 
 
 # -- a policy that cannot be set, and a driver that offers something else ------------------
-
-
-@pytest.mark.parametrize(
-    "error", [errno.EBUSY, errno.EINVAL, errno.EIO, errno.EOPNOTSUPP, errno.EPERM, errno.ENODEV, errno.ENOENT]
-)
-def test_a_policy_that_cannot_be_set_costs_no_other_its_governor(acpi: CpuMachine, error: int) -> None:
-    acpi.fails[f"{CPUFREQ}/policy2/scaling_governor"] = error
-
-    with pytest.raises(RefusedError, match=r"policy2/scaling_governor: .*all else is applied"):
-        apply(acpi, governor="performance", boost=False)
-
-    assert acpi.now(f"{CPUFREQ}/policy0/scaling_governor") == "performance"
-    assert acpi.now(f"{CPUFREQ}/boost") == "0"
-    work = Request("default", cpu, {"governor": "performance", "boost": False})
-    assert statuses(engine.evaluate(acpi, work)) == {"cpu.governor": Status.REFUSED, "cpu.boost": Status.OK}
-
-
-@pytest.mark.parametrize("error", [errno.EBUSY, errno.EINVAL, errno.EACCES])
-def test_a_policy_that_is_set_despite_the_error_is_set(acpi: CpuMachine, error: int) -> None:
-    machine = Contrary(acpi.root, error, f"{CPUFREQ}/policy2/scaling_governor")
-    machine.driver = acpi.driver
-    assert statuses(apply(machine, governor="performance")) == {"cpu.governor": Status.CHANGED}
-
-
-class Contrary(CpuMachine):
-    """A driver that makes a change and reports an error."""
-
-    def __init__(self, root: str, error: int, path: str) -> None:
-        super().__init__(root)
-        self._error, self._path = error, path
-
-    def write_kernel(self, path: str, value: str) -> None:
-        super().write_kernel(path, value)
-        if path == self._path:
-            raise HostError(f"write {value!r} to", path, self._error)
 
 
 def test_a_policy_that_goes_away_meanwhile_costs_no_other_its_governor(intel: CpuMachine) -> None:

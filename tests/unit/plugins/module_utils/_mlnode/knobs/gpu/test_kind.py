@@ -19,7 +19,7 @@ from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.knobs.gpu.kind import DAEMON, KEY
 from mlnode.knobs.gpu.kind import kind as gpu
-from mlnode.model.errors import HostError, RefusedError, TransactionError
+from mlnode.model.errors import HostError, RefusedError
 from mlnode.model.setting import Layer, Status
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
@@ -90,16 +90,6 @@ def test_a_masked_daemon_is_none(node: GpuMachine) -> None:
     apply(node)
     assert not node.runs(DAEMON)
     assert row(node).status is Status.OK
-
-
-def test_a_daemon_that_does_not_start_leaves_all_as_it_was(node: GpuMachine) -> None:
-    node.install(DAEMON, runs=False, text=START)
-    node.refuses.add(DAEMON)
-    with pytest.raises(
-        TransactionError, match=r"cannot start nvidia-persistenced.service: systemctl: Job for"
-    ):
-        apply(node)
-    assert {*node.modes.values()} == {"Disabled"}
 
 
 def test_what_is_no_such_node(tmp_path: pathlib.Path) -> None:

@@ -487,15 +487,6 @@ def test_where_nothing_is_declared_about_it_a_rule_warns(node: IrqNode) -> None:
     assert rows(node, SPREAD)["irq.two"].reading.note == ""
 
 
-def test_two_declarations_cannot_want_something_else_of_it(node: IrqNode) -> None:
-    apply(node, SPREAD, irqbalance="agree")
-    other = request({**SPREAD, "name": "x"}, name="other", irqbalance="disable")
-    with pytest.raises(
-        engine.DeclarationError, match="declared as 'disable' by other and as 'agree' by default"
-    ):
-        engine.evaluate(node, other)
-
-
 # -- the rest ------------------------------------------------------------------------------
 
 

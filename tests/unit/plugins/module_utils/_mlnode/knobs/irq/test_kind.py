@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.engine import answers, revert
+from mlnode.engine import answers
 from mlnode.knobs.irq import files as irq_files
-from mlnode.model.errors import DeclarationError, HostError, RefusedError
+from mlnode.model.errors import HostError, RefusedError
 from mlnode.model.setting import Status
 
 from .node import ETH2, HARDWARE, IRQS, IrqNode, apply, igb, plan, reading, row, wants, with_cpus
@@ -49,37 +49,6 @@ def test_a_part_is_tied_to_its_device_and_can_be_put_back(node: IrqNode) -> None
     assert part.device == f"/sys/bus/pci/devices/{ETH2}/msi_irqs/28"
     assert node.exists(part.device)
     assert part.taker == part.device
-
-
-def test_what_is_declared_is_applied(node: IrqNode) -> None:
-    for number in IRQS["eth2"]:
-        node.place(number, "0-15")
-    [done] = apply(node, ETH2_SPREAD).rows
-    assert node.affinity("eth2") == ["0", "1", "2", "3"]
-    assert (done.status, done.reading.runtime.text) == (Status.CHANGED, "eth2: 0..3")
-
-
-def test_only_what_differs_is_written(node: IrqNode) -> None:
-    apply(node, SPREAD)
-    node.writes.clear()
-    node.place(34, "12")
-
-    assert row(node, SPREAD).status is Status.DRIFTED
-    assert "eth3: 4 12 6..7 4..5" in row(node, SPREAD).reason
-    apply(node, SPREAD)
-
-    assert node.writes == [("/proc/irq/34/smp_affinity_list", "5")]
-
-
-def test_after_a_reboot_a_revert_leaves_the_numbers_of_others_alone(node: IrqNode) -> None:
-    apply(node, {**SPREAD, "strategy": "list", "cpus": "7"})
-    node.put("/proc/sys/kernel/random/boot_id", "another\n")
-    node.forget()
-    node.place(33, "2")
-
-    revert.revert(node)
-
-    assert node.affinity("eth3")[0] == "2"
 
 
 def test_new_queues_get_their_cores(node: IrqNode) -> None:
@@ -236,24 +205,6 @@ def test_a_list_is_used_whatever_the_node(node: IrqNode) -> None:
     found = reading(node, {**ETH2_SPREAD, "strategy": "list", "cpus": "5,15"})
     assert [*wants(found).values()] == ["5", "15", "5", "15"]
     assert found.want == "eth2: 5 15 5 15"
-
-
-@pytest.mark.parametrize(
-    ("cpus", "words"),
-    [("0-31", "irq.two: CPUs 16-31 are not on this machine, which has 0-15"), ("16", "CPU 16 is not on")],
-)
-def test_cpus_that_are_not_there_are_an_error_before_anything_is_written(
-    node: IrqNode, cpus: str, words: str
-) -> None:
-    rule = {**ETH2_SPREAD, "strategy": "list", "cpus": cpus}
-    tree = node.tree()
-    with pytest.raises(DeclarationError) as caught:
-        apply(node, rule)
-    assert words in str(caught.value)
-    assert {path for path in tree if not path.startswith("/run")} == {
-        path for path in node.tree() if not path.startswith("/run")
-    }
-    assert node.writes == []
 
 
 def test_cpus_that_are_kept_free_are_refused_until_they_are_allowed(folder: pathlib.Path) -> None:

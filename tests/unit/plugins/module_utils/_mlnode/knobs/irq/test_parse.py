@@ -2,18 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
-from ansible_collections.mlnode.tuning.tests.unit.strategies import endless, quick, values
-from hypothesis import given
-from hypothesis import strategies as st
 from mlnode.knobs.irq import parse as irq_parse
-from mlnode.knobs.irq import schema as irq_schema
 from mlnode.knobs.irq.parse import RuleSetting, Selection, Steering
-from mlnode.model.errors import DeclarationError
 
 RULE = {"name": "a", "strategy": "spread"}
 
@@ -96,44 +90,6 @@ def test_two_declarations_that_say_the_same_have_one_claim() -> None:
         "irq", {"rules": [{**RULE, "nics": {"rails": ["0", 1], "names": ["eth1", "eth0"]}}]}, None
     )
     assert [item.claim for item in first] == [item.claim for item in other]
-
-
-anything = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    values,
-    endless,
-    st.lists(values, max_size=2),
-    st.dictionaries(values, values, max_size=2),
-)
-
-
-@quick
-@given(
-    st.fixed_dictionaries(
-        {"name": st.one_of(st.just("a"), anything)},
-        optional={
-            "nics": st.one_of(
-                anything,
-                st.dictionaries(
-                    st.sampled_from(["names", "addresses", "rails", "nodes"]), anything, max_size=3
-                ),
-            ),
-            "strategy": st.one_of(st.sampled_from(irq_schema.STRATEGIES), anything),
-            "cpus": anything,
-            "rps": anything,
-            "xps": anything,
-            "rfs_entries": anything,
-        },
-    )
-)
-def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, Any]) -> None:
-    settings: list[Any] = []
-    with contextlib.suppress(DeclarationError):
-        settings = door.parse("irq", {"rules": [rule]})
-        assert settings
-    assert all(item.key.startswith(f"irq.{rule['name']}") and item.claim for item in settings)
 
 
 def test_an_empty_selection_is_all_nics() -> None:

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import errno
 import pathlib
-import tempfile
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
-from hypothesis import given, strategies
 from mlnode.host.host import Host
 from mlnode.knobs.limits import pam as limits_pam
 
@@ -111,44 +108,6 @@ def test_what_cannot_be_read_is_no_silence(machine: LimitsMachine, path: str) ->
     machine.put(path, "")
     machine.unreadable[path] = errno.EACCES
     assert path in limits_pam.load(machine).unreadable
-
-
-@quick
-@given(
-    strategies.lists(
-        strategies.sampled_from(
-            [
-                "*",
-                "root",
-                "@a",
-                "-",
-                "soft",
-                "hard",
-                "nofile",
-                "core",
-                "1",
-                "9" * 30,
-                "x",
-                "#",
-                "\n",
-                " ",
-                "\t",
-                "\0",
-                ":",
-                "²",
-            ]
-        )
-    ).map(" ".join)
-)
-def test_no_file_breaks_it(text: str) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(folder)
-        machine.put(MAIN, text)
-        limits = limits_pam.load(machine)
-        for domain in ("*", "root", "@a"):
-            amount = str(limits.of(domain, "nofile"))
-            assert all(part in ("inherited", "unlimited") or part.isdigit() for part in amount.split(":"))
-            limits.closer(domain, "nofile")
 
 
 # -- the vendor's folder -------------------------------------------------------------------------

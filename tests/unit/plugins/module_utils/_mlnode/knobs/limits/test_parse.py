@@ -131,9 +131,3 @@ def test_systemd_passes_over_what_it_does_not_understand(
     name: str, text: str, found: tuple[int | None, int | None] | None
 ) -> None:
     assert limits_units.amount(LIMITS[name], text) == (Amount(*found) if found else None)
-
-
-@quick
-@given(strategies.sampled_from([*LIMITS]), values)
-def test_no_text_breaks_it(name: str, text: str) -> None:
-    limits_units.amount(LIMITS[name], text)

@@ -16,7 +16,7 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.knobs.modules.kind import DROP_IN
 from mlnode.knobs.modules.kind import kind as modules
-from mlnode.model.errors import DeclarationError, MlnodeError
+from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Value
 
 FILE = "/etc/modules-load.d/mlnode-modules.default.conf"
@@ -116,15 +116,6 @@ def test_what_is_no_longer_declared_stays_until_the_boot(machine: Machine) -> No
     assert (listed(machine), loaded(machine)) == (["rdma_ucm"], ["ib_uverbs", "rdma_ucm"])
     apply(machine)
     assert not machine.exists(FILE)
-
-
-def test_a_failing_modprobe_puts_everything_back(machine: Machine) -> None:
-    before = machine.tree()
-    machine.put(DEP, machine.read(DEP) + "kernel/a/odd-name.ko:\n")
-    with pytest.raises(MlnodeError, match="odd_name"):
-        apply(machine, "ib_uverbs", "odd_name")
-    assert (loaded(machine), machine.exists(FILE)) == ([], False)
-    assert "/var/lib/mlnode/origin.json" not in {*machine.tree()} - {*before}
 
 
 @pytest.mark.parametrize("there", [False, True])

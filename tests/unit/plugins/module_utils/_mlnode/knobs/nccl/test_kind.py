@@ -10,12 +10,11 @@ import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
-from ansible_collections.mlnode.tuning.tests.unit.faults import Gate, Gated, failing, install
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_run, engine, revert
 from mlnode.knobs.nccl.file import PATH
 from mlnode.knobs.nccl.kind import kind as nccl
-from mlnode.model.errors import DeclarationError, MlnodeError, RefusedError
+from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Value
 
 from .node import HCAS, apply, block, conf, declare_class, give_addresses, plan, request, roce, row, rows
@@ -458,36 +457,6 @@ def test_a_revert_puts_the_file_back(machine: Machine, text: str | None) -> None
     revert.revert(machine)
 
     assert machine.tree() == before
-
-
-@pytest.mark.parametrize(("number", "theirs"), [(errno.EIO, None), (errno.ENOSPC, THEIRS)])
-def test_any_change_that_fails_puts_all_back(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int, theirs: str | None
-) -> None:
-    root = str(tmp_path / "node")
-    roce(root, 1)
-    machine = Gated(root)
-    if theirs is not None:
-        put_theirs(machine, theirs)
-    before = machine.tree()
-    failed = 0
-    for at in range(1, 500):
-        gate = Gate(at, failing(number))
-        with monkeypatch.context() as patch:
-            install(patch, machine, gate)
-            try:
-                apply(machine, NCCL_IB_HCA="auto", NCCL_DEBUG="WARN")
-            except MlnodeError:
-                failed += 1
-                assert machine.tree() == before
-                continue
-        assert conf(machine) == block("NCCL_IB_HCA==mlx5_0:1", "NCCL_DEBUG=WARN") + (theirs or "")
-        if gate.passed:
-            break
-        revert.revert(machine)
-        assert machine.tree() == before
-    assert gate.passed
-    assert failed > 10  # the declaration, its origin and the file, each in several steps
 
 
 # -- the rest ------------------------------------------------------------------------------

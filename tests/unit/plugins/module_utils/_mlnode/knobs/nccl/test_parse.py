@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
-from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
-from hypothesis import given
-from hypothesis import strategies as st
 from mlnode.model.errors import DeclarationError
 
 
@@ -70,22 +67,3 @@ def test_the_sockets_of_a_connection(threads: int, each: int, fine: bool) -> Non
         assert len(door.parse("nccl", spec)) == 2
     else:
         assert f"is {threads * each} sockets of a connection, and NCCL takes 64" in refused(spec)
-
-
-RAW = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@quick
-@given(
-    st.sampled_from(["NCCL_IB_HCA", "NCCL_DEBUG", "NCCL_BUFFSIZE", "NCCL_NEW", "NCCL_ALGO"]) | st.text(), RAW
-)
-def test_no_declaration_is_too_odd(name: str, raw: Any) -> None:
-    try:
-        found = door.parse("nccl", {"variables": {name: raw}, "allow": ["unknown"]})
-    except DeclarationError:
-        return
-    assert all(setting.want is None or "\n" not in setting.want for setting in found)

@@ -178,15 +178,6 @@ def made_anew(node: NicNode, name: str) -> None:
     node.forget()
 
 
-def test_any_error_of_coalescing_is_one_row(node: NicNode) -> None:
-    node.eth2.fails[0x0F] = errno.EINVAL
-    with pytest.raises(RefusedError, match="EINVAL"):
-        apply(node, {**ETH2, "coalesce": {"rx-usecs": 50}, "rings": 2048})
-    assert (node.eth2.ring or {})["rx"] == 2048
-    assert statuses(node, {**ETH2, "coalesce": {"rx-usecs": 50}}) == {"nic.one.coalesce.rx-usecs": "refused"}
-    assert statuses(node, {**ETH2, "coalesce": {"rx-usecs": 51}}) == {"nic.one.coalesce.rx-usecs": "drifted"}
-
-
 class Contrary(Nic):
     """A driver that makes the change and reports an error (amzn-drivers issue 356). half: of the numbers of
     one call it takes the first, and the others only alone."""
@@ -298,13 +289,6 @@ def test_a_feature_of_another_kernel_is_unsupported(node: NicNode, name: str) ->
     assert found.reason == f"eth2: this kernel has no feature {name}"
 
 
-def test_a_driver_that_ignores_a_feature_is_caught_and_the_rest_is_set(node: NicNode) -> None:
-    node.eth2.ignores = {"rx-gro"}
-    with pytest.raises(RefusedError, match="eth2: rx-gro off: the write was accepted, and it stays on"):
-        apply(node, {**ETH2, "features": {"gro": False}, "rings": 4096})
-    assert (node.eth2.ring or {})["rx"] == 4096
-
-
 def test_what_is_requested_and_not_active_says_why(node: NicNode) -> None:
     node.eth2.features["rx-lro"] = Bits(True, True, False)
     found = row(node, {**ETH2, "features": {"lro": True}})
@@ -400,12 +384,6 @@ def test_a_number_that_the_driver_rounds_is_clamped_and_is_no_drift_later(node: 
     assert (node.eth2.ring or {})["rx"] == 4096
 
 
-def test_a_driver_that_ignores_a_number_is_caught(node: NicNode) -> None:
-    node.eth2.ignores = {"ring/rx"}
-    with pytest.raises(RefusedError, match="rx 2048: the write was accepted, and it stays 1024"):
-        apply(node, {**ETH2, "rings": {"rx": 2048}})
-
-
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, 524, errno.EBUSY])
 def test_what_a_driver_only_reads_is_refused_after_the_first_try(node: NicNode, number: int) -> None:
     node.eth2.fails[0x3D] = number
@@ -475,12 +453,6 @@ def test_two_rules_for_one_nic_must_agree(node: NicNode) -> None:
     ):
         plan(node, {**FABRIC, "mtu": 9000}, {**ETH2, "mtu": 4200})
     plan(node, {**FABRIC, "mtu": 9000}, {**ETH2, "mtu": 9000})
-
-
-def test_two_declarations_for_one_nic_must_agree(node: NicNode) -> None:
-    apply(node, {**ETH2, "mtu": 9000}, name="storage")
-    with pytest.raises(DeclarationError, match=r"\(declared by storage\)"):
-        plan(node, {**FABRIC, "mtu": 1500})
 
 
 LEAST: dict[str, Any] = {**ETH2, "mtu": {"at_least": 4200}}

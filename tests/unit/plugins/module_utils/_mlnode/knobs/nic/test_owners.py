@@ -12,8 +12,6 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 from mlnode.knobs.nic import owners as nic_owners
 from mlnode.knobs.nic.owners import Target, Word
 
@@ -263,22 +261,3 @@ PLACES = [*EVERYWHERE, IFCFG, YAML, "/run/udev/data/n7", "/sys/class/net/eth0/if
 @pytest.fixture(name="folder", scope="module")
 def _folder() -> Iterator[pathlib.Path]:
     yield from in_memory()
-
-
-@given(st.sampled_from(PLACES), st.lists(st.sampled_from(WORDS), max_size=20).map("".join))
-@example(LINK, "[Match]\nOriginalName=*\n[Link]\nMTUBytes=1\t2")
-@example(INTERFACES, "auto eth0\niface eth0 inet manual\nsource /etc/\0\nup ethtool -G eth0 rx 'a\x1b")
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
-def test_no_content_of_a_file_makes_it_stumble(folder: pathlib.Path, place: str, text: str) -> None:
-    host = Machine(str(folder / "node"))
-    start_all(host)
-    for path in PLACES:
-        host.put(path, "7\n" if path.endswith("ifindex") else "")
-    with open(host.root + place, "w", encoding="utf-8", errors="surrogateescape") as stream:
-        stream.write(text)
-    for words in nic_owners.of(host, [ETH0]).values():
-        for word in words:
-            assert word.value
-            assert f"{word.source}{word.file}{word.value}".isprintable()
-    assert all(problem.isprintable() for problem in nic_owners.problems(host, [ETH0]))
-    assert nic_owners.advice(host, [ETH0]) == []

@@ -2,16 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.unit import door
-from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
-from hypothesis import given
-from hypothesis import strategies as st
 from mlnode.knobs.nic import parse as nic_parse
 from mlnode.knobs.nic.disruption import Disruption
-from mlnode.model.errors import DeclarationError
 
 
 def claims(**rule: Any) -> dict[str, str]:
@@ -82,21 +77,3 @@ def test_what_may_happen_has_a_default() -> None:
 def test_fec_has_one_spelling() -> None:
     assert claims(fec="rs auto") == {"nic.fabric.fec": "auto rs"}
     assert claims(fec=False) == {"nic.fabric.fec": "off"}
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-    | st.sampled_from(["on", "max", "auto", "rx", "tso", "at_most", "adaptive-rx"]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5) | st.sampled_from(
-        ["rx", "tx", "combined", "tso", "at_most", "adaptive-rx", "rx-usecs"]), inner, max_size=3),
-    max_leaves=6,
-)  # fmt: skip
-
-
-@quick
-@given(st.dictionaries(st.sampled_from((*nic_parse.GROUPS, "nics", "beyond_max")), anything, max_size=4))
-def test_whatever_is_declared_is_understood_or_refused_in_words(rule: dict[str, Any]) -> None:
-    with contextlib.suppress(DeclarationError):
-        for setting in door.parse("nic", {"rules": [{"name": "fabric", **rule}]}):
-            assert setting.key.startswith("nic.fabric.")
-            assert setting.claim

@@ -22,7 +22,7 @@ from mlnode.knobs.qos.guards import QosGuards, as_nic
 from mlnode.knobs.qos.kind import kind as qos
 from mlnode.knobs.qos.parse import QosSetting
 from mlnode.knobs.summary import Target
-from mlnode.model.errors import DeclarationError, HostError, RefusedError, TransactionError
+from mlnode.model.errors import DeclarationError, HostError, RefusedError
 from mlnode.model.setting import KnobFile, Layer, Status
 from mlnode.topology import management
 
@@ -39,13 +39,6 @@ def _host(tmp_path: pathlib.Path) -> QosNode:
 
 def statuses(found: dict[str, Row]) -> dict[str, Status]:
     return {key: one.status for key, one in found.items()}
-
-
-def state(host: QosNode) -> list[Any]:
-    """What the hardware keeps."""
-    bridges = [(one.pfc, one.ets, one.apps, one.buffer, one.order) for one in host.bridges.values()]
-    pauses = [one.pause and (one.pause["rx"], one.pause["tx"]) for one in host.nics.values()]
-    return [repr(bridges), repr(pauses), repr(host.cm)]
 
 
 # -- the whole of it -----------------------------------------------------------------------
@@ -69,19 +62,6 @@ def test_rows_show_nics_that_are_alike_together(host: QosNode) -> None:
     assert found["dscp"].reading.want == "eth2, eth3: 26:3 48:6"
     host.put("/sys/class/net/eth2/ecn/roce_np/enable/3", "1\n")
     assert rows(host, ROCE)["ecn"].reading.runtime.text == "eth2: roce_np/3 1, roce_rp/3 0; eth3: 0"
-
-
-def test_only_what_differs_is_written(host: QosNode) -> None:
-    host.bridge.pfc = {3}
-    host.bridges["eth3"].pfc = {3}
-    apply(host, {**ROCE})
-    assert not any("pfc" in path for path, _value in host.writes)
-
-
-def test_nics_are_changed_one_after_the_other(host: QosNode) -> None:
-    apply(host, ROCE)
-    nics = ["eth2" if "eth2" in path or "mlx5_0" in path else "eth3" for path, _value in host.writes]
-    assert nics == sorted(nics)
 
 
 def test_priorities_of_dscps_are_one_write(host: QosNode) -> None:
@@ -387,14 +367,6 @@ def test_a_driver_that_always_negotiates_is_right_without_it(host: QosNode) -> N
 # -- failures ------------------------------------------------------------------------------
 
 
-def test_what_a_driver_ignores_is_told_and_the_rest_is_set(host: QosNode) -> None:
-    host.bridge.ignores.add("pfc")
-    with pytest.raises(RefusedError, match=r"qos\.roce\.pfc: eth2: .*accepted, and it stays none"):
-        apply(host, ROCE)
-    assert host.bridges["eth3"].pfc == {3}
-    assert host.bridge.ets == host.bridges["eth3"].ets
-
-
 @pytest.mark.parametrize("group", ["pfc", "ets", "app", "buffer"])
 def test_what_a_driver_refuses_is_told_and_the_rest_is_set(host: QosNode, group: str) -> None:
     host.bridges["eth3"].refuses[group] = "Attribute write: Invalid argument"
@@ -406,20 +378,6 @@ def test_what_a_driver_refuses_is_told_and_the_rest_is_set(host: QosNode, group:
 
 #: Objects of dcb → the settings that are set with them
 _OF_GROUP = {"pfc": {"pfc"}, "ets": {"ets"}, "app": {"dscp", "trust"}, "buffer": {"buffer"}}
-
-
-def test_every_write_that_fails_is_undone(tmp_path: pathlib.Path) -> None:
-    host = QosNode.made(tmp_path / "first")
-    apply(host, ROCE)
-    paths = list(dict.fromkeys(path for path, _value in host.writes))
-    assert len(paths) > 20
-    for number, path in enumerate(paths[::3]):
-        node = QosNode.made(tmp_path / str(number))
-        before, hardware = node.tree(), state(node)
-        node.fails[path] = errno.EROFS
-        with pytest.raises(TransactionError, match="EROFS"):
-            apply(node, ROCE)
-        assert (node.tree(), state(node)) == (before, hardware), path
 
 
 def test_an_unreadable_nic_is_unknown_and_left_alone(host: QosNode) -> None:

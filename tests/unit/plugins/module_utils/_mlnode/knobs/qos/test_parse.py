@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
-from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
-from hypothesis import given
-from hypothesis import strategies as st
 from mlnode.knobs.qos import parse as qos_parse
 from mlnode.knobs.qos.parse import QosSetting
 from mlnode.model.errors import DeclarationError
@@ -143,21 +139,3 @@ def test_what_a_check_may_expect() -> None:
     ):
         with pytest.raises(DeclarationError, match=re.escape(words)):
             qos_parse.expected("expect.all.qos", raw)
-
-
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 300) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=10,
-)
-
-
-@quick
-@given(st.dictionaries(st.sampled_from([*qos_parse.GROUPS, "nics", "name"]), _JSON, max_size=4))
-def test_any_rule_is_parsed_or_refused_with_words(rule: dict[str, Any]) -> None:
-    try:
-        found = door.parse("qos", {"rules": [{"name": "roce", **rule}]})
-    except DeclarationError:
-        return
-    again = door.parse("qos", json.loads(json.dumps({"rules": [{"name": "roce", **rule}]})))
-    assert [item.claim for item in again] == [item.claim for item in found]

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CONF
 from mlnode.agent import node, registry
 from mlnode.engine import engine, revert
 from mlnode.knobs.rail.kind import kind as rail
-from mlnode.model.errors import DeclarationError, RefusedError, TransactionError
+from mlnode.model.errors import RefusedError
 from mlnode.model.setting import Status
 from mlnode.topology import management
 
@@ -50,22 +50,6 @@ def test_rails_are_applied_again_when_a_nic_arrives(host: RailNode) -> None:
     host.forget()
     node.apply_all(host, registry.ON_ARRIVAL)
     assert knob(host, "eth3", "arp_ignore") == "1"
-
-
-def test_a_failure_puts_all_of_it_back(host: RailNode) -> None:
-    before = host.tree()
-    host.fails[f"{CONF}/eth3/rp_filter"] = errno.EROFS
-    with pytest.raises(TransactionError, match="EROFS") as raised:
-        apply(host, RAILS)
-    assert "put back" in str(raised.value)
-    assert host.tree() == before
-
-
-def test_what_the_kernel_does_not_take_is_no_success(host: RailNode) -> None:
-    host.ignores.add(f"{CONF}/eth3/rp_filter")
-    with pytest.raises(RefusedError, match="the write was accepted, and it stays 0"):
-        apply(host, RAILS)
-    assert host.now(f"{CONF}/eth2/rp_filter") == "2"
 
 
 # -- `all` ---------------------------------------------------------------------------------
@@ -277,15 +261,6 @@ def test_a_path_that_nobody_knows_may_be_any(host: RailNode) -> None:
 
 
 # -- several rules -------------------------------------------------------------------------
-
-
-def test_two_rules_may_not_want_one_file_to_be_different(host: RailNode) -> None:
-    with pytest.raises(DeclarationError, match=r"rail.rails.rp_filter and rail.b.rp_filter both rule"):
-        apply(host, rule(rp_filter=2), {"name": "b", "nics": {"names": ["eth2"]}, "rp_filter": 0})
-    apply(host, rule(rp_filter=2))
-    apply(host, {"name": "b", "nics": {"names": ["eth3"]}, "rp_filter": 0}, name="other")
-    with pytest.raises(DeclarationError, match=r"declared by default"):
-        apply(host, {"name": "b", "nics": {"rails": True}, "rp_filter": 0}, name="other")
 
 
 def test_a_container_may_not(host: RailNode) -> None:

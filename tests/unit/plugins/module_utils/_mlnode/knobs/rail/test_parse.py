@@ -2,14 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.mlnode.tuning.tests.unit import door
-from ansible_collections.mlnode.tuning.tests.unit.strategies import quick, values
-from hypothesis import given
-from hypothesis import strategies as st
-from mlnode.knobs.rail import parse as rail_parse
-from mlnode.model.errors import DeclarationError
 
 from .node import RAILS
 
@@ -25,12 +18,3 @@ def test_a_rule_is_a_setting_for_each_value_in_the_order_of_application() -> Non
     assert found[0].claim == "1 (all rails)"
     assert found[1].claim == "1 (all NICs)"
     assert found[0].path == "/proc/sys/net/ipv4/conf/*/arp_ignore"
-
-
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(("name", "nics", *rail_parse.GROUPS), values)))
-@quick
-def test_no_rule_raises_anything_else(raw: dict[str, Any]) -> None:
-    try:
-        door.parse("rail", {"rules": [raw]})
-    except DeclarationError:
-        return

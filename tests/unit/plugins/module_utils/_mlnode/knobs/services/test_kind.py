@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door, service_machine
-from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import GROUPS, UNITS, WANTS, ServiceMachine
-from hypothesis import given
-from hypothesis import strategies as st
 from mlnode.drivers import services as service_files
 from mlnode.engine import declared, engine, revert
 from mlnode.engine.engine import Request
@@ -23,7 +20,7 @@ from mlnode.knobs.services.kind import kind as services
 from mlnode.knobs.services.known import SERVICES
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
-from mlnode.model.errors import DeclarationError, HostError, TransactionError
+from mlnode.model.errors import HostError
 from mlnode.model.setting import Layer, Status, Value
 
 TUNED = "tuned.service"
@@ -57,15 +54,6 @@ def apply(host: Host, **choices: Any) -> engine.Outcome:
 
 
 # -- the declaration -----------------------------------------------------------------------
-
-
-@given(st.dictionaries(st.text(max_size=12), st.one_of(st.none(), st.text(max_size=8), st.integers())))
-def test_any_names_and_choices_end_in_settings_or_in_words(spec: dict[str, Any]) -> None:
-    try:
-        found = door.parse("services", {"services": spec})
-    except DeclarationError:
-        return
-    assert len(found) == sum(choice is not None for choice in spec.values())
 
 
 def test_every_service_has_a_reason_and_a_key_of_its_own() -> None:
@@ -166,17 +154,6 @@ def test_from_stop_to_leave(node: ServiceMachine) -> None:
     assert not node.exists(DROP_IN)
 
 
-def test_one_that_cannot_be_stopped_leaves_all_as_it_was(node: ServiceMachine) -> None:
-    node.tuned()
-    node.refuses.add(TUNED)
-    before = node.tree()
-    with pytest.raises(
-        TransactionError, match=r"cannot stop tuned.service: systemctl: Job for tuned.service"
-    ):
-        apply(node, tuned="stop")
-    assert node.tree() == before
-
-
 def test_one_that_is_started_again_by_hand_is_drift(node: ServiceMachine) -> None:
     node.tuned()
     apply(node, tuned="stop")
@@ -228,14 +205,6 @@ def test_control_groups_that_nobody_may_read(node: ServiceMachine) -> None:
     assert found.status is Status.UNKNOWN
     assert "EACCES" in found.reason
     assert row(node, tuned="leave").status is Status.UNKNOWN
-
-
-def test_a_captured_tree_tells_the_same(node: ServiceMachine) -> None:
-    node.tuned()
-    tree = captured(node.root, services.MOUNTS)
-    assert row(tree, tuned="stop").reason == row(node, tuned="stop").reason
-    with pytest.raises(HostError, match="is a captured tree"):
-        tree.write_kernel(service_files.file_of(TUNED), "stopped")
 
 
 @pytest.mark.parametrize("group", service_files._GROUPS)

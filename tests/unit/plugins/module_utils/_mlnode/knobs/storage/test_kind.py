@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import errno
 import pathlib
 from typing import Any
 
@@ -12,12 +11,11 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk, nfs
 from mlnode.agent import registry
 from mlnode.agent.node import apply_all
-from mlnode.engine import declared, engine, origin, revert
+from mlnode.engine import declared, engine, revert
 from mlnode.engine.declared import Declaration
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
 from mlnode.knobs.storage.kind import kind as storage
-from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import Status, Value
 
 AHEAD = {"name": "ahead", "read_ahead_kb": 4096}
@@ -145,25 +143,6 @@ def test_an_exact_number_lowers_too_and_a_revert_brings_each_back(node: Machine)
     assert {path for path in left if path.startswith("/sys")} == set()
 
 
-@pytest.mark.parametrize("error", [errno.EBUSY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV])
-def test_a_disk_that_refuses_costs_no_other_its_number(node: Machine, error: int) -> None:
-    node.fails["/sys/block/nvme0n1/queue/read_ahead_kb"] = error
-    with pytest.raises(RefusedError, match=r"nvme0n1.*all else is applied"):
-        engine.apply(node, request(AHEAD))
-    assert (ahead(node, "nvme0n1"), ahead(node, "sda")) == ("128", "4096")
-    assert row(node, AHEAD).status is Status.REFUSED
-
-
-def test_after_a_reboot_the_number_of_another_device_is_left_alone(node: Machine) -> None:
-    engine.apply(node, request({**AHEAD, "devices": {"names": ["sda"]}}))
-    node.put("/proc/sys/kernel/random/boot_id", "another\n")
-    node.put("/sys/block/sda/queue/read_ahead_kb", "256\n")
-    node.forget()
-    revert.revert(node)
-    assert ahead(node, "sda") == "256"
-    assert not node.exists(origin.PATH)
-
-
 def test_what_the_kernel_answers_is_reported(node: Machine) -> None:
     node.put("/sys/block/sda/queue/read_ahead_kb", "")
     found = row(node, {**AHEAD, "devices": {"names": ["sda"]}})
@@ -203,14 +182,6 @@ def test_a_container_sees_the_devices_of_its_host_and_leaves_them(node: Machine)
     [found] = engine.apply(node, request(AHEAD)).rows
     assert (found.status, node.writes) == (Status.UNSUPPORTED, [])
     assert "container's host" in found.reason
-
-
-def test_two_rules_that_want_something_else_of_a_device_are_both_named(node: Machine) -> None:
-    engine.apply(node, request(AHEAD, name="other"))
-    node.forget()
-    rival = {"name": "rival", "devices": {"names": ["sda"]}, "read_ahead_kb": 128}
-    with pytest.raises(DeclarationError, match=r"storage\.rival.* and storage\.ahead.*declared by other"):
-        engine.evaluate(node, request(rival))
 
 
 # -- NFS -----------------------------------------------------------------------------------
@@ -278,17 +249,3 @@ def test_a_scheduler_that_is_not_offered_is_refused_before_anything_is_written(n
     assert "does not offer 'bfq', but none, mq-deadline; if it is a module, load it first" in found.reason
     found = row(node, {"name": "a", "devices": {"names": ["md127"]}, "scheduler": "kyber"})
     assert "hands its requests on to others" in found.reason
-
-
-def test_a_floor_goes_together_with_a_greater_number_and_another_floor(node: Machine) -> None:
-    floor = {"name": "dataset", "devices": {"types": ["nvme"]}, "read_ahead_kb": {"at_least": 4096}}
-    more = {"name": "more", "devices": {"names": ["nvme0n1"]}, "read_ahead_kb": {"at_least": 8192}}
-    number = {"name": "big", "devices": {"names": ["nvme0n1"]}, "read_ahead_kb": 16384}
-    for rules in ([floor, number], [number, floor], [floor, more, number]):
-        node.put("/sys/block/nvme0n1/queue/read_ahead_kb", "128\n")
-        node.forget()
-        engine.apply(node, request(*rules))
-        assert ahead(node, "nvme0n1") == "16384"
-        assert {found.status for found in rows(node, *rules).values()} == {Status.OK}
-    with pytest.raises(DeclarationError, match="one wants 2048, the other 4096 or more"):
-        rows(node, floor, {**number, "read_ahead_kb": 2048})

@@ -604,36 +604,6 @@ def test_an_override_is_drift_of_the_boot_layer_with_file_and_line(machine: Mach
     assert found.reason == "boot: /run/sysctl.d/zzz-late.conf:2 sets 10"
 
 
-@pytest.mark.parametrize("name", ["zzz-late.conf", "zz-mlnode-default.conf"])
-@pytest.mark.parametrize("spelling", ["y", "Y", "on", "On", "+1", "1,", "1\u00a0", "08", "0x", ""])
-def test_a_spelling_that_the_kernel_refuses_sets_nothing(machine: Machine, name: str, spelling: str) -> None:
-    key, path = "kernel.numa_balancing", f"/etc/sysctl.d/{name}"
-    machine.put(DROP_IN, f"{key} = 1\n")
-    machine.put(path, f"{key} = {spelling}\n")
-    found = row(machine, key, 1)  # which it is at present
-    words = f"boot: {path}:1 sets {spelling!r}, which the kernel refuses (EINVAL)"
-    assert (found.status.value, found.reason) == ("overridden" if "late" in name else "drifted", words)
-
-
-@pytest.mark.parametrize(
-    ("spelling", "shown"),
-    [("010000", "4096"), ("0x10000", "65536"), ("20000 # as before", "20000"), ("010", "8")],
-)
-def test_a_number_of_a_file_is_the_one_that_the_kernel_reads(
-    machine: Machine, spelling: str, shown: str
-) -> None:
-    machine.put("/proc/sys/vm/max_map_count", "10000\n")
-    machine.put("/etc/sysctl.d/zzz.conf", f"vm.max_map_count = {spelling}\n")
-    for value in (10000, {"at_least": 10000}):
-        found = row(machine, "vm.max_map_count", value)
-        if int(shown) > 10000 and isinstance(value, dict):
-            assert found.status.value == "ok"
-            continue
-        where = f"/etc/sysctl.d/zzz.conf:1 (written as {spelling!r})" if spelling != shown else ":1"
-        assert found.status.value == "overridden"
-        assert f"{where} sets {shown}" in found.reason
-
-
 @cases.table
 def test_a_later_line_that_the_kernel_takes_is_seen(
     machine: Machine, key: str, present: str, text: str, reason: str
@@ -669,28 +639,11 @@ def test_a_glob_that_the_kernel_refuses_leaves_what_an_earlier_one_sets(machine:
     assert (boot.value.text, boot.source) == ("30", "/etc/sysctl.d/50-a.conf:1")
 
 
-def test_a_refused_line_for_the_key_keeps_a_ratio_in_force(machine: Machine) -> None:
-    machine.put("/etc/sysctl.d/50-a.conf", "vm.dirty_ratio = 20\n")
-    machine.put("/etc/sysctl.d/60-b.conf", "vm.dirty_bytes = on\n")
-    assert reading(machine, "vm.dirty_bytes", 4096000).boot.value.text == "0"
-
-
-def test_an_octal_number_that_means_the_declared_one_is_right(machine: Machine) -> None:
-    machine.put("/etc/sysctl.d/zzz.conf", "vm.swappiness = 074\n")
-    assert row(machine, "vm.swappiness", 60).status.value == "ok"
-
-
 def test_a_floor_is_compared_with_what_the_kernel_reads_of_a_file(machine: Machine) -> None:
     """10000 in octal is less than the floor, and y sets nothing."""
     machine.put("/etc/sysctl.d/50-vendor.conf", "vm.max_map_count = 0100000\nfs.file-max = y\n")
     spec = {"vm.max_map_count": {"at_least": 65530}, "fs.file-max": {"at_least": 1000}}
     assert settings_in(files(machine, spec)[DROP_IN]) == ["vm.max_map_count = 65530"]
-
-
-def test_a_ratio_that_the_kernel_refuses_leaves_the_bytes(machine: Machine) -> None:
-    machine.put(DROP_IN, "vm.dirty_bytes = 4096000\n")
-    machine.put("/etc/sysctl.d/zzz.conf", "vm.dirty_ratio = on\n")
-    assert reading(machine, "vm.dirty_bytes", 4096000).boot.value.text == "4096000"
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import posixpath
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
-from hypothesis import given
-from hypothesis import strategies as st
 from mlnode.engine.kind import Facts
 from mlnode.knobs.sysctl import parse as sysctl_parse
 from mlnode.linux import sysctl_aliases, sysctl_d
@@ -200,30 +196,3 @@ def test_huge_pages_for_a_number_of_bytes(machine: Machine, key: str, need: int,
 
 
 # -- properties ----------------------------------------------------------------------------
-
-_keys = st.one_of(
-    st.text(max_size=12),
-    st.text(alphabet="ab./@:+-_ \n\0", max_size=10),
-    st.sampled_from(["vm.nr_hugepages@node0", "vm.drop_caches", "net.core.rmem_max"]),
-)
-_plain = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just("auto"))
-_specs = st.one_of(
-    _plain,
-    st.lists(_plain, max_size=2),
-    st.dictionaries(st.sampled_from(["at_least", "for_bytes", "x"]), _plain, max_size=2),
-)
-
-
-@quick
-@given(st.dictionaries(_keys, _specs, max_size=3))
-def test_any_declaration_is_taken_or_refused_in_words(declared: dict[str, Any]) -> None:
-    try:
-        found = door.parse("sysctl", {"settings": declared})
-    except DeclarationError:
-        return
-    for setting in found:
-        # The file is where it looks to be, whatever the key was.
-        assert posixpath.normpath(setting.path) == setting.path
-        assert setting.path.startswith(("/proc/sys/", "/sys/devices/system/node/node"))
-        assert sysctl_parse.canonical(setting.key) == setting.key
-        assert setting.want is None or "\n" not in setting.want

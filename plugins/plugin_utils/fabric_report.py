@@ -133,7 +133,7 @@ def _subnet(name: str, result: Any) -> list[Check]:
 
 
 def _again(where: str, one: Mapping[str, Any]) -> Check:
-    texts = {key: str(one.get(key, "")) for key in _TEXTS}
+    texts: dict[str, Any] = {key: str(one.get(key, "")) for key in _TEXTS}
     texts["target"] = f"{where} {texts['target']}".strip()
     return Check(verdict=model.verdict(one.get("verdict")), **texts)
 

@@ -133,11 +133,11 @@ if isinstance(asked, dict):
     from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import part, run
     run.start(Host(mounts=run.MOUNTS), part.parse(asked), 300)
 elif asked:
-    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import begin
-    begin.begin(Host(), "spring", asked)
+    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import store
+    store.begin(Host(), "spring", asked)
 else:
-    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import collect
-    print(json.dumps(collect.collect(Host(), "spring", 20)._asdict()))
+    from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import store
+    print(json.dumps(store.collect(Host(), "spring", 20)._asdict()))
 """
 
 

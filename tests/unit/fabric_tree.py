@@ -14,6 +14,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     rail,
     two_nodes,
 )
+from mlnode.checks import expect as expectations
+from mlnode.checks.expect import Expectations
 from mlnode.checks.model import Check
 from mlnode.checks.pcie import checks as pcie
 from mlnode.checks.rdma import gpudirect, memlock
@@ -106,8 +108,9 @@ def run(host: Host, expect: Mapping[str, Any] | None = None) -> list[Check]:
     """All checks of these areas, with a fresh look at the machine."""
     host.forget()
     found: list[Check] = []
+    wanted = expect if isinstance(expect, Expectations) else expectations.parse({"all": expect or {}})
     for area in (pcie, gpudirect, memlock):
-        checks = area.checks(host, read.of(host), {} if expect is None else expect)
+        checks = area.checks(host, read.of(host), wanted)
         assert {check.name for check in checks} <= {*area.NAMES}
         found += checks
     return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..model.errors import paragraphs, printable
+from ..model.errors import DeclarationError, paragraphs, printable
 from ..model.schema import Option, Table
 from .model import FAIL_ON, Check, bad, summary
 
@@ -17,6 +17,12 @@ NAMED = 8
 def fail_on(default: str) -> Table:
     """The option, as the fragment `fail_on` documents it."""
     return {"fail_on": Option("str", choices=tuple(FAIL_ON), default=default)}
+
+
+def between(name: str, number: float | None, least: float, most: float, unit: str = "") -> None:
+    """Raises DeclarationError for a number that is less or more, or not a number; None was left out."""
+    if number is not None and not least <= number <= most:
+        raise DeclarationError(f"{name}: {number} is not between {least} and {most}{unit and f' {unit}'}")
 
 
 def result(name: str, checks: Sequence[Check], failing_on: str, **more: Any) -> dict[str, Any]:

@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from enum import Enum
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 
-from ..model.record import dataclass
+from ..host.host import Host
+from ..model.errors import HostError, MlnodeError
+from ..model.record import dataclass, replace
+from ..model.setting import Severity, Value
 
 
 class Verdict(str, Enum):
@@ -29,6 +33,12 @@ class Verdict(str, Enum):
 #: Not as expected, from the worst on: what is unknown may be a failure, and what is pending has its remedy
 BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PENDING, Verdict.WARN)
 
+#: Verdicts of what is known not to be as it should be
+DEVIATIONS = (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
+
+#: Target of a check that is about the machine as a whole
+NODE = "node"
+
 #: fail_on → the verdicts that fail: its own, and what is worse
 FAIL_ON = {"fail": BAD[:1], "unknown": BAD[:2], "warn": BAD, "never": ()}
 
@@ -40,7 +50,8 @@ class Check:
     name: of the check, such as rate. target: a device, port or interface, such as mlx5_0/1. expected, found:
     for people; found is the raw value where one was read. source: the file or command it is from. advice:
     what to do, empty if nothing. value: what nodes of a fleet have in common, where `found` has more words
-    than that, or nothing says what it should be; None elsewhere.
+    than that, or nothing says what it should be; None elsewhere. severity, reason, reference: of a check of
+    the audit, how much it matters, why, and where that is written.
     """
 
     name: str
@@ -51,9 +62,14 @@ class Check:
     source: str
     advice: str = ""
     value: str | None = None
+    severity: Severity | None = None
+    reason: str = ""
+    reference: str = ""
 
     def document(self) -> dict[str, Any]:
-        value = {} if self.value is None else {"value": self.value}
+        more = {} if self.value is None else {"value": self.value}
+        if self.severity is not None:
+            more = {"severity": str(self.severity), "reason": self.reason, "reference": self.reference}
         return {
             "name": self.name,
             "target": self.target,
@@ -62,33 +78,125 @@ class Check:
             "found": self.found,
             "source": self.source,
             "advice": self.advice,
-            **value,
+            **more,
         }
 
     def __str__(self) -> str:
         line = f"{self.target}: {self.name} {self.verdict}: {self.found}"
         line += f" (expected {self.expected})" if self.expected else ""
-        return f"{line}; {self.advice}" if self.advice else line
+        line += f"; {self.advice}" if self.advice else ""
+        return line if self.severity is None else f"{self.severity}: {line}"
 
 
-def skip(name: str, target: str, why: str, source: str = "") -> Check:
-    return Check(name, target, Verdict.SKIP, "", why, source)
+class Nothing(MlnodeError):  # noqa: N818  # no error: a look ends with it
+    """There is nothing to judge; the message has the reason. source: where that was seen."""
+
+    def __init__(self, why: str, source: str) -> None:
+        super().__init__(why)
+        self.source = source
 
 
-def judged(
-    name: str,
-    target: str,
-    good: bool,
-    expected: str,
-    found: str,
-    source: str,
-    advice: str = "",
-    bad: Verdict = Verdict.FAIL,
-) -> Check:
-    """advice: where it is not good."""
-    if good:
-        return Check(name, target, Verdict.PASS, expected, found, source)
-    return Check(name, target, bad, expected, found, source, advice)
+@dataclass(frozen=True)
+class Subject:
+    """A check before it has a verdict: every finding is made by one. Its methods take fields that are others
+    for one finding.
+
+    advice: for a deviation. bad: the verdict of one, for which None is a failure, or of a severity that is
+    not high a warning. severity, reason, reference: as in Check.
+    """
+
+    name: str
+    target: str = NODE
+    source: str = ""
+    expected: str = ""
+    advice: str = ""
+    bad: Verdict | None = None
+    value: str | None = None
+    severity: Severity | None = None
+    reason: str = ""
+    reference: str = ""
+
+    def made(self, verdict: Verdict, found: str, **fields: Any) -> Check:
+        about = replace(self, **{"advice": self.advice if verdict in DEVIATIONS else "", **fields})
+        return Check(
+            about.name, about.target, verdict, about.expected, found, about.source, about.advice,
+            about.value, about.severity, about.reason, about.reference,
+        )  # fmt: skip
+
+    def judged(self, good: bool, found: str, **fields: Any) -> Check:
+        if good:
+            return self.made(Verdict.PASS, found, **{**fields, "advice": ""})
+        usual = Verdict.FAIL if self.severity in (None, Severity.HIGH) else Verdict.WARN
+        return self.made(fields.get("bad") or self.bad or usual, found, **fields)
+
+    def skip(self, why: str, **fields: Any) -> Check:
+        return self.made(Verdict.SKIP, why, **{"expected": "", **fields})
+
+    def unknown(self, why: str, **fields: Any) -> Check:
+        return self.made(Verdict.UNKNOWN, why, **fields)
+
+    def missing(self, value: Value, **fields: Any) -> Check:
+        """A value that was not read. A declared one that is absent is unknown, as is an unreadable one."""
+        about = replace(self, **fields)
+        unknown = value.unreadable is not None or bool(about.expected)
+        return about.made(Verdict.UNKNOWN if unknown else Verdict.SKIP, value.problem)
+
+    def told(self, found: str, key: str) -> Check:
+        """A value about which nothing is declared: shown, and not judged."""
+        return self.skip(found, advice=f"declare {key} to have it judged", value=found)
+
+    def compared(self, value: Value, key: str, advice: str) -> Check:
+        """A value that is to be as expected, where that is declared, which this key does."""
+        if value.text is None:
+            return self.missing(value)
+        if not self.expected:
+            return self.told(value.text, key)
+        return self.judged(value.text == self.expected, value.text, advice=advice)
+
+    def ended(self, error: MlnodeError) -> Check:
+        """Finding of a look that did not come to its end."""
+        if isinstance(error, Nothing):
+            return self.skip(str(error), source=error.source)
+        return self.unknown(str(error), source=error.path if isinstance(error, HostError) else self.source)
+
+
+#: What finds something about its subjects, or raises Nothing or another MlnodeError
+Look = Callable[[], Union[Check, Iterable[Check]]]
+
+
+def findings(subjects: Sequence[Subject], look: Look) -> Iterator[Check]:
+    """Of a look at these subjects. What ends it early is the finding about each of which it has said nothing,
+    or else about the last."""
+    said: set[str] = set()
+    try:
+        found = look()
+        for check in [found] if isinstance(found, Check) else found:
+            said.add(check.name)
+            yield check
+    except MlnodeError as error:
+        silent = [subject for subject in subjects if subject.name not in said]
+        yield from (subject.ended(error) for subject in silent or subjects[-1:])
+
+
+def content(host: Host, path: str) -> str:
+    """Content of a file, without its line end. Raises HostError, and Nothing where there is no file."""
+    try:
+        return host.read(path).rstrip("\n\0")
+    except HostError as error:
+        if error.absent:
+            raise Nothing(error.missing, path) from error
+        raise
+
+
+@contextmanager
+def if_installed() -> Iterator[None]:
+    """Around a call of a program that a node need not have. Raises Nothing where it has not."""
+    try:
+        yield
+    except HostError as error:
+        if error.absent:
+            raise Nothing(f"{error.path} is not installed", error.path) from error
+        raise
 
 
 def bad(checks: Iterable[Check]) -> list[Check]:

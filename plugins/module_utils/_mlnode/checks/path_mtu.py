@@ -18,10 +18,10 @@ from ..host.host import Host, Mounts
 from ..host.system import USUAL_SECONDS
 from ..linux.ping import PROGRAM, Echoes, Reply, Way, ask, count
 from ..model.errors import DeclarationError, HostError
-from ..model.record import NamedTuple
+from ..model.record import NamedTuple, replace
 from ..model.schema import Option, Table, refuse_unknown
 from . import end
-from .model import Check, Verdict
+from .model import Check, Subject, Verdict
 
 NAME = "path_mtu"
 
@@ -129,20 +129,11 @@ def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float, pa
     """Raises DeclarationError."""
     if not peers:
         raise DeclarationError("peers: name at least one; none would prove nothing")
-    check_size("size", size)
-    if not 1 <= tries <= MAX_TRIES:
-        raise DeclarationError(f"tries: {tries} is not between 1 and {MAX_TRIES}")
-    if not MIN_TIMEOUT <= timeout <= MAX_TIMEOUT:  # neither is NaN
-        raise DeclarationError(f"timeout: {timeout} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT} seconds")
-    if not 0 <= packets <= MAX_PACKETS:
-        raise DeclarationError(f"packets: {packets} is not between 0 and {MAX_PACKETS}")
+    end.between("size", size, SMALLEST, LONGEST, "bytes")
+    end.between("tries", tries, 1, MAX_TRIES)
+    end.between("timeout", timeout, MIN_TIMEOUT, MAX_TIMEOUT, "seconds")
+    end.between("packets", packets, 0, MAX_PACKETS)
     return Request(parse_peers(peers), size, tries, timeout, packets)
-
-
-def check_size(name: str, size: int | None) -> None:
-    """Raises DeclarationError."""
-    if size is not None and not SMALLEST <= size <= LONGEST:
-        raise DeclarationError(f"{name}: {size} is not between {SMALLEST} and {LONGEST} bytes")
 
 
 def parse_peers(peers: Sequence[Any]) -> tuple[Peer, ...]:
@@ -199,10 +190,11 @@ def measure(host: Host, request: Request) -> list[Check]:
 
 
 def _measured(host: Host, request: Request, peer: Peer) -> Check:
-    target = str(peer)
+    subject = Subject(NAME, str(peer), expected=_expected(request.size))
     try:
         address = address_of(host, peer.address)
-        target += f" ({address})" if address != peer.address else ""
+        if address != peer.address:
+            subject = replace(subject, target=f"{peer} ({address})")
         way, known = _way(request, peer, address), route(host, peer, address)
         wanted = request.size or known.mtu
         sizes = _search(host, wanted, way)
@@ -211,11 +203,10 @@ def _measured(host: Host, request: Request, peer: Peer) -> Check:
         if sizes.largest and request.packets:
             echoes = _counted(host, request, way, sizes.largest)
             verdict, words, advice = _with_losses(sizes, echoes, verdict, words, advice)
-        return Check(NAME, target, verdict, _expected(wanted), words, source, advice)
+        return subject.made(verdict, words, source=source, expected=_expected(wanted), advice=advice)
     except HostError as error:
         advice = _INSTALL.get(error.path, _UNASKED) if error.absent else _UNASKED
-        found = f"cannot be checked: {error}"
-        return Check(NAME, target, Verdict.UNKNOWN, _expected(request.size), found, "", advice)
+        return subject.unknown(f"cannot be checked: {error}", advice=advice)
 
 
 def address_of(host: Host, name: str, seconds: float = USUAL_SECONDS) -> str:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Declared expectations of PCIe, GPUDirect and locked memory, checked. Each function raises
-DeclarationError with where it stands, and takes what it has returned as well.
+DeclarationError with where it stands.
 
 Of a device (DEVICE_KEYS), and what is taken where nothing is declared:
 
@@ -66,8 +66,6 @@ class Bytes:
 
 
 def link(where: str, raw: Any) -> LinkWanted:
-    if isinstance(raw, LinkWanted):
-        return raw
     if raw == "max":
         return LinkWanted()
     if not isinstance(raw, Mapping) or not raw or set(raw) - {"speed", "width"}:
@@ -100,8 +98,6 @@ def _width(where: str, raw: Any) -> int:
 
 
 def memlock(where: str, raw: Any) -> Bytes:
-    if isinstance(raw, Bytes):
-        return raw
     if raw == "unlimited":
         return Bytes()
     if isinstance(raw, bool) or not _NUMBER.match(str(raw)):
@@ -126,20 +122,17 @@ NODE_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "memlock": memlock,
 }
 DEFAULTS: Mapping[str, Any] = {
-    "pcie": "max",
+    "pcie": LinkWanted(),
     "mrrs": READ_REQUESTS[-1],
     "ats": "auto",
     "relaxed_ordering": "on",
     "acs": "auto",
     "iommu": "auto",
     "gpudirect": "auto",
-    "memlock": "unlimited",
+    "memlock": Bytes(),
 }
 
 
 def wanted(expect: Mapping[str, Any], key: str) -> tuple[Any, bool]:
-    """The expected value, and whether it was declared or is one of DEFAULTS. Raises DeclarationError."""
-    read = DEVICE_KEYS.get(key) or NODE_KEYS[key]
-    raw = expect.get(key)
-    declared = raw is not None
-    return read(f"expect.{key}", raw if declared else DEFAULTS[key]), declared
+    """The expected value, and whether it was declared or is one of DEFAULTS."""
+    return expect.get(key, DEFAULTS[key]), key in expect

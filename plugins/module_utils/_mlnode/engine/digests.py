@@ -22,7 +22,11 @@ def digests(kinds: Mapping[str, Spec]) -> dict[str, str]:
 
 def _digest(spec: Spec) -> str:
     text = json.dumps(spec, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("ascii")).hexdigest()[:_LENGTH]
+    return digest(text.encode("ascii"))
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:_LENGTH]
 
 
 #: Name of a declaration → kind → digest

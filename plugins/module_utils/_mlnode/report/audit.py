@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..checks.audit.model import DEVIATIONS, AuditCheck
-from ..checks.model import Verdict, summary
+from ..checks.model import DEVIATIONS, Check, Verdict, summary
 from .grid import grid, wrapped
 from .paint import painted
 
@@ -15,7 +14,7 @@ from .paint import painted
 _INDENT = " " * 10
 
 
-def report(checks: Sequence[AuditCheck], width: int | None, colour: bool = False) -> str:
+def report(checks: Sequence[Check], width: int | None, colour: bool = False) -> str:
     """width None: no terminal, so no line is wrapped."""
     parts = ["\n".join(_bad(check, width, colour)) for check in checks if check.verdict in DEVIATIONS]
     parts += _listed("NOT KNOWN", checks, Verdict.UNKNOWN, width)
@@ -26,16 +25,16 @@ def report(checks: Sequence[AuditCheck], width: int | None, colour: bool = False
     return "\n\n".join(parts)
 
 
-def _listed(title: str, checks: Sequence[AuditCheck], verdict: Verdict, width: int | None) -> list[str]:
+def _listed(title: str, checks: Sequence[Check], verdict: Verdict, width: int | None) -> list[str]:
     lines = [_line(check) for check in checks if check.verdict is verdict]
     return ["\n".join(grid((title, lines[0]), [("", line) for line in lines[1:]], width))] if lines else []
 
 
-def _line(check: AuditCheck) -> str:
+def _line(check: Check) -> str:
     return f"{check.name}, {check.target}: {check.found}"
 
 
-def _bad(check: AuditCheck, width: int | None, colour: bool) -> list[str]:
+def _bad(check: Check, width: int | None, colour: bool) -> list[str]:
     expected = f" (expected {check.expected})" if check.expected else ""
     rows = [
         (str(check.severity).upper(), f"{_line(check)}{expected}"),

@@ -25,6 +25,8 @@ AT_BOOT = ("boot_params", "limits")
 
 #: Module, arguments, what is named: by the options of the module, the parser, and what this node can do. Each
 #: message of the parsers is in refused/AREA.yml.
+PREFERENCE = "energy_performance_preference"
+
 BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     *(
         (name, {**FULL[name], **wrong}, words)

@@ -64,7 +64,7 @@ def cabled(result: Any, device: str, switch: str) -> None:
     """Add what rdma_check reports of a RoCE port where lldpd runs."""
     more = {"verdict": "skip", "expected": "", "source": "lldpctl -f json0", "advice": ""}
     more |= {"found": str(Neighbour(switch, "swp1")), "value": switch}
-    result["checks"].append({"name": neighbour.NAME, "target": f"{device}/1", **more})
+    result["checks"].append({"name": neighbour.NAMES[0], "target": f"{device}/1", **more})
 
 
 def test_a_cable_in_the_leaf_of_another_rail() -> None:

@@ -21,59 +21,65 @@ from ...model.errors import HostError, listed
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
 from ...topology.model import Gpu
-from . import model
-from .model import AuditCheck, Topic
+from ..model import Check, Subject, if_installed
+from .model import topic
 
-ANSWERING = Topic(
+QUERY = (nvidia.TOOL, "-q", "-x")
+_SOURCE = " ".join(QUERY)
+_IMEX = "nvidia-imex-ctl"
+_DOMAIN = (_IMEX, "-N", "-j")
+
+ANSWERING = topic(
     "gpu_answering",
     Severity.HIGH,
     "a job that starts one rank for each GPU fails at once, or waits for the one that is lost",
     "nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
     "look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
+    _SOURCE,
 )
-CLOCKS = Topic(
+CLOCKS = topic(
     "gpu_clocks",
     Severity.HIGH,
     "the hardware has halved the clocks, or more, and all other GPUs of the job wait for this one",
     "NVML API reference, nvmlClocksEventReasons",
     "look at temperatures, fans and power supplies: nvidia-smi -q -d TEMPERATURE,POWER; the BMC's log",
+    _SOURCE,
 )
-_SOFTWARE = replace(
-    CLOCKS,
-    severity=Severity.MEDIUM,
-    reason="the driver lowers the clocks to cool this GPU, and all others of the job wait for it",
-)
-FABRIC = Topic(
+_SOFTWARE: dict[str, Any] = {
+    "severity": Severity.MEDIUM,
+    "reason": "the driver lowers the clocks to cool this GPU, and all others of the job wait for it",
+}
+FABRIC = topic(
     "gpu_fabric",
     Severity.HIGH,
     "CUDA does not start on this GPU, with `system not yet initialized` (802), or its NVLinks are slower",
     "NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
     "look at the log of nvidia-fabricmanager and at dmesg; its version has to be that of the driver",
+    _SOURCE,
 )
-RECOVERY = Topic(
+RECOVERY = topic(
     "gpu_recovery",
     Severity.HIGH,
     "the driver waits for a reset or a reboot, and the next job on this GPU fails or dies",
     "nvidia-smi(1), GPU Recovery Action and Remapped Rows",
     "drain the node and do what it names: nvidia-smi -r -i GPU resets one",
+    _SOURCE,
 )
-_ROWS = replace(
-    RECOVERY,
-    severity=Severity.MEDIUM,
-    reason="rows of its memory are remapped at the next reset, and it works with what is left until then",
-)
-IMEX = Topic(
+_ROWS: dict[str, Any] = {
+    "severity": Severity.MEDIUM,
+    "reason": "rows of its memory are remapped at the next reset, and it works with what is left until then",
+}
+IMEX = topic(
     "imex",
     Severity.HIGH,
     "without the domain, a job whose nodes share memory over NVLink fails or falls back to the network",
     "NVIDIA, IMEX Service for NVLink Networks",
     "look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
+    " ".join(_DOMAIN),
 )
 #: Read with nvidia-smi -q -x
 TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
 
-QUERY = (nvidia.TOOL, "-q", "-x")
-_SOURCE = " ".join(QUERY)
 #: Twice the usual: without the persistence mode the driver initializes each GPU for the question
 _SECONDS = 2 * USUAL_SECONDS
 #: Begin of its complaint about a GPU that the driver has lost, after which it may end with any status
@@ -95,8 +101,6 @@ _WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_TH
 _BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
-_IMEX = "nvidia-imex-ctl"
-_DOMAIN = (_IMEX, "-N", "-j")
 _CHANNELS = "/dev/nvidia-caps-imex-channels"
 _MOST = 4
 _ALL = "every GPU that the driver holds"
@@ -108,9 +112,8 @@ class _Seen(NamedTuple):
     address: str
     element: ET.Element
 
-    @property
-    def target(self) -> str:
-        return f"GPU {self.address}"
+    def about(self, topic: Subject) -> Subject:
+        return replace(topic, target=f"GPU {self.address}")
 
     def text(self, path: str) -> str:
         """Of an element; empty where this driver does not write it, or it does not apply to this GPU."""
@@ -118,26 +121,19 @@ class _Seen(NamedTuple):
         return "" if text in nvidia.NOT_THERE else text
 
 
-def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[AuditCheck]:
-    """gpus: those of NVIDIA on PCI."""
+def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[Check]:
+    """gpus: those of NVIDIA on PCI. Raises Nothing, HostError."""
     try:
-        seen = _seen(nvidia.ask(host, QUERY, _SECONDS))
+        with if_installed():
+            seen = _seen(nvidia.ask(host, QUERY, _SECONDS))
     except HostError as error:
-        yield from _silent(error)
-        return
+        if _NO_HANDLE in str(error):
+            yield ANSWERING.judged(False, str(error), expected=_ALL)
+        raise
     yield _answering(gpus, seen)
     for one in seen:
         yield from (_clocks(one), _fabric(host, one), _recovery(one))
     yield _imex(host, seen)
-
-
-def _silent(error: HostError) -> Iterator[AuditCheck]:
-    lost = _NO_HANDLE in str(error)
-    for topic in TOPICS:
-        if lost and topic is ANSWERING:
-            yield model.judged(topic, False, str(error), _SOURCE, _ALL)
-        else:
-            yield model.unasked(topic, error)
 
 
 def _seen(answer: str) -> list[_Seen]:
@@ -163,7 +159,7 @@ def _seen(answer: str) -> list[_Seen]:
 # -- whether all answer --------------------------------------------------------------------
 
 
-def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> AuditCheck:
+def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Check:
     here = {one.address for one in seen}
     ours = [gpu for gpu in gpus if gpu.driver in (None, "nvidia")]
     lost = [gpu.address for gpu in ours if gpu.address not in here]
@@ -172,25 +168,26 @@ def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> AuditCheck:
         found += f", and not {listed(lost, _MOST)}"
     others = len(gpus) - len(ours)
     found += f"; {others} with another driver" if others else ""
-    return model.judged(ANSWERING, not lost, found, _SOURCE, _ALL)
+    return ANSWERING.judged(not lost, found, expected=_ALL)
 
 
 # -- clocks --------------------------------------------------------------------------------
 
 
-def _clocks(one: _Seen) -> AuditCheck:
-    reasons = _named(one.element, _REASON)
+def _clocks(one: _Seen) -> Check:
+    subject, reasons = one.about(CLOCKS), _named(one.element, _REASON)
     if not reasons:
-        return model.unknown(CLOCKS, "this driver reports no reasons for its clocks", _SOURCE, one.target)
+        return subject.unknown("this driver reports no reasons for its clocks")
     active = [name for name, text in reasons.items() if text == "Active"]
     found = f"active: {', '.join(active)}" if active else "none active"
     found += _lost_time(one)
     halved, cooled = ({*active}.intersection(names) for names in (_HALVING, _COOLING))
     strange = [name for name in active if name not in (*_HALVING, *_COOLING, *_USUAL)]
     if strange and not halved and not cooled:
-        return model.unknown(CLOCKS, f"{found}: not known here: {', '.join(strange)}", _SOURCE, one.target)
-    topic = _SOFTWARE if cooled and not halved else CLOCKS
-    return model.judged(topic, not halved and not cooled, found, _SOURCE, "no slowdown", one.target)
+        return subject.unknown(f"{found}: not known here: {', '.join(strange)}")
+    if cooled and not halved:
+        subject = replace(subject, **_SOFTWARE)
+    return subject.judged(not halved and not cooled, found, expected="no slowdown")
 
 
 def _lost_time(one: _Seen) -> str:
@@ -216,10 +213,10 @@ def _named(element: ET.Element, pattern: Any) -> dict[str, str]:
 # -- NVLink's fabric -----------------------------------------------------------------------
 
 
-def _fabric(host: Host, one: _Seen) -> AuditCheck:
-    state, status = one.text("fabric/state"), one.text("fabric/status")
+def _fabric(host: Host, one: _Seen) -> Check:
+    subject, state, status = one.about(FABRIC), one.text("fabric/state"), one.text("fabric/status")
     if not state:
-        return model.told(FABRIC, "this GPU has no NVSwitch to register with", _SOURCE, one.target)
+        return subject.skip("this GPU has no NVSwitch to register with")
     # Only a registration that has come to its end has a status (nvmlGpuFabricInfo_v3_t).
     found = f"{state}, {status}" if state == _READY[0] else state
     health = {child.tag: (child.text or "").strip() for child in one.element.iterfind("fabric/health/*")}
@@ -229,9 +226,9 @@ def _fabric(host: Host, one: _Seen) -> AuditCheck:
     if state != _READY[0]:
         found += _manager(host)
     elif deviating and not bad and status == _READY[1]:
-        return model.unknown(FABRIC, f"{found}: not known here", _SOURCE, one.target)
+        return subject.unknown(f"{found}: not known here")
     good = (state, status) == _READY and not bad
-    return model.judged(FABRIC, good, found, _SOURCE, ", ".join(_READY), one.target)
+    return subject.judged(good, found, expected=", ".join(_READY))
 
 
 def _manager(host: Host) -> str:
@@ -245,19 +242,18 @@ def _manager(host: Host) -> str:
 # -- what waits for a reset ----------------------------------------------------------------
 
 
-def _recovery(one: _Seen) -> AuditCheck:
-    action = one.text("gpu_recovery_action") or _older(one)
+def _recovery(one: _Seen) -> Check:
+    subject, action = one.about(RECOVERY), one.text("gpu_recovery_action") or _older(one)
     rows = {name: one.text(f"remapped_rows/remapped_row_{name}") for name in ("pending", "failure")}
     found = f"{action or 'no action reported'}; remapped rows: " + ", ".join(
         f"{name} {text or 'not reported'}" for name, text in rows.items()
     )
-    if action not in ("", "None") or rows["failure"] == "Yes":
-        return model.judged(RECOVERY, False, found, _SOURCE, "no action, no failure", one.target)
-    if rows["pending"] == "Yes":
-        return model.judged(_ROWS, False, found, _SOURCE, "none pending", one.target)
+    good = action in ("", "None") and rows["failure"] != "Yes"
+    if good and rows["pending"] == "Yes":
+        return replace(subject, **_ROWS).judged(False, found, expected="none pending")
     if not action and not any(rows.values()):
-        return model.told(RECOVERY, "this driver or GPU does not report it", _SOURCE, one.target)
-    return model.judged(RECOVERY, True, found, _SOURCE, "no action, no failure", one.target)
+        return subject.skip("this driver or GPU does not report it")
+    return subject.judged(good, found, expected="no action, no failure")
 
 
 def _older(one: _Seen) -> str:
@@ -273,28 +269,27 @@ def _older(one: _Seen) -> str:
 # -- memory that nodes share over NVLink ---------------------------------------------------
 
 
-def _imex(host: Host, seen: Sequence[_Seen]) -> AuditCheck:
+def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
     uuids = {one.text("fabric/clusterUuid") for one in seen}
     uuids = {uuid for uuid in uuids if not _NO_UUID.match(uuid)}
     if not uuids:
-        return model.told(IMEX, "no GPU here shares an NVLink domain with other nodes", _SOURCE)
+        return IMEX.skip("no GPU here shares an NVLink domain with other nodes", source=_SOURCE)
     try:
         domain = _domain(host.must_run(_DOMAIN, "ask", _SECONDS))
         channels = host.names(_CHANNELS) if host.exists(_CHANNELS) else []
     except HostError as error:
-        if error.absent:
-            where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
-            return model.told(IMEX, f"{_IMEX} is not installed: the service runs {where}", _IMEX)
-        return model.unknown(IMEX, str(error), " ".join(_DOMAIN))
+        if not error.absent:
+            raise
+        where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
+        return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
     waiting = [f"{name} {state}" for name, state in domain.nodes.items() if state != "READY"]
     found = f"{domain.state}, {len(domain.nodes) - len(waiting)} of {len(domain.nodes)} nodes READY"
     found += f", and not {listed(waiting, _MOST)}" if waiting else ""
     found += "" if channels else f"; no channel is in {_CHANNELS}"
     good = domain.state == "UP" and bool(channels)
-    advice = (
-        "" if domain.state != "UP" else "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
-    )
-    return model.judged(IMEX, good, found, " ".join(_DOMAIN), "UP, and a channel", advice=advice)
+    no_channel = "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
+    advice = no_channel if domain.state == "UP" else IMEX.advice
+    return IMEX.judged(good, found, expected="UP, and a channel", advice=advice)
 
 
 class _Domain(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import partial
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...engine import declared
@@ -23,25 +24,23 @@ from ...knobs.nics.ports import Port
 from ...knobs.summary import Files
 from ...linux import ranks as rank_files
 from ...model import cpulist, values
-from ...model.errors import HostError, MlnodeError
-from ...model.record import NamedTuple
+from ...model.errors import HostError
+from ...model.record import NamedTuple, replace
 from ...model.setting import KnobFile, Severity
 from ...topology import numa
 from ...topology.model import Topology
-from ..model import Verdict
-from . import model
+from ..model import Check, Nothing, Subject, findings
 from . import ranks as rank_checks
-from .model import AuditCheck, Topic
+from .model import Looks, topic
 
-IRQS = Topic(
+IRQS = topic(
     "nic_interrupts",
     Severity.MEDIUM,
     "one core takes the packets of all queues, they cross sockets, or a rank loses its core to them",
     "core-api/irq/irq-affinity.rst; networking/scaling.rst",
+    source="/proc/irq/*/effective_affinity_list",
 )
-NAMES = (IRQS.name,)
 
-_SOURCE = "/proc/irq/*/effective_affinity_list"
 #: Packets a second, now or on average since the boot: under a hundredth of the 1.8 to 4.8 million that one
 #: core of Linux can receive and drop (Hoiland-Jorgensen et al., The eXpress Data Path, 2018, 4.1)
 _BUSY = 10_000
@@ -71,29 +70,27 @@ class _Seen(NamedTuple):
 _SPREAD = _Planned(Rule(strategy="spread"))
 
 
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+def _interrupts(host: Host, topology: Topology) -> Iterator[Check]:
     every = [port for port in ports.ports(topology) if not port.virtual]
     blind = ports.unknown(topology, every)
-    if blind or not every:
-        yield model.unknown(IRQS, blind, _SOURCE) if blind else model.told(IRQS, "no NIC is here", _SOURCE)
+    if blind:
+        yield IRQS.unknown(blind)
         return
+    if not every:
+        raise Nothing("no NIC is here", IRQS.source)
     for port in every:
         if not port.address:
-            yield model.told(IRQS, "it is not on PCI, and its interrupts are not known", _SOURCE, port.label)
-    yield from _of_nics(host, topology, [port for port in every if port.address])
+            yield IRQS.skip("it is not on PCI, and its interrupts are not known", target=port.label)
+    yield from findings([IRQS], partial(_of_nics, host, topology, [port for port in every if port.address]))
 
 
-def _of_nics(host: Host, topology: Topology, here: Sequence[Port]) -> Iterator[AuditCheck]:
+def _of_nics(host: Host, topology: Topology, here: Sequence[Port]) -> Iterator[Check]:
     begin, before = time.monotonic(), {port.label: _packets(host, port) for port in here}
-    try:
-        planned = [_planned(host, port) for port in here]
-        seen_ranks = rank_files.look(host)
-    except MlnodeError as error:
-        yield model.unknown(IRQS, str(error), _SOURCE)
-        return
+    planned = [_planned(host, port) for port in here]
+    seen_ranks = rank_files.look(host)
     if here and topology.gpus and seen_ranks.unseen:
         words = f"CPUs of ranks are not known: {'; '.join(seen_ranks.unseen)}"
-        yield model.unknown(IRQS, words, "/proc/*/status")
+        yield IRQS.unknown(words, source="/proc/*/status")
     bound = [rank for rank in seen_ranks.found if rank_checks.is_bound(topology, rank)]
     ranks = frozenset(cpu for rank in bound for cpu in rank.cpus)
     found = [_seen(host, topology, port, how, ranks) for port, how in zip(here, planned)]
@@ -103,25 +100,25 @@ def _of_nics(host: Host, topology: Topology, here: Sequence[Port]) -> Iterator[A
     passed = max(time.monotonic() - begin, _LOOK_SECONDS)
     uptime = _uptime(host)
     for port, seen in zip(here, found):
-        if isinstance(seen, AuditCheck):
+        if isinstance(seen, Check):
             yield seen
             continue
         first, last = before[port.label], _packets(host, port)
         rates = [] if first is None or last is None else [(last - first) / passed]
         rates += [last / uptime] if last is not None and uptime else []
-        yield _judged(port, seen, max(rates, default=None))
+        yield _judged(replace(IRQS, target=port.label), seen, max(rates, default=None))
 
 
-def _judged(port: Port, seen: _Seen, rate: float | None) -> AuditCheck:
+def _judged(subject: Subject, seen: _Seen, rate: float | None) -> Check:
     found = "; ".join([seen.words, *seen.bad])
     if not seen.bad:
-        return model.made(IRQS, Verdict.PASS, found, _SOURCE, _EXPECTED, port.label)
+        return subject.judged(True, found, expected=_EXPECTED)
     if rate is None:
-        return model.unknown(IRQS, f"{found}; no counter shows whether it is busy", _SOURCE, port.label)
+        return subject.unknown(f"{found}; no counter shows whether it is busy")
     found += f"; {rate:.0f} packets/s"
     if rate < _BUSY:
-        return model.told(IRQS, f"{found}, so not busy; {seen.plan}", _SOURCE, port.label)
-    return model.judged(IRQS, False, found, _SOURCE, _EXPECTED, port.label, seen.plan)
+        return subject.skip(f"{found}, so not busy; {seen.plan}")
+    return subject.judged(False, found, expected=_EXPECTED, advice=seen.plan)
 
 
 # -- counters ------------------------------------------------------------------------------
@@ -162,9 +159,7 @@ def _planned(host: Host, port: Port) -> _Planned:
 # -- one NIC -------------------------------------------------------------------------------
 
 
-def _seen(
-    host: Host, topology: Topology, port: Port, how: _Planned, ranks: frozenset[int]
-) -> _Seen | AuditCheck:
+def _seen(host: Host, topology: Topology, port: Port, how: _Planned, ranks: frozenset[int]) -> _Seen | Check:
     pools = plan.pools(topology, ports.ports(topology), how.rule, how.isolated_allowed)
     found = irq_files.interrupts(host, port, pools.get(plan.key(port), plan.Pool()))
     arrives: dict[int, tuple[int, ...]] = {}
@@ -176,9 +171,9 @@ def _seen(
             continue
         arrives.update({part.number: cpus} if cpus else {})
     if found.problems:
-        return model.unknown(IRQS, "; ".join(found.problems), _SOURCE, port.label)
+        return IRQS.unknown("; ".join(found.problems), target=port.label)
     if not arrives:
-        return model.told(IRQS, _nothing(found), _SOURCE, port.label)
+        return IRQS.skip(_nothing(found), target=port.label)
     parts = [part for part in found.parts if part.number in arrives]
     bad = [*_crowded(topology, parts, arrives), *_far(topology, port, arrives)]
     taken, free = _taken(topology, port, arrives, ranks)
@@ -278,3 +273,6 @@ def _plan(
         return f"set irq_affinity with strategy list and cpus {cpus}: queues on CPUs {plan.summary(wants)}"
     todo = f"run mlnode apply, as {how.by} declares" if how.by else "set irq_affinity with strategy spread"
     return f"{todo}: queues on CPUs {plan.summary([part.want for part in parts])}"
+
+
+LOOKS: Looks = (((IRQS,), _interrupts),)

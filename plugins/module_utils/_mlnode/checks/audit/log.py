@@ -9,15 +9,14 @@ A line of the log has the seconds since boot by a clock that stands still while 
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...linux import kernel_log
 from ...model.errors import printable
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
-from . import model
-from .model import AuditCheck, Topic
+from ..model import Check, Subject, if_installed
 
 DMESG = "dmesg"
 _UPTIME = "/proc/uptime"
@@ -109,7 +108,7 @@ class Log(NamedTuple):
 
 
 def read(host: Host) -> Log:
-    """Raises HostError where it cannot be read."""
+    """Raises Nothing where dmesg is not installed, HostError where the log cannot be read."""
     return host.once("log of the audit", lambda: _read(host))
 
 
@@ -117,7 +116,8 @@ def _read(host: Host) -> Log:
     if not host.live and host.exists(kernel_log.CAPTURED):
         texts = host.read(kernel_log.CAPTURED).splitlines()
     else:
-        texts = host.must_run([DMESG], "read the kernel's log with").splitlines()
+        with if_installed():
+            texts = host.must_run([DMESG], "read the kernel's log with").splitlines()
     uptime = _seconds(host.value(_UPTIME).text)
     return Log(tuple(_line(text, uptime) for text in texts), uptime)
 
@@ -130,24 +130,26 @@ def _line(text: str, uptime: int | None) -> Line:
     return Line(text[stamp.end() :], age)
 
 
-def nothing(topic: Topic, log: Log) -> AuditCheck:
-    """No message of this kind: unknown, unless the log has the whole time."""
-    found = f"none in the kernel's log{log.reach}"
-    if not log.covers:
-        return model.unknown(topic, found, DMESG)
-    return model.judged(topic, True, found, DMESG, _EXPECTED)
+def checks(subject: Subject, log: Log, events: Mapping[str, Sequence[Event]]) -> Iterator[Check]:
+    """One of each target with events. With none of this kind it is unknown, unless the log has the whole
+    time."""
+    if not events:
+        found = f"none in the kernel's log{log.reach}"
+        yield subject.judged(True, found, expected=_EXPECTED) if log.covers else subject.unknown(found)
+    for target, of_target in events.items():
+        yield _judged(replace(subject, target=target), of_target)
 
 
-def judged(topic: Topic, target: str, events: Sequence[Event]) -> AuditCheck:
+def _judged(subject: Subject, events: Sequence[Event]) -> Check:
     """By the worst of what is not old."""
     recent = [event for event in events if not event.is_old]
     old = [event for event in events if event.is_old]
     found = "; ".join(filter(None, [_words(recent), f"old: {_words(old)}" if old else ""]))
     if not recent:
-        return model.told(topic, found, DMESG, target)
+        return subject.skip(found)
     cause = max((event.cause for event in recent), key=lambda one: _ORDER.index(one.severity))
-    topic = replace(topic, severity=cause.severity, reason=cause.reason)
-    return model.judged(topic, False, found, DMESG, _EXPECTED, target, cause.advice)
+    subject = replace(subject, severity=cause.severity, reason=cause.reason, advice=cause.advice)
+    return subject.judged(False, found, expected=_EXPECTED)
 
 
 def _words(events: Sequence[Event]) -> str:

@@ -18,34 +18,32 @@ from ...model.record import regex
 from ...model.setting import Severity, Value
 from ...topology import numa
 from ...topology.model import Topology
-from ..model import Verdict
-from . import model
-from .model import AuditCheck, Topic
+from ..model import Check, content
+from .model import Looks, topic
 
-OVERCOMMIT = Topic(
+_POOLS = "/sys/kernel/mm/hugepages"
+
+OVERCOMMIT = topic(
     "overcommit",
     *sysctl.info("vm.overcommit_memory", Value()),
     "set vm.overcommit_memory to 0, unless a program asks for something else: the module sysctl_ml",
+    "/proc/sys/vm/overcommit_memory",
 )
-HUGEPAGES = Topic(
+HUGEPAGES = topic(
     "hugepages",
     Severity.LOW,
     "pages in a pool are lost to everything else, and needed by the program that they were reserved for",
     "admin-guide/mm/hugetlbpage.rst",
+    source=_POOLS,
 )
-FREE = Topic(
+FREE = topic(
     "free_memory",
     Severity.LOW,
     "a process that is bound to a node which runs full gets the other one's memory, or is killed",
     "admin-guide/mm/numaperf.rst; numactl(8)",
 )
 
-_TOPICS = (OVERCOMMIT, HUGEPAGES, FREE)
-NAMES = tuple(topic.name for topic in _TOPICS)
-
-_OVERCOMMIT = "/proc/sys/vm/overcommit_memory"
 _MODES = {"0": "0, by heuristics", "1": "1, always", "2": "2, never more than CommitLimit"}
-_POOLS = "/sys/kernel/mm/hugepages"
 _FOLDER = regex(r"hugepages-([0-9]{1,10})kB\Z", re.ASCII)
 _PID = regex(r"[0-9]{1,10}\Z", re.ASCII)
 #: Of a node's meminfo, or of that of the machine
@@ -57,23 +55,13 @@ _OWNERS = {"weka": "WEKA", "spdk": "SPDK", "nvmf_tgt": "SPDK", "dpdk": "DPDK", "
 _MOST = 5
 
 
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
-    yield _overcommit(host)
-    yield _hugepages(host, topology)
-    yield _free(host, topology)
-
-
-def _overcommit(host: Host) -> AuditCheck:
+def _overcommit(host: Host, _topology: Topology) -> Check:
     """0 and 1 let programs reserve more than there is, as CUDA and data loaders do."""
-    value = host.value(_OVERCOMMIT)
-    if value.text is None:
-        return model.missing(OVERCOMMIT, value, _OVERCOMMIT)
-    mode = value.text.strip()
+    mode = content(host, OVERCOMMIT.source).strip()
     if mode not in _MODES:
-        return model.unknown(OVERCOMMIT, f"{mode[:20]!r} is not 0, 1 or 2", _OVERCOMMIT)
-    if mode != "2":
-        return model.made(OVERCOMMIT, Verdict.PASS, _MODES[mode], _OVERCOMMIT, "0 or 1")
-    return model.judged(OVERCOMMIT, False, f"{_MODES[mode]}{_promised(Facts(host))}", _OVERCOMMIT, "0 or 1")
+        return OVERCOMMIT.unknown(f"{mode[:20]!r} is not 0, 1 or 2")
+    promised = _promised(Facts(host)) if mode == "2" else ""
+    return OVERCOMMIT.judged(mode != "2", f"{_MODES[mode]}{promised}", expected="0 or 1")
 
 
 def _promised(facts: Facts) -> str:
@@ -87,21 +75,18 @@ def _promised(facts: Facts) -> str:
 # -- huge pages ----------------------------------------------------------------------------
 
 
-def _hugepages(host: Host, topology: Topology) -> AuditCheck:
-    try:
-        sizes = host.names(_POOLS)
-        pools = [text for name in sizes for text in _pool(host, topology, name)]
-        owners = _owners(host, topology) if pools else ""
-        elsewhere = "" if sizes else _elsewhere(host)
-    except HostError as error:
-        return model.unknown(HUGEPAGES, str(error), error.path)
+def _hugepages(host: Host, topology: Topology) -> Check:
+    sizes = host.names(_POOLS)
+    pools = [text for name in sizes for text in _pool(host, topology, name)]
+    elsewhere = "" if sizes else _elsewhere(host)
     if elsewhere:
-        return model.unknown(HUGEPAGES, f"{_POOLS} has no pool, but there is {elsewhere}", _POOLS)
+        return HUGEPAGES.unknown(f"{_POOLS} has no pool, but there is {elsewhere}")
     if not sizes:
-        return model.told(HUGEPAGES, "this kernel has no pools of huge pages", _POOLS)
+        return HUGEPAGES.skip("this kernel has no pools of huge pages")
     if not pools:
-        return model.made(HUGEPAGES, Verdict.PASS, "no pool is reserved", _POOLS, "none")
-    return model.told(HUGEPAGES, f"{'; '.join(pools)}; {owners}", f"{_POOLS}; /proc/*/status; /proc/mounts")
+        return HUGEPAGES.judged(True, "no pool is reserved", expected="none")
+    found = "; ".join([*pools, _owners(host, topology)])
+    return HUGEPAGES.skip(found, source=f"{_POOLS}; /proc/*/status; /proc/mounts")
 
 
 def _elsewhere(host: Host) -> str:
@@ -132,10 +117,7 @@ def _pool(host: Host, topology: Topology, name: str) -> Iterator[str]:
 
 def _count(host: Host, path: str) -> int:
     """0 where there is no such file. Raises HostError."""
-    value = host.value(path)
-    if value.unreadable is not None:
-        raise HostError("read", path, None, value.unreadable)
-    return values.number(value.text) or 0
+    return values.number(host.text(path).strip()) or 0
 
 
 def _owners(host: Host, topology: Topology) -> str:
@@ -173,16 +155,14 @@ def _named(name: str) -> str:
 # -- what is left --------------------------------------------------------------------------
 
 
-def _free(host: Host, topology: Topology) -> AuditCheck:
+def _free(host: Host, topology: Topology) -> Check:
     """Reported: the kernel gives file cache back for memory that is asked for."""
     # A kernel without NUMA is one node, of which it shows the whole.
     alone = not host.exists(numa.NODES)
     source, texts = "/proc/meminfo" if alone else f"{numa.NODES}/node*/meminfo", []
     for node in topology.nodes:
-        value = host.value(source if alone else f"{numa.NODES}/node{node.number}/meminfo")
-        if value.unreadable is not None:
-            return model.unknown(FREE, value.unreadable, source)
-        rows = {name: int(number) for name, number in _ROW.findall(value.text or "")}
+        text = host.text(source if alone else f"{numa.NODES}/node{node.number}/meminfo")
+        rows = {name: int(number) for name, number in _ROW.findall(text)}
         total, free = rows.get("MemTotal"), rows.get("MemFree")
         if total and free is not None:
             cache = rows.get("Cached" if alone else "FilePages", 0)
@@ -191,5 +171,8 @@ def _free(host: Host, topology: Topology) -> AuditCheck:
                 f"{cache / _GIB_IN_KB:.1f} GiB file cache"
             )
     if not texts:
-        return model.told(FREE, "the kernel does not say what its NUMA nodes have left", source)
-    return model.told(FREE, "; ".join(texts), source)
+        return FREE.skip("the kernel does not say what its NUMA nodes have left", source=source)
+    return FREE.skip("; ".join(texts), source=source)
+
+
+LOOKS: Looks = (((OVERCOMMIT,), _overcommit), ((HUGEPAGES,), _hugepages), ((FREE,), _free))

@@ -5,6 +5,7 @@ network namespace is there: it says that something was lost, and not when."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Iterator
 
 from ...engine.kind import Facts
@@ -12,99 +13,87 @@ from ...host.host import Host
 from ...knobs import sizing
 from ...knobs.sysctl import info as sysctl
 from ...linux import net_counters
-from ...linux.net_counters import DEV, LOSS, SNMP, Traffic
+from ...linux.net_counters import DEV, LOSS, SNMP
 from ...model import values
-from ...model.errors import HostError
+from ...model.record import replace
 from ...model.setting import Severity, Value
 from ...topology.model import Topology
-from . import model
-from .model import AuditCheck, Topic
+from ..model import Check, Nothing, Subject, content, findings
+from .model import Looks, topic
 
-BUFFERS = Topic(
+_TCP_RMEM, _TCP_WMEM = "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem"
+
+BUFFERS = topic(
     "socket_buffers",
     *sysctl.info("net.ipv4.tcp_rmem", Value()),
     "set net.ipv4.tcp_rmem and tcp_wmem with `auto` as third number: the module sysctl_ml",
+    f"{_TCP_RMEM}, {_TCP_WMEM}",
 )
-NICS = Topic(
+NICS = topic(
     "nic_drops",
     Severity.MEDIUM,
     "TCP takes each loss for congestion and slows down, and UDP loses data",
     "net/core/net-procfs.c; ABI/testing/sysfs-class-net-statistics",
     "look twice, a minute apart, with ip -s -s link and ethtool -S: rings (the module nic), cable, pauses",
+    DEV,
 )
-UDP = Topic(
+UDP = topic(
     "udp_drops",
     Severity.LOW,
     "a program reads too slowly for its buffer, and what does not fit is lost",
     "networking/snmp_counter.rst; udp(7)",
     "raise net.core.rmem_max and have the program ask for more with SO_RCVBUF",
+    SNMP,
 )
-LISTEN = Topic(
+LISTEN = topic(
     "listen_overflows",
     Severity.LOW,
     "connections had to be tried again after a second or more, as a program did not accept them in time",
     "networking/snmp_counter.rst (TcpExtListenOverflows)",
     "raise net.core.somaxconn and the program's own backlog; look twice to see whether it goes on",
+    "/proc/net/netstat",
 )
-RETRANSMITS = Topic(
+RETRANSMITS = topic(
     "tcp_retransmits",
     Severity.LOW,
     "what is sent again was lost on the way or had no answer: in a data hall that is next to nothing",
     "networking/snmp_counter.rst; RFC 4022 (tcpRetransSegs)",
     "look with nstat twice, a minute apart, and at the drops of NICs and switch ports on the way",
+    SNMP,
 )
 
-_TOPICS = (BUFFERS, NICS, UDP, LISTEN, RETRANSMITS)
-NAMES = tuple(topic.name for topic in _TOPICS)
-
-_NETSTAT = "/proc/net/netstat"
-_TCP_RMEM, _TCP_WMEM = "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem"
 #: With as many packets one that is lost makes that share
 _ENOUGH = round(1 / LOSS)
 _MIB = 1 << 20
 #: What guides for long paths ask for
 _LONG = 64 * _MIB
-
-
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
-    yield _buffers(host)
-    yield from _nics(host, topology)
-    yield from _sockets(host)
+_SINCE = "since boot, or since this network namespace was made"
 
 
 # -- buffers -------------------------------------------------------------------------------
 
 
-def _buffers(host: Host) -> AuditCheck:
+def _buffers(host: Host, _topology: Topology) -> Check:
     """The formula of `auto`, for the link of this machine and the round trip of a data hall."""
     facts = Facts(host)
     largest: dict[str, int] = {}
     for path in (_TCP_RMEM, _TCP_WMEM):
-        value = host.value(path)
-        fields = (value.text or "").split()
+        fields = content(host, path).split()
         number = values.number(fields[2]) if len(fields) == 3 else None
-        if value.text is None or number is None:
-            return model.missing(BUFFERS, value, path) if value.text is None else _not_three(path)
+        if number is None:
+            return BUFFERS.unknown(f"{path} does not have three numbers", source=path)
         largest[path.rpartition("/")[2]] = number
-    try:
-        rate, memory = facts.fastest_link_bit_per_s(), facts.memory_bytes()
-    except HostError as error:
-        return model.unknown(BUFFERS, str(error), error.path)
+    rate, memory = facts.fastest_link_bit_per_s(), facts.memory_bytes()
     sizes = ", ".join(f"{name} {number / _MIB:.4g} MiB" for name, number in largest.items())
     if not rate:
-        return model.told(BUFFERS, f"{sizes}; no link that is up reports its rate", _TCP_RMEM)
+        return BUFFERS.skip(f"{sizes}; no link that is up reports its rate", source=_TCP_RMEM)
     need = sizing.socket_buffer_max(rate, sizing.Sizing().rtt_us, memory)
     least = min(largest.values())
     found = (
         f"{sizes}: one flow fills {rate / 1e9:.4g} Gb/s up to a round trip of {_round_trip(least, rate)}; "
         f"64 MiB would do so up to {_round_trip(_LONG, rate)}"
     )
-    expected = f"at least {need / _MIB:.4g} MiB, for 100 us"
-    return model.judged(BUFFERS, least >= need, found, f"{_TCP_RMEM}, {_TCP_WMEM}", expected)
-
-
-def _not_three(path: str) -> AuditCheck:
-    return model.unknown(BUFFERS, f"{path} does not have three numbers", path)
+    return BUFFERS.judged(least >= need, found, expected=f"at least {need / _MIB:.4g} MiB, for 100 us")
 
 
 def _round_trip(size: int, rate: int) -> str:
@@ -116,26 +105,19 @@ def _round_trip(size: int, rate: int) -> str:
 # -- interfaces ----------------------------------------------------------------------------
 
 
-def _nics(host: Host, topology: Topology) -> Iterator[AuditCheck]:
-    value = host.value(DEV)
+def _nics(host: Host, topology: Topology) -> Iterator[Check]:
+    rows = net_counters.rows(content(host, DEV))
     names = [nic.name for nic in topology.nics if nic.kind in ("physical", "virtual function", "virtio")]
-    if value.text is None:
-        yield model.missing(NICS, value, DEV)
-        return
-    rows = net_counters.rows(value.text)
-    for name in names:
-        if name not in rows:
-            continue
-        try:
-            yield _nic(name, net_counters.traffic(host, name, rows[name]))
-        except HostError as error:
-            yield model.unknown(NICS, str(error), error.path, name)
-    if not rows.keys() & set(names):
-        yield model.told(NICS, "no interface with hardware behind it is counted here", DEV)
+    counted = [name for name in names if name in rows]
+    for name in counted:
+        yield from findings([replace(NICS, target=name)], partial(_nic, host, name, rows[name]))
+    if not counted:
+        raise Nothing("no interface with hardware behind it is counted here", DEV)
 
 
-def _nic(name: str, seen: Traffic) -> AuditCheck:
+def _nic(host: Host, name: str, row: str) -> Check:
     """Packets without a reader are not judged."""
+    seen = net_counters.traffic(host, name, row)
     ways = ((seen.received, seen.receive_lost), (seen.sent, seen.send_lost))
     # Each by itself: what was sent says nothing about a cable that loses what is received.
     enough = [(passed, lost) for passed, lost in ways if passed + lost >= _ENOUGH]
@@ -144,41 +126,46 @@ def _nic(name: str, seen: Traffic) -> AuditCheck:
         f"wanted; sent {seen.sent}: {seen.send_errors} errors, {seen.send_drops} dropped"
     )
     if not enough:
-        return model.told(NICS, f"{found}; too few to judge", DEV, name)
+        return NICS.skip(f"{found}; too few to judge", target=name)
     good = all(lost <= (passed + lost) * LOSS for passed, lost in enough)
-    return model.judged(NICS, good, found, DEV, "lost under 1 of 10000", name)
+    return NICS.judged(good, found, expected="lost under 1 of 10000", target=name)
 
 
 # -- sockets -------------------------------------------------------------------------------
 
 
-def _sockets(host: Host) -> Iterator[AuditCheck]:
-    """Of this network namespace, since it is there."""
-    snmp, netstat = host.value(SNMP), host.value(_NETSTAT)
-    if snmp.text is None:
-        yield model.missing(UDP, snmp, SNMP)
-        yield model.missing(RETRANSMITS, snmp, SNMP)
-    else:
-        udp, tcp = net_counters.group(snmp.text, "Udp"), net_counters.group(snmp.text, "Tcp")
-        yield _share(UDP, udp.get("RcvbufErrors"), udp.get("InDatagrams"), "datagrams without room", SNMP)
-        yield _share(RETRANSMITS, tcp.get("RetransSegs"), tcp.get("OutSegs"), "segments sent again", SNMP)
-    if netstat.text is None:
-        yield model.missing(LISTEN, netstat, _NETSTAT)
-        return
-    overflows = net_counters.group(netstat.text, "TcpExt").get("ListenOverflows")
+def _udp(host: Host, _topology: Topology) -> Check:
+    udp = net_counters.group(content(host, SNMP), "Udp")
+    return _share(UDP, udp.get("RcvbufErrors"), udp.get("InDatagrams"), "datagrams without room")
+
+
+def _retransmits(host: Host, _topology: Topology) -> Check:
+    tcp = net_counters.group(content(host, SNMP), "Tcp")
+    return _share(RETRANSMITS, tcp.get("RetransSegs"), tcp.get("OutSegs"), "segments sent again")
+
+
+def _listen(host: Host, _topology: Topology) -> Check:
+    overflows = net_counters.group(content(host, LISTEN.source), "TcpExt").get("ListenOverflows")
     if overflows is None:
-        yield model.unknown(LISTEN, f"{_NETSTAT} has no ListenOverflows", _NETSTAT)
-    else:
-        found = f"{overflows} since boot, or since this network namespace was made"
-        yield model.judged(LISTEN, overflows == 0, found, _NETSTAT, "none")
+        return LISTEN.unknown(f"{LISTEN.source} has no ListenOverflows")
+    return LISTEN.judged(overflows == 0, f"{overflows} {_SINCE}", expected="none")
 
 
-def _share(topic: Topic, bad: int | None, all_of: int | None, what: str, source: str) -> AuditCheck:
+def _share(subject: Subject, bad: int | None, all_of: int | None, what: str) -> Check:
     if bad is None or all_of is None:
-        return model.unknown(topic, f"{source} does not count this", source)
-    found = f"{bad} {what}, of {all_of} since boot, or since this network namespace was made"
+        return subject.unknown(f"{SNMP} does not count this")
+    found = f"{bad} {what}, of {all_of} {_SINCE}"
     # Of datagrams without room none is among the delivered ones.
     total = all_of + bad
     if total < _ENOUGH:
-        return model.told(topic, f"{found}; too few to judge", source)
-    return model.judged(topic, bad <= total * LOSS, found, source, "under 1 of 10000")
+        return subject.skip(f"{found}; too few to judge")
+    return subject.judged(bad <= total * LOSS, found, expected="under 1 of 10000")
+
+
+LOOKS: Looks = (
+    ((BUFFERS,), _buffers),
+    ((NICS,), _nics),
+    ((UDP,), _udp),
+    ((RETRANSMITS,), _retransmits),
+    ((LISTEN,), _listen),
+)

@@ -14,21 +14,21 @@ from typing import Any, Iterator, Mapping, Sequence, Tuple
 
 from ...host.host import Host
 from ...knobs.nics import ports
-from ...model.errors import HostError
 from ...model.record import regex
 from ...model.setting import Severity
 from ...topology.model import Topology
-from . import log, model
+from ..model import Check, Nothing
+from . import log
 from .log import Cause, Event, Line, Log
-from .model import AuditCheck, Topic
+from .model import Looks, topic
 
-MESSAGES = Topic(
+MESSAGES = topic(
     "nic_messages",
     Severity.HIGH,
     "the driver reports that a NIC, its firmware, its cable or its link failed",
     "the driver's source: drivers/net/ethernet, drivers/infiniband/hw",
+    source=log.DMESG,
 )
-NAMES = (MESSAGES.name,)
 
 _FIRMWARE = Cause(
     "firmware", Severity.HIGH, "the NIC has failed, and its connections and queue pairs are lost",
@@ -127,32 +127,29 @@ _WATCHDOG = regex(r"NETDEV WATCHDOG: (\S{1,20}) \(\S{1,40}\): transmit queue [0-
 _WATCHDOG_TEXT = regex(r"NETDEV WATCHDOG: CPU: [0-9]{1,5}: transmit queue [0-9]{1,5} timed out", re.ASCII)
 
 
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+def _messages(host: Host, topology: Topology) -> Iterator[Check]:
     here = [port for port in ports.ports(topology) if port.address]
     drivers = sorted({driver for port in here for driver in port.drivers})
     strange = [driver for driver in drivers if driver not in TABLE]
     if not here:
-        yield model.told(MESSAGES, "no NIC with a PCI device is here", log.DMESG)
-        return
-    try:
-        kernel = log.read(host)
-    except HostError as error:
-        yield model.unasked(MESSAGES, error)
-        return
-    events = _events(kernel, topology)
-    if not events and drivers != strange:
-        yield log.nothing(MESSAGES, kernel)
+        raise Nothing("no NIC with a PCI device is here", log.DMESG)
+    kernel = log.read(host)
+    events = {nic: _with_flaps(_once(found)) for nic, found in _events(kernel, topology).items()}
+    if events or drivers != strange:
+        yield from log.checks(MESSAGES, kernel, events)
     if strange or not drivers:
         names = ", ".join(strange) or "a NIC without a driver"
-        yield model.told(MESSAGES, f"messages of {names} are not known here", log.DMESG, "other drivers")
-    for target, of_nic in events.items():
-        yield log.judged(MESSAGES, target, _with_flaps(_once(of_nic)))
+        yield MESSAGES.skip(f"messages of {names} are not known here", target="other drivers")
 
 
 def _events(kernel: Log, topology: Topology) -> dict[str, list[Event]]:
     """The events of each NIC, by its label."""
     labels = {port.address: port.label for port in ports.ports(topology) if port.address}
-    by_name = {name: port.label for port in ports.ports(topology) for name in _names(port)}
+    by_name = {
+        name: port.label
+        for port in ports.ports(topology)
+        for name in (*port.names, *(device.name for device in port.rdma))
+    }
     events: dict[str, list[Event]] = {}
     for line in kernel.lines:
         found = _event(line, kernel)
@@ -160,10 +157,6 @@ def _events(kernel: Log, topology: Topology) -> dict[str, list[Event]]:
             place, event = found
             events.setdefault(labels.get(place) or by_name.get(place) or place, []).append(event)
     return events
-
-
-def _names(port: ports.Port) -> tuple[str, ...]:
-    return (*port.names, *(device.name for device in port.rdma))
 
 
 def _event(line: Line, kernel: Log) -> tuple[str, Event] | None:
@@ -207,3 +200,6 @@ def _with_flaps(events: Sequence[Event]) -> list[Event]:
     if len(downs) <= _ONCE:
         return [*events]
     return [event._replace(cause=_FLAPS) if event.title == _LINK_DOWN else event for event in events]
+
+
+LOOKS: Looks = (((MESSAGES,), _messages),)

@@ -10,21 +10,21 @@ from typing import Iterator
 
 from ...host.host import Host
 from ...knobs.nics import ports
-from ...model.errors import HostError
 from ...model.record import regex
 from ...model.setting import Severity
 from ...topology.model import Topology
-from . import log, model
+from ..model import Check, Nothing
+from . import log
 from .log import Cause, Event, Log, Message
-from .model import AuditCheck, Topic
+from .model import Looks, topic
 
-ERRORS = Topic(
+ERRORS = topic(
     "pcie_errors",
     Severity.HIGH,
     "a link of PCIe damages what goes over it",
     "PCI/pcieaer-howto.rst; drivers/pci/pcie/aer.c",
+    source=log.DMESG,
 )
-NAMES = (ERRORS.name,)
 
 _CORRECTED = Cause(
     "corrected", Severity.LOW, "PCIe sends again what was damaged, which costs time, and announces worse",
@@ -45,21 +45,12 @@ _STATUS = regex(r"(?:AER: )?aer_status: (0x[0-9a-f]{8}), aer_mask: ", re.ASCII)
 _SEVERITY = regex(r"(?:AER: )?aer_uncor_severity: 0x", re.ASCII)
 
 
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+def _errors(host: Host, topology: Topology) -> Iterator[Check]:
     if not topology.pci:
-        yield model.told(ERRORS, "no device on PCI is here", "/sys/bus/pci/devices")
-        return
-    try:
-        kernel = log.read(host)
-    except HostError as error:
-        yield model.unasked(ERRORS, error)
-        return
-    events = _events(kernel)
-    if not events:
-        yield log.nothing(ERRORS, kernel)
-    labels = _labels(topology)
-    for address, of_device in events.items():
-        yield log.judged(ERRORS, labels.get(address, f"PCI {address}"), of_device)
+        raise Nothing("no device on PCI is here", "/sys/bus/pci/devices")
+    kernel, labels = log.read(host), _labels(topology)
+    events = {labels.get(place, f"PCI {place}"): found for place, found in _events(kernel).items()}
+    return log.checks(ERRORS, kernel, events)
 
 
 def _labels(topology: Topology) -> dict[str, str]:
@@ -94,3 +85,6 @@ def _event(message: Message, age: int | None) -> Event | None:
         )
     match = _STATUS.match(message.text)
     return Event(f"PCIe error, status {match.group(1)}", "", _CORRECTED, age) if match else None
+
+
+LOOKS: Looks = (((ERRORS,), _errors),)

@@ -18,33 +18,30 @@ from ...linux import ranks as rank_files
 from ...linux.ranks import Pages, Rank
 from ...model import cpulist
 from ...model.errors import HostError, listed
-from ...model.record import NamedTuple
+from ...model.record import NamedTuple, replace
 from ...model.setting import Severity
 from ...topology import numa
 from ...topology.model import Node, Topology
-from ..model import Verdict
-from . import model
-from .model import AuditCheck, Topic
+from ..model import Check, Nothing, Subject, Verdict
+from .model import Looks, topic
 
-CPUS = Topic(
+CPUS = topic(
     "rank_cpus",
     Severity.MEDIUM,
     "copies to the GPU and launches of kernels go over the link between sockets",
     "admin-guide/mm/numaperf.rst; docs/guide/topology.md",
     "bind each rank to its GPU's node, as mlnode topology shows: numactl --cpunodebind, srun --cpu-bind",
+    "/proc/*/status",
 )
-MEMORY = Topic(
+MEMORY = topic(
     "rank_memory",
     Severity.MEDIUM,
     "each access to these pages goes to another socket: half the bandwidth, twice the latency",
     "numa(7), numastat(8); admin-guide/mm/numaperf.rst",
     "start the rank with its memory bound as well: numactl --membind; migratepages(8) moves what is there",
+    "/proc/*/numa_maps",
 )
 
-_TOPICS = (CPUS, MEMORY)
-NAMES = tuple(topic.name for topic in _TOPICS)
-
-_STATUS, _MAPS = "/proc/*/status", "/proc/*/numa_maps"
 #: With a tenth of the pages at half the bandwidth, a look at all of them takes a tenth longer
 _SHARE = 0.1
 #: What an interpreter and its libraries have taken before a launcher has bound it
@@ -66,52 +63,48 @@ class _Finding(NamedTuple):
 _WORST = (Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
 
 
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
+def _ranks(host: Host, topology: Topology) -> Iterator[Check]:
     if not topology.gpus:
-        yield from (model.told(topic, "there is no GPU", _STATUS) for topic in _TOPICS)
-        return
+        raise Nothing("there is no GPU", CPUS.source)
     if len(numa.with_cpus(topology.nodes)) < 2:
-        words = "there are not two NUMA nodes with CPUs"
-        yield from (model.told(topic, words, numa.NODES) for topic in _TOPICS)
-        return
-    try:
-        ranks = rank_files.look(host)
-        gpus = _gpus(host, topology, ranks.found)
-    except HostError as error:
-        yield from (model.unknown(topic, str(error), error.path) for topic in _TOPICS)
-        return
+        raise Nothing("there are not two NUMA nodes with CPUs", numa.NODES)
+    ranks = rank_files.look(host)
+    gpus = _gpus(host, topology, ranks.found)
     if ranks.unseen:
-        words = "; ".join(ranks.unseen)
-        yield from (model.unknown(topic, words, _STATUS) for topic in _TOPICS)
+        yield from (topic.unknown("; ".join(ranks.unseen), source=CPUS.source) for topic in (CPUS, MEMORY))
     elif not ranks.found:
         words = "no process holds a GPU" if ranks.shown else "no process is shown below /proc"
-        yield from (model.told(topic, words, "/proc/*/fd") for topic in _TOPICS)
-    yield from _of_gpus(host, topology, ranks.found, gpus)
+        raise Nothing(words, "/proc/*/fd")
+    end = time.monotonic() + _SECONDS
+    for together in dict.fromkeys(gpus[rank.pid] for rank in ranks.found):
+        here = [rank for rank in ranks.found if gpus[rank.pid] == together]
+        yield from _of_gpus(host, topology, together, here, end)
 
 
 def _of_gpus(
-    host: Host, topology: Topology, ranks: Sequence[Rank], gpus: Mapping[int, tuple[str, ...]]
-) -> Iterator[AuditCheck]:
-    end = time.monotonic() + _SECONDS
-    for together in dict.fromkeys(gpus[rank.pid] for rank in ranks):
-        here = [rank for rank in ranks if gpus[rank.pid] == together]
-        target = f"GPU{'s' if len(together) > 1 else ''} {listed(together, _MOST)}" if together else "GPU"
-        homes = {home.number: home for home in _homes(topology, together) if home is not None}
-        if len(homes) != 1 or None in _homes(topology, together):
-            for topic, source in ((CPUS, _STATUS), (MEMORY, _MAPS)):
-                yield _homeless(topic, source, target, together, here, homes)
-            continue
-        [home] = homes.values()
-        cpus = [_cpus(topology, home, rank) for rank in here]
-        yield _worst(
-            CPUS, cpus, _STATUS, f"on node {home.number}, CPUs {cpulist.readable(home.cpus)}", target
-        )
-        memory = [_memory(host, topology, home, rank, end) for rank in here]
-        expected = f"under {_SHARE:.0%} on other nodes than {home.number}"
-        yield _worst(MEMORY, [one for one in memory if one is not None], _MAPS, expected, target)
+    host: Host, topology: Topology, together: Sequence[str], here: Sequence[Rank], end: float
+) -> Iterator[Check]:
+    """Of the ranks of the same GPUs."""
+    target = f"GPU{'s' if len(together) > 1 else ''} {listed(together, _MOST)}" if together else "GPU"
+    subjects = [replace(topic, target=target) for topic in (CPUS, MEMORY)]
+    homes = _homes(topology, together)
+    numbers = sorted({home.number for home in homes if home is not None})
+    if len(numbers) != 1 or None in homes:
+        who = listed([rank.label for rank in here], _MOST)
+        nodes = f"{who}: GPUs of the nodes {', '.join(map(str, numbers))}, so that none is right"
+        why = "the firmware names no NUMA node for its GPU" if together else "its GPU is not known"
+        several = len(numbers) > 1
+        yield from (one.skip(nodes) if several else one.unknown(f"{who}: {why}") for one in subjects)
+        return
+    home = next(home for home in homes if home is not None)
+    expected = f"on node {home.number}, CPUs {cpulist.readable(home.cpus)}"
+    yield _worst(subjects[0], [_cpus(topology, home, rank) for rank in here], expected)
+    memory = [_memory(host, topology, home, rank, end) for rank in here]
+    expected = f"under {_SHARE:.0%} on other nodes than {home.number}"
+    yield _worst(subjects[1], [one for one in memory if one is not None], expected)
 
 
-def _worst(topic: Topic, findings: Sequence[_Finding], source: str, expected: str, target: str) -> AuditCheck:
+def _worst(subject: Subject, findings: Sequence[_Finding], expected: str) -> Check:
     """By the worst of the processes, which are named, and with the number of those that could not be read."""
     verdict = next((one for one in _WORST if one in {each.verdict for each in findings}), Verdict.SKIP)
     same = [one.words for one in findings if one.verdict is verdict]
@@ -120,7 +113,7 @@ def _worst(topic: Topic, findings: Sequence[_Finding], source: str, expected: st
     unread = sum(one.verdict is Verdict.UNKNOWN for one in findings)
     found += f", {unread} of which could not be read" if unread and verdict is Verdict.WARN else ""
     judged = verdict in (Verdict.WARN, Verdict.PASS)
-    return model.made(topic, verdict, found, source, expected if judged else "", target)
+    return subject.made(verdict, found, expected=expected if judged else "")
 
 
 # -- which GPU, and its node ---------------------------------------------------------------
@@ -158,22 +151,6 @@ def _apps(host: Host) -> dict[int, tuple[str, ...]]:
 def _homes(topology: Topology, gpus: Sequence[str]) -> list[Node | None]:
     """The nodes whose CPUs serve these GPUs; None for one whose node is unknown."""
     return [numa.home(topology.nodes, gpu.node) for gpu in topology.gpus if gpu.address in gpus]
-
-
-def _homeless(
-    topic: Topic,
-    source: str,
-    target: str,
-    gpus: Sequence[str],
-    ranks: Sequence[Rank],
-    homes: Mapping[int, Node],
-) -> AuditCheck:
-    who = listed([rank.label for rank in ranks], _MOST)
-    if len(homes) > 1:
-        nodes = ", ".join(map(str, sorted(homes)))
-        return model.told(topic, f"{who}: GPUs of the nodes {nodes}, so that none is right", source, target)
-    why = "the firmware names no NUMA node for its GPU" if gpus else "its GPU is not known"
-    return model.unknown(topic, f"{who}: {why}", source, target)
 
 
 # -- CPUs ----------------------------------------------------------------------------------
@@ -252,3 +229,6 @@ def _amount(size: int) -> str:
 def _is_far(total: int, far: Mapping[int, int]) -> bool:
     elsewhere = sum(far.values())
     return elsewhere >= _LEAST and elsewhere > total * _SHARE
+
+
+LOOKS: Looks = (((CPUS, MEMORY), _ranks),)

@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Iterable, Mapping, Tuple
+from typing import Any, Collection, Mapping
 
 from ...host.host import Host
 from ...model import schema
 from ...model.schema import Option, Table
 from ...model.setting import Severity
 from ...topology import read
-from ...topology.model import Topology
 from .. import end
-from ..model import Verdict
+from ..model import DEVIATIONS, Check, Verdict
 from . import (
     cpu,
     crash,
@@ -30,34 +29,21 @@ from . import (
     services,
     storage,
 )
-from .model import DEVIATIONS, AuditCheck
+from .model import Looks, checks
 
 MOUNTS = read.MOUNTS
 
 OPTIONS: Table = {"skip": Option("list", elements="str", default=[]), **end.fail_on("never")}
 
-Area = Tuple[Tuple[str, ...], Callable[[Host, Topology], Iterable[AuditCheck]]]
-
-AREAS: tuple[Area, ...] = (
-    (kernel.NAMES, kernel.checks),
-    (facts.NAMES, facts.checks),
-    (cpu.NAMES, cpu.checks),
-    (memory.NAMES, memory.checks),
-    (crash.NAMES, crash.checks),
-    (devices.NAMES, devices.checks),
-    (pcie_messages.NAMES, pcie_messages.checks),
-    (ranks.NAMES, ranks.checks),
-    (network.NAMES, network.checks),
-    (nccl.NAMES, nccl.checks),
-    (interrupts.NAMES, interrupts.checks),
-    (nic_messages.NAMES, nic_messages.checks),
-    (storage.NAMES, storage.checks),
-    (services.NAMES, services.checks),
-)
-NAMES: tuple[str, ...] = tuple(name for names, _checks in AREAS for name in names)
+_AREAS = (
+    kernel, facts, cpu, memory, crash, devices, pcie_messages, ranks,
+    network, nccl, interrupts, nic_messages, storage, services,
+)  # fmt: skip
+_LOOKS: Looks = tuple(look for area in _AREAS for look in area.LOOKS)
+NAMES: tuple[str, ...] = tuple(topic.name for topics, _look in _LOOKS for topic in topics)
 
 _VERDICTS = (*DEVIATIONS, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PASS)
-_SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
+_SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 
 
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
@@ -67,20 +53,12 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     return end.result("node_audit", all_checks(host, given["skip"]), given["fail_on"])
 
 
-def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[AuditCheck]:
+def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[Check]:
     """All findings, the most important first. Reads only."""
-    topology = read.of(host)
-    checks = [
-        check
-        for names, look in AREAS
-        if not {*names} <= {*leave_out}
-        for check in look(host, topology)
-        if check.name not in leave_out
-    ]
-    return sorted(checks, key=_rank)
+    return sorted(checks(_LOOKS, host, read.of(host), leave_out), key=_rank)
 
 
-def _rank(check: AuditCheck) -> tuple[bool, int, int]:
+def _rank(check: Check) -> tuple[bool, int, int]:
     """Sort key: unexpected findings first, the most severe of them before the others."""
     severity = _SEVERITIES.index(check.severity)
     verdict = _VERDICTS.index(check.verdict)

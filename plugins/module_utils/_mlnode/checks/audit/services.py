@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Iterator
 
 from ...drivers import services as service_files
@@ -16,44 +17,41 @@ from ...knobs.services import kind as services
 from ...knobs.services.known import SERVICES
 from ...linux import daemons
 from ...model import values
-from ...model.errors import HostError
 from ...model.record import replace
 from ...model.setting import Severity
 from ...topology.model import Topology
-from ..model import Verdict
-from . import model
-from .model import AuditCheck, Topic
+from ..model import Check, Subject, Verdict, findings
+from .model import Looks, topic
 
-NOFILE = Topic(
+NOFILE = topic(
     "nofile",
     Severity.MEDIUM,
     "jobs that it starts end with EMFILE: data loaders and NCCL open thousands of files and sockets",
     "systemd.exec(5), LimitNOFILE",
     "raise it: the module limits, and a restart of the daemon",
+    "/proc/*/status",
 )
-_MANY = replace(
-    NOFILE,
-    reason="programs that close every file they could have take minutes, in containers, too",
-    reference="systemd.exec(5), LimitNOFILE; moby pull request 45534, containerd pull request 8924",
-    advice="leave the soft limit of services at 1024: the module limits, and a restart of the daemon",
-)
-RIVALS = Topic(
+_MANY = {
+    "reason": "programs that close every file they could have take minutes, in containers, too",
+    "reference": "systemd.exec(5), LimitNOFILE; moby pull request 45534, containerd pull request 8924",
+    "advice": "leave the soft limit of services at 1024: the module limits, and a restart of the daemon",
+}
+RIVALS = topic(
     "tuning_services",
     Severity.MEDIUM,
     "what one of them sets, the other undoes",
     "docs/knobs/services.md",
     "let one of both own a setting: the module tuning_services",
+    "systemd",
 )
-TIME = Topic(
+TIME = topic(
     "time_sync",
     Severity.MEDIUM,
     "logs of several nodes cannot be compared, and munge refuses what seems to be five minutes old",
     "timedatectl(1), munge(7)",
     "enable chronyd or systemd-timesyncd, and see that it reaches a server",
+    "systemd",
 )
-
-_TOPICS = (NOFILE, RIVALS, TIME)
-NAMES = tuple(topic.name for topic in _TOPICS)
 
 #: Who starts jobs or containers, which inherit its limit
 _STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom", "kubelet")
@@ -69,46 +67,33 @@ _OTHERS = ("ntpd.service", "ntp.service", "ntpsec.service", "openntpd.service", 
 _TIMESYNCD = "systemd-timesyncd.service"
 
 
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
-    yield from _open_files(host)
-    yield from _competing(host)
-    yield _time(host, topology)
-
-
-def _open_files(host: Host) -> Iterator[AuditCheck]:
-    try:
-        seen = daemons.running(host, _STARTERS)
-    except HostError as error:
-        yield model.unknown(NOFILE, str(error), "/proc")
-        return
+def _open_files(host: Host, _topology: Topology) -> Iterator[Check]:
+    seen = daemons.running(host, _STARTERS)
     starters = [daemon for name in _STARTERS for daemon in seen.named(name)]
     for daemon in starters:
-        yield _limit(host, daemon.limits, daemon.name)
+        subject = replace(NOFILE, target=daemon.name, source=daemon.limits)
+        yield from findings([subject], partial(_limit, host, subject))
     if seen.hidden:
-        yield model.unknown(NOFILE, f"some processes are hidden: {seen.hidden}", "/proc/*/status")
+        yield NOFILE.unknown(f"some processes are hidden: {seen.hidden}")
     elif seen.none:
-        yield model.told(NOFILE, "no process is shown below /proc", "/proc")
+        yield NOFILE.skip("no process is shown below /proc", source="/proc")
     elif not starters:
-        yield model.told(NOFILE, f"none of {', '.join(_STARTERS)} runs", "/proc/*/status")
+        yield NOFILE.skip(f"none of {', '.join(_STARTERS)} runs")
 
 
-def _limit(host: Host, path: str, target: str) -> AuditCheck:
-    try:
-        now = limits_units.of_process(host, LIMITS["nofile"], path)
-        if now is None:
-            return model.unknown(NOFILE, "the process has ended meanwhile", path, target)
-        soft, hard = limits_parse.words(now)
-        good = now.hard is None or now.hard >= _LEAST_FILES
-        found = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
-        many = _given_to_children(host, target) if good else ""
-    except HostError as error:
-        return model.unknown(NOFILE, str(error), path, target)
+def _limit(host: Host, subject: Subject) -> Check:
+    now = limits_units.of_process(host, LIMITS["nofile"], subject.source)
+    if now is None:
+        return subject.unknown("the process has ended meanwhile")
+    soft, hard = limits_parse.words(now)
+    good = now.hard is None or now.hard >= _LEAST_FILES
+    found = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
+    many = _given_to_children(host, subject.target) if good else ""
     if many:
-        return model.judged(
-            _MANY, False, f"{found}; {many}", path, f"a soft limit up to {_MOST_FILES}", target
-        )
+        found, expected = f"{found}; {many}", f"a soft limit up to {_MOST_FILES}"
+        return subject.judged(False, found, expected=expected, **_MANY)
     # Who asks gets the hard limit, and most daemons and loaders do.
-    return model.judged(NOFILE, good, found, path, f"at least {_LEAST_FILES}", target)
+    return subject.judged(good, found, expected=f"at least {_LEAST_FILES}")
 
 
 def _given_to_children(host: Host, name: str) -> str:
@@ -122,62 +107,66 @@ def _given_to_children(host: Host, name: str) -> str:
     return f"{unit} gives {soft} to all that it starts ({assigned.where})" if soft > _MOST_FILES else ""
 
 
-def _competing(host: Host) -> Iterator[AuditCheck]:
-    rivals = []
-    for name, service in SERVICES.items():
-        topic = replace(
-            RIVALS, severity=service.severity, reason=f"it {service.reason}", reference=service.source
-        )
-        try:
-            acting = services.acts(host, service)
-        except HostError as error:
-            yield model.unknown(topic, str(error), error.path, name)
-            continue
+def _competing(host: Host, _topology: Topology) -> Iterator[Check]:
+    found = [check for name in SERVICES for check in _rivals(host, name)]
+    yield from found
+    if all(check.verdict is Verdict.UNKNOWN for check in found):
+        yield RIVALS.judged(True, "none runs or starts at boot", expected="none")
+
+
+def _rivals(host: Host, name: str) -> Iterator[Check]:
+    service = SERVICES[name]
+    subject = replace(
+        RIVALS,
+        target=name,
+        severity=service.severity,
+        reason=f"it {service.reason}",
+        reference=service.source,
+    )
+
+    def look() -> Iterator[Check]:
+        acting = services.acts(host, service)
         if acting:
             expected = "neither runs nor starts" if service.switch is None else service.switch.words
-            rivals.append(model.judged(topic, False, acting, service.unit, expected, name))
-    yield from rivals
-    if not rivals:
-        yield model.made(RIVALS, Verdict.PASS, "none runs or starts at boot", "systemd", "none")
+            yield subject.judged(False, acting, source=service.unit, expected=expected)
+
+    return findings([subject], look)
 
 
 # -- the clock -----------------------------------------------------------------------------
 
 
-def _time(host: Host, topology: Topology) -> AuditCheck:
+def _time(host: Host, topology: Topology) -> Check:
     if topology.machine.kind == "container":
-        return model.told(TIME, "the clock is that of the container's host", "/run/systemd")
-    try:
-        if host.exists(_TIMESYNC):
-            # The file stays as long as the service runs, however long no server has answered.
-            state = "systemd-timesyncd was in step; whether it still is: timedatectl timesync-status"
-            return model.told(TIME, state, _TIMESYNC)
-        if not host.systemd_runs():
-            return model.told(TIME, "systemd does not run here", "/run/systemd/system")
-        running = [unit for unit in (*_CHRONY, *_OTHERS, _TIMESYNCD) if service_files.is_running(host, unit)]
-    except HostError as error:
-        return model.unknown(TIME, str(error), error.path)
+        return TIME.skip("the clock is that of the container's host", source="/run/systemd")
+    if host.exists(_TIMESYNC):
+        # The file stays as long as the service runs, however long no server has answered.
+        state = "systemd-timesyncd was in step; whether it still is: timedatectl timesync-status"
+        return TIME.skip(state, source=_TIMESYNC)
+    if not host.systemd_runs():
+        return TIME.skip("systemd does not run here", source="/run/systemd/system")
+    running = [unit for unit in (*_CHRONY, *_OTHERS, _TIMESYNCD) if service_files.is_running(host, unit)]
     if not running:
-        return model.judged(TIME, False, "nothing that is known here keeps the clock", "systemd", "in step")
+        return TIME.judged(False, "nothing that is known here keeps the clock", expected="in step")
     if running[0] in _CHRONY:
         return _chrony(host)
     if running[0] == _TIMESYNCD:
         state = "systemd-timesyncd runs, and has reached no server yet"
-        return model.judged(TIME, False, state, _TIMESYNC, "in step")
-    return model.told(TIME, f"{running[0]} runs; ask it whether it is in step", running[0])
+        return TIME.judged(False, state, source=_TIMESYNC, expected="in step")
+    return TIME.skip(f"{running[0]} runs; ask it whether it is in step", source=running[0])
 
 
-def _chrony(host: Host) -> AuditCheck:
+def _chrony(host: Host) -> Check:
     """The last of its fields says how the clock is: chronyc(1), tracking, Leap status."""
     source = "chronyc -c tracking"
-    try:
-        text = host.must_run(["chronyc", "-n", "-c", "tracking"], "ask the clock's daemon with")
-    except HostError as error:
-        return model.unknown(TIME, str(error), source)
-    fields = text.strip().split(",")
+    text = host.must_run(["chronyc", "-n", "-c", "tracking"], "ask the clock's daemon with").strip()
+    fields = text.split(",")
     if len(fields) < 10:
-        return model.unknown(TIME, f"chronyc says {text.strip()[:60]!r}", source)
+        return TIME.unknown(f"chronyc says {text[:60]!r}", source=source)
     status = fields[-1].strip()
     # An announced leap second is not a fault.
     good = status in ("Normal", "Insert second", "Delete second")
-    return model.judged(TIME, good, f"chronyd: {status[:40]}", source, "in step")
+    return TIME.judged(good, f"chronyd: {status[:40]}", source=source, expected="in step")
+
+
+LOOKS: Looks = (((NOFILE,), _open_files), ((RIVALS,), _competing), ((TIME,), _time))

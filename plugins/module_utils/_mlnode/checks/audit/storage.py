@@ -16,35 +16,39 @@ from ...knobs.summary import grouped
 from ...linux import mounts
 from ...model import values
 from ...model.errors import HostError, listed
+from ...model.record import replace
 from ...model.setting import Severity, Value
 from ...topology.model import Topology
-from ..model import Verdict
-from . import model
-from .model import AuditCheck, Topic
+from ..model import NODE, Check, Nothing, Verdict, content
+from .model import Looks, topic
 
-DISKS = Topic("disks", *storage.kind.info("storage.disks.read_ahead_kb", Value()))
-NVME = Topic(
+DISKS = topic(
+    "disks",
+    *storage.kind.info("storage.disks.read_ahead_kb", Value()),
+    source=f"{storage.BLOCK}/*/queue",
+)
+NVME = topic(
     "nvme_scheduler",
     *storage.kind.info("storage.disks.scheduler", Value()),
     "set it to none, and look for what has changed it (udev, tuned): the module storage_queue",
+    f"{storage.BLOCK}/*/queue/scheduler",
 )
-NFS = Topic(
+NFS = topic(
     "nfs_mounts",
     Severity.LOW,
     "each request carries little, so that more round trips are needed for a file",
     "nfs(5); AWS, EFS, recommended mount settings; Google Cloud NetApp Volumes, Linux NFS mount options",
     "mount it with rsize=1048576,wsize=1048576,proto=tcp: the server may offer less",
+    mounts.SYSTEM,
 )
-SPACE = Topic(
+SPACE = topic(
     "file_systems",
     Severity.MEDIUM,
     "what does not fit is lost, such as a checkpoint or a log, and kubelet evicts pods before that",
     "node_exporter, docs/node-mixin (NodeFilesystemAlmostOutOfSpace); Kubernetes, Node-pressure Eviction",
     "make room, or move what grows to another file system",
+    mountinfo.TABLE,
 )
-
-_TOPICS = (DISKS, NVME, NFS, SPACE)
-NAMES = tuple(topic.name for topic in _TOPICS)
 
 _DISKS = storage.Devices(types=TYPES)
 #: The least that a vendor advises (Google, for databases). 1 MiB is what AWS does, and the most by nfs(5).
@@ -57,33 +61,19 @@ _PASSED = (*_LOCAL, "rootfs", "ramfs", "tmpfs", "devtmpfs")
 _MOST = 5
 
 
-def checks(host: Host, topology: Topology) -> Iterator[AuditCheck]:
-    del topology
-    yield from _disks(host)
-    yield from _nfs(host)
-    yield from _file_systems(host)
-
-
 # -- disks ---------------------------------------------------------------------------------
 
 
-def _disks(host: Host) -> Iterator[AuditCheck]:
-    source = f"{storage.BLOCK}/*/queue"
-    try:
-        names = [name for name in host.names(storage.BLOCK) if storage.is_meant(host, name, _DISKS)]
-        disks = [(storage.bus(host, name), _scheduler(host, name), name) for name in names]
-        texts = [(_disk(host, *disk), disk[-1]) for disk in disks]
-    except HostError as error:
-        yield model.unknown(DISKS, str(error), source)
-        yield model.unknown(NVME, str(error), source)
-        return
-    yield model.told(DISKS, "; ".join(grouped(texts)) or "no disk is here", source)
+def _disks(host: Host, _topology: Topology) -> Iterator[Check]:
+    names = [name for name in host.names(storage.BLOCK) if storage.is_meant(host, name, _DISKS)]
+    disks = [(storage.bus(host, name), _scheduler(host, name), name) for name in names]
+    texts = [(_disk(host, *disk), disk[-1]) for disk in disks]
+    yield DISKS.skip("; ".join(grouped(texts)) or "no disk is here")
     schedulers = [(scheduler, name) for bus, scheduler, name in disks if bus == "nvme" and scheduler]
     if not schedulers:
-        yield model.told(NVME, "no NVMe drive with a scheduler is here", source)
-    else:
-        good = all(scheduler == "none" for scheduler, _name in schedulers)
-        yield model.judged(NVME, good, "; ".join(grouped(schedulers)), f"{source}/scheduler", "none")
+        raise Nothing("no NVMe drive with a scheduler is here", DISKS.source)
+    good = all(scheduler == "none" for scheduler, _name in schedulers)
+    yield NVME.judged(good, "; ".join(grouped(schedulers)), expected="none")
 
 
 def _disk(host: Host, bus: str, scheduler: str, name: str) -> str:
@@ -109,31 +99,26 @@ def _queue(host: Host, name: str, file: str) -> str:
 # -- NFS -----------------------------------------------------------------------------------
 
 
-def _nfs(host: Host) -> Iterator[AuditCheck]:
+def _nfs(host: Host, _topology: Topology) -> Iterator[Check]:
     """Of the kernel's own tables: none of them asks the server, which may be gone."""
-    try:
-        table = mounts.table(host)
-    except HostError as error:
-        yield model.unknown(NFS, str(error), error.path)
-        return
+    table = mounts.table(host)
     exports = mounts.nfs(table)
     for number, found in exports.items():
         yield _export(host, number, found)
     if not exports:
-        text = "no NFS is mounted" if table else f"{mounts.SYSTEM} does not exist"
-        yield model.told(NFS, text, mounts.SYSTEM)
+        yield NFS.skip("no NFS is mounted" if table else f"{mounts.SYSTEM} does not exist")
 
 
-def _export(host: Host, number: str, found: Sequence[Mount]) -> AuditCheck:
-    first, target = found[0], listed([mount.point for mount in found], _MOST)
-    path = f"{storage.BDI}/{number}/read_ahead_kb"
+def _export(host: Host, number: str, found: Sequence[Mount]) -> Check:
+    first, path = found[0], f"{storage.BDI}/{number}/read_ahead_kb"
+    subject = replace(NFS, target=listed([mount.point for mount in found], _MOST))
     ahead, protocol = host.value(path), first.option("proto")
     sizes = [values.number(first.option(name)) for name in ("rsize", "wsize")]
     known = [size for size in sizes if size is not None]
     if ahead.unreadable is not None:
-        return model.unknown(NFS, ahead.unreadable, path, target)
+        return subject.unknown(ahead.unreadable, source=path)
     if len(known) < len(sizes) or not protocol:
-        return model.unknown(NFS, "its row has no rsize, wsize or proto", mounts.SYSTEM, target)
+        return subject.unknown("its row has no rsize, wsize or proto")
     text = (
         f"vers {first.option('vers') or '?'}, proto {protocol}, nconnect {first.option('nconnect') or 1}, "
         f"rsize {known[0] >> 10} KiB, wsize {known[1] >> 10} KiB, "
@@ -141,29 +126,24 @@ def _export(host: Host, number: str, found: Sequence[Mount]) -> AuditCheck:
     )
     good = min(known) >= _LEAST_NFS and not protocol.startswith("udp")
     expected = f"rsize and wsize of at least {_LEAST_NFS >> 10} KiB, not over UDP"
-    return model.judged(NFS, good, text, f"{mounts.SYSTEM}; {path}", expected, target)
+    return subject.judged(good, text, source=f"{mounts.SYSTEM}; {path}", expected=expected)
 
 
 # -- what is left --------------------------------------------------------------------------
 
 
-def _file_systems(host: Host) -> Iterator[AuditCheck]:
-    value = host.value(mountinfo.TABLE)
-    if value.text is None:
-        yield model.missing(SPACE, value, mountinfo.TABLE)
-        return
-    rows = [*mountinfo.parse(value.text)]
+def _file_systems(host: Host, _topology: Topology) -> Iterator[Check]:
+    rows = [*mountinfo.parse(content(host, mountinfo.TABLE))]
     # What is mounted in several places is one file system, shown where it was mounted first.
     points = {row.device: row.point for row in reversed(rows) if _is_asked(row, rows)}
     seen = [check for point in sorted(points.values()) for check in _file_system(host, point)]
-    good = [check for check in seen if check.verdict is Verdict.PASS]
+    bad = [check for check in seen if check.verdict is not Verdict.PASS]
+    yield from bad
     if not seen:
-        yield model.told(SPACE, "no local file system that can be written is mounted", mountinfo.TABLE)
-    elif len(good) < len(seen):
-        yield from (check for check in seen if check not in good)
-    else:
+        yield SPACE.skip("no local file system that can be written is mounted")
+    elif not bad:
         texts = "; ".join(f"{check.target}: {check.found}" for check in seen)
-        yield model.made(SPACE, Verdict.PASS, texts, seen[0].source, seen[0].expected)
+        yield replace(seen[0], target=NODE, found=texts)
 
 
 def _is_asked(mount: Mount, rows: Sequence[Mount]) -> bool:
@@ -173,12 +153,13 @@ def _is_asked(mount: Mount, rows: Sequence[Mount]) -> bool:
     return mount.kind in _LOCAL and not mount.read_only and {*way} <= {*_PASSED}
 
 
-def _file_system(host: Host, point: str) -> Iterator[AuditCheck]:
+def _file_system(host: Host, point: str) -> Iterator[Check]:
+    subject = replace(SPACE, target=point)
     try:
         space = host.space(point)
     except HostError as error:
         if not error.absent:  # or it was unmounted meanwhile
-            yield model.unknown(SPACE, str(error), mountinfo.TABLE, point)
+            yield subject.unknown(str(error))
         return
     # Of what users have, which is less by what is reserved for root. btrfs has no number of inodes.
     space_left = space.f_bavail / space.f_blocks if space.f_blocks else 1
@@ -187,4 +168,7 @@ def _file_system(host: Host, point: str) -> Iterator[AuditCheck]:
     found = f"{100 * space_left:.3g} % of {size:.4g} GiB left, {100 * inodes_left:.3g} % of inodes"
     good = min(space_left, inodes_left) >= _LEAST_LEFT
     expected = f"at least {100 * _LEAST_LEFT:.0f} % of each left"
-    yield model.judged(SPACE, good, found, "statvfs(3)", expected, point)
+    yield subject.judged(good, found, source="statvfs(3)", expected=expected)
+
+
+LOOKS: Looks = (((DISKS, NVME), _disks), ((NFS,), _nfs), ((SPACE,), _file_systems))

@@ -11,16 +11,18 @@ from typing import Iterator
 from ...host.host import Host
 from ...model.record import regex
 from ...model.setting import Severity
+from ..model import Check
 from . import log
 from .log import Cause, Event, Line
-from .model import AuditCheck, Topic
+from .model import topic
 
-XID = Topic(
+XID = topic(
     "gpu_xid",
     Severity.HIGH,
     "the driver reports that a GPU, its memory or its link failed, or that a program did",
     "NVIDIA, Analyzing Xid Errors with the Xid Catalog",
     "look the number up in the vendor's list of Xids",
+    log.DMESG,
 )
 
 _HARDWARE = Cause(
@@ -94,17 +96,14 @@ _XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.A
 _RECOVERED = regex(r"NVRM: Xid [^\n]*: 154,[^\n]* to 0x0\b", re.ASCII)
 
 
-def checks(host: Host) -> Iterator[AuditCheck]:
-    """One for each GPU that has reported any. Raises HostError where the log cannot be read."""
+def checks(host: Host) -> Iterator[Check]:
+    """One for each GPU that has reported any. Raises Nothing, HostError where the log cannot be read."""
     kernel = log.read(host)
     events: dict[str, list[Event]] = {}
     for line in kernel.lines:
         for gpu, event in _events(line):
-            events.setdefault(gpu, []).append(event)
-    if not events:
-        yield log.nothing(XID, kernel)
-    for gpu, of_gpu in events.items():
-        yield log.judged(XID, f"GPU {gpu}", of_gpu)
+            events.setdefault(f"GPU {gpu}", []).append(event)
+    return log.checks(XID, kernel, events)
 
 
 def _events(line: Line) -> Iterator[tuple[str, Event]]:

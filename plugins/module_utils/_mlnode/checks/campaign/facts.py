@@ -4,29 +4,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from ipaddress import ip_address
 from typing import Any, Sequence
 
 from ...engine.declared import FOLDER
+from ...engine.digests import digest
 from ...host.host import Host
 from ...linux import iproute
 from ...model.errors import HostError, RefusedError
 from ...model.record import regex
 from ...topology import links, read
-from ...topology.model import Nic, PciDevice, Topology, giga_transfers
+from ...topology.model import Nic, Topology, giga_transfers
 from ...topology.nics import RATED
 from ..rdma import usable
-from ..rdma.ports import ETHERNET, Port
+from ..rdma.ports import ETHERNET, Port, function_of
 from .kind import End
 
 MOUNTS = read.MOUNTS
 
 _FIRMWARE = regex(r"^firmware-version: *(.*)$", re.MULTILINE)
-
-#: As engine/digests.py
-_DIGITS = 16
 
 
 def facts(host: Host, ends: Sequence[End]) -> dict[str, Any]:
@@ -60,10 +57,9 @@ def required_interface(host: Host, address: str) -> str:
 def _declarations(host: Host) -> dict[str, str]:
     digests = {}
     try:
-        names = [name for name in host.names(FOLDER) if name.endswith(".json")]
-        for name in names:
-            content = host.read_bytes(f"{FOLDER}/{name}")
-            digests[name[: -len(".json")]] = hashlib.sha256(content).hexdigest()[:_DIGITS]
+        for name in host.names(FOLDER):
+            if name.endswith(".json"):
+                digests[name[: -len(".json")]] = digest(host.read_bytes(f"{FOLDER}/{name}"))
     except HostError:  # it may have gone meanwhile, or be root's
         return digests
     return digests
@@ -80,28 +76,14 @@ def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
         "firmware": _firmware(host, nic),
         "pcie": _links(topology, nic.address),
     }
-    port = _port(topology, end)
+    port = usable.one(topology, end.device, end.port)
     return {**found, **_of_rdma(host, topology, port)} if port else found
-
-
-def _port(topology: Topology, end: End) -> Port | None:
-    return next(
-        (
-            Port(device, port.number, port.link_layer, {})
-            for device in topology.rdma
-            for port in device.ports
-            if (device.name, port.number) == (end.device, end.port)
-        ),
-        None,
-    )
 
 
 def _of_rdma(host: Host, topology: Topology, port: Port) -> dict[str, Any]:
     """Facts of the port itself, in place of those of the interface that has the address."""
-    gbits, _why = usable.gbits(port)
-    function = next((one for one in topology.pci if one.address == port.device.address), None)
-    names = next(one.netdevs for one in port.device.ports if one.number == port.number)
-    nic = next((one for one in topology.nics if one.name in names), None)
+    gbits, function = usable.gbits(port), function_of(port.device, topology)
+    nic = next((one for one in topology.nics if one.name in port.own.netdevs), None)
     return {
         "device": port.name,
         "speed_mbit": None if gbits is None else int(gbits * 1000),
@@ -135,10 +117,12 @@ def _links(topology: Topology, address: str | None) -> list[dict[str, Any]]:
     if own is None or topology.machine.virtual:
         return []
     path = [known[address] for address in reversed(own.path) if address in known]
-    return [_link(device) for device in path if device.link and links.faces_up(device)]
-
-
-def _link(device: PciDevice) -> dict[str, Any]:
-    link = device.link
-    speed, lanes = (giga_transfers(link.speed), link.width) if link else (0.0, 0)
-    return {"address": device.address, "gigatransfers": speed, "lanes": lanes}
+    return [
+        {
+            "address": device.address,
+            "gigatransfers": giga_transfers(device.link.speed),
+            "lanes": device.link.width,
+        }
+        for device in path
+        if device.link and links.faces_up(device)
+    ]

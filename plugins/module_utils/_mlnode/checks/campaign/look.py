@@ -10,7 +10,7 @@ from typing import Any, Mapping
 from ...host.host import Host
 from ...model.errors import DeclarationError
 from ...model.schema import Option, Table
-from . import begin, collect, facts, kinds, part, store
+from . import facts, kinds, part, store
 from .clock import Answering
 
 MOUNTS = facts.MOUNTS
@@ -65,7 +65,7 @@ def _start(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 def _begin(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     part.check_start(given["start"])
-    return {} if dry else {"ends": begin.begin(host, given["id"], given["start"])}
+    return {} if dry else {"ends": store.begin(host, given["id"], given["start"])}
 
 
 def _collect(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def _collect(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
         there = store.read(host)
         done = there is not None and there.id == given["id"] and there.done
         return {"done": done, "answer": "", "problem": "nothing is collected in check mode"}
-    collected = collect.collect(host, given["id"], given["timeout"])
+    collected = store.collect(host, given["id"], given["timeout"])
     # A controller keeps the results of all nodes several times until the end of a play: a text costs it its
     # length once, and a dictionary twenty times as much for each of them.
     text = json.dumps(collected.answer, separators=(",", ":")) if collected.answer else ""

@@ -13,6 +13,7 @@ from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.schema import Option
+from .. import end
 from . import kinds
 from .kind import Device, Part, Slot
 
@@ -22,15 +23,14 @@ _ALLOW = Option("list", elements="str", choices=GUARDS)
 
 _ID = regex(r"[0-9a-z][0-9a-z-]{0,62}\Z", re.ASCII)
 
-#: Option → what it may be. tcp has a port for each stream and direction, and RDMA one for each rail and step
-_RANGES: Mapping[str, range] = {
-    "duration": range(2, 3601),
-    "streams": range(1, 65),
-    "tcp_port": range(1024, 65536 - 256),
+#: Option → the least and the most. tcp has a port for each stream and direction, and RDMA one for each rail
+#: and step. Rounds of one campaign are less than the largest number of nodes of a plan
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "duration": (2, 3600),
+    "streams": (1, 64),
+    "tcp_port": (1024, 65535 - 256),
+    "rounds": (1, 4096),
 }
-
-#: Rounds of one campaign are less than the largest number of nodes of a plan
-_MOST_ROUNDS = 4096
 _MOST_RAILS = 64
 
 
@@ -38,11 +38,8 @@ def parse(raw: Mapping[str, Any]) -> Part:
     """Raises DeclarationError."""
     if not _ID.match(raw["id"]):
         raise DeclarationError(f"id: {raw['id']!r} is not a name of small letters, digits and dashes")
-    for name, allowed in _RANGES.items():
-        if raw[name] not in allowed:
-            raise DeclarationError(f"{name}: {raw[name]} is not between {allowed[0]} and {allowed[-1]}")
-    if not 1 <= raw["rounds"] <= _MOST_ROUNDS:
-        raise DeclarationError(f"rounds: {raw['rounds']} is not between 1 and {_MOST_ROUNDS}")
+    for name, (least, most) in _RANGES.items():
+        end.between(name, raw[name], least, most)
     if raw.get("start") is not None:
         check_start(raw["start"])
     addresses = [_address("addresses", one) for one in raw["addresses"]]
@@ -51,13 +48,9 @@ def parse(raw: Mapping[str, Any]) -> Part:
     slots = tuple(_slot(one, raw["rounds"]) for one in raw["slots"])
     if len({slot.round for slot in slots}) != len(slots):
         raise DeclarationError("slots: this node would be in two pairs of one round")
-    try:
-        kind = kinds.of(raw["kind"])
-    except ValueError as error:
-        raise DeclarationError(str(error)) from error
     return Part(
         id=raw["id"],
-        kind=kind,
+        kind=kinds.of(raw["kind"]),
         start=raw.get("start") or 0.0,
         rounds=raw["rounds"],
         duration=raw["duration"],

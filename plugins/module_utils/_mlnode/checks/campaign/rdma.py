@@ -22,7 +22,6 @@ from ...topology.model import Topology
 from ..rdma import gid as rdma_gid
 from ..rdma import ports, usable
 from ..rdma.ports import ETHERNET, Port
-from ..rdma.usable import UnusableError
 from . import facts, kind
 from .kind import Device, End, Part, Rail
 
@@ -124,28 +123,22 @@ def ends(host: Host, part: Part) -> list[End]:
 
 def _end(host: Host, topology: Topology, address: str, device: Device | None) -> End:
     interface = facts.required_interface(host, address)
-    try:
-        if device is None:
-            return _addressed(host, topology, address, interface)
-        port = usable.find(host, topology, device.name, device.port)
-        own = device.gid if device.gid is not None else _entry(host, port, address)
-        gid = usable.gid(host, port, own)
-    except UnusableError as error:
-        where = f"{device.name}/{device.port}" if device else address
-        raise RefusedError(f"{where}: {error.found}; {error.advice}") from error
-    return _made(topology, interface, port, gid, gid is not None and gid == _entry(host, port, address))
+    if device is None:
+        return _addressed(host, topology, address, interface)
+    port = usable.find(host, topology, device.name, device.port)
+    entry = _entry(host, port, address)
+    gid = usable.gid(host, port, entry if device.gid is None else device.gid)
+    return _made(topology, interface, port, gid, gid is not None and gid == entry)
 
 
 def _addressed(host: Host, topology: Topology, address: str, interface: str) -> End:
-    """The port that has an address, or is on its interface. Raises RefusedError, UnusableError."""
-    for device in topology.rdma:
-        for one in device.ports:
-            port = Port(device, one.number, one.link_layer, {})
-            entry = _entry(host, port, address)
-            if entry is not None or (one.link_layer != ETHERNET and interface in one.netdevs):
-                usable.find(host, topology, device.name, one.number)
-                return _made(topology, interface, port, entry, entry is not None)
-    there = ", ".join(f"{one.name}/{port.number}" for one in topology.rdma for port in one.ports)
+    """The port that has an address, or is on its interface. Raises RefusedError."""
+    for port in usable.every(topology):
+        entry = _entry(host, port, address)
+        if entry is not None or (port.layer != ETHERNET and interface in port.own.netdevs):
+            usable.find(host, topology, port.device.name, port.number)
+            return _made(topology, interface, port, entry, entry is not None)
+    there = ", ".join(port.name for port in usable.every(topology))
     raise RefusedError(
         f"no RDMA port has the address {address} as {rdma_gid.ROUTED}, of {there or 'none at all'}: give "
         "campaign_devices"
@@ -183,7 +176,7 @@ def count(host: Host, flow: Flow, place: str) -> float:
     names = _RECEIVED if flow.backward else _SENT
     folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}"
     for name in names:
-        number, _value = ports.read_number(host, f"{folder}/{name}")
+        number = ports.counted(host, f"{folder}/{name}")
         if number is not None:
             return number
     raise UnfitError(
@@ -195,7 +188,7 @@ def resent(host: Host, flow: Flow, _place: str) -> float | None:
     """Of this end of the direction: it sends forward, and receives backward."""
     folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}/hw_counters"
     for names in _LOST_RECEIVED if flow.backward else _LOST_SENT:
-        numbers = [ports.read_number(host, f"{folder}/{name}")[0] for name in names]
+        numbers = [ports.counted(host, f"{folder}/{name}") for name in names]
         known = [one for one in numbers if one is not None]
         if len(known) == len(names):
             return sum(known)

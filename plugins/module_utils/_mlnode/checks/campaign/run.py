@@ -14,8 +14,9 @@ from ...host import detached
 from ...host.host import Host
 from ...linux import jobs
 from ...model import schema
-from ...model.errors import DeclarationError, HostError, MlnodeError, RefusedError, listed
+from ...model.errors import HostError, MlnodeError, RefusedError, listed
 from ...model.record import NamedTuple
+from .. import end
 from . import facts, rounds, scope, store
 from .clock import Clock
 from .kind import LATE, LEAD, Part, Slot
@@ -37,7 +38,7 @@ _PAUSE = 0.2
 _SLACK, _SCOPE_SLACK = 60, 90
 
 #: How long a node may wait for its start, in seconds: 1 s up to half a day
-_WAITS = (1.0, 43_200.0)
+_WAITS = (1, 43_200)
 
 #: A work that goes on when this process has ended
 Starter = Callable[[Callable[[], object]], None]
@@ -61,12 +62,11 @@ def start(
     """Prepare a campaign on this node. wait: seconds after which it gives up if it is not given the start.
     dry: only look whether it could begin. One that is prepared already is not prepared again, as its answer
     may have got lost. Raises DeclarationError, HostError, RefusedError."""
-    if not _WAITS[0] <= wait <= _WAITS[1]:
-        raise DeclarationError(f"wait: {wait:g} is not between {_WAITS[0]:g} and {_WAITS[1]:g} seconds")
+    end.between("wait", wait, *_WAITS, "seconds")
     if part.start and clock.wall() >= part.end:
         raise RefusedError("all rounds were over before this node was asked")
     ends = part.kind.ends(host, part)
-    interfaces = tuple(end.interface for end in ends)
+    interfaces = tuple(own.interface for own in ends)
     part.kind.require(host)
     started = Started(part.end if part.start else None, interfaces)
     if _is_prepared(host, part, clock.wall()):

@@ -12,13 +12,17 @@ from typing import Any
 
 from ...host.host import Host
 from ...model import strict_json
-from ...model.errors import StoreError
+from ...model.errors import RefusedError, StoreError
 from ...model.record import NamedTuple
+from .clock import Clock
 
 FORMAT = 1
 
 #: A result of a slot on one rail is some 600 characters, and a node has 8 rails and 4,095 rounds at most
 _MOST = 1 << 26
+
+#: How often it is looked whether a campaign is over, in seconds
+_PAUSE = 0.5
 
 
 class State(NamedTuple):
@@ -67,3 +71,48 @@ def remove(host: Host) -> None:
     file = path(host)
     host.remove_file(file)
     host.remove_folder_if_empty("/run/mlnode", may_stay=True)
+
+
+def begin(host: Host, name: str, start: float, clock: Clock = Clock()) -> float:  # noqa: B008  # no state
+    """When all rounds are over. start: of the first round, both in seconds since 1970 by this node's clock.
+    A node that gets it later takes part in the rounds that are left. Raises HostError, StoreError,
+    RefusedError."""
+    state = read(host)
+    if state is None or state.id != name:
+        raise RefusedError(
+            f"the campaign {name} does not wait here: it was not prepared, or has given up waiting"
+        )
+    end = start + state.lasts
+    if clock.wall() >= end:
+        raise RefusedError(f"the campaign {name} was over before this node was given its start")
+    if state.start not in (None, start):
+        raise RefusedError(f"the campaign {name} has another start already")
+    if state.start is None:
+        write(host, state._replace(start=start, until=end))
+    return end
+
+
+class Collected(NamedTuple):
+    """done: all rounds were over. answer: empty where there is none, and problem then has why."""
+
+    done: bool
+    answer: dict[str, Any]
+    problem: str = ""
+
+
+def collect(host: Host, name: str, seconds: float, clock: Clock = Clock()) -> Collected:  # noqa: B008  # no state
+    """The result of a campaign, which is gone from the node then, and ends if it is not over in so many
+    seconds.
+    Raises HostError, StoreError."""
+    end = clock.now() + seconds
+    while True:
+        state = read(host)
+        if state is None:
+            return Collected(False, {}, "no campaign was started here, or its result has gone")
+        if state.id != name:
+            return Collected(False, {}, f"the campaign {state.id} is here, and not {name}")
+        if state.done or clock.now() >= end:
+            break
+        clock.sleep(_PAUSE)
+    remove(host)
+    return Collected(state.done, state.answer, "" if state.done else "it was not over, and was ended")

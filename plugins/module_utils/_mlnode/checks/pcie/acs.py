@@ -15,10 +15,10 @@ from ...topology import distance, links, pci, pci_config
 from ...topology.model import PciDevice
 from ...topology.pci_config import ConfigError
 from .. import pcie_values
-from ..model import Check, Verdict, skip
+from ..model import Check, Nothing, Subject, Verdict
 from . import data_direct, next_boot
-from .data_direct import UnpairedError, Way
-from .subjects import NODE, Subjects, severity
+from .data_direct import Way
+from .subjects import Subjects, severity, unreadable
 
 NAME = "acs"
 
@@ -79,7 +79,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     yield from unpaired
     bridges = _bridges(subjects, direct, "off" if want == "auto" else want)
     if not bridges and not unpaired:
-        yield skip(NAME, NODE, _why_none(subjects, leave), "/sys/bus/pci/devices")
+        yield Subject(NAME, source="/sys/bus/pci/devices").skip(_why_none(subjects, leave))
     bad = severity(declared)
     results = [(bridge, _bridge(host, bridge, leave, bad)) for bridge in bridges]
     # One parameter is for all bridges: it also keeps what it has done for some, or will do.
@@ -119,13 +119,10 @@ def _data_direct(host: Host, subjects: Subjects) -> tuple[list[Way], list[Check]
     found: list[Way] = []
     unpaired: list[Check] = []
     for address in data_direct.functions(host, subjects):
-        target, source = f"Data Direct {address}", data_direct.vpd(address)
         try:
             found += data_direct.ways(host, subjects, address)
-        except UnpairedError as error:
-            unpaired.append(skip(NAME, target, str(error), source))
-        except HostError as error:
-            unpaired.append(Check(NAME, target, Verdict.UNKNOWN, "", str(error), source))
+        except (Nothing, HostError) as error:
+            unpaired.append(Subject(NAME, f"Data Direct {address}").ended(error))
     return found, unpaired
 
 
@@ -153,33 +150,30 @@ def _between(one: PciDevice, other: PciDevice) -> list[str]:
 
 
 def _bridge(host: Host, bridge: Bridge, leave: str, bad: Verdict) -> Check:
-    target, source = f"PCIe bridge {bridge.address}", pci_config.path(bridge.address)
+    subject = Subject(NAME, f"PCIe bridge {bridge.address}", pci_config.path(bridge.address), bad=bad)
     try:
         data = pci_config.read(host, bridge.address)
         if pci_config.express(data) is None:
-            return skip(NAME, target, "no PCI Express function: it has no ACS", source)
+            return subject.skip("no PCI Express function: it has no ACS")
         capability = pci_config.acs(data)
     except ConfigError as error:
-        text = str(error)
-        found = text if source in text else f"{source}: {text}"
-        return Check(NAME, target, Verdict.UNKNOWN, "", found, source)
+        return unreadable(subject, error)
+    subject = replace(subject, expected=bridge.expected)
     found = str(capability) if capability is not None else "no ACS: the bridge cannot redirect"
     if leave:
-        return skip(NAME, target, f"{found}; {leave}", source)
+        return subject.skip(f"{found}; {leave}")
     if capability is None and bridge.may_lack:
-        return skip(NAME, target, found, source)
+        return subject.skip(found)
     if capability is None and bridge.bits:
         # No parameter can give it one, and what Data Direct does without is documented nowhere.
-        found = "no ACS, of which Data Direct needs bits here"
-        return Check(NAME, target, Verdict.UNKNOWN, bridge.expected, found, source)
+        return subject.unknown("no ACS, of which Data Direct needs bits here")
     control = _control(host, bridge)
     if bridge.satisfied(control):
-        return Check(NAME, target, Verdict.PASS, bridge.expected, found, source)
+        return subject.judged(True, found)
     waits = next_boot.brings(host, ["pci"], lambda words: _bringing(words, bridge, control))
     if waits:
-        found = f"{found}; the next boot has {waits}"
-        return Check(NAME, target, Verdict.PENDING, bridge.expected, found, source, "reboot")
-    return Check(NAME, target, bad, bridge.expected, found, source)
+        return subject.made(Verdict.PENDING, f"{found}; the next boot has {waits}", advice="reboot")
+    return subject.judged(False, found)
 
 
 def _control(host: Host, bridge: Bridge) -> int:

@@ -8,31 +8,17 @@ declared, and the defaults with their reasons: pcie_values.py.
 
 from __future__ import annotations
 
-from typing import Any, Mapping
-
 from ...host.host import Host
 from ...topology.model import Topology
+from ..expect import Expectations
 from ..model import Check
 from . import acs, iommu, link, place, tuning
 from . import subjects as pcie_subjects
 
-#: Every name a check of this file can have
-NAMES = (
-    link.NAME,
-    *tuning.NAMES,
-    *place.NAMES,
-    acs.NAME,
-    iommu.NAME,
-)
+#: Every name a check of this folder can have
+NAMES = (link.NAME, *tuning.NAMES, *place.NAMES, acs.NAME, iommu.NAME)
 
 
-def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
-    """Raises DeclarationError for a declared value that cannot be."""
+def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     subjects = pcie_subjects.of(topology, expect)
-    return [
-        *link.checks(host, subjects),
-        *tuning.checks(host, subjects),
-        *place.checks(host, subjects),
-        *acs.checks(host, subjects),
-        *iommu.checks(host, subjects),
-    ]
+    return [check for part in (link, tuning, place, acs, iommu) for check in part.checks(host, subjects)]

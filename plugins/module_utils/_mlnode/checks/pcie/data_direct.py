@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Iterator, Mapping
 
 from ...host.host import Host
-from ...model.errors import HostError, MlnodeError
+from ...model.errors import HostError
 from ...model.record import dataclass
 from ...topology import distance, pci
+from ..model import Nothing
 from .subjects import Card, Subjects
 
 #: PCI identity of the function (drivers/infiniband/hw/mlx5/data_direct.c), whatever class it has
@@ -37,10 +38,6 @@ class Way:
     bits: Mapping[str, str]
 
 
-class UnpairedError(MlnodeError):
-    """A function whose NIC or GPU is not among those that are judged; says why."""
-
-
 def functions(host: Host, subjects: Subjects) -> Iterator[str]:
     """Addresses of all such functions. Raises HostError."""
     if not any(card.device.vendor == _VENDOR for card in subjects.cards):
@@ -52,8 +49,8 @@ def functions(host: Host, subjects: Subjects) -> Iterator[str]:
 
 
 def ways(host: Host, subjects: Subjects, address: str) -> list[Way]:
-    """From this function to each GPU below its root port. Raises UnpairedError, and HostError where it is
-    unknown."""
+    """From this function to each GPU below its root port. Raises Nothing where its NIC or GPU is not among
+    those that are judged, HostError where it is unknown."""
     card = _card(host, subjects, address)
     path = pci.upstream(host.link_target(f"{pci.DEVICES}/{address}"))[1]
     found = []
@@ -65,7 +62,7 @@ def ways(host: Host, subjects: Subjects, address: str) -> list[Way]:
             bits = {path[0]: _ROOT, path[shared]: _TO_FUNCTION, other[shared]: _TO_GPU}
             found.append(Way(gpu.address, card, bits))
     if not found:
-        raise UnpairedError(f"no GPU is behind the switch of {address}")
+        raise Nothing(f"no GPU is behind the switch of {address}", vpd(address))
     return found
 
 
@@ -84,7 +81,7 @@ def _card(host: Host, subjects: Subjects, address: str) -> Card:
             unread = error
     if unread is not None:
         raise unread
-    raise UnpairedError(f"no NIC that is judged has its identifier, {own}")
+    raise Nothing(f"no NIC that is judged has its identifier, {own}", vpd(address))
 
 
 def vpd(address: str) -> str:

@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
-from ...model.errors import HostError
-from ...model.record import regex
+from ...model.record import regex, replace
 from .. import pcie_values
-from ..model import Check, Verdict, skip
+from ..model import Check, Subject, Verdict, findings
 from . import next_boot
-from .subjects import NODE, Card, Subjects
+from .subjects import Card, Subjects, severity
 
 NAME = "iommu"
 
@@ -40,67 +40,58 @@ _PARAMETER = regex(r"(?:^|\s)((?:intel_iommu|amd_iommu|iommu|iommu\.passthrough)
 
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     if not subjects.cards:
-        yield skip(NAME, NODE, "no RDMA device on PCIe", "/sys/class/infiniband")
-    for card in subjects.cards:
-        yield _card(host, subjects, card)
-
-
-def _card(host: Host, subjects: Subjects, card: Card) -> Check:
+        yield Subject(NAME, source="/sys/class/infiniband").skip("no RDMA device on PCIe")
     want, declared = pcie_values.wanted(subjects.expect, "iommu")
-    if want == "auto" and subjects.virtual:
-        return skip(NAME, card.label, "a virtual machine, whose host decides it", UNITS)
+    for card in subjects.cards:
+        subject = card.about(NAME, UNITS)
+        if want == "auto" and subjects.virtual:
+            yield subject.skip("a virtual machine, whose host decides it")
+        else:
+            yield from findings([subject], partial(_card, host, subject, card, want, declared))
+
+
+def _card(host: Host, subject: Subject, card: Card, want: str, declared: bool) -> Check:
+    """Raises HostError."""
     link = f"/sys/bus/pci/devices/{card.address}/iommu_group"
-    try:
-        group = host.link_target(link).rpartition("/")[2]
-    except HostError as error:
-        return Check(NAME, card.label, Verdict.UNKNOWN, "", str(error), link)
+    group = host.link_target(link).rpartition("/")[2]
     if not group:
-        return _without_group(host, card, want, link)
-    source = f"{GROUPS}/{group}/type"
+        return _without_group(host, subject, want, link)
     if not _GROUP.match(group):
-        return Check(NAME, card.label, Verdict.UNKNOWN, "", f"{link} leads to {group[:60]!r}", link)
-    value = host.value(source)
+        return subject.unknown(f"{link} leads to {group[:60]!r}", source=link)
+    subject = replace(subject, source=f"{GROUPS}/{group}/type")
+    value = host.value(subject.source)
     word = (value.text or "").strip()
     if word != _IDENTITY and word not in _TRANSLATED:
         # A kernel before 4.19 has no such file; blocked and unmanaged belong to no driver of a NIC.
-        found = value.problem or f"{source}: {word[:60]!r} is neither identity nor DMA"
-        return Check(NAME, card.label, Verdict.UNKNOWN, "", found, source)
+        strange = f"{subject.source}: {word[:60]!r} is neither identity nor DMA"
+        return subject.unknown(value.problem or strange)
     good = word == _IDENTITY and want in ("auto", _IDENTITY)
     # Jobs run with translation, only slower: a failure only where something else is declared.
-    return _judged(host, card, word, want, good, source, Verdict.FAIL if declared else Verdict.WARN)
+    return _judged(host, replace(subject, bad=severity(declared)), word, want, good)
 
 
-def _without_group(host: Host, card: Card, want: str, link: str) -> Check:
-    """The kernel makes a group for each function behind an IOMMU that it uses."""
-    try:
-        units = host.names(UNITS)
-        known = bool(units) or host.exists(UNITS)
-    except HostError as error:
-        return Check(NAME, card.label, Verdict.UNKNOWN, "", str(error), UNITS)
-    if not known:
-        found = f"{UNITS} does not exist: a kernel without IOMMU support, or it was not captured"
-        return skip(NAME, card.label, found, UNITS)
+def _without_group(host: Host, subject: Subject, want: str, link: str) -> Check:
+    """The kernel makes a group for each function behind an IOMMU that it uses. Raises HostError."""
+    units = host.names(UNITS)
+    if not units and not host.exists(UNITS):
+        return subject.skip(f"{UNITS} does not exist: a kernel without IOMMU support, or it was not captured")
     if units:
-        found = f"{', '.join(units)} in use, and {link} does not exist"
-        return Check(NAME, card.label, Verdict.UNKNOWN, "", found, UNITS)
-    return _judged(host, card, _OFF, want, want in ("auto", _OFF), UNITS, Verdict.FAIL)
+        return subject.unknown(f"{', '.join(units)} in use, and {link} does not exist")
+    return _judged(host, subject, _OFF, want, want in ("auto", _OFF))
 
 
-def _judged(host: Host, card: Card, word: str, want: str, good: bool, source: str, bad: Verdict) -> Check:
-    expected = f"{_OFF} or {_IDENTITY}" if want == "auto" else want
+def _judged(host: Host, subject: Subject, word: str, want: str, good: bool) -> Check:
+    subject = replace(subject, expected=f"{_OFF} or {_IDENTITY}" if want == "auto" else want)
     parameters = " ".join(_PARAMETER.findall(host.value("/proc/cmdline").text or ""))
     found = f"{word} (booted with {parameters})" if parameters else word
-    if good:
-        return Check(NAME, card.label, Verdict.PASS, expected, found, source)
-    waits = _next_boot(host, want)
+    waits = "" if good else _next_boot(host, want)
     if waits:
-        found = f"{found}; the next boot has {waits}"
-        return Check(NAME, card.label, Verdict.PENDING, expected, found, source, "reboot")
+        return subject.made(Verdict.PENDING, f"{found}; the next boot has {waits}", advice="reboot")
     if want == _OFF:
         advice = "switch the IOMMU off in the BIOS, or boot with intel_iommu=off or amd_iommu=off"
     else:
         advice = "boot with iommu=pt, on arm64 with iommu.passthrough=1 (module boot_params)"
-    return Check(NAME, card.label, bad, expected, found, source, advice)
+    return subject.judged(good, found, advice=advice)
 
 
 def _next_boot(host: Host, want: str) -> str:

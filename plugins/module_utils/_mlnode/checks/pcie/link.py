@@ -12,9 +12,9 @@ from ...model.setting import Value
 from ...topology import links, pci
 from ...topology.model import Link, PciDevice, giga_transfers
 from .. import pcie_values
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject, Verdict
 from ..pcie_values import LinkWanted
-from .subjects import NODE, Subjects, severity
+from .subjects import Subjects
 
 NAME = "pcie_link"
 
@@ -29,16 +29,17 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     named = {card.address: card.label for card in subjects.cards}
     named.update({gpu.address: subjects.gpu(gpu.address) for gpu in subjects.topology.gpus})
     if not named:
-        yield skip(NAME, NODE, "no RDMA device or GPU on PCIe", "/sys/bus/pci/devices")
+        yield Subject(NAME, source="/sys/bus/pci/devices").skip("no RDMA device or GPU on PCIe")
     for address, label in {**named, **_bridges(subjects, named)}.items():
         device = subjects.devices[address]
         want, is_declared = declared.get(address, (LinkWanted(), False))
+        subject = Subject(NAME, label, f"{_folder(device)}/{{{','.join(_FILES)}}}")
         if device.link is None:
-            yield _unknown(host, device, label, is_declared)
+            yield _unknown(host, device, subject, is_declared)
         elif want != LinkWanted():
-            yield _as_declared(device, device.link, label, want)
+            yield _as_declared(device.link, subject, want)
         else:
-            yield _as_possible(subjects, device, device.link, label)
+            yield _as_possible(subjects, device, device.link, subject)
 
 
 def _bridges(subjects: Subjects, named: dict[str, str]) -> dict[str, str]:
@@ -58,10 +59,6 @@ def _folder(device: PciDevice) -> str:
     return f"/sys/bus/pci/devices/{device.address}"
 
 
-def _source(device: PciDevice) -> str:
-    return f"{_folder(device)}/{{{','.join(_FILES)}}}"
-
-
 def _words(speed: float, width: int) -> str:
     return f"{speed:.1f} GT/s x{width}"
 
@@ -70,7 +67,7 @@ def _now(link: Link) -> str:
     return _words(giga_transfers(link.speed), link.width)
 
 
-def _as_possible(subjects: Subjects, device: PciDevice, link: Link, label: str) -> Check:
+def _as_possible(subjects: Subjects, device: PciDevice, link: Link, subject: Subject) -> Check:
     above = subjects.devices.get(device.path[-2]) if len(device.path) > 1 and not subjects.virtual else None
     seen = above.link if above is not None else None
     other = seen or link
@@ -92,34 +89,31 @@ def _as_possible(subjects: Subjects, device: PciDevice, link: Link, label: str) 
         )
     best = _words(giga_transfers(link.max_speed), link.max_width)
     expected = best if verdict is Verdict.WARN else _words(speed, width)
-    advice = links.words(link, seen, sleepy)
-    return Check(NAME, label, verdict, expected, _now(link), _source(device), advice)
+    return subject.made(verdict, _now(link), expected=expected, advice=links.words(link, seen, sleepy))
 
 
-def _as_declared(device: PciDevice, link: Link, label: str, want: LinkWanted) -> Check:
+def _as_declared(link: Link, subject: Subject, want: LinkWanted) -> Check:
     speed = want.speed or giga_transfers(link.max_speed)
     width = want.width or link.max_width
     good = giga_transfers(link.speed) >= speed and link.width >= width
     most = _words(giga_transfers(link.max_speed), link.max_width)
     advice = f"reseat the card, look at slot and riser; this end can do {most}"
-    expected = f"at least {_words(speed, width)}"
-    return judged(NAME, label, good, expected, _now(link), _source(device), advice, severity(True))
+    return subject.judged(good, _now(link), expected=f"at least {_words(speed, width)}", advice=advice)
 
 
-def _unknown(host: Host, device: PciDevice, label: str, declared: bool) -> Check:
+def _unknown(host: Host, device: PciDevice, subject: Subject, declared: bool) -> Check:
     """Finding about an unknown link. That a hypervisor shows none is not a fault, unless one is declared."""
     verdict = Verdict.UNKNOWN if declared else Verdict.SKIP
     if pci.is_internal(device.vendor, device.device):
-        return Check(NAME, label, verdict, "", _INTERNAL, _source(device))
+        return subject.made(verdict, _INTERNAL)
     values = {name: host.value(f"{_folder(device)}/{name}") for name in _FILES}
-    unreadable = [_problem(_folder(device), name, value) for name, value in values.items()]
-    reasons = [reason for reason in unreadable if reason]
+    reasons = [*filter(None, (_problem(_folder(device), *one) for one in values.items()))]
     if reasons:
-        return Check(NAME, label, Verdict.UNKNOWN, "", reasons[0], _source(device))
+        return subject.unknown(reasons[0])
     missing = [value.problem for value in values.values() if value.text is None]
     shown = ", ".join(f"{name} {value.text}" for name, value in values.items() if _nothing(value))
     found = missing[0] if missing else f"the kernel knows nothing of this link: {shown}"
-    return Check(NAME, label, verdict, "", found, _source(device))
+    return subject.made(verdict, found)
 
 
 def _nothing(value: Value) -> bool:

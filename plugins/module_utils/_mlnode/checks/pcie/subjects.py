@@ -9,11 +9,9 @@ from typing import Any, Iterator, Mapping
 from ...model.record import dataclass
 from ...topology import pci
 from ...topology.model import PciDevice, RdmaDevice, Topology
+from ...topology.pci_config import ConfigError
 from ..expect import Expectations
-from ..model import Verdict
-
-#: What a check is about where there is nothing to look at
-NODE = "node"
+from ..model import Check, Subject, Verdict
 
 #: Distances below a common bridge: farther apart, all traffic passes the CPU
 BELOW_ONE_BRIDGE = ("PIX", "PXB")
@@ -31,13 +29,16 @@ class Card:
     def address(self) -> str:
         return self.device.address
 
+    def about(self, name: str, source: str) -> Subject:
+        return Subject(name, self.label, source)
+
 
 @dataclass(frozen=True)
 class Subjects:
     """A node and what is judged of it. expect: what is declared of all of it."""
 
     topology: Topology
-    expect: Mapping[str, Any]
+    expect: Expectations
     cards: tuple[Card, ...]
     devices: Mapping[str, PciDevice]
 
@@ -62,33 +63,32 @@ class Subjects:
                 yield distance.gpu, card
 
 
-def of(topology: Topology, expect: Mapping[str, Any]) -> Subjects:
+def of(topology: Topology, expect: Expectations) -> Subjects:
     """The physical functions of the RDMA devices that are declared; where none is, of the rails, or of all.
 
     Of a virtual function most registers are reserved, and those of its physical function count.
     """
     devices = pci.by_address(topology.pci)
+    rails = any(one.rail is not None for one in topology.rdma)
     sharing: dict[str, list[RdmaDevice]] = {}
     for rdma in topology.rdma:
         function = devices.get(rdma.address or "")
-        if function is not None and function.physfn is None and _judged(rdma, topology, expect):
+        judged = any(expect.judges(rdma, port.number, virtual=False, rails=rails) for port in rdma.ports)
+        if function is not None and function.physfn is None and judged:
             sharing.setdefault(function.address, []).append(rdma)
     cards = tuple(
-        Card("+".join(one.name for one in here), devices[address], _declared(here[0], expect))
+        Card(
+            "+".join(one.name for one in here), devices[address], expect.of(here[0].name, None, here[0].rail)
+        )
         for address, here in sharing.items()
     )
     return Subjects(topology, expect, cards, devices)
 
 
-def _judged(rdma: RdmaDevice, topology: Topology, expect: Mapping[str, Any]) -> bool:
-    rails = any(one.rail is not None for one in topology.rdma)
-    if isinstance(expect, Expectations):
-        return any(expect.judges(rdma, port.number, virtual=False, rails=rails) for port in rdma.ports)
-    return rdma.rail is not None or not rails
-
-
-def _declared(rdma: RdmaDevice, expect: Mapping[str, Any]) -> Mapping[str, Any]:
-    return expect.of(rdma.name, None, rdma.rail) if isinstance(expect, Expectations) else expect
+def unreadable(subject: Subject, error: ConfigError) -> Check:
+    """Of configuration space, where the subject's source is."""
+    text = str(error)
+    return subject.unknown(text if subject.source in text else f"{subject.source}: {text}")
 
 
 def severity(declared: bool) -> Verdict:

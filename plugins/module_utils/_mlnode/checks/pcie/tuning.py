@@ -8,18 +8,16 @@ they are judged only where something was declared.
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+from typing import Any, Callable, Iterator
 
 from ...host.host import Host
+from ...model.record import replace
 from ...topology import pci_config
 from ...topology.pci_config import ConfigError, Express
 from .. import pcie_values
-from ..model import Check, Verdict, judged, skip
-from .subjects import NODE, Card, Subjects, severity
+from ..model import Check, Subject
+from .subjects import Card, Subjects, severity, unreadable
 
-NAMES = ("max_payload", "max_read_request", "relaxed_ordering", "ats")
-
-_NO_CARD = "no RDMA device on PCIe"
 _HYPERVISORS = "the hypervisor decides it, and what this machine reads is not what the card does"
 _CONVENTIONAL = "no PCI Express function: it has no such setting"
 
@@ -27,121 +25,97 @@ _CONVENTIONAL = "no PCI Express function: it has no such setting"
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
     if not subjects.cards:
         for name in NAMES:
-            yield skip(name, NODE, _NO_CARD, "/sys/class/infiniband")
+            yield Subject(name, source="/sys/class/infiniband").skip("no RDMA device on PCIe")
     for card in subjects.cards:
         yield _payload(host, subjects, card)
-        yield _control(host, subjects, card, "max_read_request", "mrrs", _read_request)
-        yield _control(host, subjects, card, "relaxed_ordering", "relaxed_ordering", _relaxed_ordering)
-        yield _ats(host, subjects, card)
+        for key, (name, judge) in _JUDGES.items():
+            subject = card.about(name, pci_config.path(card.address))
+            try:
+                yield _control(host, subjects, card, subject, key, judge)
+            except ConfigError as error:
+                yield unreadable(subject, error)
 
 
 def _payload(host: Host, subjects: Subjects, card: Card) -> Check:
     """A function that sends more than the next one on the way takes has its packets dropped as malformed."""
-    name, expected = "max_payload", "the same all the way to the root port"
     path = card.device.path
-    source = ", ".join(pci_config.path(address) for address in path)
+    subject = card.about(_PAYLOAD, ", ".join(pci_config.path(address) for address in path))
+    subject = replace(subject, expected="the same all the way to the root port")
     if subjects.virtual:
-        return skip(name, card.label, _HYPERVISORS, source)
+        return subject.skip(_HYPERVISORS)
     if len(path) < 2:
-        return skip(name, card.label, "no bridge above it that could differ", source)
+        return subject.skip("no bridge above it that could differ")
     sizes: dict[str, int] = {}
     for address in path:
         try:
             express = pci_config.express(pci_config.read(host, address))
         except ConfigError as error:
-            return _unknown(name, card, address, error, expected)
+            return unreadable(replace(subject, source=pci_config.path(address)), error)
         if express is None:
-            return skip(name, card.label, f"{address}: {_CONVENTIONAL}", source)
+            return subject.skip(f"{address}: {_CONVENTIONAL}")
         sizes[address] = express.payload
     same = len(set(sizes.values())) == 1
     shown = ", ".join(f"{address} {size}" for address, size in sizes.items())
-    found = f"{sizes[card.address]} bytes" if same else shown
     advice = (
         "packets that are too large for the next one on the way are dropped: boot with pci=pcie_bus_safe, or "
         "set the payload to auto in the BIOS"
     )
-    return judged(name, card.label, same, expected, found, source, advice, Verdict.FAIL)
+    return subject.judged(same, f"{sizes[card.address]} bytes" if same else shown, advice=advice)
 
 
-_Judge = Callable[[Card, Express], Check]
+def _control(host: Host, subjects: Subjects, card: Card, subject: Subject, key: str, judge: _Judge) -> Check:
+    """Raises ConfigError."""
+    want, declared = pcie_values.wanted(card.expect, key)
+    if subjects.virtual and (not declared or want == "auto"):
+        return subject.skip(_HYPERVISORS)
+    data = pci_config.read(host, card.address)
+    express = pci_config.express(data)
+    if express is not None:
+        return judge(replace(subject, bad=severity(declared)), card, want, express, data)
+    return subject.judged(False, _CONVENTIONAL) if declared else subject.skip(_CONVENTIONAL)
 
 
-def _control(host: Host, subjects: Subjects, card: Card, name: str, key: str, judge: _Judge) -> Check:
-    _want, declared = pcie_values.wanted(card.expect, key)
-    source = pci_config.path(card.address)
-    if subjects.virtual and not declared:
-        return skip(name, card.label, _HYPERVISORS, source)
-    try:
-        express = pci_config.express(pci_config.read(host, card.address))
-    except ConfigError as error:
-        return _unknown(name, card, card.address, error)
-    if express is None:
-        return Check(name, card.label, _no_setting(declared), "", _CONVENTIONAL, source)
-    return judge(card, express)
-
-
-def _no_setting(declared: bool) -> Verdict:
-    return Verdict.FAIL if declared else Verdict.SKIP
-
-
-def _read_request(card: Card, express: Express) -> Check:
-    want, declared = pcie_values.wanted(card.expect, "mrrs")
+def _read_request(subject: Subject, card: Card, want: int, express: Express, _data: bytes) -> Check:
     # setpci(8) changes the bits of the mask only: bits 14 to 12 of Device Control
     code = pcie_values.READ_REQUESTS.index(want) << 12
     advice = (
         f"setpci -s {card.address} CAP_EXP+8.w={code:04x}:7000 until the next boot, as nothing here writes "
         "configuration space, or the BIOS for good"
     )
-    return judged(
-        "max_read_request",
-        card.label,
-        express.read_request == want,
-        f"{want} bytes",
-        f"{express.read_request} bytes",
-        pci_config.path(card.address),
-        advice,
-        severity(declared),
-    )
+    good, found = express.read_request == want, f"{express.read_request} bytes"
+    return subject.judged(good, found, expected=f"{want} bytes", advice=advice)
 
 
-def _relaxed_ordering(card: Card, express: Express) -> Check:
-    want, declared = pcie_values.wanted(card.expect, "relaxed_ordering")
+def _relaxed_ordering(subject: Subject, card: Card, want: str, express: Express, _data: bytes) -> Check:
     now = "on" if express.relaxed_ordering else "off"
+    advice = f"setpci -s {card.address} CAP_EXP+8.w=0000:0010 until the next boot, or the BIOS for good"
     if want == "on":
         advice = (
             "switch it on in the BIOS; if the kernel log says that Relaxed Ordering is disabled below this "
             "root port, leave it, and declare relaxed_ordering: off"
         )
-    else:
-        advice = f"setpci -s {card.address} CAP_EXP+8.w=0000:0010 until the next boot, or the BIOS for good"
-    source = pci_config.path(card.address)
-    return judged("relaxed_ordering", card.label, now == want, want, now, source, advice, severity(declared))
+    return subject.judged(now == want, now, expected=want, advice=advice)
 
 
-def _ats(host: Host, subjects: Subjects, card: Card) -> Check:
-    name, source = "ats", pci_config.path(card.address)
-    want, declared = pcie_values.wanted(card.expect, "ats")
-    if want == "auto" and subjects.virtual:
-        return skip(name, card.label, _HYPERVISORS, source)
-    try:
-        data = pci_config.read(host, card.address)
-        if pci_config.express(data) is None:
-            return Check(name, card.label, _no_setting(declared), "", _CONVENTIONAL, source)
-        capability = pci_config.ats(data)
-    except ConfigError as error:
-        return _unknown(name, card, card.address, error)
+def _ats(subject: Subject, _card: Card, want: str, _express: Express, data: bytes) -> Check:
+    """Raises ConfigError."""
+    capability = pci_config.ats(data)
     now = "on" if capability is not None and capability.enabled else "off"
+    advice = "boot with pci=noats, or clear ATS_ENABLED with mlxconfig"
     if want == "on":
         advice = "set ATS_ENABLED with mlxconfig, switch the IOMMU on, and boot without pci=noats"
-    else:
-        advice = "boot with pci=noats, or clear ATS_ENABLED with mlxconfig"
     want = "off" if want == "auto" else want
     found = now if capability is not None else "off: the function has no such capability"
-    return judged(name, card.label, now == want, want, found, source, advice, severity(declared))
+    return subject.judged(now == want, found, expected=want, advice=advice)
 
 
-def _unknown(name: str, card: Card, address: str, error: ConfigError, expected: str = "") -> Check:
-    path = pci_config.path(address)
-    text = str(error)
-    found = text if path in text else f"{path}: {text}"
-    return Check(name, card.label, Verdict.UNKNOWN, expected, found, path)
+_Judge = Callable[[Subject, Card, Any, Express, bytes], Check]
+
+_PAYLOAD = "max_payload"
+#: Key of a declaration → name of its check, and what judges it
+_JUDGES: dict[str, tuple[str, _Judge]] = {
+    "mrrs": ("max_read_request", _read_request),
+    "relaxed_ordering": ("relaxed_ordering", _relaxed_ordering),
+    "ats": ("ats", _ats),
+}
+NAMES = (_PAYLOAD, *(name for name, _judge in _JUDGES.values()))

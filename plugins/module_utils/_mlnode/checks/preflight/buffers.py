@@ -12,7 +12,7 @@ from ...model import values
 from ...model.setting import Value
 from ...topology.model import Nic
 from ...topology.nics import RATED
-from ..model import Check, Verdict, skip
+from ..model import Check, Subject, Verdict
 
 NAME = "socket_buffers"
 
@@ -41,31 +41,29 @@ def checks(
         if rate:
             yield _judged(host, name, rate, round_trip)
         else:
-            source = f"/sys/class/net/{name}/speed"
-            yield skip(NAME, name, "it reports no rate of a cable", source)
+            subject = Subject(NAME, name, f"/sys/class/net/{name}/speed")
+            yield subject.skip("it reports no rate of a cable")
 
 
 def _judged(host: Host, name: str, rate_mbit: int, round_trip: float) -> Check:
     need = round(_ROUND_TRIPS * rate_mbit * 1e6 * round_trip / 8)
     path = f"{_ROUND_TRIPS} x {rate_mbit / 1000:g} Gb/s x {round_trip * 1e6:.0f} us"
-    expected = f"at least {need / MIB:.3g} MiB: {path}"
     read = {key: host.value(_path(key)) for key in _LIMITS}
     # In a network namespace some are the host's (net/core/sysctl_net_core.c: net_core_table).
     there = {key: value for key, value in read.items() if value.absent is None}
     sizes = {key: _number(key, value) for key, value in there.items()}
     unread = [key for key, size in sizes.items() if size is None]
-    source = ", ".join(map(_path, there))
-    if unread or not there:
-        verdict = Verdict.UNKNOWN if unread else Verdict.SKIP
-        found = f"cannot be read: {', '.join(unread)}" if unread else "no such limit in this namespace"
-        return Check(NAME, name, verdict, expected, found, source)
+    expected = f"at least {need / MIB:.3g} MiB: {path}"
+    subject = Subject(NAME, name, ", ".join(map(_path, there)), expected, bad=Verdict.WARN)
+    if unread:
+        return subject.unknown(f"cannot be read: {', '.join(unread)}")
+    if not there:
+        return subject.skip("no such limit in this namespace", expected=expected)
     known = {key: size for key, size in sizes.items() if size is not None}
     found = ", ".join(f"{key} {size / MIB:.3g} MiB" for key, size in known.items())
     small = [key for key, size in known.items() if size < need]
-    if not small:
-        return Check(NAME, name, Verdict.PASS, expected, found, source)
     advice = f"one connection cannot fill the link: set {', '.join(small)} to auto (the module sysctl_ml)"
-    return Check(NAME, name, Verdict.WARN, expected, found, source, advice)
+    return subject.judged(not small, found, advice=advice)
 
 
 def _path(key: str) -> str:

@@ -10,20 +10,19 @@ from typing import Callable
 from ...linux import kernel_clock
 from ...linux.kernel_clock import KernelClock
 from ...model.errors import HostError
-from ..model import Check, Verdict
+from ..model import NODE, Check, Subject, Verdict
 
 #: What to do about a clock that nothing keeps
 SYNC = "enable chronyd or systemd-timesyncd, and see that it reaches a server (chronyc tracking, timedatectl)"
 
 
 def check(read: Callable[[], KernelClock] = kernel_clock.read) -> Check:
-    name, expected, source = "clock_sync", "synchronised", "adjtimex(2)"
+    subject = Subject("clock_sync", NODE, "adjtimex(2)", "synchronised", SYNC, Verdict.WARN)
     try:
         clock = read()
     except HostError as error:
-        return Check(name, "node", Verdict.UNKNOWN, expected, str(error), source, SYNC)
-    if not clock.synchronised:
-        found = "nothing synchronises the clock, or the kernel is not informed (chronyd without rtcsync)"
-        return Check(name, "node", Verdict.WARN, expected, found, source, SYNC)
-    found = f"synchronised, wrong by {clock.most_error_us / 1000:.3g} ms at most"
-    return Check(name, "node", Verdict.PASS, expected, found, source)
+        return subject.unknown(str(error), advice=SYNC)
+    found = "nothing synchronises the clock, or the kernel is not informed (chronyd without rtcsync)"
+    if clock.synchronised:
+        found = f"synchronised, wrong by {clock.most_error_us / 1000:.3g} ms at most"
+    return subject.judged(clock.synchronised, found)

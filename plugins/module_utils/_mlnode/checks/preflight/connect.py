@@ -23,7 +23,7 @@ from ipaddress import ip_address
 from typing import Any, Iterator, Sequence
 
 from ...model.record import NamedTuple
-from ..model import Check, Verdict
+from ..model import Check, Subject, Verdict
 from ..path_mtu import Peer
 
 NAME = "tcp_connect"
@@ -214,11 +214,8 @@ class Meeting:
     def checks(self) -> Iterator[Check]:
         for own, error in self.deaf.items():
             advice = _SOURCE if error.errno == errno.EADDRNOTAVAIL else _OTHER
-            found = f"cannot listen: {_words(error)}"
-            where = f"{own} port {self.port}"
-            yield Check(
-                "tcp_listener", where, Verdict.UNKNOWN, "peers measure to it", found, "bind(2)", advice
-            )
+            subject = Subject("tcp_listener", f"{own} port {self.port}", "bind(2)", "peers measure to it")
+            yield subject.unknown(f"cannot listen: {_words(error)}", advice=advice)
         for peer in self._peers:
             samples = self.found.get(peer)
             yield self._judged(peer, samples) if samples else self._unmet(peer, self.missing[peer])
@@ -237,33 +234,29 @@ class Meeting:
             found, advice = f"{peer.source} is not an address of this node", _SOURCE
         else:
             found, advice = f"no connection: {_words(error)}", _SILENT
-        return self._check(peer, Verdict.UNKNOWN, found, advice)
+        return self._about(peer).unknown(found, advice=advice)
 
     def _judged(self, peer: Peer, samples: Samples) -> Check:
-        tried = len(samples.seconds) + len(samples.errors)
+        subject, tried = self._about(peer), len(samples.seconds) + len(samples.errors)
         found = f"{len(samples.errors)} errors of {tried}"
         if samples.errors:
             found += f" ({', '.join(sorted({*samples.errors}))})"
         if samples.seconds:
             found = f"{_spread(samples.seconds)}, {found}"
         if samples.errors:
-            return self._check(
-                peer, Verdict.FAIL, found, "look at the links on the way: connections got lost"
-            )
+            return subject.judged(False, found, advice="look at the links on the way: connections got lost")
         if tried < SAMPLES:
-            return self._check(peer, Verdict.UNKNOWN, f"{found}, and no time for more", _LATE)
+            return subject.unknown(f"{found}, and no time for more", advice=_LATE)
         if not any(samples.seconds):
-            return self._check(peer, Verdict.UNKNOWN, "the kernel reports no round trip", "")
-        if _percentile(samples.seconds, 99) > _SPREAD * _percentile(samples.seconds, 50):
-            return self._check(peer, Verdict.WARN, found, _DELAYED)
-        return self._check(peer, Verdict.PASS, found, "")
+            return subject.unknown("the kernel reports no round trip")
+        even = _percentile(samples.seconds, 99) <= _SPREAD * _percentile(samples.seconds, 50)
+        return subject.judged(even, found, advice=_DELAYED, bad=Verdict.WARN)
 
-    def _check(self, peer: Peer, verdict: Verdict, found: str, advice: str) -> Check:
+    def _about(self, peer: Peer) -> Subject:
         expected = f"{SAMPLES} connections, p99 at most {_SPREAD} times p50"
-        source = f"TCP_INFO of connections to port {self.port}" + (
-            f" from {peer.source}" if peer.source else ""
-        )
-        return Check(NAME, str(peer), verdict, expected, found, source, advice)
+        source = f"TCP_INFO of connections to port {self.port}"
+        source += f" from {peer.source}" if peer.source else ""
+        return Subject(NAME, str(peer), source, expected)
 
 
 def _listener(own: str, port: int) -> socket.socket:

@@ -8,6 +8,7 @@ each network namespace, as each has counters of its own.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Iterable, Iterator, Mapping
 
 from ...host.host import Host
@@ -15,38 +16,25 @@ from ...linux import net_counters
 from ...linux.link_counters import Book
 from ...linux.net_counters import DEV, LOSS, SNMP
 from ...model.errors import HostError
-from ...model.record import NamedTuple
-from ..model import Check, Verdict
+from ...model.record import replace
+from ..model import NODE, Check, Subject, Verdict, findings
 
 _EXPECTED = "under 1 of 10000 since the last look"
 
 
-class _Way(NamedTuple):
-    """Two counters by their names: what passed, and what was lost of it."""
-
-    words: str
-    passed: str
-    lost: str
-
-
-class _Subject(NamedTuple):
-    check: str
-    source: str
-    advice: str
-    ways: tuple[_Way, ...]
-
-
-_DROPS = _Subject(
+_DROPS = Subject(
     "nic_drops",
+    NODE,
     DEV,
+    _EXPECTED,
     "look at cable and transceiver, rings (the module nic_ethtool) and pauses: ip -s -s link, ethtool -S",
-    (_Way("received", "received", "receive_lost"), _Way("sent", "sent", "send_lost")),
 )
-_RETRANSMITS = _Subject(
+_RETRANSMITS = Subject(
     "tcp_retransmits",
+    NODE,
     SNMP,
+    _EXPECTED,
     "they were lost on the way, or late: look at the drops of NICs and switch ports, and at path_mtu",
-    (_Way("segments sent again", "OutSegs", "RetransSegs"),),
 )
 
 
@@ -55,12 +43,14 @@ def checks(host: Host, names: Iterable[str], writable: bool) -> Iterator[Check]:
     path = f"/run/mlnode/preflight-{_namespace(host)}.json"
     book = Book(host, writable=writable, path=path)
     for name in names:
-        yield _of_interface(host, name, book)
-    yield _of_tcp(host, book)
+        drops = replace(_DROPS, target=name)
+        yield from findings([drops], partial(_of_interface, host, drops, book))
+    yield from findings([_RETRANSMITS], partial(_of_tcp, host, book))
     try:
         book.save()
     except HostError as error:
-        yield Check("last_look", "node", Verdict.UNKNOWN, "is kept for the next look", str(error), path)
+        subject = Subject("last_look", source=path, expected="is kept for the next look")
+        yield subject.unknown(str(error))
 
 
 def _namespace(host: Host) -> int:
@@ -68,53 +58,52 @@ def _namespace(host: Host) -> int:
     return int("".join(sign for sign in target if sign.isdigit()) or 0)
 
 
-def _of_interface(host: Host, name: str, book: Book) -> Check:
-    try:
-        row = net_counters.rows(host.read(DEV)).get(name, "")
-        seen = net_counters.traffic(host, name, row)
-        # One that was made again has another number, and counts from 0.
-        identity = host.read(f"/sys/class/net/{name}/ifindex").strip()
-    except HostError as error:
-        return _unknown(_DROPS, name, error)
+def _of_interface(host: Host, subject: Subject, book: Book) -> Check:
+    """Raises HostError."""
+    row = net_counters.rows(host.read(DEV)).get(subject.target, "")
+    seen = net_counters.traffic(host, subject.target, row)
+    # One that was made again has another number, and counts from 0.
+    identity = host.read(f"/sys/class/net/{subject.target}/ifindex").strip()
     counted = {
         "received": seen.received, "receive_lost": seen.receive_lost,
         "sent": seen.sent, "send_lost": seen.send_lost,
     }  # fmt: skip
-    return _judged(_DROPS, name, book, identity, counted)
+    ways = {"received": ("received", "receive_lost"), "sent": ("sent", "send_lost")}
+    return _judged(subject, ways, book, identity, counted, " lost")
 
 
 def _of_tcp(host: Host, book: Book) -> Check:
-    try:
-        counted = net_counters.group(host.read(SNMP), "Tcp")
-        needed = {key: counted[key] for way in _RETRANSMITS.ways for key in (way.passed, way.lost)}
-    except HostError as error:
-        return _unknown(_RETRANSMITS, "node", error)
-    except KeyError as error:
-        missing = HostError("find", f"{error} in {SNMP}", None, "it is not counted")
-        return _unknown(_RETRANSMITS, "node", missing)
-    return _judged(_RETRANSMITS, "node", book, "", needed)
+    """Raises HostError."""
+    counted = net_counters.group(host.read(SNMP), "Tcp")
+    ways = {"segments sent again": ("OutSegs", "RetransSegs")}
+    for key in ways["segments sent again"]:
+        if key not in counted:
+            raise HostError("find", f"{key!r} in {SNMP}", None, "it is not counted")
+    needed = {key: counted[key] for key in ways["segments sent again"]}
+    return _judged(_RETRANSMITS, ways, book, "", needed)
 
 
-def _unknown(subject: _Subject, target: str, error: HostError) -> Check:
-    return Check(subject.check, target, Verdict.UNKNOWN, _EXPECTED, str(error), subject.source)
-
-
-def _judged(subject: _Subject, target: str, book: Book, identity: str, now: Mapping[str, int]) -> Check:
-    rises = {key: book.look(target, identity, key, value) for key, value in now.items()}
+def _judged(
+    subject: Subject,
+    ways: Mapping[str, tuple[str, str]],
+    book: Book,
+    identity: str,
+    now: Mapping[str, int],
+    words: str = "",
+) -> Check:
+    """ways: by their words, two counters by their names: what passed, and what was lost of it."""
+    rises = {key: book.look(subject.target, identity, key, value) for key, value in now.items()}
     why = next((rise.why for rise in rises.values() if rise.why), "")
     if why:
-        verdict = Verdict.UNKNOWN if book.problem else Verdict.SKIP
-        return Check(subject.check, target, verdict, _EXPECTED, why, subject.source)
+        return subject.made(Verdict.UNKNOWN if book.problem else Verdict.SKIP, why)
     since = {key: rise.spans[-1] for key, rise in rises.items()}
     seconds = max(span.seconds for span in since.values())
     found, bad, idle = [], False, True
-    for way in subject.ways:
-        lost, total = since[way.lost].by, since[way.lost].by + since[way.passed].by
-        found.append(f"{way.words}: {lost} of {total}" + (" lost" if subject is _DROPS else ""))
+    for way, (passed, gone) in ways.items():
+        lost, total = since[gone].by, since[gone].by + since[passed].by
+        found.append(f"{way}: {lost} of {total}{words}")
         # One alone says nothing, however few there were.
         bad = bad or lost > 1 + LOSS * total
         idle = idle and not total
-    words = f"{', '.join(found)}, in {seconds:.0f} s"
     verdict = Verdict.SKIP if idle else Verdict.WARN if bad else Verdict.PASS
-    advice = subject.advice if bad else ""
-    return Check(subject.check, target, verdict, _EXPECTED, words, subject.source, advice)
+    return subject.made(verdict, f"{', '.join(found)}, in {seconds:.0f} s")

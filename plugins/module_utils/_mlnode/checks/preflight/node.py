@@ -17,7 +17,7 @@ from ...topology import read
 from ...topology.model import Topology
 from ..audit import nccl
 from ..expect import Expectations
-from ..model import Check, Verdict, bad, skip, summary
+from ..model import NODE, Check, Nothing, Subject, Verdict, bad, summary
 
 #: Where a node keeps its declarations, as engine/declared.py has it, which would bring the engine along
 _DECLARED = "/etc/mlnode/declared.d"
@@ -38,15 +38,15 @@ _NAMED = 4
 def running(host: Host) -> Iterator[Check]:
     """Raises HostError where no process can be read."""
     seen = jobs.look(host)
-    expected, source = "no Slurm job, and nothing holds a GPU or an RDMA device", "/proc"
+    subject = Subject("jobs", NODE, "/proc", "no Slurm job, and nothing holds a GPU or an RDMA device")
     if seen.running:
         advice = "wait for its end, or end what an earlier job has left"
-        yield Check("jobs", "node", Verdict.WARN, expected, listed(seen.running, _NAMED), source, advice)
+        yield subject.made(Verdict.WARN, listed(seen.running, _NAMED), advice=advice)
     elif not seen.unseen:
-        yield Check("jobs", "node", Verdict.PASS, expected, "nothing runs", source)
+        yield subject.judged(True, "nothing runs")
     if seen.unseen:
-        found, advice = listed(seen.unseen), "look as root, and outside of a container"
-        yield Check("jobs", "processes", Verdict.UNKNOWN, expected, found, source, advice)
+        advice = "look as root, and outside of a container"
+        yield subject.unknown(listed(seen.unseen), target="processes", advice=advice)
 
 
 # -- drift ---------------------------------------------------------------------------------
@@ -54,13 +54,12 @@ def running(host: Host) -> Iterator[Check]:
 
 def drift(host: Host) -> Iterator[Check]:
     """Findings of the installed agent. Raises HostError, StoreError."""
-    expected, source = "as declared", "mlnode check"
+    subject = Subject("drift", NODE, "mlnode check", "as declared")
     if not [name for name in host.names(_DECLARED) if name.endswith(".json")]:
-        yield skip("drift", "node", "nothing is declared on this node", _DECLARED)
-        return
+        raise Nothing("nothing is declared on this node", _DECLARED)
     done = host.run([AGENT_COMMAND, "check", "--json"], _SECONDS)
     try:
-        report = strict_json.document(done.out, source, _FORMAT, kernel_bytes=True)
+        report = strict_json.document(done.out, subject.source, _FORMAT, kernel_bytes=True)
         settings, errors, compliant = strict_json.typed(
             report, {"settings": list, "errors": list, "compliant": bool}
         )
@@ -68,20 +67,18 @@ def drift(host: Host) -> Iterator[Check]:
         severe = any(_status(one).is_drift and one["severity"] == str(Severity.HIGH) for one in settings)
     except (StoreError, ValueError, KeyError, TypeError) as error:
         words = f"{AGENT_COMMAND} ended with {done.rc}: {error}"
-        raise HostError("understand", source, None, words) from error
+        raise HostError("understand", subject.source, None, words) from error
     if drifted:
-        verdict = Verdict.FAIL if severe else Verdict.WARN
         found = f"{len(drifted)} of {len(settings)} settings differ: {listed(drifted, _NAMED)}"
         advice = "mlnode check on the node, or drift.yml, shows all; site.yml applies what is declared"
-        yield Check("drift", "node", verdict, expected, found, source, advice)
+        yield subject.made(Verdict.FAIL if severe else Verdict.WARN, found, advice=advice)
     if errors:
         found = listed([str(error) for error in errors], _NAMED)
-        yield Check("drift", "agent", Verdict.UNKNOWN, expected, found, source, "look at mlnode check")
+        yield subject.unknown(found, target="agent", advice="look at mlnode check")
     if not drifted and not errors:
         right = compliant and done.rc == 0
         found = f"{len(settings)} settings" if right else f"mlnode check ended with {done.rc}"
-        verdict = Verdict.PASS if right else Verdict.UNKNOWN
-        yield Check("drift", "node", verdict, expected, found, source)
+        yield subject.judged(True, found) if right else subject.unknown(found)
 
 
 def _status(setting: Mapping[str, Any]) -> Status:
@@ -97,30 +94,23 @@ def _line(setting: Mapping[str, Any]) -> str:
 
 def nccl_variables(host: Host, topology: Topology) -> Iterator[Check]:
     """Deviations by their names in the audit; one check if there is none."""
-    checks = [
-        Check(one.name, one.target, one.verdict, one.expected, one.found, one.source, one.advice)
-        for one in nccl.checks(host, topology)
-    ]
+    checks = [replace(one, severity=None) for one in nccl.checks(host, topology)]
     yield from bad(checks) or [replace(checks[0], name=NCCL, expected="no variable costs rails")]
 
 
 def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Check]:
     """Each that is not as expected, or one check for all of them. Without mlxlink, which takes seconds."""
     if not read.of(host).rdma and expect == Expectations():
-        found = "no RDMA device is here, and none is expected"
-        yield skip("rdma_check", "node", found, "/sys/class/infiniband")
-        return
+        raise Nothing("no RDMA device is here, and none is expected", "/sys/class/infiniband")
     # Python compiles it on the node at each call, which takes as long as all the rest.
     from ..rdma import mlxlink
     from ..rdma import run as rdma
 
     checks = rdma.all_checks(host, expect, mlxlink.NAMES, writable=writable)
-    worse = bad(checks)
-    if worse:
-        yield from worse
-        return
-    counts = summary(checks)
-    passed = counts.get(str(Verdict.PASS), 0)
-    words = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
-    verdict = Verdict.PASS if passed else Verdict.SKIP
-    yield Check("rdma_check", "node", verdict, "none fails", words or "no check", "rdma_check")
+    yield from bad(checks)
+    if not bad(checks):
+        counts = summary(checks)
+        words = ", ".join(f"{number} {verdict}" for verdict, number in counts.items())
+        verdict = Verdict.PASS if str(Verdict.PASS) in counts else Verdict.SKIP
+        subject = Subject("rdma_check", source="rdma_check", expected="none fails")
+        yield subject.made(verdict, words or "no check")

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...drivers import dcb, ethtool
 from ...host.host import Host, Mounts
-from ...model.errors import DeclarationError, HostError, MlnodeError
+from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
 from ...model.schema import Option, Table
 from ...topology import read
@@ -19,7 +19,7 @@ from ...topology.model import Topology
 from .. import end, expect, path_mtu
 from ..campaign.clock import Answering
 from ..expect import Expectations
-from ..model import Check, Verdict, skip
+from ..model import Check, Subject, findings
 from ..path_mtu import Peer, Route
 from . import buffers, clock, connect, losses, node, sockets
 from .connect import Meeting
@@ -54,7 +54,7 @@ _PACKETS = 50
 _FIND = 1.0
 
 #: Below 1024 are the services of the system (RFC 6335)
-_PORTS = range(1024, 65536)
+_PORTS = (1024, 65535)
 
 
 class Request(NamedTuple):
@@ -68,9 +68,8 @@ class Request(NamedTuple):
 
 def parse(peers: Sequence[Any], mtu: int | None, tcp_port: int, raw: Any) -> Request:
     """Raises DeclarationError."""
-    path_mtu.check_size("mtu", mtu)
-    if tcp_port not in _PORTS:
-        raise DeclarationError(f"tcp_port: {tcp_port} is not between {_PORTS[0]} and {_PORTS[-1]}")
+    end.between("mtu", mtu, path_mtu.SMALLEST, path_mtu.LONGEST, "bytes")
+    end.between("tcp_port", tcp_port, *_PORTS)
     return Request(path_mtu.parse_peers(peers), mtu, tcp_port, expect.parse(raw))
 
 
@@ -117,9 +116,7 @@ def _together(looks: Mapping[str, Callable[[], Iterable[Check]]], until: float) 
 
     def run(name: str) -> None:
         try:
-            answers[name] = [*looks[name]()]
-        except MlnodeError as error:
-            answers[name] = [Check(name, "node", Verdict.UNKNOWN, "", str(error), "")]
+            answers[name] = [*findings([Subject(name)], looks[name])]
         except Exception as error:  # noqa: BLE001  # it is raised below, where it is seen
             problems[name] = error
 
@@ -131,7 +128,7 @@ def _together(looks: Mapping[str, Callable[[], Iterable[Check]]], until: float) 
     for error in problems.values():
         raise error
     late = f"it was not over in {LIMIT:g} s"
-    missing = {name: [Check(name, "node", Verdict.UNKNOWN, "", late, "")] for name in looks}
+    missing = {name: [Subject(name).unknown(late)] for name in looks}
     return [check for checks in {**missing, **answers}.values() for check in checks]
 
 
@@ -145,7 +142,7 @@ def _alone(request: Request) -> Iterator[Check]:
     """With no other node, nothing between nodes was looked at."""
     if not request.peers:
         for name in ("path_mtu", connect.NAME):
-            yield skip(name, "node", "no other node was given", "peers")
+            yield Subject(name, source="peers").skip("no other node was given")
 
 
 # -- the way to the peers ------------------------------------------------------------------
@@ -160,8 +157,9 @@ def _routes(host: Host, peers: Iterable[Peer]) -> tuple[dict[Peer, Route], list[
             routes[peer._replace(address=address)] = path_mtu.route(host, peer, address)
         except HostError as error:
             advice = "look at the address (preflight_addresses) and the routes of this node (ip route get)"
-            check = Check("path_mtu", str(peer), Verdict.UNKNOWN, "is reached", str(error), "", advice)
-            lost += [check, replace(check, name=connect.NAME)]
+            subject = Subject("", str(peer), expected="is reached")
+            names = ("path_mtu", connect.NAME)
+            lost += [replace(subject, name=name).unknown(str(error), advice=advice) for name in names]
     return routes, lost
 
 
@@ -175,7 +173,7 @@ def _mtus(host: Host, declared: int | None, routes: Mapping[Peer, Route]) -> lis
                 asked.append((peer, size))
             else:
                 found = f"{route.interface} has an MTU of {route.mtu}, and no other size is declared"
-                checks.append(Check(f"path_mtu_{size}", str(peer), Verdict.SKIP, "", found, "ip route get"))
+                checks.append(Subject(f"path_mtu_{size}", str(peer), "ip route get").skip(found))
     with ThreadPoolExecutor(max(1, len(asked))) as pool:
         return [*pool.map(lambda one: _mtu(host, *one), asked), *checks]
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from functools import partial
 from typing import Iterator
 
 from ...host.host import Host
 from ...model import values
 from ...model.errors import HostError
-from ...model.record import NamedTuple, regex
-from ..model import Check, Verdict
+from ...model.record import regex, replace
+from ..model import Check, Subject, Verdict, findings
 
 #: Each stays for 60 s (include/net/tcp.h: TCP_TIMEWAIT_LEN). The first number are 17 connections a second
 #: that this node closes, more than a node without a job has; the second is a third of the ports that the
@@ -43,59 +44,32 @@ _REMEDY = (
 _WIDER = f"widen net.ipv4.ip_local_port_range (the module sysctl_ml), or {_REMEDY}"
 
 
-class Busiest(NamedTuple):
-    """The destination to which most ports are taken."""
-
-    address: str
-    port: int
-    taken: int
-
-    def __str__(self) -> str:
-        return f"{self.address} port {self.port}"
+_TIME_WAIT = Subject("time_wait", source=_SOCKSTAT, advice=_REMEDY)
+_LOCAL_PORTS = Subject("local_ports", source=_SOCKSTAT, advice=_WIDER)
 
 
 def checks(host: Host) -> Iterator[Check]:
     """Of this network namespace."""
-    try:
-        used, waiting = _counts(host)
-    except HostError as error:
-        yield _unknown("time_wait", error)
-        yield _unknown("local_ports", error)
-        return
-    yield _time_wait(waiting)
-    try:
-        first, last, ports = _ports(host)
-        most = int(_SHARE * ports)
-        # The table takes 30 ms for 20,000 sockets. Most nodes have far fewer than ports, and nothing to name.
-        matters = waiting > MANY or used + waiting >= most
-        busiest = _busiest(host, first, last) if matters else None
-    except HostError as error:
-        yield _unknown("local_ports", error)
-        return
-    yield _local_ports(busiest, used + waiting, ports, most)
+    yield from findings([_TIME_WAIT, _LOCAL_PORTS], partial(_looked, host))
 
 
-def _unknown(name: str, error: HostError) -> Check:
-    return Check(name, "node", Verdict.UNKNOWN, "", str(error), error.path)
-
-
-def _time_wait(waiting: int) -> Check:
+def _looked(host: Host) -> Iterator[Check]:
+    """Raises HostError."""
+    used, waiting = _counts(host)
     verdict = Verdict.FAIL if waiting > TOO_MANY else Verdict.WARN if waiting > MANY else Verdict.PASS
-    advice = "" if verdict is Verdict.PASS else _REMEDY
-    return Check("time_wait", "node", verdict, f"at most {MANY}", str(waiting), _SOCKSTAT, advice)
-
-
-def _local_ports(busiest: Busiest | None, sockets: int, ports: int, most: int) -> Check:
-    expected = f"under {most} of {ports} ports to one destination"
+    yield _TIME_WAIT.made(verdict, str(waiting), expected=f"at most {MANY}")
+    first, last, ports = _ports(host)
+    most = int(_SHARE * ports)
+    subject = replace(_LOCAL_PORTS, expected=f"under {most} of {ports} ports to one destination")
+    # The table takes 30 ms for 20,000 sockets. Most nodes have far fewer than ports, and nothing to name.
+    matters = waiting > MANY or used + waiting >= most
+    busiest = _busiest(host, first, last) if matters else None
     if busiest is None:
-        return Check("local_ports", "node", Verdict.PASS, expected, f"{sockets} sockets in all", _SOCKSTAT)
-    found = f"{busiest.taken} to {busiest}"
-    bad = busiest.taken >= most
-    source = ", ".join(_TABLES)
-    return Check(
-        "local_ports", "node", Verdict.WARN if bad else Verdict.PASS, expected, found, source,
-        _WIDER if bad else "",
-    )  # fmt: skip
+        yield subject.judged(True, f"{used + waiting} sockets in all")
+        return
+    address, port, taken = busiest
+    found = f"{taken} to {address} port {port}"
+    yield subject.judged(taken < most, found, source=", ".join(_TABLES), bad=Verdict.WARN)
 
 
 # -- what is read --------------------------------------------------------------------------
@@ -122,8 +96,8 @@ def _ports(host: Host) -> tuple[int, int, int]:
     return first, last, last - first + 1 - taken
 
 
-def _busiest(host: Host, first: int, last: int) -> Busiest | None:
-    """Raises HostError."""
+def _busiest(host: Host, first: int, last: int) -> tuple[str, int, int] | None:
+    """The destination to which most ports are taken, and how many. Raises HostError."""
     taken: Counter[tuple[bytes, bytes, bytes]] = Counter()
     for path in _TABLES:
         table = host.content(path) or b""
@@ -133,7 +107,7 @@ def _busiest(host: Host, first: int, last: int) -> Busiest | None:
     if not taken:
         return None
     (_own, address, port), number = taken.most_common(1)[0]
-    return Busiest(_address(address.decode("ascii")), int(port, 16), number)
+    return _address(address.decode("ascii")), int(port, 16), number
 
 
 def _address(digits: str) -> str:

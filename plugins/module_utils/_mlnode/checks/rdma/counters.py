@@ -9,7 +9,7 @@ compared with an earlier look.
 from __future__ import annotations
 
 import re
-from typing import Mapping, Sequence
+from typing import Mapping, Sequence, Tuple
 
 from ...host.host import Host
 from ...linux.link_counters import Book, Rise
@@ -20,7 +20,7 @@ from ...topology.model import RdmaDevice, Topology
 from ...topology.reader import integer
 from .. import rdma_limits
 from ..expect import Expectations
-from ..model import Check, Verdict, skip
+from ..model import Check, Subject, Verdict
 from ..rdma_limits import BY_NAME, COUNTERS, Counter, Limit
 from . import ports as rdma_ports
 from .ports import CLASS, ETHERNET, NETS, PCI, Port
@@ -43,12 +43,8 @@ class Member:
     value: Value
 
 
-@dataclass(frozen=True)
-class Judgement:
-    """Verdict on one counter."""
-
-    verdict: Verdict
-    reason: str
+#: Verdict on one counter, and why
+_Judgement = Tuple[Verdict, str]
 
 
 def checks(host: Host, topology: Topology, expect: Expectations, book: Book) -> list[Check]:
@@ -72,22 +68,16 @@ def _identity(host: Host, device: RdmaDevice) -> str:
 
 
 def _of_port(host: Host, port: Port) -> list[tuple[str, list[Member]]]:
-    groups = [
-        (check, _files(host, port, check))
-        for check in ("fatal_counters", "degradation", "port_errors", "transport")
-    ]
+    names = ["fatal_counters", "degradation", "port_errors", "transport"]
     if port.layer == "Unspecified":  # as EFA calls it
-        groups.append(("efa", _files(host, port, "efa")))
-    groups.append(("nic_discards", _statistics(host, port)))
-    name = port.nic.name if port.nic is not None else ""
-    path = f"{NETS}/{name}/carrier_down_count"
-    value = (
-        rdma_ports.read(host, path)
-        if name
-        else Value(absent="no interface of this network namespace is on it")
-    )
-    groups.append(("flap", [Member(BY_NAME["carrier_down_count"], path, value)]))
-    return groups
+        names.append("efa")
+    groups = [(name, _files(host, port, name)) for name in names]
+    path, value = NETS, Value(absent="no interface of this network namespace is on it")
+    if port.nic is not None:
+        path = f"{NETS}/{port.nic.name}/carrier_down_count"
+        value = rdma_ports.read(host, path)
+    flap = Member(BY_NAME["carrier_down_count"], path, value)
+    return [*groups, ("nic_discards", _statistics(host, port)), ("flap", [flap])]
 
 
 def _files(host: Host, port: Port, check: str) -> list[Member]:
@@ -106,23 +96,16 @@ def _statistics(host: Host, port: Port) -> list[Member]:
         why = Value(absent="no Ethernet interface of this network namespace is on it")
         return [Member(counter, "", why) for counter in counters]
     folder = f"/ethtool/{port.nic.name}/statistic"
-    try:
-        there = {*host.names(folder)}
-        here = [counter.name for counter in counters if counter.name in there]
-        texts = host.read(f"{folder}/{','.join(here)}").split() if here else []
-    except HostError as error:
-        return [
-            Member(counter, f"{folder}/{counter.name}", Value(unreadable=str(error))) for counter in counters
-        ]
-    values = dict(zip(here, texts))
+    values: dict[str, Value] = {}
     why = Value(absent=f"{port.nic.name} has no such statistics (ethtool -S)")
+    try:
+        here = [name for name in host.names(folder) if name in BY_NAME]
+        texts = host.read(f"{folder}/{','.join(here)}").split() if here else []
+        values = {name: Value(text) for name, text in zip(here, texts)}
+    except HostError as error:
+        why = Value(unreadable=str(error))
     return [
-        Member(
-            counter,
-            f"{folder}/{counter.name}",
-            Value(values[counter.name]) if counter.name in values else why,
-        )
-        for counter in counters
+        Member(counter, f"{folder}/{counter.name}", values.get(counter.name, why)) for counter in counters
     ]
 
 
@@ -130,11 +113,9 @@ def _aer(host: Host, device: RdmaDevice) -> list[Member]:
     members = []
     for counter in (one for one in COUNTERS if one.place == "pci"):
         path = f"{PCI}/{device.address}/{counter.name}"
-        value = (
-            rdma_ports.read(host, path)
-            if device.address
-            else Value(absent="no PCI function: a device in software")
-        )
+        value = Value(absent="no PCI function: a device in software")
+        if device.address:
+            value = rdma_ports.read(host, path)
         if value.text is not None:
             total = _TOTAL.search(value.text)
             value = Value(total.group(1)) if total else Value(unreadable=f"{path} has no total")
@@ -162,46 +143,44 @@ class Group:
             if member.value.absent is None or member.path in known or declared.get(member.counter.name)
         ]
         source = ", ".join(dict.fromkeys(member.path.rpartition("/")[0] for member in here or members[:1]))
+        subject = Subject(check, target, source)
         if not here:
-            return skip(check, target, members[0].value.problem, source)
+            return subject.skip(members[0].value.problem)
         limits = {one.counter.name: declared.get(one.counter.name, one.counter.limits) for one in here}
         judgements = [self._one(member, limits[member.counter.name]) for member in here]
         # What has no limit is reported where the others pass, and decides nothing.
         limited = [one for one, member in zip(judgements, here) if limits[member.counter.name]]
-        worst = min((one.verdict for one in limited), key=_ORDER.index, default=Verdict.SKIP)
-        decisive = (
-            judgements
-            if worst is Verdict.PASS or not limited
-            else [one for one in limited if one.verdict is worst]
-        )
-        found = "; ".join(dict.fromkeys(one.reason for one in decisive))
+        worst = min((verdict for verdict, _why in limited), key=_ORDER.index, default=Verdict.SKIP)
+        decisive = [one for one in limited if one[0] is worst]
+        if worst is Verdict.PASS or not limited:
+            decisive = judgements
+        found = "; ".join(dict.fromkeys(why for _verdict, why in decisive))
         expected = "; ".join(f"{name} {limit}" for name, some in limits.items() for limit in some)
         advice = rdma_limits.ADVICE[check] if worst in (Verdict.FAIL, Verdict.WARN) else ""
         advice = advice if limited else "declare limits (counters) to have it judged"
-        return Check(check, target, worst, expected, found, source, advice)
+        return subject.made(worst, found, expected=expected, advice=advice)
 
-    def _one(self, member: Member, limits: Sequence[Limit]) -> Judgement:
+    def _one(self, member: Member, limits: Sequence[Limit]) -> _Judgement:
         name, text = member.counter.name, member.value.text
         number = integer(text or "")
         if number is None or number < 0:
             self.book.keep(self.device.name, self.identity, member.path)
             strange = f"{member.path} says {(text or '')[:60]!r}, which is not a number"
-            return Judgement(Verdict.UNKNOWN, member.value.problem or strange)
+            return Verdict.UNKNOWN, member.value.problem or strange
         rises = self.book.look(self.device.name, self.identity, member.path, number)
         most = (1 << member.counter.bits) - 1
         if most and number >= most:
             reason = f"{name} stands at its end, {number}, and rises no more: perfquery -R clears it"
-            return Judgement(Verdict.UNKNOWN, reason)
+            return Verdict.UNKNOWN, reason
         if self.book.problem:
-            return Judgement(Verdict.UNKNOWN, self.book.problem)
+            return Verdict.UNKNOWN, self.book.problem
         if not rises.spans:
-            return Judgement(Verdict.SKIP, f"{name} {number}: {rises.why}")
+            return Verdict.SKIP, f"{name} {number}: {rises.why}"
         for rise in rises.spans:
             for limit in limits:
                 if not limit.allows(rise.by, rise.seconds):
-                    reason = f"{_words(name, number, rise)}, where {limit} is allowed"
-                    return Judgement(member.counter.over, reason)
-        return Judgement(Verdict.PASS, _words(name, number, rises.spans[0]))
+                    return member.counter.over, f"{_words(name, number, rise)}, where {limit} is allowed"
+        return Verdict.PASS, _words(name, number, rises.spans[0])
 
 
 def _words(name: str, number: int, rise: Rise) -> str:

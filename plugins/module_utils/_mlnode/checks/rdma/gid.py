@@ -18,9 +18,9 @@ from ...model.setting import Value
 from ...topology.model import Topology
 from ...topology.reader import integer
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Verdict
 from . import ports
-from .ports import CLASS, ETHERNET, Port, nothing
+from .ports import CLASS, ETHERNET, Port
 
 NAMES = ("gid", "rdma_cm")
 
@@ -73,11 +73,8 @@ def table(host: Host, port: Port) -> tuple[list[Gid], str]:
         try:
             address = ipaddress.IPv6Address((value.text or "").strip())
         except ValueError:
-            problem = (
-                problem
-                or value.problem
-                or f"{path}/{number} says {(value.text or '')[:60]!r}, which is not a GID"
-            )
+            strange = f"{path}/{number} says {(value.text or '')[:60]!r}, which is not a GID"
+            problem = problem or value.problem or strange
             continue
         if int(address):
             kind = ports.read(host, f"{port.folder}/gid_attrs/types/{number}").text
@@ -93,41 +90,39 @@ def reachable(entries: Sequence[Gid], kind: str = ROUTED, netdev: str | None = N
 
 
 def _gid(host: Host, port: Port) -> Check:
-    path = f"{port.folder}/gids"
+    subject = port.about("gid", "gids", "an entry")
     if is_iwarp(host, port):
-        return skip("gid", port.name, "iWARP has no GIDs to choose from", path)
+        return subject.skip("iWARP has no GIDs to choose from")
     entries, problem = table(host, port)
+    if not entries and problem:
+        return subject.unknown(problem)
     if not entries:
-        expected = "an entry"
-        if problem:
-            return nothing("gid", port.name, Value(unreadable=problem), path, expected)
         advice = "the port has no address: look whether its interface is up and has one"
-        return Check("gid", port.name, Verdict.FAIL, expected, "all entries are empty", path, advice)
+        return subject.judged(False, "all entries are empty", advice=advice)
     if port.layer != ETHERNET:
         found = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
-        return Check("gid", port.name, Verdict.PASS, "an entry", found, path, value=str(entries[0].index))
-    return _roce(port, entries, problem, path)
+        return subject.judged(True, found, value=str(entries[0].index))
+    return _roce(port, entries, problem)
 
 
-def _roce(port: Port, entries: Sequence[Gid], problem: str, path: str) -> Check:
+def _roce(port: Port, entries: Sequence[Gid], problem: str) -> Check:
     kind = port.expect.get("gid_type", ROUTED)
     netdev = port.expect.get("netdev")
     expected = f"a routable {kind} entry" if kind == ROUTED else f"a {kind} entry"
-    expected += f" on {netdev}" if netdev else ""
+    subject = port.about("gid", "gids", expected + (f" on {netdev}" if netdev else ""))
     usable = reachable(entries, kind, netdev)
     if usable:
-        first = str(usable[0].index)
-        return Check("gid", port.name, Verdict.PASS, expected, _shown(usable), path, value=first)
+        return subject.judged(True, _shown(usable), value=str(usable[0].index))
     dark = [entry for entry in entries if entry.kind is None or entry.netdev is None]
     if dark or problem:
         found = problem or f"{_shown(dark)}: its type or interface cannot be read"
-        return Check("gid", port.name, Verdict.UNKNOWN, expected, found, f"{port.folder}/gid_attrs")
+        return subject.unknown(found, source=f"{port.folder}/gid_attrs")
     right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
     if right:
         advice = "link-local addresses work within one subnet only: give the interface an IP address"
-        return Check("gid", port.name, Verdict.WARN, expected, _shown(right), path, advice)
+        return subject.judged(False, _shown(right), advice=advice, bad=Verdict.WARN)
     advice = f"give the interface an address, and have the driver make {kind} of it (RoCE mode of the NIC)"
-    return Check("gid", port.name, Verdict.FAIL, expected, _shown(entries), path, advice)
+    return subject.judged(False, _shown(entries), advice=advice)
 
 
 def _is_on(entry: Gid, netdev: str | None) -> bool:
@@ -151,22 +146,21 @@ def _rdma_cm(host: Host, port: Port) -> Check:
     """drivers/infiniband/core/cma_configfs.c. Its folder exists once a program has made it, which is a
     change that no check makes."""
     folder = f"{CM}/{port.device.name}/ports/{port.number}"
+    subject = port.about("rdma_cm", folder)
     if port.layer != ETHERNET or is_iwarp(host, port):
-        return skip("rdma_cm", port.name, "no RoCE port", folder)
+        return subject.skip("no RoCE port")
     mode, tos = port.expect.get("rdma_cm_mode", ROUTED), port.expect.get("rdma_cm_tos")
     declared = tos is not None or "rdma_cm_mode" in port.expect
     expected = mode + ("" if tos is None else f", ToS {tos}")
     texts = []
     for name in ("default_roce_mode", "default_roce_tos"):
         value = ports.read(host, f"{folder}/{name}")
+        if value.absent:
+            brings = f"mkdir {CM}/{port.device.name} brings it, and no check does that"
+            value = Value(absent=f"{value.absent}: {brings}")
         if value.text is None:
-            if value.absent:
-                value = Value(
-                    absent=f"{value.absent}: mkdir {CM}/{port.device.name} brings it, and no check does that"
-                )
-            return nothing("rdma_cm", port.name, value, f"{folder}/{name}", expected if declared else "")
+            return subject.missing(value, source=f"{folder}/{name}", expected=expected if declared else "")
         texts.append(value.text.strip())
-    found = f"{texts[0]}, ToS {texts[1]}"
     good = texts[0] == mode and tos in (None, integer(texts[1]))
     advice = "set it with roce_qos, so that connections made through RDMA-CM are in the lossless class"
-    return judged("rdma_cm", port.name, good, expected, found, folder, advice)
+    return subject.judged(good, f"{texts[0]}, ToS {texts[1]}", expected=expected, advice=advice)

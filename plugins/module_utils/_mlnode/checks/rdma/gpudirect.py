@@ -9,18 +9,18 @@ core: without the interface that the vendor's driver package adds there, it is o
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping
 
 from ...host.host import Host
 from ...knobs.modules import needed
 from ...linux import modules_load
 from ...model import values
 from ...model.errors import HostError
-from ...model.record import dataclass, regex
+from ...model.record import dataclass, regex, replace
 from ...model.setting import Value
 from ...topology.model import Topology
 from .. import pcie_values
-from ..model import Check, Verdict, skip
+from ..expect import Expectations
+from ..model import Check, Subject, Verdict
 from ..pcie import subjects as pcie_subjects
 
 NAME = "gpudirect"
@@ -60,73 +60,68 @@ class Way:
     listed: str = ""
 
 
-def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
-    """One for each maker of GPUs. Raises DeclarationError."""
+def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
+    """One for each maker of GPUs."""
     want, declared = pcie_values.wanted(expect, "gpudirect")
     cards = pcie_subjects.of(topology, expect).cards
     vendors = sorted({gpu.vendor for gpu in topology.gpus})
+    subject = Subject(NAME, source="/sys/bus/pci/devices")
     if not vendors or not cards:
-        missing = "GPU" if not vendors else "RDMA device on PCIe"
-        return [skip(NAME, pcie_subjects.NODE, f"no {missing}", "/sys/bus/pci/devices")]
-    addresses = tuple(card.address for card in cards)
+        return [subject.skip(f"no {'RDMA device on PCIe' if vendors else 'GPU'}")]
     # Jobs run without it, through the memory of the host, so that it fails where it is asked for.
-    bad = Verdict.FAIL if declared else Verdict.WARN
-    return [_vendor(host, topology, vendor, addresses, want, bad) for vendor in vendors]
+    subject = replace(subject, bad=pcie_subjects.severity(declared))
+    addresses = tuple(card.address for card in cards)
+    return [
+        _vendor(host, topology, replace(subject, target=f"{vendor} GPUs"), vendor, addresses, want)
+        for vendor in vendors
+    ]
 
 
 def _vendor(
-    host: Host, topology: Topology, vendor: str, cards: tuple[str, ...], want: str, bad: Verdict
+    host: Host, topology: Topology, subject: Subject, vendor: str, cards: tuple[str, ...], want: str
 ) -> Check:
-    target = f"{vendor} GPUs"
     if vendor not in _ADVICE:
-        why = f"nothing is known here of GPUDirect with GPUs of {vendor}"
-        return skip(NAME, target, why, "/sys/bus/pci/devices")
+        return subject.skip(f"nothing is known here of GPUDirect with GPUs of {vendor}")
     ways = []
     if want in ("auto", "peermem"):
-        ways.append(_peermem(host, vendor, cards))
+        try:
+            ways.append(_peermem(host, vendor, cards))
+        except HostError as error:
+            ways.append(Way(None, str(error), error.path))
     if want in ("auto", "dmabuf"):
         ways.append(_dmabuf(host, topology, vendor))
     expected = {"auto": "peer memory or DMA-BUF", "peermem": "peer memory", "dmabuf": "DMA-BUF"}[want]
     working = [way for way in ways if way.works]
     found = "; ".join(way.words for way in working or ways)
     source = ", ".join(dict.fromkeys(way.source for way in working or ways))
-    if working:
-        return Check(NAME, target, Verdict.PASS, expected, found, source)
-    if any(way.works is None for way in ways):
-        return Check(NAME, target, Verdict.UNKNOWN, expected, found, source)
+    subject = replace(subject, source=source, expected=expected, advice=_ADVICE[vendor])
+    if not working and any(way.works is None for way in ways):
+        return subject.unknown(found)
     listed = next((way.listed for way in ways if way.listed), "")
-    if listed:
+    if listed and not working:
         advice = f"modprobe {listed}, or reboot; where it does not load: {_ADVICE[vendor]}"
-        return Check(NAME, target, Verdict.PENDING, expected, found, source, advice)
-    verdict = Verdict.WARN if any(way.half for way in ways) else bad
-    return Check(NAME, target, verdict, expected, found, source, _ADVICE[vendor])
+        return subject.made(Verdict.PENDING, found, advice=advice)
+    bad = Verdict.WARN if any(way.half for way in ways) else None
+    return subject.judged(bool(working), found, bad=bad)
 
 
 def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
-    try:
-        registered = [name for name in _PEER_NAMES[vendor] if host.exists(f"{PEERS}/{name}/version")]
-        loaded = [name for name in _MODULES[vendor] if host.exists(f"/sys/module/{name}")]
-    except HostError as error:
-        return Way(None, str(error), PEERS)
+    """Raises HostError."""
+    registered = [name for name in _PEER_NAMES[vendor] if host.exists(f"{PEERS}/{name}/version")]
+    loaded = [name for name in _MODULES[vendor] if host.exists(f"/sys/module/{name}")]
     if registered:
-        return Way(
-            True, f"{registered[0]} is registered with the RDMA core", f"{PEERS}/{registered[0]}/version"
-        )
+        name = registered[0]
+        return Way(True, f"{name} is registered with the RDMA core", f"{PEERS}/{name}/version")
     # The driver of EFA keeps a list of its own and says who is on it.
     for address in cards:
         path = f"/sys/bus/pci/devices/{address}/p2p"
-        value = host.value(path)
-        if value.unreadable is not None:
-            return Way(None, value.unreadable, path)
-        if (value.text or "").startswith(vendor):
-            return Way(True, f"{path} says {value.text}", path)
+        says = host.text(path).strip()
+        if says.startswith(vendor):
+            return Way(True, f"{path} says {says}", path)
     if loaded:
         reason = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
         return Way(False, reason, PEERS, half=True)
-    try:
-        listed = _listed(host, vendor)
-    except HostError as error:
-        return Way(None, str(error), error.path)
+    listed = _listed(host, vendor)
     if listed is not None:
         return listed
     modules = ", ".join(_MODULES[vendor])
@@ -152,9 +147,8 @@ def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:
     release = host.value(RELEASE)
     version = values.kernel_version(release.text)
     if version is None:
-        return Way(
-            None, release.problem or f"{RELEASE}: {(release.text or '')[:60]!r} is not a version", RELEASE
-        )
+        strange = f"{RELEASE}: {(release.text or '')[:60]!r} is not a version"
+        return Way(None, release.problem or strange, RELEASE)
     if version < _DMABUF_SINCE:
         return Way(False, f"kernel {release.text} has no DMA-BUF for RDMA, which came with 5.12", RELEASE)
     if vendor == "AMD":

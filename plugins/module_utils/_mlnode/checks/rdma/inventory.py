@@ -8,12 +8,13 @@ import re
 from typing import Any, Mapping
 
 from ...host.host import Host
-from ...model.record import regex
+from ...model.record import regex, replace
+from ...model.setting import Value
 from ...topology.model import RdmaDevice, Topology
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject, Verdict
 from . import ports
-from .ports import CLASS, PCI, nothing, told
+from .ports import CLASS, PCI
 
 NAMES = ("inventory", "rails", "slot", "numa", "naming", "firmware", "board_id", "hca_type", "iwarp")
 
@@ -37,7 +38,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
         checks.append(_numa(host, device, declared))
         checks.append(_naming(device, declared))
         checks += [_file(host, device, declared, key) for key in _FILES]
-        checks += _iwarp(host, device)
+        checks.append(_iwarp(host, device))
     return checks
 
 
@@ -48,19 +49,17 @@ def _declared(topology: Topology, expect: Expectations) -> list[Check]:
     by_name = {device.name: device for device in topology.rdma}
     checks = []
     for (name, port), section in expect.targets.items():
-        target = name if port is None else f"{name}/{port}"
+        subject = Subject("inventory", name if port is None else f"{name}/{port}", CLASS, "is there")
         device = by_name.get(name)
         if device is None:
             where = _missing(topology, expect.of(name, port).get("slot", ""))
-            checks.append(
-                Check("inventory", target, Verdict.FAIL, "is there", "no such RDMA device", CLASS, where)
-            )
+            checks.append(subject.judged(False, "no such RDMA device", advice=where))
         elif port is not None and port not in {one.number for one in device.ports}:
             has = ", ".join(str(one.number) for one in device.ports) or "none"
-            found, source = f"no such port; {name} has {has}", f"{CLASS}/{name}/ports"
-            checks.append(Check("inventory", target, Verdict.FAIL, "is there", found, source))
+            found = f"no such port; {name} has {has}"
+            checks.append(subject.judged(False, found, source=f"{CLASS}/{name}/ports"))
         elif section.get("used", True):
-            checks.append(Check("inventory", target, Verdict.PASS, "is there", "is there", CLASS))
+            checks.append(subject.judged(True, "is there"))
     return checks
 
 
@@ -83,38 +82,34 @@ def _rails(topology: Topology, expect: Expectations) -> list[Check]:
     here = {device.rail: device.name for device in topology.rdma if device.rail is not None}
     names = ", ".join(here[number] for number in sorted(here)) or "none"
     advice = "a card that is gone renumbers the rails behind it: compare with the declared devices and slots"
-    checks = []
+    subject, checks = Subject("rails", source="topology", expected="is there", advice=advice), []
     if expect.count is not None:
-        found = f"{len(here)}: {names}"
         good = len(here) == expect.count
-        checks.append(judged("rails", "node", good, str(expect.count), found, "topology", advice))
-    for number in sorted(expect.rail):
-        if number not in here:
-            found = f"no rail {number}; rails are {names}"
-            checks.append(
-                Check("rails", f"rail {number}", Verdict.FAIL, "is there", found, "topology", advice)
-            )
+        checks.append(subject.judged(good, f"{len(here)}: {names}", expected=str(expect.count)))
+    for number in sorted({*expect.rail} - {*here}):
+        found = f"no rail {number}; rails are {names}"
+        checks.append(subject.judged(False, found, target=f"rail {number}"))
     return checks
 
 
 def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects) -> list[Check]:
     """RDMA devices of which nothing is judged; where nothing is declared, their number as not judged."""
-    checks = []
+    subject, checks = Subject("inventory", source=CLASS), []
     for device in topology.rdma:
         if device in known.devices:
             continue
         unused = expect.of(device.name, rail=device.rail).get("used") is False
+        about = replace(subject, target=device.name)
         if expect.exact and device.name not in expect.devices and not unused:
-            found, advice = "is not declared", "declare it, or take it away; exact: false lets it be"
-            checks.append(Check("inventory", device.name, Verdict.FAIL, "not there", found, CLASS, advice))
+            advice = "declare it, or take it away; exact: false lets it be"
+            checks.append(about.judged(False, "is not declared", expected="not there", advice=advice))
         else:
-            found = "used: false" if unused else "not declared: nothing of it is judged"
-            checks.append(skip("inventory", device.name, found, CLASS))
+            checks.append(about.skip("used: false" if unused else "not declared: nothing of it is judged"))
     if not topology.rdma and not expect.targets and not expect.count:
-        checks.append(skip("inventory", "node", "no RDMA device, and none is declared", CLASS))
+        checks.append(subject.skip("no RDMA device, and none is declared"))
     elif not expect.targets and expect.count is None:
         found = f"{len(topology.rdma)} RDMA devices; nothing says how many belong here"
-        checks.append(told("inventory", "node", found, CLASS, "devices or rails.count"))
+        checks.append(subject.told(found, "devices or rails.count"))
     return checks
 
 
@@ -122,78 +117,62 @@ def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects)
 
 
 def _slot(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
-    path = f"{CLASS}/{device.name}/device"
-    wanted = declared.get("slot", "")
+    subject = Subject("slot", device.name, f"{CLASS}/{device.name}/device", declared.get("slot", ""))
     if device.address is None:
         found = "no PCI function: a device in software, or one of another bus"
-        if wanted:
-            return Check("slot", device.name, Verdict.FAIL, wanted, found, path)
-        return skip("slot", device.name, found, path)
-    if not wanted:
-        return told("slot", device.name, device.address, path, "slot")
+        return subject.judged(False, found) if subject.expected else subject.skip(found)
     advice = (
         "names were given in another order, or the card was moved: put it back, or declare it where it is"
     )
-    return judged("slot", device.name, device.address == wanted, wanted, device.address, path, advice)
+    return subject.compared(Value(device.address), "slot", advice)
 
 
 def _numa(host: Host, device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
-    wanted = str(declared.get("numa", ""))
+    subject = Subject("numa", device.name, expected=str(declared.get("numa", "")))
     if device.address is None:
-        return skip("numa", device.name, "no PCI function: a device in software")
-    path = f"{PCI}/{device.address}/numa_node"
-    number, value = ports.read_number(host, path)
-    if number is None:
-        return nothing("numa", device.name, value, path, wanted)
-    if not wanted:
-        return told("numa", device.name, str(number), path, "numa")
-    if number < 0:
-        found = "-1: the firmware names no node"
-        return Check(
-            "numa", device.name, Verdict.UNKNOWN, wanted, found, path, "look at the BIOS: NUMA, SRAT"
-        )
+        return subject.skip("no PCI function: a device in software")
+    subject = replace(subject, source=f"{PCI}/{device.address}/numa_node")
+    value = ports.read_number(host, subject.source)
+    if subject.expected and (value.text or "").startswith("-"):
+        return subject.unknown("-1: the firmware names no node", advice="look at the BIOS: NUMA, SRAT")
     advice = (
         "the card is at another socket: move it to the declared slot, or look at the BIOS's NUMA settings"
     )
-    return judged("numa", device.name, str(number) == wanted, wanted, str(number), path, advice)
+    return subject.compared(value, "numa", advice)
 
 
 def _naming(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
     """Stability of the name, which may be another device's after the next boot."""
+    subject = Subject("naming", device.name, CLASS)
     if device.address is None:
-        return skip("naming", device.name, "a device in software has the name it was made with")
+        return subject.skip("a device in software has the name it was made with", source="")
     if _PERSISTENT.match(device.name):
-        return judged("naming", device.name, True, "stable", "named after its place on the bus", CLASS)
+        return subject.judged(True, "named after its place on the bus", expected="stable")
     if declared.get("slot") == device.address:
         found = "named in the order of probing, and in its declared slot"
-        return judged("naming", device.name, True, "stable", found, CLASS)
-    found = "named in the order of probing, which another boot may change"
-    return told("naming", device.name, found, CLASS, "slot")
+        return subject.judged(True, found, expected="stable")
+    return subject.told("named in the order of probing, which another boot may change", "slot")
 
 
 def _file(host: Host, device: RdmaDevice, declared: Mapping[str, Any], key: str) -> Check:
-    path = f"{CLASS}/{device.name}/{_FILES[key]}"
     allowed = declared.get(key, ())
-    wanted = " or ".join(allowed)
-    value = ports.read(host, path)
-    if value.text is None:
-        return nothing(key, device.name, value, path, wanted)
+    subject = Subject(key, device.name, f"{CLASS}/{device.name}/{_FILES[key]}", " or ".join(allowed))
+    value = ports.read(host, subject.source)
+    if value.text is None or not allowed:
+        return subject.compared(value, key, "")
     text = value.text.strip()
-    if not allowed:
-        return told(key, device.name, text, path, key)
     advice = (
         "update it, or add it to the list" if key == "firmware" else "another card than declared: exchange it"
     )
-    return judged(key, device.name, text in allowed, wanted, text, path, advice)
+    return subject.judged(text in allowed, text, advice=advice)
 
 
-def _iwarp(host: Host, device: RdmaDevice) -> list[Check]:
-    """Only of what is iWARP: enum rdma_node_type, RDMA_NODE_RNIC."""
-    path = f"{CLASS}/{device.name}/node_type"
-    value = ports.read(host, path)
+def _iwarp(host: Host, device: RdmaDevice) -> Check:
+    """enum rdma_node_type, RDMA_NODE_RNIC."""
+    subject = Subject("iwarp", device.name, f"{CLASS}/{device.name}/node_type")
+    value = ports.read(host, subject.source)
     if value.text is None:
-        return [nothing("iwarp", device.name, value, path)]
-    if not value.text.startswith("4:"):
-        return [judged("iwarp", device.name, True, "not iWARP", value.text, path)]
+        return subject.missing(value)
     advice = "RoCE v2 is preferred, as NCCL and most fabrics are made for it (irdma: devlink's enable_roce)"
-    return [Check("iwarp", device.name, Verdict.WARN, "not iWARP", value.text, path, advice)]
+    roce = not value.text.startswith("4:")
+    return subject.judged(roce, value.text, expected="not iWARP", advice=advice, bad=Verdict.WARN)

@@ -8,18 +8,19 @@ Documentation/ABI/stable/sysfs-class-infiniband and sysfs-class-net.
 from __future__ import annotations
 
 import re
+from typing import Match
 
 from ...host.host import Host
 from ...model.errors import HostError
-from ...model.record import regex
+from ...model.record import regex, replace
 from ...model.setting import Value
 from ...topology.model import Nic, Topology
 from ...topology.reader import integer
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject, Verdict
 from ..rdma_values import MTUS, Rate
 from . import ports
-from .ports import ETHERNET, INFINIBAND, NETS, Port, nothing, told
+from .ports import ETHERNET, INFINIBAND, NETS, Port
 
 NAMES = ("state", "phys_state", "link_layer", "rate", "width", "netdev", "netdev_speed", "netdev_mtu", "mtu")
 
@@ -32,6 +33,11 @@ ROCE_HEADERS = 96
 
 #: What IPoIB in datagram mode needs of an InfiniBand packet (drivers/infiniband/ulp/ipoib/ipoib.h)
 IPOIB_HEADER = 4
+
+#: Which interfaces are on a port
+_NDEVS = "gid_attrs/ndevs"
+_NO_INTERFACE = Value(absent="no interface of this network namespace is on it")
+_NO_SPEED = Value(absent="the driver knows no speed, as while the link is down")
 
 #: active_mtu: 4096 (5)
 _ACTIVE = regex(r"^\s*active_mtu:\s+([0-9]{3,4}) ", re.MULTILINE | re.ASCII)
@@ -46,83 +52,67 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _state(host: Host, port: Port) -> Check:
-    path, wanted = f"{port.folder}/state", "4: ACTIVE"
-    value = ports.read(host, path)
-    if value.text is None:
-        return nothing("state", port.name, value, path, wanted)
-    waits = value.text[:2] in ("2:", "3:") and port.layer == INFINIBAND
-    advice = (
-        "no subnet manager has brought it up: look whether one runs (sminfo), and at its log"
-        if waits
-        else "look at cable, transceiver and the switch port, and whether the interface is up"
-    )
-    bad = Verdict.WARN if waits else Verdict.FAIL
-    return judged("state", port.name, value.text == wanted, wanted, value.text, path, advice, bad)
+    subject = port.about("state", "state", "4: ACTIVE")
+    value = ports.read(host, subject.source)
+    waits = (value.text or "")[:2] in ("2:", "3:") and port.layer == INFINIBAND
+    if waits:
+        advice = "no subnet manager has brought it up: look whether one runs (sminfo), and at its log"
+        return subject.made(Verdict.WARN, value.text or "", advice=advice)
+    advice = "look at cable, transceiver and the switch port, and whether the interface is up"
+    return subject.compared(value, "", advice)
 
 
 def _phys_state(host: Host, port: Port) -> Check:
-    path, wanted = f"{port.folder}/phys_state", "5: LinkUp"
-    value = ports.read(host, path)
-    if value.text is None:
-        return nothing("phys_state", port.name, value, path, wanted)
+    subject = port.about("phys_state", "phys_state", "5: LinkUp")
+    value = ports.read(host, subject.source)
     advice = "look at cable and transceiver, and whether the switch port is enabled"
-    if value.text.startswith("3:"):
+    if (value.text or "").startswith("3:"):
         advice = "the port is disabled: raise its interface, or enable it (ibportstate)"
-    return judged("phys_state", port.name, value.text == wanted, wanted, value.text, path, advice)
+    return subject.compared(value, "", advice)
 
 
 def _link_layer(host: Host, port: Port) -> Check:
-    path, wanted = f"{port.folder}/link_layer", port.expect.get("link_layer", "")
-    value = ports.read(host, path)
+    subject = port.about("link_layer", "link_layer", port.expect.get("link_layer"))
+    value = ports.read(host, subject.source)
     if value.text is None:
-        return nothing("link_layer", port.name, value, path, wanted or "any")
-    if not wanted:
-        return told("link_layer", port.name, value.text, path, "link_layer")
+        return subject.missing(value, expected=subject.expected or "any")
     advice = "the card is set to the other protocol: mlxconfig LINK_TYPE_P1, then a reset of the card"
-    return judged("link_layer", port.name, value.text == wanted, wanted, value.text, path, advice)
+    return subject.compared(value, "link_layer", advice)
 
 
 def _rate(host: Host, port: Port) -> list[Check]:
     """The rate, and the width, which is in the same file."""
-    path = f"{port.folder}/rate"
     wanted, lanes = port.expect.get("rate"), port.expect.get("width")
-    value = ports.read(host, path)
+    rate = port.about("rate", "rate", wanted or "any")
+    width = port.about("width", "rate", lanes and f"{lanes}X")
+    value = ports.read(host, rate.source)
     match = RATE.match(value.text) if value.text else None
     if value.text and match is None:
-        value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is not a rate")
-    if value.text is None or match is None:
-        missing = [nothing("rate", port.name, value, path, str(wanted or "any"))]
-        return missing + ([nothing("width", port.name, value, path, f"{lanes}X")] if lanes else [])
-    number, width, generation = float(match.group(1)), int(match.group(2)), match.group(3) or ""
-    checks = [_judged_rate(port, wanted, number, generation, value.text, path)]
-    if lanes:
-        advice = (
-            "lanes are lost: reseat or replace the cable, and look at the switch port's settings and split"
-        )
-        checks.append(judged("width", port.name, width == lanes, f"{lanes}X", f"{width}X", path, advice))
-    else:
-        checks.append(told("width", port.name, f"{width}X", path, "width"))
-    return checks
+        value = Value(unreadable=f"{rate.source} says {value.text[:60]!r}, which is not a rate")
+    if match is None:
+        return [rate.missing(value), *([width.missing(value)] if lanes else [])]
+    advice = "lanes are lost: reseat or replace the cable, and look at the switch port's settings and split"
+    seen = width.compared(Value(f"{int(match.group(2))}X"), "width", advice)
+    return [_judged_rate(port, rate, wanted, float(match.group(1)), match), seen]
 
 
 def _judged_rate(
-    port: Port, wanted: Rate | None, number: float, generation: str, text: str, path: str
+    port: Port, subject: Subject, wanted: Rate | None, number: float, match: Match[str]
 ) -> Check:
     if wanted is None:
-        return told("rate", port.name, text, path, "rate")
+        return subject.told(match.string, "rate")
     gbits = wanted.of_lanes(port.expect.get("width"))
     good = number == gbits
     # Of Ethernet the generation is only a word for the rate of a lane, of which drivers take what fits.
     if wanted.generation and port.layer == INFINIBAND:
-        good = good and generation == wanted.generation
+        good = good and (match.group(3) or "") == wanted.generation
     name = f"{gbits:g} Gb/s" + (f" ({wanted.generation})" if wanted.generation else "")
-    less = number < gbits
-    advice = (
-        "the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed"
-        if less
-        else "it is not the declared one: look at the switch port's speed, or declare this"
-    )
-    return judged("rate", port.name, good, name, text, path, advice)
+    advice = "it is not the declared one: look at the switch port's speed, or declare this"
+    if number < gbits:
+        advice = (
+            "the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed"
+        )
+    return subject.judged(good, match.string, expected=name, advice=advice)
 
 
 # -- the interface -------------------------------------------------------------------------
@@ -131,70 +121,48 @@ def _judged_rate(
 def _netdev(host: Host, port: Port) -> list[Check]:
     wanted = port.expect.get("netdev", "")
     if port.nic is None:
-        why = "no interface of this network namespace is on it"
-        names = ("netdev", "netdev_speed", "netdev_mtu")
-        keys = (wanted, "", port.expect.get("netdev_mtu", ""))
-        return [
-            nothing(name, port.name, Value(absent=why), f"{port.folder}/gid_attrs/ndevs", str(key))
-            for name, key in zip(names, keys)
-        ]
+        keys = {"netdev": wanted, "netdev_speed": "", "netdev_mtu": port.expect.get("netdev_mtu")}
+        return [port.about(name, _NDEVS, wants).missing(_NO_INTERFACE) for name, wants in keys.items()]
     checks = [_up(host, port, port.nic, wanted), _netdev_mtu(host, port, port.nic)]
     return checks + ([_speed(host, port, port.nic)] if port.layer == ETHERNET else [])
 
 
 def _up(host: Host, port: Port, nic: Nic, wanted: str) -> Check:
     name = nic.name
-    path = f"{NETS}/{name}/operstate"
     if wanted and name != wanted:
         advice = (
             "the interface has another name, or the device is another one: look at udev's rules and the slot"
         )
-        return Check(
-            "netdev", port.name, Verdict.FAIL, wanted, name, f"{port.folder}/gid_attrs/ndevs", advice
-        )
-    value = ports.read(host, path)
+        return port.about("netdev", _NDEVS, wanted).judged(False, name, advice=advice)
+    subject = port.about("netdev", f"{NETS}/{name}/operstate", f"{name} up")
+    value = ports.read(host, subject.source)
     if value.text is None:
-        return nothing("netdev", port.name, value, path, f"{name} up")
+        return subject.missing(value)
     if port.layer == INFINIBAND and not wanted and value.text != "up":
         # RDMA over InfiniBand works without IPoIB.
-        return skip("netdev", port.name, f"{name} {value.text}: IPoIB is not in use, and not declared", path)
-    advice = f"raise it: ip link set {name} up, and look at the link"
+        return subject.skip(f"{name} {value.text}: IPoIB is not in use, and not declared")
     found = f"{name} {value.text}"
     if nic.up and value.text == "unknown":
         found += ", with a carrier: its driver reports no operational state"
-    return judged("netdev", port.name, nic.up, f"{name} up", found, path, advice)
+    return subject.judged(nic.up, found, advice=f"raise it: ip link set {name} up, and look at the link")
 
 
 def _speed(host: Host, port: Port, nic: Nic) -> Check:
-    path = f"{NETS}/{nic.name}/speed"
     wanted = port.expect.get("rate")
-    value = host.value(path)
-    speed = integer(value.text or "")
-    expected = f"{round(wanted.gbits * 1000)} Mb/s" if wanted else ""
-    if speed is None or speed <= 0:
-        value = (
-            value
-            if value.text is None
-            else Value(absent="the driver knows no speed, as while the link is down")
-        )
-        return nothing("netdev_speed", port.name, value, path, expected)
-    if wanted is None:
-        return told("netdev_speed", port.name, f"{speed} Mb/s", path, "rate")
+    expected = wanted and f"{round(wanted.gbits * 1000)} Mb/s"
+    subject = port.about("netdev_speed", f"{NETS}/{nic.name}/speed", expected)
+    value = host.value(subject.source)
+    if value.text is not None:
+        speed = integer(value.text) or 0
+        value = Value(f"{speed} Mb/s") if speed > 0 else _NO_SPEED
     advice = "look at the switch port's speed and the cable (ethtool, mlxlink)"
-    good = speed == round(wanted.gbits * 1000)
-    return judged("netdev_speed", port.name, good, expected, f"{speed} Mb/s", path, advice)
+    return subject.compared(value, "rate", advice)
 
 
 def _netdev_mtu(host: Host, port: Port, nic: Nic) -> Check:
-    path = f"{NETS}/{nic.name}/mtu"
-    wanted = port.expect.get("netdev_mtu")
-    number, value = ports.read_number(host, path)
-    if number is None:
-        return nothing("netdev_mtu", port.name, value, path, str(wanted or ""))
-    if wanted is None:
-        return told("netdev_mtu", port.name, str(number), path, "netdev_mtu")
+    subject = port.about("netdev_mtu", f"{NETS}/{nic.name}/mtu", port.expect.get("netdev_mtu"))
     advice = "set it with nic_ethtool, and prove it to the peers with path_mtu"
-    return judged("netdev_mtu", port.name, number == wanted, str(wanted), str(number), path, advice)
+    return subject.compared(ports.read_number(host, subject.source), "netdev_mtu", advice)
 
 
 # -- the MTU of RDMA -----------------------------------------------------------------------
@@ -208,47 +176,36 @@ def roce_mtu(netdev_mtu: int) -> int:
 def _mtu(host: Host, port: Port) -> Check:
     """No file has the active MTU: RoCE's follows from the interface, InfiniBand's is at least IPoIB's."""
     wanted = port.expect.get("mtu")
-    expected = str(wanted or "")
+    subject = port.about("mtu", expected=wanted)
     if port.layer not in (ETHERNET, INFINIBAND):
         why = f"a port of the link layer {port.layer or 'unknown'} has no such MTU to read"
-        return nothing("mtu", port.name, Value(absent=why), port.folder, expected)
-    value, source = (
-        Value(absent="no interface of this network namespace is on it"),
-        f"{port.folder}/gid_attrs/ndevs",
-    )
-    mtu: int | None = None
+        return subject.missing(Value(absent=why))
+    value, source = _NO_INTERFACE, f"{port.folder}/{_NDEVS}"
     if port.nic is not None:
         source = f"{NETS}/{port.nic.name}/mtu"
-        number, value = ports.read_number(host, source)
-        if number is not None and port.layer == ETHERNET:
-            mtu = roce_mtu(number)
-        elif number is not None and number + IPOIB_HEADER == max(MTUS):
-            mtu = max(MTUS)  # no port joins a group whose packets it cannot carry
-    if mtu is None and port.layer == INFINIBAND:
+        value = ports.read_number(host, source)
+    number = integer(value.text or "")
+    if port.layer == ETHERNET and number is not None:
+        value = Value(str(roce_mtu(number)))
+    elif port.layer == INFINIBAND and number is not None and number + IPOIB_HEADER == max(MTUS):
+        value = Value(str(max(MTUS)))  # no port joins a group whose packets it cannot carry
+    elif port.layer == INFINIBAND:
         value, source = _asked(host, port)
-        mtu = integer(value.text or "")
-    if mtu is None:
-        return nothing("mtu", port.name, value, source, expected)
-    if wanted is None:
-        return told("mtu", port.name, str(mtu), source, "mtu")
     advice = "look at the MTU of the partition and of the switch port (opensm, ibportstate)"
-    if port.layer == ETHERNET and mtu < wanted:
+    if port.layer == ETHERNET and wanted and int(value.text or 0) < wanted:
         advice = (
             f"raise the interface's MTU to at least {wanted + ROCE_HEADERS} (nic_ethtool), and the switch's"
         )
     elif port.layer == ETHERNET:
-        advice = f"it follows from the interface's MTU: declare {mtu}, or a smaller one there (nic_ethtool)"
-    return judged("mtu", port.name, mtu == wanted, expected, str(mtu), source, advice)
+        advice = f"it follows from the interface's MTU: declare {value}, or a smaller one there (nic_ethtool)"
+    return replace(subject, source=source).compared(value, "mtu", advice)
 
 
 def _asked(host: Host, port: Port) -> tuple[Value, str]:
     command = ["ibv_devinfo", "-d", port.device.name, "-i", str(port.number)]
     source = " ".join(command)
     try:
-        text = host.must_run(command, "ask")
+        match = _ACTIVE.search(host.must_run(command, "ask"))
     except HostError as error:
         return Value(absent=f"no file has the MTU of an InfiniBand port, and {error}"), source
-    match = _ACTIVE.search(text)
-    return (
-        Value(text=match.group(1)) if match else Value(unreadable=f"{source} names no active_mtu")
-    ), source
+    return Value(match.group(1)) if match else Value(unreadable=f"{source} names no active_mtu"), source

@@ -8,7 +8,8 @@ running daemon counts, and what systemd would give it at its next start. In a co
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from functools import partial
+from typing import Iterator
 
 from ...host.host import Host
 from ...knobs.limits import pending as limits_pending
@@ -19,7 +20,9 @@ from ...model.errors import HostError
 from ...model.record import replace
 from ...topology.model import Topology
 from .. import pcie_values
-from ..model import Check, Verdict, skip
+from ..expect import Expectations
+from ..model import Check, Nothing, Subject, Verdict, findings
+from ..pcie.subjects import severity
 from ..pcie_values import Bytes
 
 NAME, NAME_DEFAULT = "memlock", "memlock_default"
@@ -33,46 +36,60 @@ _WATCHED = (*_STARTERS, *_INDIRECT)
 
 _LIMIT = LIMITS["memlock"]
 _KEY = f"Default{_LIMIT.key}"
+_DEFAULT = (
+    f"{_KEY}=infinity in a file of /etc/systemd/system.conf.d, systemctl daemon-reexec, restart daemons"
+)
 
 
-def checks(host: Host, topology: Topology, expect: Mapping[str, Any]) -> list[Check]:
-    """Raises DeclarationError."""
+def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     want, declared = pcie_values.wanted(expect, "memlock")
+    subject = Subject(NAME, expected=str(want))
     if topology.machine.kind == "container":
         advice = "start the container with --ulimit memlock=-1, or raise the limit of its runtime"
-        return [_process(host, 1, "this container", want, Verdict.FAIL, advice)]
-    checks = [*_daemons(host, want)]
+        about = replace(subject, target="this container", source="/proc/1/limits", advice=advice)
+        return [*findings([about], partial(_process, host, about, want))]
+    checks = [
+        *findings([replace(subject, expected="", source="/proc")], partial(_daemons, host, subject, want))
+    ]
     served = [check for check in checks if check.target in _STARTERS]
     spared = ""
     if served and all(check.verdict in (Verdict.PASS, Verdict.PENDING) for check in served):
         spared = "the daemons that start jobs have enough of their own"
     elif not (declared or topology.rdma or topology.gpus):
         spared = "neither an RDMA device nor a GPU is here"
-    return [*checks, _default(host, want, declared, spared)]
+    about = Subject(
+        NAME_DEFAULT,
+        "systemd",
+        "/etc/systemd/system.conf",
+        str(want),
+        bad=severity(declared),
+        advice=_DEFAULT,
+    )
+    return [*checks, *findings([about], partial(_default, host, about, want, spared))]
 
 
 # -- what runs -----------------------------------------------------------------------------
 
 
-def _daemons(host: Host, want: Bytes) -> list[Check]:
-    try:
-        seen = daemons.running(host, _WATCHED)
-    except HostError as error:
-        return [Check(NAME, "node", Verdict.UNKNOWN, "", str(error), "/proc")]
+def _daemons(host: Host, subject: Subject, want: Bytes) -> Iterator[Check]:
+    """Raises HostError."""
+    seen = daemons.running(host, _WATCHED)
+    subject = replace(subject, source="/proc/*/status")
     if seen.none:
-        return [skip(NAME, "node", "no process is shown below /proc", "/proc")]
-    checks = []
-    for name in _WATCHED:
-        for daemon in seen.named(name):
-            bad = Verdict.FAIL if name in _STARTERS else Verdict.WARN
-            checks.append(_judged(host, _process(host, daemon.pid, name, want, bad, _advice(name)), want))
+        yield subject.skip("no process is shown below /proc", source="/proc")
+        return
+    here = [daemon for name in _WATCHED for daemon in seen.named(name)]
+    for daemon in here:
+        bad = Verdict.FAIL if daemon.name in _STARTERS else Verdict.WARN
+        about = replace(
+            subject, target=daemon.name, source=daemon.limits, bad=bad, advice=_advice(daemon.name)
+        )
+        for check in findings([about], partial(_process, host, about, want)):
+            yield _judged(host, check, want)
     if seen.hidden:
-        why = f"some processes are hidden: {seen.hidden}"
-        checks.append(Check(NAME, "node", Verdict.UNKNOWN, "", why, "/proc/*/status"))
-    elif not checks:
-        why = f"none of {', '.join(_WATCHED)} runs"
-        checks.append(skip(NAME, "node", why, "/proc/*/status"))
-    return checks
+        yield subject.unknown(f"some processes are hidden: {seen.hidden}", expected="")
+    elif not here:
+        yield subject.skip(f"none of {', '.join(_WATCHED)} runs")
 
 
 def _judged(host: Host, check: Check, want: Bytes) -> Check:
@@ -105,19 +122,14 @@ def _advice(name: str) -> str:
     return f"{text}; containers have that of their runtime" if name == "kubelet" else text
 
 
-def _process(host: Host, pid: int, target: str, want: Bytes, bad: Verdict, advice: str) -> Check:
-    path = f"/proc/{pid}/limits"
-    try:
-        now = limits_units.of_process(host, _LIMIT, path)
-    except HostError as error:
-        return Check(NAME, target, Verdict.UNKNOWN, str(want), str(error), path)
+def _process(host: Host, subject: Subject, want: Bytes) -> Check:
+    """Raises HostError."""
+    now = limits_units.of_process(host, _LIMIT, subject.source)
     if now is None:
-        return Check(NAME, target, Verdict.UNKNOWN, str(want), "the process has ended meanwhile", path)
+        return subject.unknown("the process has ended meanwhile")
     soft, hard = Bytes(now.soft), Bytes(now.hard)
     found = str(soft) if soft == hard else f"{soft}, and up to {hard} for who asks"
-    if _is_enough(now, want):
-        return Check(NAME, target, Verdict.PASS, str(want), found, path)
-    return Check(NAME, target, bad, str(want), found, path, advice)
+    return subject.judged(_is_enough(now, want), found)
 
 
 def _is_enough(amount: Amount, want: Bytes) -> bool:
@@ -127,30 +139,20 @@ def _is_enough(amount: Amount, want: Bytes) -> bool:
 # -- what the next start brings ------------------------------------------------------------
 
 
-def _default(host: Host, want: Bytes, declared: bool, spared: str) -> Check:
-    """Limit that systemd gives each service without one of its own. spared: why too little does no harm."""
-    target, source = "systemd", "/etc/systemd/system.conf"
-    try:
-        if not host.systemd_runs():
-            return skip(NAME_DEFAULT, target, "systemd does not run here", "/run/systemd/system")
-        lines = systemd_conf.manager(host, _KEY)
-    except HostError as error:
-        return Check(NAME_DEFAULT, target, Verdict.UNKNOWN, str(want), str(error), error.path)
+def _default(host: Host, subject: Subject, want: Bytes, spared: str) -> Check:
+    """Limit that systemd gives each service without one of its own. spared: why too little does no harm.
+    Raises HostError."""
+    if not host.systemd_runs():
+        raise Nothing("systemd does not run here", "/run/systemd/system")
+    lines = systemd_conf.manager(host, _KEY)
     limit = limits_units.effective(_LIMIT, lines)
-    advice = (
-        f"{_KEY}=infinity in a file of /etc/systemd/system.conf.d, systemctl daemon-reexec, restart daemons"
-    )
-    bad = Verdict.FAIL if declared else Verdict.WARN
-    source = limit.where or source
+    source, good = limit.where or subject.source, False
     if limit.amount is not None:
-        found = f"{_KEY}={limit.amount.in_systemd()}"
-        if _is_enough(limit.amount, want):
-            return Check(NAME_DEFAULT, target, Verdict.PASS, str(want), found, source)
+        found, good = f"{_KEY}={limit.amount.in_systemd()}", _is_enough(limit.amount, want)
     elif lines:
-        found = f"{lines[-1].text[:80]}, which systemd does not take"
-        source = lines[-1].where
+        found, source = f"{lines[-1].text[:80]}, which systemd does not take", lines[-1].where
     else:
         found = f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
-    if spared:
-        return Check(NAME_DEFAULT, target, Verdict.SKIP, str(want), f"{found}; {spared}", source)
-    return Check(NAME_DEFAULT, target, bad, str(want), found, source, advice)
+    if spared and not good:
+        return subject.skip(f"{found}; {spared}", source=source, expected=subject.expected)
+    return subject.judged(good, found, source=source)

@@ -16,13 +16,12 @@ from typing import Any, Mapping, Sequence
 from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import dataclass, regex
-from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject, Verdict
 from ..rdma_limits import BER
 from . import ports as rdma_ports
-from .ports import Port, nothing
+from .ports import Port
 
 NAMES = ("link_report", "ber", "cable")
 
@@ -74,7 +73,7 @@ class Report:
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     ports = [port for port in rdma_ports.subjects(topology, expect).ports if _has_registers(port, topology)]
     if not ports:
-        return [skip(name, "node", "no port of an NVIDIA NIC is judged") for name in NAMES]
+        return [Subject(name).skip("no port of an NVIDIA NIC is judged") for name in NAMES]
     tool = next((path for path in TOOLS if host.exists(path)), "")
     if not tool:
         return _without(ports)
@@ -95,14 +94,14 @@ def _has_registers(port: Port, topology: Topology) -> bool:
 
 def _without(ports: Sequence[Port]) -> list[Check]:
     """Once for the node, and for each port of which something is declared that only the tool knows."""
-    why = "neither mlxlink (MFT) nor mstlink (mstflint) is installed"
+    why, source = "neither mlxlink (MFT) nor mstlink (mstflint) is installed", ", ".join(TOOLS)
     declared = [
-        nothing("ber", port.name, Value(absent=why), ", ".join(TOOLS), _wanted(port))
+        Subject("ber", port.name, source, _wanted(port)).unknown(why)
         for port in ports
         if "ber" in port.expect
     ]
     names = [name for name in NAMES if name != "ber" or not declared]
-    return [*(skip(name, "node", why, ", ".join(TOOLS)) for name in names), *declared]
+    return [*(Subject(name, source=source).skip(why) for name in names), *declared]
 
 
 # -- what the tool says --------------------------------------------------------------------
@@ -138,25 +137,24 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
         raise ValueError(f"it did not say what it says of a port, but {text.strip()[:_LONGEST]!r}") from error
 
 
-def _missing(name: str, port: Port, report: Report, what: str, expected: str) -> Check:
-    why = report.problem or f"{report.command} names no {what}"
-    return nothing(name, port.name, Value(unreadable=why), report.command, expected)
+def _missing(subject: Subject, report: Report, what: str) -> Check:
+    return subject.unknown(report.problem or f"{report.command} names no {what}")
 
 
 # -- what becomes of it --------------------------------------------------------------------
 
 
 def _report(port: Port, report: Report) -> Check:
+    subject = Subject("link_report", port.name, report.command, f"Active, {_HEALTHY}")
     state, advice = report.text(_OPERATION, "State"), report.text(_TROUBLE, "Recommendation")
-    expected = f"Active, {_HEALTHY}"
     if not state or not advice:
-        return _missing("link_report", port, report, "state and recommendation", expected)
+        return _missing(subject, report, "state and recommendation")
     found = f"{state[:_LONGEST]}, {advice[:_LONGEST]}"
     # A link that is up works, whatever else the firmware has to say of it.
     bad = Verdict.WARN if state == "Active" else Verdict.FAIL
     good = state == "Active" and advice.startswith(_HEALTHY)
     todo = "look at cable, transceiver and the switch port; the words are the firmware's"
-    return judged("link_report", port.name, good, expected, found, report.command, todo, bad)
+    return subject.judged(good, found, advice=todo, bad=bad)
 
 
 def _wanted(port: Port) -> str:
@@ -168,34 +166,30 @@ def _limits(port: Port) -> Mapping[str, float]:
 
 
 def _ber(port: Port, report: Report) -> Check:
-    expected = _wanted(port)
+    subject = Subject("ber", port.name, report.command, _wanted(port))
     rates = {kind: report.text(_ERRORS, f"{kind.capitalize()} Physical BER") for kind in BER}
     dark = [kind for kind, text in rates.items() if not _RATE.match(text)]
     if dark:
-        return _missing("ber", port, report, f"{dark[0]} bit error rate", expected)
+        return _missing(subject, report, f"{dark[0]} bit error rate")
     over = [kind for kind, most in _limits(port).items() if float(rates[kind]) > most]
     found = ", ".join(f"{kind} {text}" for kind, text in rates.items())
     minutes = report.text(_ERRORS, "Time Since Last Clear [Min]")
     found += f" in {minutes[:_LONGEST]} min" if minutes else ""
     bad = Verdict.FAIL if "effective" in over else Verdict.WARN
     todo = "clean or replace the cable or transceiver, or try another switch port"
-    return judged("ber", port.name, not over, expected, found, report.command, todo, bad)
+    return subject.judged(not over, found, advice=todo, bad=bad)
 
 
 def _cable(port: Port, report: Report) -> Check:
-    expected = "a cable or transceiver"
+    subject = Subject("cable", port.name, report.command, "a cable or transceiver")
     if _MODULE not in report.sections:
-        return _missing("cable", port, report, "module", expected)
+        return _missing(subject, report, "module")
     parts = [report.text(_MODULE, key)[:_LONGEST] for key in _WORDS]
     if parts[0]:
         heat = report.text(_MODULE, "Temperature [C]")
         found = " ".join(filter(None, parts)) + (f", {heat[:_LONGEST]} C" if heat else "")
-        return judged("cable", port.name, True, expected, found, report.command)
+        return subject.judged(True, found)
     if report.text(_OPERATION, "State") == "Active":
         # As between boards of one machine.
-        return skip(
-            "cable", port.name, "the link is up, and the firmware knows no module on it", report.command
-        )
-    return judged(
-        "cable", port.name, False, expected, "none is plugged", report.command, "plug it, or reseat it"
-    )
+        return subject.skip("the link is up, and the firmware knows no module on it")
+    return subject.judged(False, "none is plugged", advice="plug it, or reseat it")

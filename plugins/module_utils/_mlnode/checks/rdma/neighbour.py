@@ -10,29 +10,27 @@ from ...linux import lldp
 from ...model.errors import HostError
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict, skip
+from ..model import Check, Subject
 from . import ports
 from .ports import ETHERNET
 
 NAMES = ("switch_port",)
-(NAME,) = NAMES
-
-_SOURCE = " ".join(lldp.QUERY)
+_SUBJECT = Subject(*NAMES, source=" ".join(lldp.QUERY))
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     known = ports.subjects(topology, expect).ports
     interfaces = {port.name: port.nic.name for port in known if port.layer == ETHERNET and port.nic}
     if not interfaces:
-        return [skip(NAME, "node", "no RoCE interface is judged", ports.CLASS)]
+        return [_SUBJECT.skip("no RoCE interface is judged", source=ports.CLASS)]
     try:
         neighbours = lldp.neighbours(host)
     except HostError as error:
-        return [skip(NAME, "node", f"{lldp.TOOL} is not installed" if error.absent else str(error), _SOURCE)]
+        return [_SUBJECT.skip(f"{lldp.TOOL} is not installed" if error.absent else str(error))]
     return [_port(port, neighbours.get(interface)) for port, interface in interfaces.items()]
 
 
 def _port(port: str, neighbour: lldp.Neighbour | None) -> Check:
     if neighbour is None:
-        return skip(NAME, port, "no neighbour has announced itself", _SOURCE)
-    return Check(NAME, port, Verdict.SKIP, "", str(neighbour), _SOURCE, value=neighbour.switch)
+        return _SUBJECT.skip("no neighbour has announced itself", target=port)
+    return _SUBJECT.skip(str(neighbour), target=port, value=neighbour.switch)

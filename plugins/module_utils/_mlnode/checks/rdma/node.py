@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Sequence
 
 from ...host.host import Host
@@ -13,9 +14,9 @@ from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject, Verdict, findings
 from . import ports
-from .ports import CLASS, Subjects, nothing, told
+from .ports import CLASS, Subjects
 
 _OF_RDMA = ("uverbs", "rdma_ucm", "netns", "multi_rail")
 NAMES = (*_OF_RDMA, "gpus")
@@ -28,7 +29,6 @@ _ROUTES = "/proc/net/route"
 #: RTF_GATEWAY (include/uapi/linux/route.h): not a subnet of the interface's own
 _GATEWAY = 0x2
 
-_ASKED = "ip addr"
 #: net/ipv6/ndisc.c: ndisc_recv_ns; RFC 6724, rule 5
 _IPV6_ALONE = (
     "it has IPv6 alone, which needs no setting: a solicitation is answered on the interface that has the "
@@ -44,71 +44,66 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     known = ports.subjects(topology, expect)
     gpus = _gpus(topology, expect)
     if not known.devices:
-        return [*(skip(name, "node", "no RDMA device is judged", CLASS) for name in _OF_RDMA), gpus]
-    of_rdma = [*_uverbs(host, known), _ucm(host, known), _netns(host, expect), *_multi_rail(host, known)]
-    return [*of_rdma, gpus]
+        none = [Subject(name, source=CLASS).skip("no RDMA device is judged") for name in _OF_RDMA]
+        return [*none, gpus]
+    uverbs = [Subject("uverbs", device.name, _VERBS, f"{_DEV}/uverbsN") for device in known.devices]
+    ucm = Subject("rdma_ucm", source=f"{_DEV}/rdma_cm", expected=f"{_DEV}/rdma_cm")
+    return [
+        *findings(uverbs, partial(_uverbs, host, uverbs)),
+        *findings([ucm], partial(_ucm, host, known, ucm)),
+        _netns(host, expect),
+        *_multi_rail(host, known),
+        gpus,
+    ]
 
 
-def _uverbs(host: Host, known: Subjects) -> list[Check]:
-    """The device file of each RDMA device. Which is whose: the file ibdev in sysfs."""
-    expected = f"{_DEV}/uverbsN"
-    try:
-        owners = {host.value(f"{_VERBS}/{name}/ibdev").text: name for name in host.names(_VERBS)}
-        files = set(host.names(_DEV))
-    except HostError as error:
-        why = Value(unreadable=str(error))
-        return [nothing("uverbs", device.name, why, error.path, expected) for device in known.devices]
+def _uverbs(host: Host, subjects: Sequence[Subject]) -> list[Check]:
+    """The device file of each RDMA device. Which is whose: the file ibdev in sysfs. Raises HostError."""
+    owners = {host.value(f"{_VERBS}/{name}/ibdev").text: name for name in host.names(_VERBS)}
+    files = set(host.names(_DEV))
     checks = []
-    for device in known.devices:
-        name = owners.get(device.name, "")
+    for subject in subjects:
+        name = owners.get(subject.target, "")
         if not name:
             advice = "load ib_uverbs (modprobe ib_uverbs), and have it loaded at boot (/etc/modules-load.d)"
-            found = "no device file: ib_uverbs is not loaded"
-            checks.append(Check("uverbs", device.name, Verdict.FAIL, expected, found, _VERBS, advice))
+            checks.append(subject.judged(False, "no device file: ib_uverbs is not loaded", advice=advice))
             continue
         path = f"{_DEV}/{name}"
         advice = "look at udev; in a container, the runtime has to pass this device in"
         found = path if name in files else f"{path} does not exist"
-        checks.append(judged("uverbs", device.name, name in files, expected, found, path, advice))
+        checks.append(subject.judged(name in files, found, source=path, advice=advice))
     return checks
 
 
-def _ucm(host: Host, known: Subjects) -> Check:
-    path = f"{_DEV}/rdma_cm"
+def _ucm(host: Host, known: Subjects, subject: Subject) -> Check:
+    """Raises HostError."""
     types = [host.value(f"{CLASS}/{device.name}/node_type").text or "" for device in known.devices]
     if not any(text.startswith(_WITH_CM) for text in types):
-        return skip("rdma_ucm", "node", "no device here makes connections through RDMA-CM", CLASS)
-    try:
-        there = host.exists(path)
-    except HostError as error:
-        return nothing("rdma_ucm", "node", Value(unreadable=str(error)), path, path)
+        return subject.skip("no device here makes connections through RDMA-CM", source=CLASS)
+    path, there = subject.source, host.exists(subject.source)
     advice = "load rdma_ucm (modprobe rdma_ucm), and have it loaded at boot (/etc/modules-load.d)"
-    return judged("rdma_ucm", "node", there, path, path if there else f"{path} does not exist", path, advice)
+    return subject.judged(there, path if there else f"{path} does not exist", advice=advice)
 
 
 def _netns(host: Host, expect: Expectations) -> Check:
     """Use of every device by every network namespace (drivers/infiniband/core/device.c: netns_mode)."""
-    wanted = expect.get("netns", "")
+    subject = Subject("netns", source=_NETNS, expected=expect.get("netns", ""))
     value = ports.read(host, _NETNS)
-    if value.text is None:
-        return nothing("netns", "node", value, _NETNS, wanted)
-    mode = {"Y": "shared", "N": "exclusive"}.get(value.text.strip(), value.text.strip())
-    if not wanted:
-        return told("netns", "node", mode, _NETNS, "netns in all")
-    lasting = f"options ib_core netns_mode={int(wanted == 'shared')} in /etc/modprobe.d"
-    advice = f"rdma system set netns {wanted}, and at every boot: {lasting}"
-    return judged("netns", "node", mode == wanted, wanted, mode, _NETNS, advice)
+    if value.text is not None:
+        mode = value.text.strip()
+        value = Value({"Y": "shared", "N": "exclusive"}.get(mode, mode))
+    lasting = f"options ib_core netns_mode={int(subject.expected == 'shared')} in /etc/modprobe.d"
+    advice = f"rdma system set netns {subject.expected}, and at every boot: {lasting}"
+    return subject.compared(value, "netns in all", advice)
 
 
 def _gpus(topology: Topology, expect: Expectations) -> Check:
     """Number on PCI: nodes of a fleet are compared by it, as one that is lost is not there."""
     wanted = expect.get("gpus")
-    source = "/sys/bus/pci/devices"
-    found = str(len(topology.gpus))
-    if wanted is None:
-        return told("gpus", "node", found, source, "gpus in all")
+    expected = "" if wanted is None else str(wanted)
     advice = "look for the GPU with lspci and in dmesg (Xid 79), and reboot or drain the node"
-    return judged("gpus", "node", len(topology.gpus) == wanted, str(wanted), found, source, advice)
+    subject = Subject("gpus", source="/sys/bus/pci/devices", expected=expected)
+    return subject.compared(Value(str(len(topology.gpus))), "gpus in all", advice)
 
 
 # -- several rails ---------------------------------------------------------------------------
@@ -119,11 +114,11 @@ def _multi_rail(host: Host, known: Subjects) -> list[Check]:
     another (Documentation/networking/ip-sysctl.rst: arp_ignore, arp_announce, rp_filter)."""
     rails = ports.roce_interfaces(known)
     if len(rails) < 2:
-        return [skip("multi_rail", "node", "fewer than two RoCE interfaces", _CONF)]
+        return [Subject("multi_rail", source=_CONF).skip("fewer than two RoCE interfaces")]
     shared = _shared_subnets(host, rails)
     with_ipv6 = _only_ipv6(host, rails)
     return [
-        skip("multi_rail", rail, _IPV6_ALONE, _ASKED)
+        Subject("multi_rail", rail, "ip addr").skip(_IPV6_ALONE)
         if rail in with_ipv6
         else _arp(host, rail, rail in shared)
         for rail in rails
@@ -143,16 +138,16 @@ def _only_ipv6(host: Host, rails: Sequence[str]) -> set[str]:
 
 def _arp(host: Host, rail: str, shared: bool) -> Check:
     """Of each of them the greater of `all` and the interface's own counts."""
-    expected = "arp_ignore 1, arp_announce 2, rp_filter not 1"
-    numbers = {}
+    expected, numbers = "arp_ignore 1, arp_announce 2, rp_filter not 1", {}
+    subject = Subject("multi_rail", rail, f"{_CONF}/{rail}", expected)
     for key in ("arp_ignore", "arp_announce", "rp_filter"):
         both = []
         for name in ("all", rail):
             path = f"{_CONF}/{name}/{key}"
-            number, value = ports.read_number(host, path)
-            if number is None:
-                return nothing("multi_rail", rail, value, path, expected if value.unreadable else "")
-            both.append(number)
+            value = ports.read_number(host, path)
+            if value.text is None:
+                return subject.missing(value, source=path, expected=expected if value.unreadable else "")
+            both.append(int(value.text))
         numbers[key] = max(both)
     found = ", ".join(f"{key} {number}" for key, number in numbers.items())
     good = numbers["arp_ignore"] >= 1 and numbers["arp_announce"] >= 2 and numbers["rp_filter"] != 1
@@ -164,7 +159,7 @@ def _arp(host: Host, rail: str, shared: bool) -> Check:
     )
     # Rails with a subnet each work without; in one subnet they do not.
     bad = Verdict.FAIL if shared else Verdict.WARN
-    return judged("multi_rail", rail, good, expected, found, f"{_CONF}/{rail}", advice, bad)
+    return subject.judged(good, found, advice=advice, bad=bad)
 
 
 def _shared_subnets(host: Host, rails: Sequence[str]) -> set[str]:

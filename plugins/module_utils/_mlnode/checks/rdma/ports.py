@@ -1,18 +1,18 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ports that are judged, and how a value that was or was not read becomes a finding."""
+"""The ports that are judged, and how their values are read."""
 
 from __future__ import annotations
 
 from typing import Any, Mapping
 
 from ...host.host import Host
-from ...model.record import dataclass
+from ...model.record import dataclass, field
 from ...model.setting import Value
 from ...topology.model import Nic, PciDevice, RdmaDevice, RdmaPort, Topology
 from ...topology.reader import integer
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Subject
 
 CLASS = "/sys/class/infiniband"
 NETS = "/sys/class/net"
@@ -26,10 +26,17 @@ class Port:
     """One port that is judged. expect: all that is declared of it. nic: the interface on it."""
 
     device: RdmaDevice
-    number: int
-    layer: str
-    expect: Mapping[str, Any]
+    own: RdmaPort
+    expect: Mapping[str, Any] = field(default_factory=dict)
     nic: Nic | None = None
+
+    @property
+    def number(self) -> int:
+        return self.own.number
+
+    @property
+    def layer(self) -> str:
+        return self.own.link_layer
 
     @property
     def name(self) -> str:
@@ -38,6 +45,12 @@ class Port:
     @property
     def folder(self) -> str:
         return f"{CLASS}/{self.device.name}/ports/{self.number}"
+
+    def about(self, name: str, source: str = "", expected: object = None) -> Subject:
+        """A check of this port. source: a file of its folder, or any other one. expected: None or empty if
+        nothing is declared."""
+        path = source if source[:1] == "/" else "/".join(filter(None, (self.folder, source)))
+        return Subject(name, self.name, path, str(expected or ""))
 
 
 @dataclass(frozen=True)
@@ -59,8 +72,7 @@ def subjects(topology: Topology, expect: Expectations) -> Subjects:
         for port in device.ports:
             if expect.judges(device, port.number, device.address in virtual, rails):
                 declared = expect.of(device.name, port.number, device.rail)
-                nic = _nic(topology, port)
-                ports.append(Port(device, port.number, port.link_layer, declared, nic))
+                ports.append(Port(device, port, declared, _nic(topology, port)))
     return Subjects(tuple(ports), tuple(dict.fromkeys(port.device for port in ports)))
 
 
@@ -82,9 +94,6 @@ def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:
     return next((one for one in topology.pci if one.address == device.address), None)
 
 
-# -- findings ------------------------------------------------------------------------------
-
-
 def read(host: Host, path: str) -> Value:
     """As Host.value(). A blank line is not a value; a file without even a line is what a captured tree
     has of one that could not be read."""
@@ -96,24 +105,15 @@ def read(host: Host, path: str) -> Value:
     return Value(absent=f"{path} says nothing")
 
 
-def read_number(host: Host, path: str) -> tuple[int | None, Value]:
+def read_number(host: Host, path: str) -> Value:
     """As read(), for a file that holds a number: one that holds something else could not be read."""
     value = read(host, path)
-    if value.text is None:
-        return None, value
-    number = integer(value.text)
-    if number is None:
-        value = Value(unreadable=f"{path} says {value.text[:60]!r}, which is not a number")
-    return number, value
+    number = integer(value.text or "")
+    if number is None and value.text is not None:
+        return Value(unreadable=f"{path} says {value.text[:60]!r}, which is not a number")
+    return value if number is None else Value(str(number))
 
 
-def nothing(name: str, target: str, value: Value, path: str, expected: str = "", advice: str = "") -> Check:
-    """Finding without a value. A declared one that is missing is unknown, as is an unreadable one."""
-    unknown = value.unreadable is not None or bool(expected)
-    verdict = Verdict.UNKNOWN if unknown else Verdict.SKIP
-    return Check(name, target, verdict, expected, value.problem, path, advice)
-
-
-def told(name: str, target: str, found: str, source: str, key: str) -> Check:
-    """A value about which nothing is declared: shown, and not judged."""
-    return Check(name, target, Verdict.SKIP, "", found, source, f"declare {key} to have it judged", found)
+def counted(host: Host, path: str) -> int | None:
+    """Number in a file; None where there is none."""
+    return integer(read_number(host, path).text or "")

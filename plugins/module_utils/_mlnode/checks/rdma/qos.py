@@ -9,6 +9,7 @@ wrong: what there is is reported and not judged, but for global pause beside PFC
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Mapping
 
 from ...drivers.dcb import answers
@@ -18,13 +19,12 @@ from ...host.host import Host
 from ...knobs.nics import targets as nic_targets
 from ...knobs.qos import parse as qos_parse
 from ...knobs.qos import schema as qos_schema
-from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject, findings
 from . import ports
-from .ports import ETHERNET, NETS, Port, nothing
+from .ports import ETHERNET, NETS, Port
 
 NAMES = ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
 
@@ -49,12 +49,13 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
         if port.layer != ETHERNET:
             continue
         if port.nic is None:
-            checks += [skip(name, port.name, "no interface is known for this port") for name in NAMES]
+            why = "no interface is known for this port"
+            checks += [Subject(name, port.name).skip(why) for name in NAMES]
             continue
-        members = nic_targets.beneath(host, port.nic.name) or [port.nic.name]
-        for nic in members:
+        for nic in nic_targets.beneath(host, port.nic.name) or [port.nic.name]:
             wanted = {**kept.get(nic, {}), **port.expect.get("qos", {})}
-            checks += _port(host, port, nic, wanted)
+            for name, look in zip(NAMES, (_trust, _dscp, _pfc, _global_pause, _ecn, _cnp)):
+                checks += findings([port.about(name, NETS)], partial(look, host, port, nic, wanted))
     return checks
 
 
@@ -67,117 +68,93 @@ def _declared(host: Host) -> dict[str, dict[str, Any]]:
     return wanted
 
 
-def _port(host: Host, port: Port, nic: str, wanted: Wanted) -> list[Check]:
-    return [
-        _trust(host, port, nic, wanted),
-        _dscp(host, port, nic, wanted),
-        _pfc(host, port, nic, wanted),
-        _global_pause(host, port, nic, wanted),
-        _ecn(host, port, nic, wanted),
-        _cnp(host, port, nic, wanted),
-    ]
-
-
 def _trust(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     value = host.value(f"/dcb/{nic}/trust/state")
     source = f"trust of {nic}, by dcb app show dev {nic}"
     # Where a driver looks at several things, the first of them decides: dscp+pcp
     first = (value.text or "").partition("+")[0]
     advice = f"{_BY}: RoCE packets that have no VLAN tag are in no priority of their own else"
-    return _compared("trust", port, value, source, wanted, wanted.get("trust"), first, advice)
+    subject = Subject("trust", port.name, source, wanted.get("trust", ""), advice)
+    return _compared(subject, port, value, wanted, value.text or "", first)
 
 
 def _dscp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
-    source = f"dcb app show dev {nic} dscp-prio"
     priorities = wanted.get("dscp")
-    if priorities is None:
-        now = host.value(f"/dcb/{nic}/dscp-prio/0")
-        return _undeclared("dscp", port, now, source, "priorities of DSCPs", wanted)
-    value = host.value(f"/dcb/{nic}/dscp-prio/{','.join(str(dscp) for dscp in priorities)}")
-    pairs = [f"{dscp}:{text}" for dscp, text in zip(priorities, (value.text or "").split())]
+    asked = (0,) if priorities is None else priorities
+    value = host.value(f"/dcb/{nic}/dscp-prio/{','.join(str(dscp) for dscp in asked)}")
+    found = " ".join(f"{dscp}:{text}" for dscp, text in zip(asked, (value.text or "").split()))
+    expected = "" if priorities is None else qos_parse.mapped(priorities)
     advice = f"{_BY}: packets of a DSCP in another priority than on the switches are treated as other traffic"
-    expected = qos_parse.mapped(priorities)
-    return _compared("dscp", port, value, source, wanted, expected, " ".join(pairs), advice)
+    subject = Subject("dscp", port.name, f"dcb app show dev {nic} dscp-prio", expected, advice)
+    return _compared(subject, port, value, wanted, found, what="priorities of DSCPs")
 
 
 def _pfc(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     value = host.value(f"/dcb/{nic}/pfc/prio-pfc")
-    priorities = wanted.get("pfc")
-    expected = None if priorities is None else answers.numbers(priorities)
+    expected = answers.numbers(wanted["pfc"]) if "pfc" in wanted else ""
     advice = f"{_BY}, and have the same on the switch port: exactly these priorities"
-    source = f"dcb pfc show dev {nic}"
-    return _compared("pfc", port, value, source, wanted, expected, value.text or "", advice)
+    subject = Subject("pfc", port.name, f"dcb pfc show dev {nic}", expected, advice)
+    return _compared(subject, port, value, wanted, value.text or "")
 
 
 def _global_pause(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
-    source = f"ethtool -a {nic}"
-    pfc = host.value(f"/dcb/{nic}/pfc/prio-pfc")
-    expected = wanted.get("global_pause")
-    if expected is None:
-        if not (wanted.get("pfc") or pfc.text not in (None, NONE)):
-            if pfc.unreadable is not None:
-                return nothing("global_pause", port.name, pfc, source)
-            return skip("global_pause", port.name, f"there is no PFC on {nic} that it would exclude", source)
-        expected = "off"
+    pfc, expected = host.value(f"/dcb/{nic}/pfc/prio-pfc"), wanted.get("global_pause")
+    subject = Subject("global_pause", port.name, f"ethtool -a {nic}")
+    if expected is None and not wanted.get("pfc") and pfc.text in (None, NONE):
+        if pfc.unreadable is not None:
+            return subject.missing(pfc)
+        return subject.skip(f"there is no PFC on {nic} that it would exclude")
+    expected = expected or "off"
     value = host.value(f"/ethtool/{nic}/pause/rx,tx")
-    states = dict(zip(("rx", "tx"), (value.text or "").split()))
-    found = ", ".join(f"{name} {state}" for name, state in states.items())
+    if value.absent is not None and expected == "off":
+        return subject.skip(f"{value.absent}, so that none can be on")
     if value.text is None:
-        if value.absent is not None and expected == "off":
-            return skip("global_pause", port.name, f"{value.absent}, so that none can be on", source)
-        return nothing("global_pause", port.name, value, source, expected)
+        return subject.missing(value, expected=expected)
+    states = dict(zip(("rx", "tx"), value.text.split()))
     advice = f"{_BY} (global_pause: {expected}), or: ethtool -A {nic} rx {expected} tx {expected}"
     right = {*states.values()} == {expected}
-    return judged("global_pause", port.name, right, expected, found, source, advice)
+    return subject.judged(right, _words(states), expected=expected, advice=advice)
 
 
 def _ecn(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
-    folder = f"{NETS}/{nic}/ecn"
-    priorities = wanted.get("ecn")
-    try:
-        if not host.exists(folder):
-            found = f"the driver of {nic} does not show ECN per priority"
-            return skip("ecn", port.name, found, folder)
-    except HostError as error:
-        return nothing("ecn", port.name, Value(unreadable=str(error)), folder)
+    """Raises HostError."""
+    folder, priorities = f"{NETS}/{nic}/ecn", wanted.get("ecn")
+    subject = Subject("ecn", port.name, folder)
+    if not host.exists(folder):
+        return subject.skip(f"the driver of {nic} does not show ECN per priority")
     if priorities is None:
-        return _undeclared("ecn", port, Value(text="switches per priority"), folder, "ECN", wanted)
-    values = {
-        f"{end}/{priority}": host.value(f"{folder}/roce_{end}/enable/{priority}")
-        for end in ("np", "rp")
-        for priority in priorities
-    }
+        return _undeclared(subject, Value("switches per priority"), "ECN", wanted)
     expected = f"1 on priority {answers.numbers(priorities)}, at both ends (np, rp)"
-    for value in values.values():
-        if value.text is None:
-            return nothing("ecn", port.name, value, folder, expected)
-    found = ", ".join(f"{name} {value.text}" for name, value in values.items())
-    right = all((value.text or "").strip() == "1" for value in values.values())
+    states = {}
+    for end in ("np", "rp"):
+        for priority in priorities:
+            value = host.value(f"{folder}/roce_{end}/enable/{priority}")
+            if value.text is None:
+                return subject.missing(value, expected=expected)
+            states[f"{end}/{priority}"] = value.text.strip()
     advice = f"{_BY}: without it senders do not slow down before PFC stops them"
-    return judged("ecn", port.name, right, expected, found, f"{folder}/roce_*/enable", advice)
+    source, right = f"{folder}/roce_*/enable", {*states.values()} <= {"1"}
+    return subject.judged(right, _words(states), source=source, expected=expected, advice=advice)
 
 
 def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
+    """Raises HostError."""
     folder = f"{NETS}/{nic}/ecn/roce_np"
-    declared_ = wanted.get("cnp")
     files = {"dscp": "cnp_dscp", "priority": "cnp_802p_prio"}
-    try:
-        if not host.exists(f"{folder}/{files['dscp']}"):
-            found = f"the driver of {nic} does not show what its congestion notifications look like"
-            return skip("cnp", port.name, found, folder)
-    except HostError as error:
-        return nothing("cnp", port.name, Value(unreadable=str(error)), folder)
-    values = {name: host.value(f"{folder}/{files[name]}") for name in declared_ or files}
-    for value in values.values():
+    subject = Subject("cnp", port.name, folder)
+    if not host.exists(f"{folder}/{files['dscp']}"):
+        return subject.skip(f"the driver of {nic} does not show what its congestion notifications look like")
+    now = {}
+    for name in wanted.get("cnp", files):
+        value = host.value(f"{folder}/{files[name]}")
         if value.text is None:
-            return nothing("cnp", port.name, value, folder)
-    now = {name: (value.text or "").strip() for name, value in values.items()}
-    found = _words(now)
-    if declared_ is None:
-        return _undeclared("cnp", port, Value(text=found), folder, "congestion notifications", wanted)
-    right = now == {name: str(number) for name, number in declared_.items()}
+            return subject.missing(value)
+        now[name] = value.text.strip()
+    if "cnp" not in wanted:
+        return _undeclared(subject, Value(_words(now)), "congestion notifications", wanted)
+    right = now == {name: str(number) for name, number in wanted["cnp"].items()}
     advice = f"{_BY}: a notification in the wrong priority waits in the congestion that it reports"
-    return judged("cnp", port.name, right, _words(declared_), found, folder, advice)
+    return subject.judged(right, _words(now), expected=_words(wanted["cnp"]), advice=advice)
 
 
 # -- details -------------------------------------------------------------------------------
@@ -188,37 +165,25 @@ def _words(fields: Mapping[str, object]) -> str:
 
 
 def _compared(
-    name: str,
-    port: Port,
-    value: Value,
-    source: str,
-    wanted: Wanted,
-    expected: str | None,
-    found: str,
-    advice: str,
+    subject: Subject, port: Port, value: Value, wanted: Wanted, shown: str, found: str = "", what: str = ""
 ) -> Check:
-    if expected is None:
-        return _undeclared(name, port, value, source, name, wanted)
-    if value.text is None:
-        return _absent(name, port, value, source, expected)
-    shown = value.text if name != "dscp" else found
-    return judged(name, port.name, found == expected, expected, shown, source, advice)
-
-
-def _absent(name: str, port: Port, value: Value, source: str, expected: str) -> Check:
-    """Soft-RoCE needs no priorities of a NIC, though the same is declared of all ports."""
+    """found: the part of the value that decides, where that is not all that is shown."""
+    if not subject.expected:
+        return _undeclared(subject, value, what or subject.name, wanted)
+    if value.text is not None:
+        return subject.judged((found or shown) == subject.expected, shown)
     if value.absent is None:
-        return nothing(name, port.name, value, source, expected)
+        return subject.missing(value)
+    # Soft-RoCE needs no priorities of a NIC, though the same is declared of all ports.
     if port.device.address is None:
-        return skip(name, port.name, value.absent, source)
-    advice = "another driver, or none of this in the declaration"
-    return Check(name, port.name, Verdict.FAIL, expected, value.absent, source, advice)
+        return subject.skip(value.absent)
+    return subject.judged(False, value.absent, advice="another driver, or none of this in the declaration")
 
 
-def _undeclared(name: str, port: Port, value: Value, source: str, what: str, wanted: Wanted) -> Check:
+def _undeclared(subject: Subject, value: Value, what: str, wanted: Wanted) -> Check:
     """Of a declared scheme, the part that is left out; without one, all of it."""
     if value.text is None:
-        return nothing(name, port.name, value, source)
+        return subject.missing(value)
     scheme = any(group in wanted for group in _SCHEME)
     found = f"{what}: {value.text}; {'nothing of it' if scheme else 'no scheme'} is declared"
-    return Check(name, port.name, Verdict.SKIP, "", found, source, "" if scheme else _NO_SCHEME)
+    return subject.skip(found, advice="" if scheme else _NO_SCHEME)

@@ -5,23 +5,22 @@ are only looked at here (ip-rule(8), ip-route(8))."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Collection, Iterable
 
 from ...host.host import Host
 from ...knobs.rail import interfaces as rail_places
 from ...linux import iproute
 from ...linux.iproute import IP, Address, Interface, Network
-from ...model.errors import HostError
-from ...model.record import NamedTuple
+from ...model.record import NamedTuple, replace
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject, Verdict, findings
 from . import ports
 
 NAMES = ("reply_path",)
-(_NAME,) = NAMES
+_SUBJECT = Subject(*NAMES, source="ip addr show")
 
-_ADDRESSES = "ip addr show"
 _ROUTE = "ip route get PEER from ADDRESS"
 
 #: How many of the last bits of an address may be the host's where each address is one (RFC 3021, RFC 6164)
@@ -37,34 +36,30 @@ class _Reply(NamedTuple):
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
+    """Raises HostError."""
     rails = ports.roce_interfaces(ports.subjects(topology, expect))
     if not rails:
-        return [skip(_NAME, "node", "no RoCE interface is judged", ports.CLASS)]
-    try:
-        names = dict.fromkeys(name for rail in rails for name in rail_places.speaking(host, rail))
-    except HostError as error:
-        return [Check(_NAME, "node", Verdict.UNKNOWN, "replies leave by their rail", str(error), _ADDRESSES)]
-    return [_check(host, name) for name in names]
+        return [_SUBJECT.skip("no RoCE interface is judged", source=ports.CLASS)]
+    names = dict.fromkeys(name for rail in rails for name in rail_places.speaking(host, rail))
+    abouts = [replace(_SUBJECT, target=name, expected=f"replies leave by {name}") for name in names]
+    return [check for about in abouts for check in findings([about], partial(_check, host, about))]
 
 
-def _check(host: Host, name: str) -> Check:
-    expected = f"replies leave by {name}"
-    try:
-        known = iproute.interfaces(host)
-        if name not in known:
-            return skip(_NAME, name, "it has no address that is routed", _ADDRESSES)
-        if not known[name].up:
-            return skip(_NAME, name, "it is down, and has no routes", _ADDRESSES)
-        own = {address.ip for one in known.values() for address in one.addresses}
-        replies = _replies(host, known[name], own)
-    except HostError as error:
-        return Check(_NAME, name, Verdict.UNKNOWN, expected, str(error), _ROUTE)
+def _check(host: Host, subject: Subject) -> Check:
+    """Raises HostError."""
+    name, known = subject.target, iproute.interfaces(host)
+    if name not in known:
+        return subject.skip("it has no address that is routed")
+    if not known[name].up:
+        return subject.skip("it is down, and has no routes")
+    own = {address.ip for one in known.values() for address in one.addresses}
+    replies = _replies(host, known[name], own)
     if not replies:
-        return skip(_NAME, name, "its subnet has no room for a peer", _ADDRESSES)
+        return subject.skip("its subnet has no room for a peer")
     wrong = [reply for reply in replies if reply.leaves_by != name]
     found = "; ".join(f"{one.address.ip} to {one.peer} leaves by {one.leaves_by}" for one in wrong or replies)
     advice = "; ".join(_advice(name, reply.address) for reply in wrong)
-    return judged(_NAME, name, not wrong, expected, found, _ROUTE, advice, Verdict.WARN)
+    return subject.judged(not wrong, found, source=_ROUTE, advice=advice, bad=Verdict.WARN)
 
 
 def _replies(host: Host, rail: Interface, own: Collection[IP]) -> list[_Reply]:
@@ -73,9 +68,7 @@ def _replies(host: Host, rail: Interface, own: Collection[IP]) -> list[_Reply]:
     for address in rail.addresses:
         peer = _peer(address.network, own)
         if peer is not None:
-            replies.append(
-                _Reply(address, peer, iproute.leaves_by(host, address.ip, peer, rail.vrf)),
-            )
+            replies.append(_Reply(address, peer, iproute.leaves_by(host, address.ip, peer, rail.vrf)))
     return replies
 
 

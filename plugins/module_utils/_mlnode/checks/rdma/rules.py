@@ -24,7 +24,7 @@ from ...model.errors import MlnodeError
 from ...model.schema import Checked, Table
 from ...model.setting import Setting
 from ...topology.model import Topology
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Subject
 
 NAMES = ("rules",)
 
@@ -47,7 +47,7 @@ def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
         for name, nics in _rules(declaration)
         if nics.expects
     ]
-    return checks or [skip("rules", "node", "no rule asks for RDMA devices or for NICs by their names")]
+    return checks or [Subject(*NAMES).skip("no rule asks for RDMA devices or for NICs by their names")]
 
 
 def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
@@ -62,12 +62,11 @@ def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
 
 
 def _check(host: Host, declaration: Declaration, name: str, nics: Selection) -> Check:
+    subject = Subject(*NAMES, name, declaration.path, str(nics), _ADVICE)
     match = nic_targets.find(host, nics, "pause")
-    names = ", ".join(target.name for target in match.targets)
-    if match.found.problem.unreadable is not None:
-        found = match.found.problem.unreadable
-        return Check("rules", name, Verdict.UNKNOWN, str(nics), found, declaration.path)
+    names, problem = ", ".join(target.name for target in match.targets), match.found.problem
+    if problem.unreadable is not None:
+        return subject.unknown(problem.unreadable)
     if not names and not match.found.missing:
-        return skip("rules", name, match.found.problem.problem, declaration.path)
-    found = names or match.found.problem.problem
-    return judged("rules", name, bool(names), str(nics), found, declaration.path, _ADVICE)
+        return subject.skip(problem.problem)
+    return subject.judged(bool(names), names or problem.problem)

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Collection, Mapping, Sequence, Tuple
+from functools import partial
+from typing import Any, Callable, Collection, Iterator, Mapping, Sequence, Tuple
 
 from ...drivers import dcb, ethtool
 from ...host.host import Host, Mounts
@@ -18,7 +19,7 @@ from ...topology.model import Topology
 from .. import end
 from .. import expect as expectations
 from ..expect import Expectations
-from ..model import Check, Verdict
+from ..model import Check, Look, Subject, findings
 from ..pcie import checks as pcie
 from . import counters as rdma_counters
 from . import gid, gpudirect, inventory, link, memlock, mlxlink, neighbour, node, qos, replies, rules, subnet
@@ -85,21 +86,24 @@ def all_checks(
     kept, else this run writes nothing at all.
     """
     topology = read.of(host)
-    checks: list[Check] = []
-    for names, look in AREAS:
-        if not {*names} <= {*leave_out}:
-            checks += look(host, topology, expect)
-    if not {*rdma_counters.NAMES} <= {*leave_out}:
-        book = Book(host, reset, writable)
-        checks += rdma_counters.checks(host, topology, expect, book)
-        checks += _kept(book)
-    return [check for check in checks if check.name not in leave_out]
+    book = Book(host, reset, writable)
 
+    def counters() -> Iterator[Check]:
+        yield from rdma_counters.checks(host, topology, expect, book)
+        try:
+            book.save()
+        except HostError as error:
+            advice = "make room for it, or the next run has nothing to compare with"
+            subject = Subject(BASELINE, source=link_counters.PATH, expected="is kept")
+            yield subject.unknown(str(error), advice=advice)
 
-def _kept(book: Book) -> list[Check]:
-    try:
-        book.save()
-    except HostError as error:
-        advice = "make room for it, or the next run has nothing to compare with"
-        return [Check(BASELINE, "node", Verdict.UNKNOWN, "is kept", str(error), link_counters.PATH, advice)]
-    return []
+    looks: list[tuple[Sequence[str], Look]] = [
+        (names, partial(look, host, topology, expect)) for names, look in AREAS
+    ]
+    return [
+        check
+        for names, look in [*looks, (rdma_counters.NAMES, counters)]
+        if not {*names} <= {*leave_out}
+        for check in findings([Subject(name) for name in names], look)
+        if check.name not in leave_out
+    ]

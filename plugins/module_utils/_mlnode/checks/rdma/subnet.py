@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from ...host.host import Host
-from ...model.errors import HostError
-from ...model.record import regex
+from ...model.record import regex, replace
 from ...model.setting import Value
 from ...topology.model import Topology
 from ...topology.reader import integer
 from ..expect import Expectations
-from ..model import Check, Verdict, judged, skip
+from ..model import Check, Verdict, findings
 from . import ports
-from .ports import INFINIBAND, Port, nothing
+from .ports import INFINIBAND, Port
 
 NAMES = ("subnet", "pkey")
 
@@ -32,55 +32,46 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     checks = []
     for port in ports.subjects(topology, expect).ports:
         if port.layer == INFINIBAND:
-            checks += [_subnet(host, port), _pkey(host, port)]
+            checks += [_subnet(host, port), *findings([port.about("pkey")], partial(_pkey, host, port))]
         else:
-            checks += [
-                skip(name, port.name, "no InfiniBand port", f"{port.folder}/link_layer") for name in NAMES
-            ]
+            checks += [port.about(name, "link_layer").skip("no InfiniBand port") for name in NAMES]
     return checks
 
 
 def _subnet(host: Host, port: Port) -> Check:
-    expected, texts = "lid and sm_lid", []
+    subject, numbers = port.about("subnet", "lid", "lid and sm_lid"), {}
     for name in ("lid", "sm_lid"):
-        path = f"{port.folder}/{name}"
-        number, value = _read(host, path)
+        number, value = _read(host, f"{port.folder}/{name}")
         if number is None:
-            return nothing("subnet", port.name, value, path, expected)
-        texts.append((name, number))
-    found = ", ".join(f"{name} {number:#x}" for name, number in texts)
-    good = all(number for _name, number in texts)
-    return judged("subnet", port.name, good, expected, found, f"{port.folder}/lid", _NO_SM)
+            return subject.missing(value, source=f"{port.folder}/{name}")
+        numbers[name] = number
+    found = ", ".join(f"{name} {number:#x}" for name, number in numbers.items())
+    return subject.judged(all(numbers.values()), found, advice=_NO_SM)
 
 
 def _pkey(host: Host, port: Port) -> Check:
-    folder = f"{port.folder}/pkeys"
+    """Raises HostError."""
     wanted = port.expect.get("pkey")
-    expected = "a full member" if wanted is None else f"{wanted:#06x}"
-    number, first = _read(host, f"{folder}/0")
+    subject = port.about("pkey", "pkeys/0", "a full member" if wanted is None else f"{wanted:#06x}")
+    number, first = _read(host, subject.source)
     if number is None:
-        return nothing("pkey", port.name, first, f"{folder}/0", expected)
+        return subject.missing(first)
     if wanted is None:
-        advice = (
-            _NO_SM if not number else "two limited members cannot talk to each other: look at partitions.conf"
-        )
+        limited = "two limited members cannot talk to each other: look at partitions.conf"
         bad = Verdict.WARN if number else Verdict.FAIL
-        return judged(
-            "pkey", port.name, bool(number & _FULL), expected, f"{number:#06x}", f"{folder}/0", advice, bad
-        )
+        advice = limited if number else _NO_SM
+        return subject.judged(bool(number & _FULL), f"{number:#06x}", advice=advice, bad=bad)
     if number == wanted:
-        return judged("pkey", port.name, True, expected, f"{number:#06x} at index 0", f"{folder}/0")
-    try:
-        at = _index(host, folder, wanted)
-    except HostError as error:
-        return Check("pkey", port.name, Verdict.UNKNOWN, expected, str(error), folder)
+        return subject.judged(True, f"{number:#06x} at index 0")
+    subject = replace(subject, source=f"{port.folder}/pkeys")
+    at = _index(host, subject.source, wanted)
     if at is None:
         found = f"{number:#06x} at index 0, and {wanted:#06x} nowhere"
         advice = "the port is not in this partition: look at partitions.conf of the subnet manager"
-        return Check("pkey", port.name, Verdict.FAIL, expected, found, folder, advice)
+        return subject.judged(False, found, advice=advice)
     found = f"{wanted:#06x} at index {at}, {number:#06x} at index 0"
     advice = f"programs take index 0 unless configured otherwise: NCCL_IB_PKEY={at}"
-    return Check("pkey", port.name, Verdict.WARN, expected, found, folder, advice)
+    return subject.judged(False, found, advice=advice, bad=Verdict.WARN)
 
 
 def _index(host: Host, folder: str, wanted: int) -> int | None:

@@ -6,8 +6,8 @@ what it carries."""
 from __future__ import annotations
 
 from ...host.host import Host
+from ...model.errors import RefusedError
 from ...topology.model import RdmaDevice, Topology
-from ..model import Verdict
 from . import gid as rdma_gid
 from . import ports
 from .link import RATE
@@ -18,46 +18,45 @@ from .ports import ETHERNET, INFINIBAND, Port
 _CODED = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8}
 
 
-class UnusableError(Exception):
-    """Reason why it need not begin."""
-
-    def __init__(self, verdict: Verdict, found: str, source: str, advice: str) -> None:
-        super().__init__(found)
-        self.verdict, self.found, self.source, self.advice = verdict, found, source, advice
-
-
 def find(host: Host, topology: Topology, name: str, number: int) -> Port:
-    """A port by its device. Raises UnusableError where it is not there, or is not up."""
-    for device in topology.rdma:
-        for candidate in device.ports:
-            if (device.name, candidate.number) == (name, number):
-                found = Port(device, candidate.number, candidate.link_layer, {})
-                _check(host, found)
-                return found
-    there = ", ".join(f"{one.name}/{port.number}" for one in topology.rdma for port in one.ports)
-    found_instead = f"there is no such port, but {there or 'no RDMA device at all'}"
-    advice = "look at the slot and at the driver (rdma_check: inventory)"
-    raise UnusableError(Verdict.FAIL, found_instead, ports.CLASS, advice)
+    """A port by its device. Raises RefusedError where it is not there, or is not up."""
+    found = one(topology, name, number)
+    if found is None:
+        there = ", ".join(port.name for port in every(topology)) or "no RDMA device at all"
+        advice = "look at the slot and at the driver (rdma_check: inventory)"
+        raise _refused(f"{name}/{number}", f"there is no such port, but {there}", advice)
+    _check(host, found)
+    return found
+
+
+def every(topology: Topology) -> list[Port]:
+    """All ports of all devices, of which nothing is declared."""
+    return [Port(device, port) for device in topology.rdma for port in device.ports]
+
+
+def one(topology: Topology, name: str, number: int) -> Port | None:
+    return next((port for port in every(topology) if port.name == f"{name}/{number}"), None)
+
+
+def _refused(where: str, found: str, advice: str) -> RefusedError:
+    return RefusedError(f"{where}: {found}; {advice}")
 
 
 def _check(host: Host, port: Port) -> None:
     if port.layer not in (ETHERNET, INFINIBAND):
         found = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
-        raise UnusableError(Verdict.UNKNOWN, found, port.folder, "measure it with the tools of its maker")
+        raise _refused(port.name, found, "measure it with the tools of its maker")
     if rdma_gid.is_iwarp(host, port):
         found = "iWARP connects through RDMA-CM only, which is not measured here"
-        raise UnusableError(Verdict.UNKNOWN, found, port.folder, "run ib_write_bw -R by hand")
-    path, advice = f"{port.folder}/state", "look at the link (rdma_check: state)"
-    value = ports.read(host, path)
-    if value.text is None:
-        raise UnusableError(Verdict.UNKNOWN, value.problem, path, advice)
-    if not value.text.startswith("4:"):
-        raise UnusableError(Verdict.FAIL, f"the port is {value.text[:60]}", path, advice)
+        raise _refused(port.name, found, "run ib_write_bw -R by hand")
+    value = ports.read(host, f"{port.folder}/state")
+    if not (value.text or "").startswith("4:"):
+        found = value.problem or f"the port is {(value.text or '')[:60]}"
+        raise _refused(port.name, found, "look at the link (rdma_check: state)")
 
 
 def gid(host: Host, port: Port, given: int | None) -> int | None:
-    """Entry of the GID table to send from; None for a port that is addressed by LIDs. Raises
-    UnusableError."""
+    """Entry of the GID table to send from; None for a port that is addressed by LIDs. Raises RefusedError."""
     if given is not None or port.layer == INFINIBAND:
         return given
     entries, problem = rdma_gid.table(host, port)
@@ -66,8 +65,7 @@ def gid(host: Host, port: Port, given: int | None) -> int | None:
     if usable:
         return usable[0].index
     found = problem or f"no routable {rdma_gid.ROUTED} entry among its GIDs"
-    verdict = Verdict.UNKNOWN if problem else Verdict.FAIL
-    raise UnusableError(verdict, found, f"{port.folder}/gids", "look at its address (rdma_check: gid)")
+    raise _refused(port.name, found, "look at its address (rdma_check: gid)")
 
 
 def cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:
@@ -75,13 +73,10 @@ def cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:
     return next((node.cpus for node in topology.nodes if node.number == device.node), ())
 
 
-def gbits(port: Port) -> tuple[float | None, str]:
-    """Rate of a port without its coding, in Gb/s; None with the reason where it is unknown."""
-    rate = next((one.rate for one in port.device.ports if one.number == port.number), "")
-    match = RATE.match(rate)
-    if port.device.address is None:
-        return None, "a device in software has no rate of its own"
-    if match is None:
-        return None, f"the port names no rate, but {rate[:60]!r}"
+def gbits(port: Port) -> float | None:
+    """Rate of a port without its coding, in Gb/s; None where it is unknown, as of a device in software."""
+    match = RATE.match(port.own.rate)
+    if port.device.address is None or match is None:
+        return None
     data = float(match.group(1))
-    return data * (_CODED.get(match.group(3) or "", 1.0) if port.layer == INFINIBAND else 1.0), ""
+    return data * (_CODED.get(match.group(3) or "", 1.0) if port.layer == INFINIBAND else 1.0)

@@ -12,13 +12,14 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...model.errors import listed
-from ..model import Check, Verdict, skip
+from ...model.record import replace
+from ..model import Check, Subject, Verdict
 from . import traffic
 from .reports import SUBNET
 from .traffic import Reading, Sent
 
 NAME = "balance"
-_SOURCE = "perfquery"
+_SUBJECT = Subject(NAME, SUBNET, "perfquery")
 
 #: The least used uplink has to carry so much of what the most used one does, each as a part of its rate.
 #: Routes by destination are a fifth apart easily; more than that is a link that other links wait for
@@ -47,14 +48,14 @@ _FLAP_ADVICE = "clean, reseat or replace the cable or transceiver, and look at t
 def checks(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[Check]:
     """Of the leaves that were read before; a leaf that is not in both is unknown."""
     if not any(len(one.cables) > 1 or one.why for one in before.values()):
-        return [skip(NAME, SUBNET, f"leaves: {len(before)}, none with two ways up", _SOURCE)]
+        return [_SUBJECT.skip(f"leaves: {len(before)}, none with two ways up")]
     found: list[Check] = []
     judged, spans, apart = 0, [], 0.0
     for guid, first in before.items():
         last = after.get(guid)
         why = first.why or (last.why if last else "it is in the subnet no more")
         if last is None or why:
-            found.append(_unknown(first.name, why, _UNREAD_ADVICE))
+            found.append(_SUBJECT.unknown(why, target=first.name, advice=_UNREAD_ADVICE))
         elif len(first.cables) > 1:
             seconds = last.ended - first.begun
             bad, part = _leaf(first, last, seconds)
@@ -64,32 +65,28 @@ def checks(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[
     cables = sum(len(one.cables) for one in before.values())
     good = f"leaves: {judged}; uplinks: {cables}, at most {apart:.0%} below the busiest of their leaf"
     good += f" in {max(spans, default=0):.1f} s"
-    return found or [Check(NAME, SUBNET, Verdict.PASS, "", good, _SOURCE)]
+    return found or [_SUBJECT.judged(True, good)]
 
 
 def alone(uplinks: Mapping[str, int], most: int) -> list[Check]:
     """Leaves with no two uplinks to compare, of a fabric where a leaf has that many. A link that is down has
     no other end: whether this leaf was built so is not known. uplinks: number by name of the leaf; most: of
     any leaf."""
+    alone = {name: number for name, number in uplinks.items() if number < 2 <= most}
     return [
-        Check(
-            NAME, name, Verdict.UNKNOWN, "", f"uplinks that are up: {number}, where a leaf has up to {most}",
-            "iblinkinfo", _ALONE_ADVICE,
+        Subject(NAME, name, "iblinkinfo").unknown(
+            f"uplinks that are up: {number}, where a leaf has up to {most}", advice=_ALONE_ADVICE
         )
-        for name, number in uplinks.items()
-        if number < 2 <= most
-    ]  # fmt: skip
-
-
-def _unknown(name: str, why: str, advice: str) -> Check:
-    return Check(NAME, name, Verdict.UNKNOWN, "", why, _SOURCE, advice)
+        for name, number in alone.items()
+    ]
 
 
 def _leaf(before: Reading, after: Reading, seconds: float) -> tuple[list[Check], float]:
     """Checks where it is not as expected, and by how much its uplinks are apart."""
+    subject = replace(_SUBJECT, target=before.name)
     if seconds <= 0:
         why = "the first reading is not of this node since its boot"
-        return [_unknown(before.name, why, "take both readings on one node")], 0.0
+        return [subject.unknown(why, advice="take both readings on one node")], 0.0
     results = []
     for words, field in (("up", "sent"), ("down", "received")):
         parts = [
@@ -106,10 +103,10 @@ def _leaf(before: Reading, after: Reading, seconds: float) -> tuple[list[Check],
         found = "; ".join([*(words for _verdict, words, _advice, _apart in bad), *lost])
         advice = next(advice for verdict, _words, advice, _apart in bad if verdict is worst)
         expected = f"each at least {LEAST:.0%} of the busiest" if worst is Verdict.FAIL else ""
-        return [Check(NAME, before.name, worst, expected, found, _SOURCE, advice)], 0.0
+        return [subject.made(worst, found, expected=expected, advice=advice)], 0.0
     apart = max(apart for *_words, apart in results)
     if lost:
-        return [Check(NAME, before.name, Verdict.WARN, "", "; ".join(lost), _SOURCE, _FLAP_ADVICE)], apart
+        return [subject.made(Verdict.WARN, "; ".join(lost), advice=_FLAP_ADVICE)], apart
     return [], apart
 
 
@@ -136,8 +133,8 @@ def _direction(words: str, parts: Sequence[Sent], seconds: float) -> tuple[Verdi
             each = [_shown(part, seconds) for part in sorted(idle, key=lambda part: part.number or 0)]
             text = (
                 f"{words}: the busiest is {_shown(busiest[1], seconds)}, and {len(idle)} of {len(parts)} are "
+                f"more than {1 - LEAST:.0%} below: {listed(each, _NAMED)}"
             )
-            text += f"more than {1 - LEAST:.0%} below: {listed(each, _NAMED)}"
             return Verdict.FAIL, text, _UNEVEN_ADVICE, 1.0
         if not unread:
             return Verdict.PASS, "", "", 1 - min(use for use, _part in known) / busiest[0]

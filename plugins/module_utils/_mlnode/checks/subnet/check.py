@@ -22,7 +22,7 @@ from ...model.record import dataclass, field, regex
 from ...model.schema import Option, Table
 from .. import end
 from ..campaign.clock import Clock
-from ..model import Check, Verdict, skip
+from ..model import Check, Subject
 from . import balance, fabric, reports, traffic
 from .fabric import Switch
 from .readings import Reader
@@ -97,38 +97,35 @@ class Result:
 
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module ib_subnet. Raises DeclarationError, HostError."""
-    parse(given)
-    since = given["since"]
-    request = Request(
-        given["port"],
-        given["baseline"] == "reset",
-        host.is_superuser() and not dry,
-        given["timeout"],
-        given["scope"] == "uplinks",
-        given["oversubscription"],
-        given["balance"],
-        None if since is None else traffic.parse("since", since),
-        given["nodes"],
-    )
-    seen = look(host, request)
+    seen = look(host, parse(given, host.is_superuser() and not dry))
     read = {guid: reading.document() for guid, reading in seen.traffic.items()}
     return end.result("ib_subnet", seen.checks, given["fail_on"], subnet=seen.counts, traffic=read)
 
 
-def parse(given: Mapping[str, Any]) -> None:
+def parse(given: Mapping[str, Any], writable: bool = False) -> Request:
     """Raises DeclarationError."""
-    port, ratio = given["port"], given["oversubscription"]
+    port, ratio, since = given["port"], given["oversubscription"], given["since"]
     if port and not _PORT.match(port):
         raise DeclarationError(f"port: {port!r} is not a device or port, such as mlx5_0 or mlx5_0/1")
-    for name, least in (("timeout", 1), ("balance", 0)):
-        if not least <= given[name] <= MAX_SECONDS:
-            raise DeclarationError(f"{name}: {given[name]} is not between {least} and {MAX_SECONDS} seconds")
+    end.between("timeout", given["timeout"], 1, MAX_SECONDS, "seconds")
+    end.between("balance", given["balance"], 0, MAX_SECONDS, "seconds")
     if ratio is not None and not 0 < ratio <= MAX_RATIO:
         raise DeclarationError(
             f"oversubscription: expected a ratio of down to up such as 2, up to {MAX_RATIO:g}, got {ratio:g}"
         )
-    if given["balance"] and given["since"] is not None:
+    if given["balance"] and since is not None:
         raise DeclarationError("balance: it waits between two readings, and since is one; give one of both")
+    return Request(
+        port,
+        given["baseline"] == "reset",
+        writable,
+        given["timeout"],
+        given["scope"] == "uplinks",
+        ratio,
+        given["balance"],
+        None if since is None else traffic.parse("since", since),
+        given["nodes"],
+    )
 
 
 def look(host: Host, request: Request, clock: Clock | None = None) -> Result:
@@ -209,7 +206,7 @@ class _Looker:
         result.traffic = first
         cables = sum(len(one.cables) for one in first.values())
         found = f"leaves: {len(first)}, uplinks: {cables}: read, for a second reading"
-        result.checks.append(skip(balance.NAME, SUBNET, found, "perfquery"))
+        result.checks.append(Subject(balance.NAME, SUBNET, "perfquery").skip(found))
 
     def _topology(self, report: Sequence[str]) -> None:
         source = f"iblinkinfo --diff {self._kept}"
@@ -226,7 +223,7 @@ class _Looker:
             return
         counts = ", ".join(f"{number} {name}" for name, number in self._result.counts.items())
         kept = "kept, for later looks" if self._request.writable else "not kept, as nothing may be written"
-        self._result.checks.append(skip("topology", SUBNET, f"{counts}: {kept}", source))
+        self._result.checks.append(Subject("topology", SUBNET, source).skip(f"{counts}: {kept}"))
 
     def _judge(self, name: str, command: Sequence[str], judge: Callable[[str], list[Check]]) -> None:
         self._result.checks += self._ask(name, command, judge) or []
@@ -252,4 +249,4 @@ class _Looker:
         return None
 
     def _unknown(self, name: str, found: str, source: str, advice: str) -> None:
-        self._result.checks.append(Check(name, SUBNET, Verdict.UNKNOWN, "", found, source, advice))
+        self._result.checks.append(Subject(name, SUBNET, source).unknown(found, advice=advice))

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Sequence
 
 from ...model.record import NamedTuple, dataclass, field, regex
-from ..model import Check, Verdict, skip
+from ..model import Check, Subject
 from . import reports, shape
 from .reports import SUBNET, Link, Node, Port, SubnetError
 
@@ -103,7 +103,8 @@ def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
         for cable in leaf.cables:
             up.setdefault(switches[cable.other.guid].name, []).append(cable.gbits)
         counted.append(shape.Leaf(leaf.name, leaf.down, up))
-    return [*_rails(ends), *shape.uplinks(counted, SUBNET, _SOURCE, intended)]
+    uplinks = Subject(shape.UPLINKS, SUBNET, _SOURCE)
+    return [*_rails(ends), *shape.uplinks(counted, uplinks, intended)]
 
 
 def _labels(nodes: Sequence[Node]) -> dict[str, str]:
@@ -117,16 +118,16 @@ def _rails(ends: Sequence[shape.End]) -> list[Check]:
     nameless = sum(not end.node for end in ends)
     if nameless:
         found = f"ports without the name of a node and a device, which rdma-ndd gives them: {nameless}"
-        return [skip(shape.RAILS, SUBNET, found, _SOURCE)]
+        return [Subject(shape.RAILS, SUBNET, _SOURCE).skip(found)]
     return shape.rails(ends, SUBNET, _SOURCE)
 
 
 def sharp(text: str, nodes: Sequence[Node]) -> list[Check]:
     """Of saquery SR, the services that have registered with the subnet manager."""
-    source = "saquery SR"
     number = sum(node.name == AGGREGATION_NODE for node in nodes)
     services = {match.group(1) for match in map(_SERVICE.match, text.split("\n")) if match}
     runs = _AGGREGATION_MANAGER in services
     found = f"aggregation nodes: {number}; aggregation manager: {'registered' if runs else 'none'}"
     # Switches have the nodes whether or not jobs use them (NCCL_COLLNET_ENABLE).
-    return [Check("sharp", SUBNET, Verdict.PASS if runs else Verdict.SKIP, "", found, source)]
+    subject = Subject("sharp", SUBNET, "saquery SR")
+    return [subject.judged(True, found) if runs else subject.skip(found)]

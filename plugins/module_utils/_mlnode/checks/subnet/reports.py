@@ -12,8 +12,8 @@ import re
 from typing import Sequence
 
 from ...model.errors import MlnodeError
-from ...model.record import NamedTuple, dataclass, regex
-from ..model import Check, Verdict
+from ...model.record import NamedTuple, dataclass, regex, replace
+from ..model import Check, Subject, Verdict
 
 #: Target of a check that is about no single port
 SUBNET = "subnet"
@@ -101,8 +101,8 @@ def manager(text: str) -> list[Check]:
     fields = text.split()
     if fields[:1] != ["sminfo:"]:
         raise SubnetError(f"sminfo reports {text[:80]!r}, which is not a subnet manager")
-    verdict, advice = (Verdict.PASS, "") if fields[-1] == MASTER else (Verdict.FAIL, NO_MANAGER)
-    return [Check("manager", SUBNET, verdict, MASTER, " ".join(fields), "sminfo", advice)]
+    subject = Subject("manager", SUBNET, "sminfo", MASTER, NO_MANAGER)
+    return [subject.judged(fields[-1] == MASTER, " ".join(fields))]
 
 
 # Names are of the nodes' own choice. The first one ends as early and the second one as late as it can, so
@@ -155,6 +155,7 @@ def links(text: str) -> list[Check]:
     known = ports(text.split("\n"))
     if not known:
         raise SubnetError("iblinkinfo reports no link")
+    subject = Subject("links", SUBNET, "iblinkinfo", advice=_LINK)
     checks: dict[frozenset[Port | None], Check] = {}
     for port, link in known.items():
         if link.other and link.other not in known:
@@ -162,14 +163,13 @@ def links(text: str) -> list[Check]:
         cable = frozenset((port, link.other))
         if link.is_silent:
             advice = "look at the node or switch at the other end of the cable"
-            checks[cable] = Check("links", link.label, Verdict.UNKNOWN, "", link.text, "iblinkinfo", advice)
+            checks[cable] = subject.unknown(link.text, target=link.label, advice=advice)
         elif link.other and (link.could or not link.is_up):
             target, expected = f"{link.label} - {link.other_label}", link.could or "Active/LinkUp"
-            bad = Check("links", target, Verdict.FAIL, expected, link.text, "iblinkinfo", _LINK)
-            checks.setdefault(cable, bad)
+            checks.setdefault(cable, subject.judged(False, link.text, target=target, expected=expected))
     ends = sum(link.other is not None for link in known.values())
     good = f"{ends // 2} cables Active, as fast and wide as both ends can be"
-    return [*checks.values()] or [Check("links", SUBNET, Verdict.PASS, "", good, "iblinkinfo")]
+    return [*checks.values()] or [subject.judged(True, good)]
 
 
 def topology(text: str, source: str) -> list[Check]:
@@ -181,6 +181,7 @@ def topology(text: str, source: str) -> list[Check]:
             raise SubnetError(f"iblinkinfo reports {line[:80]!r}, which is not a difference")
         sides[line[:2]].append(line[2:])
     was, now = ports(sides["< "]), ports(sides["> "])
+    subject = Subject("topology", SUBNET, source, advice=_CHANGE)
     checks: dict[frozenset[Port | None], Check] = {}
     # Ports that are on both sides first: of a node that is gone or new, one side only is reported.
     for port in sorted({**was, **now}, key=lambda port: port not in was or port not in now):
@@ -189,11 +190,10 @@ def topology(text: str, source: str) -> list[Check]:
         if link is None or link.other is None:
             continue  # a port without a cable, of a switch that is gone or new
         verdict = Verdict.FAIL if link is before else Verdict.WARN
-        target = f"{link.label} - {link.other_label}"
-        texts = (before.text if before else "no such node", after.text if after else "no such node")
-        change = Check("topology", target, verdict, *texts, source, _CHANGE)
-        checks.setdefault(frozenset((port, link.other)), change)
-    return [*checks.values()] or [Check("topology", SUBNET, Verdict.PASS, "", "no change", source)]
+        was_, is_ = (one.text if one else "no such node" for one in (before, after))
+        about = replace(subject, target=f"{link.label} - {link.other_label}", expected=was_)
+        checks.setdefault(frozenset((port, link.other)), about.made(verdict, is_))
+    return [*checks.values()] or [subject.judged(True, "no change")]
 
 
 _NODE = regex(r'Errors for (?:0x[0-9a-f]{1,16} )?"(.*)"\Z', re.ASCII)
@@ -204,6 +204,7 @@ _NO_ANSWER = regex(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
 
 def errors(text: str, nodes: int) -> list[Check]:
     """Of ibqueryerrors in a subnet of so many nodes. Raises SubnetError."""
+    subject = Subject("errors", SUBNET, "ibqueryerrors", advice=_ERRORS, bad=Verdict.WARN)
     checks: list[Check] = []
     name, asked = "", "none"
     for line in filter(None, text.split("\n")):
@@ -212,12 +213,11 @@ def errors(text: str, nodes: int) -> list[Check]:
             name = node.group(1)
         elif counters and counters.group(1) != "ALL":  # the sum of a switch, whose ports follow
             label, found = f"{name}/{counters.group(1)}", counters.group(2)
-            checks.append(Check("errors", label, Verdict.WARN, "", found, "ibqueryerrors", _ERRORS))
+            checks.append(subject.judged(False, found, target=label))
         elif summary:
             asked = summary.group(1)
         elif _NO_ANSWER.match(line) or not (counters or line.startswith("## ")):
             raise SubnetError(f"ibqueryerrors reports {line[:80]!r}")
     if asked != str(nodes):  # it ends with success where the subnet manager gives it no paths
         raise SubnetError(f"ibqueryerrors has asked {asked} of {nodes} nodes")
-    good = f"{nodes} nodes without a counter beyond its threshold"
-    return checks or [Check("errors", SUBNET, Verdict.PASS, "", good, "ibqueryerrors")]
+    return checks or [subject.judged(True, f"{nodes} nodes without a counter beyond its threshold")]

@@ -13,8 +13,8 @@ from collections import Counter
 from typing import Iterable, Mapping, Sequence
 
 from ...model.errors import listed
-from ...model.record import NamedTuple
-from ..model import Check, Verdict, skip
+from ...model.record import NamedTuple, replace
+from ..model import Check, Subject, Verdict
 
 RAILS, UPLINKS = "leaf_rails", "uplinks"
 
@@ -45,28 +45,28 @@ class End(NamedTuple):
 
 def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
     """Ports that are cabled to the leaf of another rail, as the others of that leaf have it."""
+    subject = Subject(RAILS, target, source, bad=Verdict.WARN)
     leaves: dict[str, list[End]] = {}
     for end in ends:
         leaves.setdefault(end.leaf, []).append(end)
     devices = {end.device for several in leaves.values() for end in several}
     if len(devices) < 2 or len(leaves) < 2:
         found = f"leaves: {len(leaves)}, devices of a node: {len(devices)}: no rails to compare"
-        return [skip(RAILS, target, found, source)]
+        return [subject.skip(found)]
     main = {leaf: _main(several) for leaf, several in leaves.items()}
     by_rail = [leaf for leaf, device in main.items() if device]
     if len(by_rail) * 2 <= len(leaves):
         mixed = len(leaves) - len(by_rail)
         found = f"{mixed} of {len(leaves)} leaves serve several rails alike: not built by rails"
-        return [skip(RAILS, target, found, source)]
+        return [subject.skip(found)]
     checks = []
     for leaf in by_rail:
         astray = [str(end) for end in leaves[leaf] if end.device != main[leaf]]
         if astray:
             found = f"{len(leaves[leaf]) - len(astray)} of {main[leaf]}, and {listed(astray, _NAMED)}"
-            expected = f"{main[leaf]} alone"
-            checks.append(Check(RAILS, leaf, Verdict.WARN, expected, found, source, _RAIL_ADVICE))
-    found = f"{len(by_rail)} of {len(leaves)} leaves serve one rail each"
-    return checks or [Check(RAILS, target, Verdict.PASS, "", found, source)]
+            about = replace(subject, target=leaf, expected=f"{main[leaf]} alone", advice=_RAIL_ADVICE)
+            checks.append(about.judged(False, found))
+    return checks or [subject.judged(True, f"{len(by_rail)} of {len(leaves)} leaves serve one rail each")]
 
 
 def _main(ends: Sequence[End]) -> str:
@@ -92,19 +92,17 @@ class Leaf(NamedTuple):
         return round(self.down / self.gbits_up, 2) if self.gbits_up else math.inf
 
 
-def uplinks(leaves: Sequence[Leaf], target: str, source: str, intended: float | None = None) -> list[Check]:
+def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = None) -> list[Check]:
     """Leaves with a greater ratio of bandwidth down to bandwidth up than they may have or than most have,
     and those whose cables are spread unevenly. intended: the ratio that is declared; without one USUAL and
     NEVER are the limits."""
     if not any(leaf.up for leaf in leaves):
-        found = f"leaves: {len(leaves)}, and no switch above"
-        return [skip(UPLINKS, target, found, source)]
+        return [subject.skip(f"leaves: {len(leaves)}, and no switch above")]
     most = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
-    checks = [check for leaf in leaves for check in _judged(leaf, len(leaves), most, source, intended)]
+    checks = [check for leaf in leaves for check in _judged(leaf, len(leaves), most, subject, intended)]
     ratios = [f"{ratio:g}:1" for ratio in sorted({leaf.ratio for leaf in leaves})]
     found = f"leaves: {len(leaves)}, down to up {listed(ratios, _NAMED)}"
-    expected = _limit(intended)[1]
-    return checks or [Check(UPLINKS, target, Verdict.PASS, expected, found, source)]
+    return checks or [subject.judged(True, found, expected=_limit(intended)[1])]
 
 
 def _limit(intended: float | None) -> tuple[float, str]:
@@ -113,7 +111,7 @@ def _limit(intended: float | None) -> tuple[float, str]:
 
 
 def _judged(
-    leaf: Leaf, number: int, most: tuple[float, int], source: str, intended: float | None
+    leaf: Leaf, number: int, most: tuple[float, int], subject: Subject, intended: float | None
 ) -> list[Check]:
     """One check of a leaf, with all that is not as expected. most: the ratio that most leaves have, and how
     many have it."""
@@ -137,4 +135,4 @@ def _judged(
         advice = advice or _UPLINK_ADVICE
     if not expected:
         return []
-    return [Check(UPLINKS, leaf.name, verdict, "; ".join(expected), found, source, advice)]
+    return [subject.made(verdict, found, target=leaf.name, expected="; ".join(expected), advice=advice)]

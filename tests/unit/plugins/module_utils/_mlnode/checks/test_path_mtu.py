@@ -8,6 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import HERE, NIC, ROUTER, Path, PathMachine
 from mlnode.checks import path_mtu
 from mlnode.checks.model import Check, Verdict
@@ -51,15 +52,7 @@ def test_a_good_path_takes_one_packet(machine: PathMachine) -> None:
     assert machine.sizes == {PEER: [9000]}
 
 
-@pytest.mark.parametrize(
-    ("mtu", "sizes"),
-    [
-        (8999, "8950 do"),
-        (4242, "4200 do and 8896 do not"),
-        (1500, "1500 do and 2044 do not"),
-        (576, "84 do and 1280 do not"),
-    ],
-)
+@cases.table
 def test_a_black_hole_names_the_sizes_and_where_to_look(machine: PathMachine, mtu: int, sizes: str) -> None:
     check = one(machine, Path(mtu=mtu))
 
@@ -318,15 +311,7 @@ def test_peers_are_told_by_address_or_in_full_and_once() -> None:
 # -- losses --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("lost", "verdict", "words", "bursts"),
-    [
-        ([0], Verdict.PASS, "packets of 9000 bytes arrive", 1),
-        ([1, 0], Verdict.WARN, "packets of 9000 bytes arrive; 1 of 200 packets of 9000 bytes were lost", 2),
-        ([1, 1], Verdict.FAIL, "packets of 9000 bytes arrive; 2 of 200 packets of 9000 bytes were lost", 2),
-        ([3], Verdict.FAIL, "packets of 9000 bytes arrive; 3 of 100 packets of 9000 bytes were lost", 1),
-    ],
-)
+@cases.table
 def test_lost_packets_are_counted(
     machine: PathMachine, lost: list[int], verdict: Verdict, words: str, bursts: int
 ) -> None:

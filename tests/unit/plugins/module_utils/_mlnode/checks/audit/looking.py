@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.audit import run as audit
-from mlnode.checks.audit.model import AuditCheck
+from mlnode.checks.model import Check
 from mlnode.host.host import Host
 
 CPU, NODES, EDAC = "/sys/devices/system/cpu", "/sys/devices/system/node", "/sys/devices/system/edac/mc"
@@ -24,10 +24,10 @@ def memory(machine: Machine, number: int, kbytes: int) -> None:
     machine.put(f"{NODES}/node{number}/meminfo", f"Node {number} MemTotal:       {kbytes} kB\n")
 
 
-def look(host: Host) -> dict[tuple[str, str], AuditCheck]:
+def look(host: Host) -> dict[tuple[str, str], Check]:
     host.forget()
     return {(check.name, check.target): check for check in audit.all_checks(host)}
 
 
-def one(host: Host, name: str, target: str = "node") -> AuditCheck:
+def one(host: Host, name: str, target: str = "node") -> Check:
     return look(host)[name, target]

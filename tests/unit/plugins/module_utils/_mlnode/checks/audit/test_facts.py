@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import pathlib
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.model import Verdict
@@ -72,29 +71,6 @@ def test_sizes_that_a_kernel_with_large_pages_drops(
     node.put(CMDLINE, f"ro {words}\n")
     check = one(node, "hugepage_sizes")
     assert (str(check.verdict), check.found) == (verdict, found)
-
-
-@pytest.mark.parametrize(
-    ("release", "shown", "word", "verdict"),
-    [
-        ("7.0.0-31-generic", "(full) lazy", "none", Verdict.WARN),
-        ("7.0.0-31-generic", "(full) lazy", "lazy", Verdict.PASS),
-        ("7.0.0-31-generic", None, "none", Verdict.WARN),
-        ("7.0.0-31-generic", None, "voluntary", Verdict.WARN),
-        ("7.0.0-31-generic", None, "full", Verdict.PASS),
-        ("6.8.0-87-generic", None, "none", Verdict.SKIP),
-        ("6.8.0-87-generic", "none (voluntary) full", "none", Verdict.PASS),
-    ],
-)
-def test_models_of_preemption_that_a_kernel_refuses(
-    node: GpuMachine, release: str, shown: str | None, word: str, verdict: Verdict
-) -> None:
-    node.put(RELEASE, f"{release}\n")
-    node.put(CMDLINE, f"ro preempt={word}\n")
-    node.remove(PREEMPT)
-    if shown is not None:
-        node.put(PREEMPT, f"{shown}\n")
-    assert one(node, "preempt").verdict is verdict
 
 
 # -- names and files -----------------------------------------------------------------------

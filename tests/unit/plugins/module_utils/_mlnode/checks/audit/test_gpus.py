@@ -168,21 +168,7 @@ def test_a_node_without_a_domain_needs_no_service(node: GpuMachine) -> None:
     assert one(node, "imex").found == "no GPU here shares an NVLink domain with other nodes"
 
 
-@pytest.mark.parametrize(
-    ("answer", "verdict", "found"),
-    [
-        (domain("UP", a="READY", b="READY"), "pass", "UP, 2 of 2 nodes READY"),
-        (
-            domain("DEGRADED", a="READY", b="UNAVAILABLE"),
-            "fail",
-            "DEGRADED, 1 of 2 nodes READY, and not 10.0.0.2 UNAVAILABLE",
-        ),
-        (domain("DOWN", a="INITIALIZING"), "fail", "DOWN, 0 of 1 nodes READY, and not 10.0.0.1 INITIALIZING"),
-        ("Connection failed", "unknown", "Connection failed"),
-        ('{"nodes": {"0": {}}, "status": "UP"}', "unknown", "it lacks status or nodes ('host')"),
-        ("[]", "unknown", "it lacks status or nodes"),
-    ],
-)
+@cases.table
 def test_the_domain(nvl: GpuMachine, answer: str, verdict: str, found: str) -> None:
     nvl.imex = answer
     check = one(nvl, "imex")

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Root
 from ansible_collections.mlnode.tuning.tests.fixtures.parts import gpu
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import (
     HARDWARE,
@@ -23,8 +24,8 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     with_cpus,
 )
 from mlnode.checks.audit import interrupts
-from mlnode.checks.audit.model import AuditCheck
-from mlnode.checks.model import Verdict
+from mlnode.checks.audit.model import checks
+from mlnode.checks.model import Check, Verdict
 from mlnode.topology import read
 
 BUSY = interrupts._BUSY
@@ -65,9 +66,9 @@ def rank(node: IrqNode, pid: int, cpus: str) -> None:
     node.link(f"/proc/{pid}/fd/7", "/dev/nvidia0")
 
 
-def look(node: IrqNode) -> dict[str, AuditCheck]:
+def look(node: IrqNode) -> dict[str, Check]:
     node.forget()
-    return {check.target: check for check in interrupts.checks(node, read.of(node))}
+    return {check.target: check for check in checks(interrupts.LOOKS, node, read.of(node))}
 
 
 def test_all_queues_of_a_busy_nic_on_one_cpu(node: IrqNode) -> None:
@@ -85,16 +86,7 @@ def test_all_queues_of_a_busy_nic_on_one_cpu(node: IrqNode) -> None:
     assert look(node)["eth2"].verdict is Verdict.PASS
 
 
-@pytest.mark.parametrize(
-    ("cpus", "bad"),
-    [
-        ("0 8", "all on one core, CPUs 0,8"),  # two threads of a core
-        ("0 0 0 1", "3 of them on one core, CPUs 0,8"),
-        ("3 0 0 8", "3 of them on one core, CPUs 0,8"),
-        ("0 0 1 1", ""),  # two cores, with a half each
-        ("0 1 2 8", ""),
-    ],
-)
+@cases.table
 def test_most_queues_on_one_core(node: IrqNode, cpus: str, bad: str) -> None:
     placed(node, "eth2", *cpus.split())
     counted(node, "eth2", BUSY)

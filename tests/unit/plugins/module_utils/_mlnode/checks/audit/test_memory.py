@@ -6,29 +6,12 @@ import errno
 import os
 import shutil
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.model import Verdict
 
 from .looking import NODES, one
 
 POOL = "/sys/kernel/mm/hugepages/hugepages-2048kB"
-
-
-@pytest.mark.parametrize(
-    ("mode", "verdict", "found"),
-    [
-        ("0", "pass", "0, by heuristics"),
-        ("1", "pass", "1, always"),
-        ("2", "warn", "2, never more than CommitLimit: 90 % of it is promised"),
-        ("3", "unknown", "'3' is not 0, 1 or 2"),
-    ],
-)
-def test_overcommit(node: GpuMachine, mode: str, verdict: str, found: str) -> None:
-    node.put("/proc/sys/vm/overcommit_memory", f"{mode}\n")
-    node.put("/proc/meminfo", "MemTotal: 9 kB\nCommitLimit:    1000 kB\nCommitted_AS:    900 kB\n")
-    check = one(node, "overcommit")
-    assert (str(check.verdict), check.found) == (verdict, found)
 
 
 # -- huge pages ----------------------------------------------------------------------------
@@ -38,10 +21,6 @@ def pool(node: GpuMachine, free: int) -> None:
     node.put(f"{POOL}/nr_hugepages", "1024\n")
     node.put(f"{POOL}/free_hugepages", f"{free}\n")
     node.put(f"{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages", "1024\n")
-
-
-def test_no_pool(node: GpuMachine) -> None:
-    assert one(node, "hugepages").verdict is Verdict.PASS
 
 
 def test_a_pool_is_told_with_who_has_it(node: GpuMachine) -> None:
@@ -65,11 +44,6 @@ def test_a_pool_of_which_nothing_is_mapped_may_be_waited_for(node: GpuMachine) -
     assert found.endswith("made for DPDK, SPDK, WEKA and libfabric, which may not run yet")
     node.add("0000:99:00.0", "0x1d0f", driver="efa")
     assert "libfabric (this node has EFA devices)" in one(node, "hugepages").found
-
-
-def test_a_pool_of_one_page(node: GpuMachine) -> None:
-    node.put(f"{POOL}/nr_hugepages", "1\n")
-    assert one(node, "hugepages").found.startswith("1 page of 2048 kB, ")
 
 
 def test_a_pool_that_cannot_be_read(node: GpuMachine) -> None:

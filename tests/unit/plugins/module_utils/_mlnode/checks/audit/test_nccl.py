@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.audit import nccl
-from mlnode.checks.audit.model import AuditCheck
-from mlnode.checks.model import Verdict
+from mlnode.checks.model import Check, Verdict
 from mlnode.host.host import Host
 from mlnode.knobs.nccl import jobs, lint
 from mlnode.topology import read
@@ -41,7 +41,7 @@ def hgx(built: str) -> Iterator[Machine]:
         shutil.rmtree(path)
 
 
-def look(host: Host) -> list[AuditCheck]:
+def look(host: Host) -> list[Check]:
     host.forget()
     return [*nccl.checks(host, read.of(host))]
 
@@ -90,18 +90,7 @@ def test_what_the_node_has_is_not_to_be_taken_away(hgx: Machine, line: str, path
     assert checks["nccl_disabled"].source == f"{path}:1"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "NCCL_IB_DISABLE=0",
-        "NCCL_P2P_DISABLE=0",
-        "NCCL_P2P_DISABLE=2",  # read as a level, which knows 1 alone
-        "NCCL_NET=IB",
-        "NCCL_NET_GDR_LEVEL=SYS",
-        "NCCL_P2P_LEVEL=NVL",
-        "NCCL_COLLNET_ENABLE=0",
-    ],
-)
+@cases.table
 def test_what_takes_nothing_away_is_no_finding(hgx: Machine, line: str) -> None:
     hgx.put(CONF, f"{line}\n")
 
@@ -110,16 +99,7 @@ def test_what_takes_nothing_away_is_no_finding(hgx: Machine, line: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "NCCL_NVLS_ENABLE=0",
-        "NCCL_CUMEM_ENABLE=0",
-        "NCCL_DMABUF_ENABLE=0",
-        "NCCL_ALGO=Ring",
-        "NCCL_PROTO=Simple",
-    ],
-)
+@cases.table
 def test_what_may_be_right_is_a_warning(hgx: Machine, line: str) -> None:
     hgx.put(CONF, f"{line}\n")
 
@@ -155,21 +135,7 @@ def test_a_node_without_rails_and_gpus_loses_nothing(tmp_path: pathlib.Path) -> 
     assert bad(machine) == {}
 
 
-@pytest.mark.parametrize(
-    ("value", "verdict", "words"),
-    [
-        ("mlx4", Verdict.FAIL, "meets none of"),
-        ("^mlx5", Verdict.FAIL, "meets none of"),
-        ("^", Verdict.FAIL, "meets none of"),
-        ("MLX5", Verdict.FAIL, "meets none of"),
-        ("mlx5_0:2", Verdict.FAIL, "meets none of"),
-        ("=mlx5_0:1,mlx5_3:1", Verdict.FAIL, "leaves out 6 of 8 rails"),
-        ("^mlx5_9", Verdict.FAIL, "leaves out 1 of 8 rails: mlx5_9:1"),
-        ("mlx5_1", Verdict.WARN, "mlx5_1 also means mlx5_10"),
-        ("mlx5", Verdict.WARN, "takes ports that are not rails: mlx5_1:1, mlx5_2:1, mlx5_10:1"),
-        (f"{RAILS},mlx5_77", Verdict.WARN, "mlx5_77: not on this machine"),
-    ],
-)
+@cases.table
 def test_a_list_of_devices_means_all_rails(hgx: Machine, value: str, verdict: Verdict, words: str) -> None:
     hgx.put(CONF, f"NCCL_IB_HCA={value}\n")
 
@@ -192,28 +158,14 @@ def test_interfaces_that_stay_inside_of_the_node_do_not_meet_others(hgx: Machine
     assert (check.verdict, "other nodes cannot reach" in check.found) == (Verdict.FAIL, True)
 
 
-@pytest.mark.parametrize(
-    ("path", "advice"),
-    [
-        (CONF, "declare NCCL_IB_HCA: auto, which names all rails"),
-        (LOGIN, "remove it, and declare NCCL_IB_HCA: auto, which names all rails"),
-    ],
-)
+@cases.table
 def test_an_environment_beats_a_declaration(hgx: Machine, path: str, advice: str) -> None:
     hgx.put(path, "NCCL_IB_HCA=mlx4\n")
 
     assert [check.advice for check in look(hgx) if check.target == "NCCL_IB_HCA"] == [advice]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "machine"),
-    [
-        ("NCCL_NET", "Socket", "cloud-gpu"),
-        ("NCCL_NET_PLUGIN", "none", "cloud-gpu"),
-        ("NCCL_P2P_DISABLE", "1", "epyc256"),
-        ("NCCL_NET_GDR_LEVEL", "LOC", "epyc256"),
-    ],
-)
+@cases.table
 def test_rails_of_plugins_and_gpus_of_others_count(name: str, value: str, machine: str) -> None:
     """EFA of Amazon, and GPUs of AMD with RCCL."""
     here = lint.node(read.of(Host(build.tree(machine))), ["eth0"])
@@ -222,18 +174,7 @@ def test_rails_of_plugins_and_gpus_of_others_count(name: str, value: str, machin
     assert (found.kind, found.sure) == (lint.DISABLED, True)
 
 
-@pytest.mark.parametrize(
-    ("line", "words", "advice"),
-    [
-        ("NCCL_BUFFSIZE=4M", "NCCL reads 4", "write 4194304"),
-        ("NCCL_IB_TC=0106", "NCCL reads 70", "write 106"),
-        ("NCCL_IB_TC=300", "NCCL reads 300", "write a whole number from 0 to 255"),
-        ("NCCL_P2P_LEVEL=2", "old number of PXB", "write PXB"),
-        ("SHARP_COLL_LOG_LEVEL=WARN", "takes a number", "write 2"),
-        ("NCCL_IB_HCAS=mlx5", "no known version", "did you mean NCCL_IB_HCA?"),
-        ("NCCL_IB_CUDA_SUPPORT=1", "has not read it since 2.4", "remove it"),
-    ],
-)
+@cases.table
 def test_what_nccl_misreads_is_a_warning(hgx: Machine, line: str, words: str, advice: str) -> None:
     hgx.put(CONF, f"{line}\n")
 
@@ -243,26 +184,7 @@ def test_what_nccl_misreads_is_a_warning(hgx: Machine, line: str, words: str, ad
     assert check.advice == advice
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        (PROFILE, "export NCCL_IB_DISABLE=1\n"),
-        (PROFILE, 'if true; then NCCL_IB_DISABLE="1"; export NCCL_IB_DISABLE; fi\n'),
-        ("/etc/profile.d/site.csh", "setenv NCCL_IB_DISABLE 1\n"),
-        ("/etc/zsh/zshenv", "export NCCL_IB_DISABLE='1' # x\n"),
-        ("/etc/security/pam_env.conf", "NCCL_IB_DISABLE DEFAULT=1\n"),
-        ("/etc/systemd/system.conf.d/site.conf", '[Manager]\nDefaultEnvironment="NCCL_IB_DISABLE=1" A=2\n'),
-        ("/etc/systemd/system/slurmd.service.d/site.conf", "[Service]\nEnvironment=NCCL_IB_DISABLE=1\n"),
-        (
-            "/etc/systemd/system/slurmd.service.d/site.conf",
-            '[Service]\nEnvironment="A=b" "NCCL_IB_DISABLE=1"\n',
-        ),
-        ("/etc/enroot/environ.d/50-site.env", "NCCL_IB_DISABLE=1\n"),
-        ("/etc/containers/containers.conf", '[containers]\nenv = ["A=b", "NCCL_IB_DISABLE=1", "C=d"]\n'),
-        ("/etc/openmpi/openmpi-mca-params.conf", "mca_base_env_list = NCCL_IB_DISABLE=1;A=b\n"),
-        ("/root/.nccl.conf", "NCCL_IB_DISABLE=1\n"),
-    ],
-)
+@cases.table
 def test_a_file_that_only_some_jobs_read_is_a_warning(hgx: Machine, path: str, text: str) -> None:
     hgx.put(path, text)
 
@@ -277,18 +199,7 @@ def test_the_prolog_of_tasks_is_read(hgx: Machine, folder: str) -> None:
     assert bad(hgx) == {"NCCL_IB_DISABLE": ("nccl_disabled", Verdict.WARN)}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        " NCCL_IB_DISABLE=1",
-        "NCCL_IB_DISABLE =1",
-        "export NCCL_IB_DISABLE=1",
-        "nccl_ib_disable=1",
-        "\ufeffNCCL_IB_DISABLE=1",
-        "NCCL_IB_DISABLE: 1",
-        "NCCL_IB_DISABLE 1",
-    ],
-)
+@cases.table
 def test_a_line_that_nccl_does_not_read_is_no_value(hgx: Machine, line: str) -> None:
     hgx.put(CONF, f"{line}\n")
 
@@ -358,19 +269,7 @@ def test_a_line_that_another_one_overrules_is_no_finding(hgx: Machine) -> None:
     assert bad(hgx) == {}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "export NCCL_IB_HCA=$(rails)",
-        'export NCCL_IB_HCA="mlx5_0,"$MORE',
-        'export NCCL_IB_HCA=mlx5_0,"$MORE"',
-        "export NCCL_IB_HCA='mlx5_0',mlx5_3",
-        "export NCCL_IB_HCA=\\\nmlx5",
-        "export NCCL_BUFFSIZE=${SIZE}M",
-        "#export NCCL_IB_DISABLE=1",
-        "; Environment=NCCL_IB_DISABLE=1",
-    ],
-)
+@cases.table
 def test_a_value_that_only_a_shell_knows_is_no_finding(hgx: Machine, line: str) -> None:
     hgx.put(PROFILE, f"{line}\n")
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.model import Verdict
 from mlnode.model.setting import Severity
 
-from .looking import NETSTAT, SNMP, look, one
+from .looking import look, one
 
 RMEM, WMEM = "/proc/sys/net/ipv4/tcp_rmem", "/proc/sys/net/ipv4/tcp_wmem"
 HEADER = (
@@ -87,28 +88,13 @@ def test_without_a_rate_buffers_are_not_judged(linked: GpuMachine) -> None:
 # -- interfaces ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("numbers", "verdict"),
-    [
-        ({}, Verdict.PASS),
-        ({"errors": 100}, Verdict.PASS),  # one of ten thousand
-        ({"errors": 101}, Verdict.WARN),
-        ({"full": 500}, Verdict.WARN),
-        ({"drops": 500000}, Verdict.PASS),  # also what has no reader
-        ({"drops": 500000, "missed": 500000}, Verdict.WARN),  # what a full ring has lost
-        ({"errors": 80, "frame": 80}, Verdict.PASS),  # the same ones
-        ({"not_sent": 10}, Verdict.PASS),
-        ({"not_sent": 11}, Verdict.WARN),
-        ({"received": 20000, "errors": 100, "sent": 9000000}, Verdict.WARN),  # not a share of what was sent
-        ({"received": 50, "errors": 40, "sent": 9000000}, Verdict.PASS),  # too few to judge
-    ],
-)
+@cases.table
 def test_losses_of_a_nic_are_a_share_of_its_packets(
     linked: GpuMachine, numbers: dict[str, int], verdict: Verdict
 ) -> None:
     counted(linked, **numbers)
     check = one(linked, "nic_drops", "eth5")
-    assert check.verdict is verdict
+    assert check.verdict == verdict
     assert ("nic_drops", "lo") not in look(linked)
 
 
@@ -124,33 +110,3 @@ def test_a_nic_that_has_carried_little_is_not_judged(linked: GpuMachine) -> None
 
 
 # -- sockets -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("path", "text", "name", "verdict", "found"),
-    [
-        ("snmp", SNMP.format(overflows=100, sent_again=0), "udp_drops", "pass", "100 data"),
-        ("snmp", SNMP.format(overflows=101, sent_again=0), "udp_drops", "warn", "101 data"),
-        ("snmp", SNMP.format(overflows=0, sent_again=5000), "tcp_retransmits", "warn", "5000 seg"),
-        ("snmp", SNMP.format(overflows=0, sent_again=99), "tcp_retransmits", "pass", "99 seg"),
-        ("snmp", "Udp: InDatagrams RcvbufErrors\nUdp: 9 9\n", "udp_drops", "skip", "9 datagr"),
-        ("snmp", "Udp: InDatagrams RcvbufErrors\nUdp: 9999 9000000\n", "udp_drops", "warn", "9000000"),
-        ("snmp", "Udp: InDatagrams\nUdp: 9\n", "udp_drops", "unknown", "/proc/net/snmp does"),
-        ("netstat", NETSTAT.format(3), "listen_overflows", "warn", "3 since boot"),
-        ("netstat", "TcpExt: X\nTcpExt: 1\n", "listen_overflows", "unknown", "/proc/net/netstat has"),
-    ],
-)  # fmt: skip
-def test_counters_of_sockets(
-    node: GpuMachine, path: str, text: str, name: str, verdict: str, found: str
-) -> None:
-    node.put(f"/proc/net/{path}", text)
-    check = one(node, name)
-    assert (str(check.verdict), check.found[: len(found)]) == (verdict, found)
-
-
-def test_where_nothing_is_counted(node: GpuMachine) -> None:
-    for name in ("snmp", "netstat"):
-        node.remove(f"/proc/net/{name}")
-    found = look(node)
-    for name in ("udp_drops", "tcp_retransmits", "listen_overflows"):
-        assert found[name, "node"].verdict is Verdict.SKIP

@@ -11,8 +11,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import ranks
-from mlnode.checks.audit.model import AuditCheck
-from mlnode.checks.model import Verdict
+from mlnode.checks.audit.model import checks
+from mlnode.checks.model import Check, Verdict
 from mlnode.host.host import Host
 from mlnode.linux import ranks as rank_files
 from mlnode.topology import read
@@ -52,33 +52,22 @@ def anon(node: int, gib: float) -> str:
     return f"7f0000000000 default anon={pages} dirty={pages} N{node}={pages} kernelpagesize_kB=4\n"
 
 
-def look(node: Host) -> dict[tuple[str, str], AuditCheck]:
+def look(node: Host) -> dict[tuple[str, str], Check]:
     node.forget()
-    return {(check.name, check.target): check for check in ranks.checks(node, read.of(node))}
+    return {(check.name, check.target): check for check in checks(ranks.LOOKS, node, read.of(node))}
 
 
 # -- CPUs ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("cpus", "verdict", "found"),
-    [
-        ("0-1", Verdict.PASS, "pid 70 (python3): CPUs 0-1"),
-        ("1", Verdict.PASS, "pid 70 (python3): CPU 1"),
-        ("2-3", Verdict.WARN, "pid 70 (python3): CPUs 2-3 of node 1"),
-        ("4-9", Verdict.UNKNOWN, "pid 70 (python3): none of its CPUs is online"),
-        ("1-2", Verdict.WARN, "pid 70 (python3): CPUs 1-2, among them CPU 2 of node 1"),
-        ("0-3", Verdict.SKIP, "pid 70 (python3): may run on every CPU; the last was CPU 3 of node 1"),
-        ("0-255", Verdict.SKIP, "pid 70 (python3): may run on every CPU; the last was CPU 3 of node 1"),
-    ],
-)
+@cases.table
 def test_cpus_of_a_rank(node: GpuMachine, cpus: str, verdict: Verdict, found: str) -> None:
     rank(node, 70, cpus, "/dev/null", "/dev/nvidiactl", "/dev/nvidia0", last=3)
     check = look(node)["rank_cpus", f"GPU {FIRST}"]
     assert (check.verdict, check.found) == (verdict, found)
     assert bool(check.expected) == (verdict in (Verdict.PASS, Verdict.WARN))
     assert check.expected in ("", "on node 0, CPUs 0-1")
-    assert bool(check.advice) is (verdict is Verdict.WARN)
+    assert bool(check.advice) is (verdict == Verdict.WARN)
 
 
 def test_the_worst_rank_of_a_gpu_is_named(node: GpuMachine) -> None:
@@ -126,24 +115,7 @@ def test_a_gpu_that_is_not_known_is_unknown(node: GpuMachine) -> None:
 # -- memory --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("maps", "verdict", "found"),
-    [
-        (anon(0, 4), Verdict.PASS, "4.0 GiB on node 0"),
-        (anon(0, 1) + anon(1, 3), Verdict.WARN, "3.0 GiB on node 1, of 4.0 GiB"),
-        (anon(0, 3.8) + anon(1, 0.2), Verdict.PASS, "204 MiB on node 1, of 4.0 GiB"),
-        (anon(1, 0.05), Verdict.PASS, "51 MiB on node 1, of 51 MiB"),  # less than a started interpreter has
-        ("7f00 default file=/usr/lib/libtorch.so mapped=262144 N1=262144 kernelpagesize_kB=4\n" + anon(0, 1),
-         Verdict.PASS, "1.0 GiB on node 0"),
-        ("7f00 default file=/dev/shm/nccl-x dirty=262144 N1=262144 kernelpagesize_kB=4\n", Verdict.WARN,
-         "1.0 GiB on node 1, of 1.0 GiB"),
-        ("7f00 default file=/dev/hugepages/p huge N0=2 N1=2 kernelpagesize_kB=1048576\n", Verdict.WARN,
-         "2.0 GiB on node 1, of 4.0 GiB"),
-        (anon(2, 1) + anon(0, 1), Verdict.PASS, "1.0 GiB on node 0"),  # of a node without CPUs
-        ("", Verdict.SKIP, "no memory of its own"),
-        ("rubbish N0= kernelpagesize_kB=x\n", Verdict.SKIP, "no memory of its own"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_memory_of_a_rank(node: GpuMachine, maps: str, verdict: Verdict, found: str) -> None:
     rank(node, 70, "0-1", "/dev/nvidia0", maps=maps)
     check = look(node)["rank_memory", f"GPU {FIRST}"]
@@ -205,7 +177,7 @@ def test_files_that_cannot_be_read_are_unknown(node: GpuMachine, file: str) -> N
 def test_processes_of_others_are_unknown(node: GpuMachine) -> None:
     rank(node, 70, "0-1", "/dev/nvidia0")
     node.unreadable["/proc/70/fd"] = errno.EACCES
-    for name in ranks.NAMES:
+    for name in ("rank_cpus", "rank_memory"):
         check = look(node)[name, "node"]
         assert check.verdict is Verdict.UNKNOWN
         assert check.found.startswith("1 process that cannot be looked into: ")

@@ -22,7 +22,7 @@ from mlnode.model.record import replace
 from mlnode.model.setting import Severity
 from mlnode.report.audit import report
 
-from .looking import CLOCK, CPU, EDAC, LIMITS, NODES, look, memory, one
+from .looking import CLOCK, CPU, EDAC, LIMITS, look, one
 
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
 THP = "/sys/kernel/mm/transparent_hugepage"
@@ -43,34 +43,15 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     assert {*audit.NAMES} - passed == reported
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "name", "verdict", "found"),
-    [
-        (RELEASE, "5.4.0-150-generic", "kernel", "warn", "5.4.0-150-generic (5.19 brings"),
-        (RELEASE, "5.15.0-100-generic", "kernel", "pass", "5.15.0-100-generic (5.19 brings"),
-        (RELEASE, "6.1.0-18-amd64", "kernel", "pass", "6.1.0-18-amd64"),
-        (RELEASE, "5.14.0-427.el9.x86_64", "kernel", "skip", "5.14.0-427.el9.x86_64: its vendor"),
-        (RELEASE, "strange", "kernel", "unknown", "'strange' is not a kernel version"),
-        (f"{THP}/enabled", "[always] madvise never", "thp", "warn", "always, defrag madvise"),
-        (f"{THP}/enabled", "always madvise [never]", "thp", "pass", "never, defrag madvise"),
-        ("/proc/swaps", SWAP_ON, "swap", "warn", "/dev/sda2"),
-        ("/proc/swaps", SWAP_ON, "swappiness", "fail", "60"),
-        ("/proc/sys/kernel/numa_balancing", "1", "numa_balancing", "warn", "1"),
-        ("/proc/sys/kernel/numa_balancing", "many", "numa_balancing", "unknown", "'many' is not a number"),
-        ("/proc/sys/vm/zone_reclaim_mode", "1", "zone_reclaim", "warn", "1"),
-        (CLOCK, "hpet", "clocksource", "fail", "hpet"),
-        (f"{HOLES}/srbds", "Vulnerable: No microcode", "mitigations", "skip", "1 active of 2 known; open"),
-        (f"{FREQ}/policy2/scaling_governor", "powersave", "governor", "fail", "performance: 0; powersave: 2"),
-        (f"{CPU}/present", "0-5", "cpus_offline", "warn", "4-5"),
-        (f"{EDAC}/mc0/ce_count", "7", "memory_errors", "warn", "0 not corrected, 7 corrected since boot"),
-        (f"{EDAC}/mc0/ue_count", "1", "memory_errors", "fail", "1 not corrected, 0 corrected since boot"),
-        (f"{EDAC}/mc0/ue_count", "lots", "memory_errors", "unknown", f"{EDAC}/mc0/ue_count: 'lots'"),
-    ],
-)  # fmt: skip
-def test_what_is_told_of_one_file(
-    node: GpuMachine, path: str, text: str, name: str, verdict: str, found: str
+@cases.table
+def test_what_is_told_of_files(
+    node: GpuMachine, files: dict[str, str | None], name: str, verdict: str, found: str
 ) -> None:
-    node.put(path, f"{text}\n")
+    for path, text in files.items():
+        if text is None:
+            node.remove(path)
+        else:
+            node.put(path, f"{text}\n")
     check = one(node, name)
     assert (str(check.verdict), check.found[: len(found)]) == (verdict, found)
     assert bool(check.advice) is (verdict in ("fail", "warn"))
@@ -89,24 +70,7 @@ def test_clocks_of_a_kernel_without_policies_are_unknown(node: GpuMachine) -> No
         assert check.found.startswith(f"this kernel has {CPU}/cpu0/cpufreq and no ")
 
 
-def test_reclaiming_the_local_node_is_low_and_says_who_wants_it(node: GpuMachine) -> None:
-    node.put("/proc/sys/vm/zone_reclaim_mode", "1\n")
-    check = one(node, "zone_reclaim")
-    assert (check.verdict, check.severity) == (Verdict.WARN, Severity.LOW)
-    assert "hpc-compute" in f"{check.reason} {check.reference}"
-
-
-@pytest.mark.parametrize(
-    ("defrag", "verdict", "severity"),
-    [
-        ("[always] defer defer+madvise madvise never", Verdict.FAIL, Severity.HIGH),
-        ("always [defer] defer+madvise madvise never", Verdict.WARN, Severity.LOW),
-        ("always defer [defer+madvise] madvise never", Verdict.WARN, Severity.LOW),
-        ("always defer defer+madvise [madvise] never", Verdict.WARN, Severity.LOW),
-        ("always defer defer+madvise madvise [never]", Verdict.WARN, Severity.LOW),
-        ("", Verdict.WARN, Severity.MEDIUM),
-    ],
-)
+@cases.table
 def test_huge_pages_for_all_are_judged_with_how_hard_a_fault_works_for_them(
     node: GpuMachine, defrag: str, verdict: Verdict, severity: Severity
 ) -> None:
@@ -135,39 +99,6 @@ def test_what_cannot_be_read_is_unknown_and_what_is_not_there_is_told(node: GpuM
     del node.unreadable[path]
     node.remove(path)
     assert one(node, name).verdict is not Verdict.FAIL
-
-
-def test_threads_that_are_switched_off_are_no_fault(node: GpuMachine) -> None:
-    node.put(f"{CPU}/present", "0-7\n")
-    node.put(f"{CPU}/smt/control", "forceoff\n")
-    check = one(node, "cpus_offline")
-    assert (check.verdict, check.found) == (Verdict.SKIP, "4-7, as second threads are switched off")
-
-
-def test_cores_that_are_gone_are_no_second_threads(node: GpuMachine) -> None:
-    node.put(f"{CPU}/present", "0-15\n")
-    node.put(f"{CPU}/smt/control", "forceoff\n")
-    assert one(node, "cpus_offline").verdict is not Verdict.SKIP
-
-
-def clock(node: GpuMachine, **files: str) -> None:
-    """Of all policies: where a file is not given, it is empty."""
-    for policy in node.matching(f"{CPU}/cpufreq/policy*"):
-        for name in ("scaling_max_freq", "cpuinfo_max_freq", "scaling_available_frequencies"):
-            node.put(f"{policy}/{name}", f"{files.get(name, '')}\n")
-
-
-def test_a_clock_below_what_can_be_set_is_a_warning(node: GpuMachine) -> None:
-    clock(node, scaling_max_freq="2000000", cpuinfo_max_freq="3400000")
-    assert one(node, "cpu_frequency").verdict is Verdict.WARN
-    # acpi-cpufreq: the boost is no clock that can be set.
-    table = "2200000 1800000 1500000"
-    clock(node, scaling_max_freq="2200000", cpuinfo_max_freq="3400000", scaling_available_frequencies=table)
-    assert one(node, "cpu_frequency").verdict is Verdict.PASS
-    clock(node, scaling_max_freq="1800000", cpuinfo_max_freq="3400000", scaling_available_frequencies=table)
-    assert one(node, "cpu_frequency").verdict is Verdict.WARN
-    clock(node, scaling_max_freq="<unknown>", cpuinfo_max_freq="3400000")
-    assert one(node, "cpu_frequency").verdict is Verdict.UNKNOWN
 
 
 def test_the_bias_of_intel_processors(node: GpuMachine) -> None:
@@ -199,35 +130,7 @@ def test_the_bias_of_intel_processors(node: GpuMachine) -> None:
     assert one(node, "energy_perf_bias").verdict is Verdict.UNKNOWN
 
 
-def test_a_guest_may_have_the_clock_of_its_hypervisor(node: GpuMachine) -> None:
-    node.put("/proc/cpuinfo", "flags\t\t: fpu tsc hypervisor\n")
-    node.put(CLOCK, "kvm-clock\n")
-    assert one(node, "clocksource").verdict is Verdict.SKIP
-    node.put(CLOCK, "acpi_pm\n")
-    assert one(node, "clocksource").verdict is Verdict.FAIL
-
-
-def test_memory_of_the_nodes(node: GpuMachine) -> None:
-    memory(node, 1, 1 << 19)
-    assert one(node, "memory_even").found == "1.0 GiB: 0; 512 MiB: 1"
-    assert one(node, "memory_even").verdict is Verdict.WARN
-    memory(node, 1, 0)
-    assert one(node, "node_memory").found == "node 1 has none"
-    assert one(node, "node_memory").verdict is Verdict.FAIL
-    node.put(f"{NODES}/node1/meminfo", "nothing\n")
-    assert one(node, "node_memory").verdict is Verdict.UNKNOWN
-    node.put(f"{NODES}/online", "0\n")
-    assert one(node, "memory_even").verdict is Verdict.SKIP
-    assert one(node, "numa_balancing").verdict is Verdict.SKIP
-
-
-@pytest.mark.parametrize(
-    ("most", "verdict", "found"),
-    [
-        ("3800000", Verdict.PASS, "3.80 GHz"),
-        ("2000000", Verdict.WARN, "2.00 to 3.80 GHz"),
-    ],
-)
+@cases.table
 def test_a_clock_that_is_capped(node: GpuMachine, most: str, verdict: Verdict, found: str) -> None:
     for policy, now in ((0, "3700000"), (2, "1200000")):
         for name, text in (("cur", now), ("min", "800000"), ("max", "3800000")):
@@ -235,7 +138,7 @@ def test_a_clock_that_is_capped(node: GpuMachine, most: str, verdict: Verdict, f
         node.put(f"{FREQ}/policy{policy}/cpuinfo_max_freq", "3800000\n")
     node.put(f"{FREQ}/policy2/scaling_max_freq", f"{most}\n")
     check = one(node, "cpu_frequency")
-    assert check.verdict is verdict
+    assert check.verdict == verdict
     assert check.found == f"now 1.20 to 3.70 GHz, limits 0.80 GHz and {found}, CPU maximum 3.80 GHz"
     node.unreadable[f"{FREQ}/policy0/scaling_max_freq"] = errno.EIO
     assert one(node, "cpu_frequency").verdict is Verdict.UNKNOWN
@@ -266,33 +169,7 @@ def recovery(state: str) -> str:
     return f"[{UP - 3600:12.6f}] NVRM: Xid (PCI:0000:1b:00): 154, {words}\n"
 
 
-@pytest.mark.parametrize(
-    ("log", "verdict", "severity", "found"),
-    [
-        (xid(79, 1), "fail", "high", "Xid 79 (hardware: fallen off the bus), 60 min ago"),
-        (xid(48, 3), "fail", "high", "Xid 48 (hardware: double bit ECC error), 3 h ago"),
-        (xid(74, 0), "fail", "high", "Xid 74 (link: NVLink error), 0 s ago"),
-        (xid(149, 0), "fail", "high", "Xid 149 (link: NVLink error), 0 s ago"),
-        (xid(94, 1), "warn", "medium", "Xid 94 (hardware: contained memory error), 60 min ago"),
-        (xid(13, 1), "warn", "low", "Xid 13 (program: exception in the graphics engine), 60 min ago"),
-        (xid(31, 2) + xid(31, 1), "warn", "low", "Xid 31 (program: page fault) 2 times, last 60 min ago"),
-        (xid(43, 1), "warn", "low", "Xid 43 (program: stopped processing), 60 min ago"),
-        (xid(45, 1), "warn", "low", "Xid 45 (program: clean-up after another error), 60 min ago"),
-        (xid(31, 1) + xid(48, 1), "fail", "high",
-         "Xid 31 (program: page fault), 60 min ago; Xid 48 (hardware: double bit ECC error), 60 min ago"),
-        (xid(109, 1), "fail", "high", "Xid 109 (hardware: context switch timed out), 60 min ago"),
-        (recovery("0x2 (Node Reboot Required)"), "fail", "high",
-         "Xid 154 (hardware: needs the recovery that its line names), 60 min ago"),
-        (xid(31, 1) + recovery("0x0 (None)"), "warn", "low", "Xid 31 (program: page fault), 60 min ago"),
-        (xid(999, 1), "warn", "medium", "Xid 999 (not in the table), 60 min ago"),
-        (xid(79, 25), "skip", "high", "old: Xid 79 (hardware: fallen off the bus), 25 h ago"),
-        (xid(79, 49) + xid(31, 1), "warn", "low",
-         "Xid 31 (program: page fault), 60 min ago; old: Xid 79 (hardware: fallen off the bus), 2 days ago"),
-        (xid(48, 3).replace("PCI:", ""), "fail", "high", "Xid 48 (hardware: double bit ECC error), 3 h ago"),
-        ("NVRM: Xid (PCI:0000:1b:00): 79, pid=7\n", "fail", "high",
-         "Xid 79 (hardware: fallen off the bus), at a time that the log does not have"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_an_xid_is_judged_by_its_cause_and_its_age(
     node: GpuMachine, log: str, verdict: str, severity: str, found: str
 ) -> None:
@@ -397,16 +274,7 @@ def test_open_files_of_who_starts_jobs(
     assert (str(check.verdict), check.found) == (verdict, found)
 
 
-@pytest.mark.parametrize(
-    ("line", "nr_open", "verdict"),
-    [
-        ("LimitNOFILE=infinity", 1073741816, Verdict.WARN),
-        ("LimitNOFILE=infinity", 1048576, Verdict.PASS),
-        ("LimitNOFILE=1024:infinity", 1073741816, Verdict.PASS),
-        ("LimitNOFILE=1048576", 1073741816, Verdict.PASS),
-        ("Restart=always", 1073741816, Verdict.PASS),
-    ],
-)
+@cases.table
 def test_so_many_files_that_closing_them_all_takes_minutes(
     node: GpuMachine, line: str, nr_open: int, verdict: Verdict
 ) -> None:
@@ -415,8 +283,8 @@ def test_so_many_files_that_closing_them_all_takes_minutes(
     node.put("/proc/sys/fs/nr_open", f"{nr_open}\n")
     node.put("/usr/lib/systemd/system/containerd.service", f"[Service]\n{line}\n")
     check = one(node, "nofile", "containerd")
-    assert check.verdict is verdict
-    if verdict is Verdict.WARN:
+    assert check.verdict == verdict
+    if verdict == Verdict.WARN:
         assert check.found == (
             "1073741816; containerd.service gives 1073741816 to all that it starts "
             "(/usr/lib/systemd/system/containerd.service:2)"
@@ -463,11 +331,6 @@ def test_a_daemon_of_the_clock(node: GpuMachine, monkeypatch: pytest.MonkeyPatch
     assert one(node, "time_sync").verdict is Verdict.WARN
     answers["text"] = "506 Cannot talk to daemon\n"
     assert one(node, "time_sync").verdict is Verdict.UNKNOWN
-
-
-def test_in_a_container_the_clock_is_the_hosts(node: GpuMachine) -> None:
-    node.put("/run/systemd/container", "docker\n")
-    assert one(node, "time_sync").verdict is Verdict.SKIP
 
 
 # -- all together --------------------------------------------------------------------------

@@ -6,10 +6,10 @@ import errno
 import os
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import disk
-from mlnode.checks.audit.model import AuditCheck
-from mlnode.checks.model import Verdict
+from mlnode.checks.model import Check, Verdict
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError
 from mlnode.model.setting import Severity
@@ -98,29 +98,15 @@ def test_an_nfs_mount_is_shown_with_what_was_negotiated(stored: GpuMachine) -> N
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "verdict", "found"),
-    [
-        ("rsize=1048576", "rsize=262144", Verdict.PASS, "rsize 256 KiB"),
-        ("rsize=1048576", "rsize=131072", Verdict.WARN, "rsize 128 KiB"),
-        ("wsize=1048576", "wsize=32768", Verdict.WARN, "wsize 32 KiB"),
-        ("proto=tcp", "proto=udp", Verdict.WARN, "proto udp"),
-        ("proto=tcp", "proto=rdma", Verdict.PASS, "proto rdma"),
-        # As the kernel shows one connection: not at all
-        ("nconnect=8,", "", Verdict.PASS, "nconnect 1"),
-        ("rsize=1048576,", "", Verdict.UNKNOWN, "no rsize"),
-        ("rsize=1048576", "rsize=many", Verdict.UNKNOWN, "no rsize"),
-        ("proto=tcp,", "", Verdict.UNKNOWN, "no rsize, wsize or proto"),
-    ],
-)
+@cases.table
 def test_nfs_is_judged_by_its_sizes_and_its_protocol(
     stored: GpuMachine, old: str, new: str, verdict: Verdict, found: str
 ) -> None:
     share(stored, "0:53", "/data", OPTIONS.replace(old, new))
     check = one(stored, "nfs_mounts", "/data")
-    assert check.verdict is verdict
+    assert check.verdict == verdict
     assert found in check.found
-    assert bool(check.advice) is (verdict is Verdict.WARN)
+    assert bool(check.advice) is (verdict == Verdict.WARN)
 
 
 def test_what_is_not_readable_of_nfs_is_unknown_and_what_is_not_there_is_said(stored: GpuMachine) -> None:
@@ -147,7 +133,7 @@ def test_without_a_table_of_mounts_nothing_is_said_of_nfs(stored: GpuMachine) ->
 
 def spaced(
     machine: GpuMachine, monkeypatch: pytest.MonkeyPatch, **left: tuple[int, int]
-) -> tuple[dict[str, AuditCheck], list[str]]:
+) -> tuple[dict[str, Check], list[str]]:
     """Checks by target, and what was asked. left: of 1000 blocks of 1 MiB and of 1000 inodes, 0 for gone."""
     asked: list[str] = []
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import (
     ASKED,
     NO_CLIENT,
@@ -22,7 +23,7 @@ from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import (
     served,
 )
 from ansible_collections.mlnode.tuning.tests.unit.perftest_machine import job
-from mlnode.checks.campaign import begin, collect, part, run, scope, store
+from mlnode.checks.campaign import part, run, scope, store
 from mlnode.checks.campaign.kind import FAILED, Part
 from mlnode.checks.campaign.store import State
 from mlnode.host.system import Finished
@@ -62,7 +63,7 @@ def started(node: CampaignMachine, time: Time, **more: Any) -> run.Started:
 
 def result(node: CampaignMachine, time: Time, **more: Any) -> dict[str, Any]:
     started(node, time, **more)
-    found = collect.collect(node, "spring-1", 0, time.clock)
+    found = store.collect(node, "spring-1", 0, time.clock)
     assert found.done
     return json.loads(json.dumps(found.answer))
 
@@ -114,9 +115,9 @@ def test_a_node_waits_to_be_told_the_start(node: CampaignMachine, time: Time, al
     def tell() -> None:
         state = store.read(node)
         if state is not None and state.start is None and time.now > NOW + 40:
-            seen.append(begin.begin(node, "spring-1", NOW + 60, time.clock))
+            seen.append(store.begin(node, "spring-1", NOW + 60, time.clock))
             # Once more, as its answer may have got lost
-            seen.append(begin.begin(node, "spring-1", NOW + 60, time.clock))
+            seen.append(store.begin(node, "spring-1", NOW + 60, time.clock))
 
     time.on_sleep = tell
     told = run.start(node, asked(start=None), 300, clock=time.clock, starter=lambda work: work() and None)
@@ -124,7 +125,7 @@ def test_a_node_waits_to_be_told_the_start(node: CampaignMachine, time: Time, al
     lasts = asked().lasts
     assert told.ends is None
     assert seen == [NOW + 60 + lasts] * 2
-    found = collect.collect(node, "spring-1", 0, time.clock)
+    found = store.collect(node, "spring-1", 0, time.clock)
     assert found.done
     assert found.answer["slots"][0]["reason"] == ""
     assert alarms[0] == int(300 + lasts) + 60
@@ -147,14 +148,14 @@ def test_a_node_that_is_told_late_takes_part_in_the_rounds_that_are_left(
     def tell() -> None:
         state = store.read(node)
         if state is not None and state.start is None:
-            begin.begin(node, "spring-1", time.now - 1.5 * length, time.clock)
+            store.begin(node, "spring-1", time.now - 1.5 * length, time.clock)
 
     time.on_sleep = tell
     slots = [SLOT, SERVES, {**SLOT, "round": 2}]
     given = asked(start=None, slots=slots, rounds=3)
     run.start(node, given, 300, clock=time.clock, starter=lambda work: work() and None)
 
-    answer = collect.collect(node, "spring-1", 0, time.clock).answer
+    answer = store.collect(node, "spring-1", 0, time.clock).answer
     missed, measured = answer["slots"]
     assert (missed["round"], missed["failed"], measured["round"], measured["reason"]) == (0, "late", 2, "")
     [served] = answer["served"]
@@ -235,17 +236,7 @@ def test_a_way_that_leads_nowhere(node: CampaignMachine, time: Time) -> None:
     assert "ip -j route get" in slot["reason"]
 
 
-@pytest.mark.parametrize(
-    ("retransmits", "mss", "loss"),
-    [
-        (0, 1448, 0.0),
-        (129, 1448, 0.01),
-        (10**9, 1448, 1.0),
-        (None, 1448, None),
-        (5, None, None),
-        (5, 0, None),
-    ],
-)
+@cases.table
 def test_what_was_sent_again_is_a_share_of_what_was_sent(
     node: CampaignMachine, time: Time, retransmits: int | None, mss: int | None, loss: float | None
 ) -> None:
@@ -428,7 +419,7 @@ def test_a_start_that_cannot_be_told(
         store.write(node, state)
 
     with pytest.raises(RefusedError, match=said):
-        begin.begin(node, "spring-1", start, time.clock)
+        store.begin(node, "spring-1", start, time.clock)
     assert store.read(node) == state
 
 
@@ -455,7 +446,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing(node: CampaignMachine, 
 
 
 def test_nothing_to_collect(node: CampaignMachine, time: Time) -> None:
-    found = collect.collect(node, "spring-1", 5, time.clock)
+    found = store.collect(node, "spring-1", 5, time.clock)
 
     assert (found.done, found.answer) == (False, {})
     assert found.problem == "no campaign was started here, or its result has gone"
@@ -465,8 +456,7 @@ def test_another_campaign_is_not_collected(node: CampaignMachine, time: Time) ->
     run.start(node, asked(), clock=time.clock, starter=lambda work: None)
 
     assert (
-        "the campaign spring-1 is here, and not other"
-        in collect.collect(node, "other", 0, time.clock).problem
+        "the campaign spring-1 is here, and not other" in store.collect(node, "other", 0, time.clock).problem
     )
     assert node.exists(FILE)
 
@@ -474,7 +464,7 @@ def test_another_campaign_is_not_collected(node: CampaignMachine, time: Time) ->
 def test_one_that_is_not_over_is_ended(node: CampaignMachine, time: Time) -> None:
     run.start(node, asked(), clock=time.clock, starter=lambda work: None)
 
-    found = collect.collect(node, "spring-1", 5, time.clock)
+    found = store.collect(node, "spring-1", 5, time.clock)
 
     assert (found.done, found.problem) == (False, "it was not over, and was ended")
     assert found.answer["slots"] == []
@@ -488,7 +478,7 @@ def test_a_damaged_file_is_named(node: CampaignMachine, time: Time, text: str) -
     node.put(FILE, text)
 
     with pytest.raises(StoreError, match=FILE):
-        collect.collect(node, "spring-1", 0, time.clock)
+        store.collect(node, "spring-1", 0, time.clock)
 
 
 # -- a scope of systemd ---------------------------------------------------------------------------

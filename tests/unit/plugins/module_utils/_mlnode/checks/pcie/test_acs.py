@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     GPU,
     ROOT,
@@ -86,17 +87,7 @@ def test_egress_control_which_rdma_topo_leaves_alone_is_cleared_where_it_redirec
 BOTH = f"xx000x0@{TO_GPU};xx000x0@{TO_NIC}"
 
 
-@pytest.mark.parametrize(
-    "words, named_option",
-    [
-        (f'pci="nomsi,config_acs={BOTH}"', "config_acs"),
-        (f'pci=config_acs="{BOTH}"', "config_acs"),  # as rdma_topo quotes it
-        (f'pci=config_acs=1@{TO_NIC} pci="config_acs=xx000x0@{TO_NIC[5:]};1@{TO_NIC}"', "config_acs"),
-        (f"pci=disable_acs_redir={TO_NIC} quiet", "disable_acs_redir"),
-        ("pci=disable_acs_redir=pci:0:0", "disable_acs_redir"),
-        ("pci=disable_acs_redir=pci:8086:1", "disable_acs_redir"),
-    ],
-)
+@cases.table
 def test_what_the_next_boot_brings_is_pending(fabric: Tree, words: str, named_option: str) -> None:
     put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
     menu(fabric, words, words)
@@ -108,19 +99,7 @@ def test_what_the_next_boot_brings_is_pending(fabric: Tree, words: str, named_op
     )
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        f"pci=config_acs=xx000x0@{TO_GPU}",
-        f"pci=config_acs=xx0xxxx@{TO_NIC}",
-        f"pci=config_acs=xx000x0@{TO_NIC},config_acs=xx000x0@{TO_GPU}",
-        f'pci="disable_acs_redir={TO_NIC},config_acs=xx111x1@{TO_NIC}"',
-        f'pci="config_acs=xxxxxx0@{TO_NIC},disable_acs_redir={TO_NIC}"',
-        f"pci=config_acs=xx000x0@{TO_GPU};xx000x0@{TO_NIC}",  # which GRUB ends at the semicolon
-        "pci=disable_acs_redir=pci:10b5:0 pci=nomsi",
-        "pcie=config_acs",
-    ],
-)
+@cases.table
 def test_what_leaves_the_bridge_as_it_is_does_not_count(fabric: Tree, words: str) -> None:
     put_config(fabric, TO_NIC, config("downstream", acs=ACS_BY_KERNEL))
     menu(fabric, words, words)

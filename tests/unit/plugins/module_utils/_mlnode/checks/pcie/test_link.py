@@ -19,7 +19,6 @@ from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import (
     virtual,
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
-from mlnode.model.errors import DeclarationError
 
 SWITCH = f"PCIe switch {UPSTREAM}"
 
@@ -148,8 +147,3 @@ def test_of_an_end_that_was_not_seen_nothing_is_said(fabric: Tree) -> None:
     assert (check.verdict, check.expected, check.found) == ("warn", "32.0 GT/s x16", "32.0 GT/s x8")
     assert "both ends" not in check.advice
     assert "what its other end can do is not known" in check.advice
-
-
-def test_a_declaration_that_cannot_be(fabric: Tree) -> None:
-    with pytest.raises(DeclarationError, match=r"expect\.pcie\.width: 3 is none of x1"):
-        run(fabric.host, {"pcie": {"width": 3}})

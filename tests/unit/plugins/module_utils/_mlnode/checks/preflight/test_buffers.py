@@ -6,6 +6,7 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.preflight import buffers
@@ -33,16 +34,7 @@ def look(
     return check
 
 
-@pytest.mark.parametrize(
-    ("measured", "verdict", "need"),
-    [
-        # Twice 100 Gb/s for 100 us are 2.5 MB; a round trip that is shorter when idle is not under load.
-        (None, Verdict.PASS, "at least 2.38 MiB: 2 x 100 Gb/s x 100 us"),
-        (30e-6, Verdict.PASS, "at least 2.38 MiB: 2 x 100 Gb/s x 100 us"),
-        (600e-6, Verdict.PASS, "at least 14.3 MiB: 2 x 100 Gb/s x 600 us"),
-        (700e-6, Verdict.WARN, "at least 16.7 MiB: 2 x 100 Gb/s x 700 us"),
-    ],
-)
+@cases.table
 def test_buffers_hold_what_is_on_the_way_twice(
     node: Machine, measured: float | None, verdict: Verdict, need: str
 ) -> None:

@@ -64,21 +64,7 @@ def test_without_the_right_to_write_nothing_is_kept(node: Machine) -> None:
     assert not node.exists(KEPT)
 
 
-@pytest.mark.parametrize(
-    ("counts", "drops", "again"),
-    [
-        ({"received": 500, "sent": 500, "segments": 500}, Verdict.PASS, Verdict.PASS),
-        # Nothing was lost of nothing.
-        ({}, Verdict.SKIP, Verdict.SKIP),
-        # A single one says nothing, and more of few packets do.
-        ({"received": 500, "errors": 1, "segments": 500, "again": 1}, Verdict.PASS, Verdict.PASS),
-        ({"received": 500, "errors": 2, "segments": 500, "again": 2}, Verdict.WARN, Verdict.WARN),
-        ({"received": 50_000, "missed": 7}, Verdict.WARN, Verdict.SKIP),
-        ({"received": 500_000, "missed": 7, "segments": 500_000, "again": 7}, Verdict.PASS, Verdict.PASS),
-        # All that is received hides what is lost of the sent ones.
-        ({"received": 10**9, "sent": 500, "send_errors": 9}, Verdict.WARN, Verdict.SKIP),
-    ],
-)
+@cases.table
 def test_losses_count_since_the_last_look(
     node: Machine, counts: dict[str, int], drops: Verdict, again: Verdict
 ) -> None:

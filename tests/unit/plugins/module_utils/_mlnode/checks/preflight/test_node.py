@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node_report
 from mlnode.checks import expect
-from mlnode.checks.model import Check, Verdict
+from mlnode.checks.model import Check, Nothing, Verdict
 from mlnode.checks.preflight import node as look
 from mlnode.checks.preflight import run
 from mlnode.checks.rdma import run as rdma_run
@@ -112,7 +113,8 @@ def test_an_answer_that_contradicts_itself_is_unknown(node: Node, status: int, c
 
 def test_where_nothing_is_declared_there_is_no_drift(node: Node) -> None:
     node.remove("/etc/mlnode/declared.d/node.json")
-    assert [check.verdict for check in drift(node)] == [Verdict.SKIP]
+    with pytest.raises(Nothing):
+        drift(node)
 
 
 def test_declarations_are_where_the_engine_keeps_them() -> None:
@@ -159,25 +161,13 @@ def rdma(host: Host, wanted: expect.Expectations = NOTHING) -> list[Check]:
 
 
 def test_without_a_device_there_is_nothing_to_check_unless_one_is_expected(node: Node) -> None:
-    assert [check.verdict for check in rdma(node)] == [Verdict.SKIP]
+    with pytest.raises(Nothing):
+        rdma(node)
     found = rdma(node, expect.parse({"rails": {"count": 8}}))
     assert Verdict.FAIL in {check.verdict for check in found}
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        (["pass", "pass", "skip"], [("rdma_check", "pass", "2 pass, 1 skip")]),
-        # Nothing that was looked at is no success.
-        (["skip", "skip"], [("rdma_check", "skip", "2 skip")]),
-        ([], [("rdma_check", "skip", "no check")]),
-        # What is not as expected stands for itself, the worst first.
-        (
-            ["pass", "warn", "unknown", "fail"],
-            [(f"rate{at}", word, "") for at, word in ((3, "fail"), (2, "unknown"), (1, "warn"))],
-        ),
-    ],
-)
+@cases.table
 def test_rdma_that_is_well_is_one_line(
     node: Node, monkeypatch: pytest.MonkeyPatch, verdicts: list[str], expected: list[tuple[str, str, str]]
 ) -> None:

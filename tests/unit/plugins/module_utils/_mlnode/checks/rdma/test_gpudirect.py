@@ -7,11 +7,10 @@ import os
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
-from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import CLOSED, GPU, NIC, OPEN, named, run
+from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import CLOSED, GPU, NIC, named, run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 from mlnode.checks.model import Check
 from mlnode.checks.rdma import gpudirect
-from mlnode.model.errors import DeclarationError
 
 VERSION, RELEASE = gpudirect.VERSION, gpudirect.RELEASE
 MODULES_DEP = "/lib/modules/6.8.0-60-generic/modules.dep"
@@ -33,34 +32,17 @@ def built(tree: Tree, line: str) -> None:
     tree.put(MODULES_DEP, line)
 
 
-def loaded(tree: Tree, name: str) -> None:
-    tree.put(f"/sys/module/{name}/version", "570.124.06")
-
-
-@pytest.mark.parametrize("release", ["5.12.0", "5.14.0-570.el9.x86_64", "6.1", "10.0.0"])
-def test_dmabuf(fabric: Tree, release: str) -> None:
-    fabric.put(RELEASE, release)
-    check = only(fabric)
-    assert (check.verdict, check.target) == ("pass", "NVIDIA GPUs")
-    assert check.found == "the open kernel modules export DMA-BUF"
-    assert check.source == f"{VERSION}, {RELEASE}"
-
-
-@pytest.mark.parametrize("release", ["5.11.22", "4.18.0-553.el8.x86_64"])
-def test_a_kernel_without_dmabuf(fabric: Tree, release: str) -> None:
-    fabric.put(RELEASE, release)
-    check = only(fabric)
-    assert check.verdict == "warn"
-    assert f"kernel {release} has no DMA-BUF" in check.found
-    assert "nvidia_peermem" in check.advice
-
-
-@pytest.mark.parametrize(("declared", "verdict"), [(None, "warn"), ("auto", "fail"), ("dmabuf", "fail")])
-def test_what_no_role_can_set_fails_where_it_is_declared(
-    fabric: Tree, declared: str | None, verdict: str
+@cases.table
+def test_what_files_say(
+    fabric: Tree, files: dict[str, str], declared: str | None, verdict: str, found: str
 ) -> None:
-    fabric.put(VERSION, CLOSED)
-    assert only(fabric, gpudirect=declared).verdict == verdict
+    for path, text in files.items():
+        fabric.put(path, text)
+    check = only(fabric, gpudirect=declared)
+    assert (check.verdict, check.target) == (verdict, "NVIDIA GPUs")
+    assert found in check.found
+    assert len(check.found) < 400
+    assert bool(check.advice) is (verdict in ("warn", "fail"))
 
 
 def test_a_module_that_the_next_boot_loads_is_pending(fabric: Tree) -> None:
@@ -101,52 +83,6 @@ def test_efas_module_needs_no_peer_memory_of_the_rdma_core(fabric: Tree) -> None
     assert only(fabric, gpudirect="peermem").verdict == "pending"
 
 
-def test_the_closed_driver_has_no_dmabuf(fabric: Tree) -> None:
-    fabric.put(VERSION, CLOSED)
-    check = only(fabric)
-    assert check.verdict == "warn"
-    assert "not the open kernel modules" in check.found
-
-
-@pytest.mark.parametrize("name", ["nv_mem", "nv_mem_nc", "nvidia-peermem"])
-def test_peer_memory(fabric: Tree, name: str) -> None:
-    fabric.put(VERSION, CLOSED)
-    registered(fabric, name)
-    check = only(fabric)
-    assert (check.verdict, check.found) == ("pass", f"{name} is registered with the RDMA core")
-
-
-@pytest.mark.parametrize("name", ["nvidia_peermem", "nv_peer_mem", "efa_nv_peermem"])
-def test_loaded_is_not_registered(fabric: Tree, name: str) -> None:
-    fabric.put(VERSION, CLOSED)
-    loaded(fabric, name)
-    check = only(fabric)
-    assert check.verdict == "warn"
-    assert f"{name} is loaded, but not registered" in check.found
-    assert only(fabric, gpudirect="peermem").verdict == "warn"
-    assert only(fabric, gpudirect="dmabuf").verdict == "fail"
-
-
-@pytest.mark.parametrize(
-    "words, verdict", [("NVIDIA", "pass"), ("NVIDIA peermem", "pass"), ("NEURON", "warn"), ("", "warn")]
-)
-def test_efa_says_itself(fabric: Tree, words: str, verdict: str) -> None:
-    fabric.put(VERSION, CLOSED)
-    fabric.put(P2P, words)
-    assert only(fabric).verdict == verdict
-
-
-def test_one_way_may_be_asked_for(fabric: Tree) -> None:
-    assert only(fabric, gpudirect="dmabuf").verdict == "pass"
-    assert only(fabric, gpudirect="peermem").verdict == "fail"
-    registered(fabric, "nv_mem")
-    assert only(fabric, gpudirect="peermem").verdict == "pass"
-    assert (
-        only(fabric).found
-        == "nv_mem is registered with the RDMA core; the open kernel modules export DMA-BUF"
-    )
-
-
 def test_no_driver(fabric: Tree) -> None:
     os.unlink(fabric.host.real(VERSION))
     assert only(fabric).verdict == "unknown"  # a driver holds the GPUs, and its file is not there
@@ -169,27 +105,6 @@ def test_unreadable(fabric: Tree, path: str) -> None:
     (check,) = named(run(fabric.refusing(refused)), "gpudirect").values()
     assert check.verdict == "unknown"
     assert "EACCES" in check.found
-
-
-@pytest.mark.parametrize("text", ["", "linux", "5", "5.x", "\xff\x00", "9" * 5000 + ".1"])
-def test_a_release_that_is_none(fabric: Tree, text: str) -> None:
-    fabric.put(RELEASE, text)
-    check = only(fabric)
-    assert check.verdict == "unknown"
-    assert len(check.found) < 300
-
-
-@pytest.mark.parametrize("text", ["", "\n" + OPEN, "NVIDIA", "\xff" * 3000])
-def test_a_version_that_is_none(fabric: Tree, text: str) -> None:
-    fabric.put(VERSION, text)
-    check = only(fabric)
-    assert check.verdict in ("unknown", "warn")
-    assert len(check.found) < 400
-
-
-def test_the_first_line_counts(fabric: Tree) -> None:
-    fabric.put(VERSION, CLOSED + "\nGCC version:  NVIDIA UNIX Open Kernel Module")
-    assert only(fabric).verdict == "warn"
 
 
 # -- other makers ----------------------------------------------------------------------------
@@ -236,10 +151,3 @@ def test_who_is_not_known_is_not_judged(fabric: Tree) -> None:
         fabric.put(f"/sys/bus/pci/devices/{gpu}/class", "0x120000")
     check = only(fabric)
     assert (check.verdict, check.target) == ("skip", "Habana GPUs")
-
-
-def test_a_word_that_is_none(fabric: Tree) -> None:
-    with pytest.raises(
-        DeclarationError, match=r"expect\.gpudirect: must be one of auto, peermem, dmabuf, got 'yes'"
-    ):
-        only(fabric, gpudirect="yes")

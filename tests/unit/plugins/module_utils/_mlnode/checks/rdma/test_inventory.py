@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -33,15 +32,7 @@ def test_what_is_declared_and_there(roce: Machine) -> None:
     assert inventory(roce, "mlx5_0/1", {"devices": {"mlx5_0/1": {}}}) == ("pass", "")
 
 
-@pytest.mark.parametrize(
-    ("slot", "words"),
-    [
-        (None, "another name"),
-        (HARDWARE, f"the device in its slot {HARDWARE} is mlx5_0"),
-        ("0000:07:00.0", "nothing answers in its slot 0000:07:00.0"),
-        ("0000:00:03.0", "virtio-pci drives its slot 0000:00:03.0 without RDMA"),
-    ],
-)
+@cases.table
 def test_a_missing_device_is_named_with_what_is_in_its_slot(
     roce: Machine, slot: str | None, words: str
 ) -> None:
@@ -94,33 +85,21 @@ def test_without_a_number_nobody_counts(roce: Machine) -> None:
 # -- what it is ------------------------------------------------------------------------------
 
 
-def test_slot(roce: Machine) -> None:
-    assert told(roce, "slot") == ("skip", HARDWARE)
-    assert told(roce, "slot", slot="00000000:01:00.0") == ("pass", HARDWARE)
-    assert told(roce, "slot", slot="0000:02:00.0") == ("fail", HARDWARE)
-
-
-def test_numa(roce: Machine) -> None:
-    assert told(roce, "numa") == ("skip", "0")
-    assert told(roce, "numa", numa=0) == ("pass", "0")
-    assert told(roce, "numa", numa=1) == ("fail", "0")
-    roce.put(f"{BUS}/numa_node", "-1\n")
-    assert told(roce, "numa", numa=1)[0] == "unknown"
-    roce.remove(f"{BUS}/numa_node")
-    assert told(roce, "numa", numa=0)[0] == "unknown"
-    assert told(roce, "numa")[0] == "skip"
-
-
-@pytest.mark.parametrize(
-    ("key", "file", "good"), [("firmware", "fw_ver", "28.43.1014"), ("board_id", "board_id", "MT_1")]
-)
-def test_lists(roce: Machine, key: str, file: str, good: str) -> None:
-    assert told(roce, key) == ("skip", good)
-    assert told(roce, key, **{key: ["1.2.3", good]}) == ("pass", good)
-    assert told(roce, key, **{key: "1.2.3"}) == ("fail", good)
-    roce.remove(f"{CLASS}/mlx5_0/{file}")
-    assert told(roce, key, **{key: good})[0] == "unknown"
-    assert told(roce, key)[0] == "skip"
+@cases.table
+def test_a_device_of_roce(
+    roce: Machine,
+    name: str,
+    files: dict[str, str | None],
+    declared: dict[str, Any],
+    verdict: str,
+    found: str,
+) -> None:
+    for path, text in files.items():
+        if text is None:
+            roce.remove(path)
+        else:
+            roce.put(path, f"{text}\n")
+    assert told(roce, name, **declared) == (verdict, found)
 
 
 @cases.table

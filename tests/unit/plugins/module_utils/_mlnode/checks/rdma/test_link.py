@@ -26,6 +26,23 @@ def told(machine: Machine, name: str, **declared: object) -> tuple[str, str, str
 
 
 @cases.table
+def test_a_port_of_roce(
+    roce: Machine,
+    name: str,
+    files: dict[str, str],
+    declared: dict[str, object],
+    verdict: str,
+    found: str,
+    expected: str,
+    advice: str,
+) -> None:
+    for path, text in files.items():
+        roce.put(path, f"{text}\n")
+    assert told(roce, name, **declared) == (verdict, found, expected)
+    assert advice in of_port(roce, name, **declared).advice
+
+
+@cases.table
 def test_state_of_infiniband(infiniband: Machine, text: str, verdict: str, advice: str) -> None:
     infiniband.put(f"{PORT}/state", f"{text}\n")
     found = of_port(infiniband, "state")
@@ -34,61 +51,12 @@ def test_state_of_infiniband(infiniband: Machine, text: str, verdict: str, advic
     assert advice in found.advice
 
 
-def test_a_roce_port_has_no_subnet_manager_to_wait_for(roce: Machine) -> None:
-    assert told(roce, "state")[0] == "pass"
-    roce.put(f"{PORT}/state", "2: INIT\n")
-    assert told(roce, "state")[0] == "fail"
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict", "advice"),
-    [("5: LinkUp", "pass", ""), ("2: Polling", "fail", "cable"), ("3: Disabled", "fail", "disabled: raise")],
-)
-def test_physical_state(roce: Machine, text: str, verdict: str, advice: str) -> None:
-    roce.put(f"{PORT}/phys_state", f"{text}\n")
-    found = of_port(roce, "phys_state")
-    assert (str(found.verdict), found.found) == (verdict, text)
-    assert advice in found.advice
-
-
-def test_link_layer(roce: Machine) -> None:
-    assert told(roce, "link_layer") == ("skip", "Ethernet", "")
-    assert told(roce, "link_layer", link_layer="Ethernet")[0] == "pass"
-    assert told(roce, "link_layer", link_layer="InfiniBand") == ("fail", "Ethernet", "InfiniBand")
-
-
 @cases.table
 def test_rate_of_infiniband(
     infiniband: Machine, text: str, declared: str | float, width: str | None, verdict: str
 ) -> None:
     infiniband.put(f"{PORT}/rate", f"{text}\n")
     assert told(infiniband, "rate", rate=declared, width=width)[:2] == (verdict, text)
-
-
-def test_on_ethernet_the_number_counts_and_not_the_generation(roce: Machine) -> None:
-    roce.put(f"{PORT}/rate", "100 Gb/sec (2X HDR)\n")
-    assert told(roce, "rate", rate="EDR") == ("pass", "100 Gb/sec (2X HDR)", "100 Gb/s (EDR)")
-    assert told(roce, "rate", rate="HDR")[0] == "fail"
-
-
-def test_too_slow_and_too_fast_have_their_own_advice(roce: Machine) -> None:
-    assert "trained down" in of_port(roce, "rate", rate=400).advice
-    assert "or declare this" in of_port(roce, "rate", rate=25).advice
-
-
-def test_width(roce: Machine) -> None:
-    assert told(roce, "width") == ("skip", "4X", "")
-    assert told(roce, "width", width="4X") == ("pass", "4X", "4X")
-    roce.put(f"{PORT}/rate", "50 Gb/sec (2X EDR)\n")
-    assert told(roce, "width", width=4) == ("fail", "2X", "4X")
-
-
-def test_netdev(roce: Machine) -> None:
-    assert told(roce, "netdev") == ("pass", "rail0 up", "rail0 up")
-    assert told(roce, "netdev", netdev="rail0")[0] == "pass"
-    assert told(roce, "netdev", netdev="rail1") == ("fail", "rail0", "rail1")
-    roce.put("/sys/class/net/rail0/operstate", "down\n")
-    assert told(roce, "netdev")[:2] == ("fail", "rail0 down")
 
 
 def test_ipoib_that_nobody_uses_is_no_fault(infiniband: Machine) -> None:
@@ -105,15 +73,6 @@ def test_a_device_without_an_interface_here(tmp_path: pathlib.Path) -> None:
     assert told(machine, "netdev")[0] == told(machine, "netdev_mtu")[0] == told(machine, "mtu")[0] == "skip"
     assert told(machine, "netdev", netdev="rail0")[0] == "unknown"
     assert told(machine, "netdev_mtu", netdev_mtu=9000)[0] == told(machine, "mtu", mtu=4096)[0] == "unknown"
-
-
-def test_speed_of_the_interface(roce: Machine) -> None:
-    assert told(roce, "netdev_speed") == ("skip", "100000 Mb/s", "")
-    assert told(roce, "netdev_speed", rate="EDR") == ("pass", "100000 Mb/s", "100000 Mb/s")
-    assert told(roce, "netdev_speed", rate=400)[0] == "fail"
-    roce.put("/sys/class/net/rail0/speed", "-1\n")
-    assert told(roce, "netdev_speed", rate=100)[0] == "unknown"
-    assert told(roce, "netdev_speed")[0] == "skip"
 
 
 # -- MTUs ------------------------------------------------------------------------------------
@@ -133,12 +92,6 @@ def test_the_mtu_of_roce_follows_from_the_interface(roce: Machine, netdev: int, 
         str(netdev),
         "9000",
     )
-
-
-def test_advice_names_the_mtu_that_is_needed(roce: Machine) -> None:
-    roce.put("/sys/class/net/rail0/mtu", "1500\n")
-    assert "at least 4192" in of_port(roce, "mtu", mtu=4096).advice
-    assert "declare 1024, or a smaller one" in of_port(roce, "mtu", mtu=512).advice
 
 
 def test_ipoib_proves_the_mtu_of_infiniband(infiniband: Machine) -> None:
@@ -206,13 +159,3 @@ def test_odd_texts_pass_nothing(roce: Machine, text: str) -> None:
 
 def test_the_mtus_are_those_of_the_kernel() -> None:
     assert MTUS == (256, 512, 1024, 2048, 4096)
-
-
-@cases.table
-def test_an_interface_whose_driver_tells_no_state_is_up_with_a_carrier(
-    roce: Machine, carrier: str, verdict: str, words: str
-) -> None:
-    """networking/operstates.rst. Of an interface that is not raised no carrier can be read (EINVAL)."""
-    roce.put("/sys/class/net/rail0/operstate", "unknown\n")
-    roce.put("/sys/class/net/rail0/carrier", f"{carrier}\n" if carrier else "")
-    assert told(roce, "netdev") == (verdict, words, "rail0 up")

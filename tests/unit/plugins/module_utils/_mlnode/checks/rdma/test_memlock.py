@@ -19,7 +19,6 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Request
 from mlnode.engine.origin import Origin, file_entry
 from mlnode.knobs.limits.kind import kind as limits
-from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Layer
 
 ETC = "/etc/systemd/system.conf.d"
@@ -56,12 +55,6 @@ def test_the_soft_limit_counts(fabric: Tree) -> None:
     assert (check.verdict, check.found) == ("fail", f"{LOW} bytes, and up to unlimited for who asks")
 
 
-def test_sessions_have_the_limits_of_their_users(fabric: Tree) -> None:
-    daemon(fabric, 1234, "sshd", "65536", parent=901)
-    daemon(fabric, 1235, "slurmd", "65536", parent=900)
-    assert bad(run(fabric.host)) == {}
-
-
 def test_two_of_them(fabric: Tree) -> None:
     daemon(fabric, 950, "slurmd", LOW)
     found = [check for check in run(fabric.host) if check.name == "memlock" and check.target == "slurmd"]
@@ -71,11 +64,6 @@ def test_two_of_them(fabric: Tree) -> None:
     ]
 
 
-def test_anybody_may_call_theirs_slurmd(fabric: Tree) -> None:
-    daemon(fabric, 5000, "slurmd", "0", user=1000)
-    assert bad(run(fabric.host)) == {}
-
-
 @pytest.mark.parametrize(
     "declared, verdict",
     [(8388608, "pass"), ("8388608", "pass"), (8388609, "fail"), ("unlimited", "fail"), (None, "fail")],
@@ -83,14 +71,6 @@ def test_anybody_may_call_theirs_slurmd(fabric: Tree) -> None:
 def test_an_amount_may_be_enough(fabric: Tree, declared: object, verdict: str) -> None:
     daemon(fabric, 900, "slurmd", LOW)
     assert named(run(fabric.host, {"memlock": declared}), "memlock")["slurmd"].verdict == verdict
-
-
-@pytest.mark.parametrize("declared", ["infinity", -1, True, "64M", ["unlimited"], "9" * 40])
-def test_an_amount_that_is_none(fabric: Tree, declared: object) -> None:
-    with pytest.raises(
-        DeclarationError, match=r"expect\.memlock: .* is neither unlimited nor a number of bytes"
-    ):
-        run(fabric.host, {"memlock": declared})
 
 
 # -- processes -------------------------------------------------------------------------------
@@ -125,23 +105,6 @@ def test_limits_that_cannot_be_read(fabric: Tree, removed: bool) -> None:
     else:
         host = fabric.refusing({"/proc/900/limits": errno.EPERM})
     assert named(run(host), "memlock")["slurmd"].verdict == "unknown"
-
-
-@cases.table
-def test_limits_that_say_nothing(fabric: Tree, row: str) -> None:
-    fabric.put("/proc/900/limits", row)
-    check = named(run(fabric.host), "memlock")["slurmd"]
-    assert check.verdict == "unknown"
-    assert "/proc/900/limits" in check.found
-
-
-@pytest.mark.parametrize(
-    "status",
-    ["", "Name:\tslurmd", "Name:\tslurmd\nPPid:\tx\nUid:\t0", "Name: slurmd\nPPid: 1\nUid: 0", "\xff" * 200],
-)
-def test_a_status_that_says_nothing(fabric: Tree, status: str) -> None:
-    fabric.put("/proc/900/status", status)
-    assert "slurmd" not in named(run(fabric.host), "memlock")
 
 
 @pytest.mark.parametrize("soft, verdict", [("unlimited", "pass"), (LOW, "fail")])
@@ -182,15 +145,6 @@ def test_a_line_that_systemd_does_not_take_leaves_the_one_before(fabric: Tree) -
     assert (default(fabric).verdict, default(fabric).source) == ("pass", f"{DROP_IN}:2")
 
 
-@pytest.mark.parametrize(
-    "value, least, verdict", [("64M", 64 << 20, "pass"), ("1G", 64 << 20, "pass"), ("64K", 64 << 20, "fail")]
-)
-def test_suffixes(fabric: Tree, value: str, least: int, verdict: str) -> None:
-    low(fabric)
-    fabric.put(DROP_IN, f"[Manager]\nDefaultLimitMEMLOCK={value}")
-    assert default(fabric, memlock=least).verdict == verdict
-
-
 def test_set_nowhere(fabric: Tree) -> None:
     low(fabric)
     os.unlink(fabric.host.real(DROP_IN))
@@ -216,48 +170,6 @@ def test_not_needed_on_a_node_with_neither_rdma_nor_gpu(tmp_path: pathlib.Path) 
     assert default(tree, memlock="unlimited").verdict == "fail"
     rail(tree, 0x10, 0, 0)
     assert default(tree).verdict == "warn"
-
-
-@pytest.mark.parametrize(
-    "files, where",
-    [
-        ({f"{ETC}/10-a.conf": "64M", f"{ETC}/99-z.conf": "infinity"}, f"{ETC}/99-z.conf:2"),
-        ({"/etc/systemd/system.conf": "64M", DROP_IN: "infinity"}, f"{DROP_IN}:2"),
-        (
-            {"/usr/lib/systemd/system.conf": "64M", "/etc/systemd/system.conf": "infinity"},
-            "/etc/systemd/system.conf:2",
-        ),
-        ({"/usr/lib/systemd/system.conf": "infinity"}, "/usr/lib/systemd/system.conf:2"),
-        ({"/usr/lib/systemd/system.conf.d/50.conf": "64M", f"{ETC}/50.conf": "infinity"}, f"{ETC}/50.conf:2"),
-        (
-            {"/run/systemd/system.conf.d/60.conf": "infinity", f"{ETC}/50.conf": "64M"},
-            "/run/systemd/system.conf.d/60.conf:2",
-        ),
-    ],
-)
-def test_which_file_wins(fabric: Tree, files: dict[str, str], where: str) -> None:
-    low(fabric)
-    for path in (DROP_IN, "/etc/systemd/system.conf"):
-        os.unlink(fabric.host.real(path))
-    for path, value in files.items():
-        fabric.put(path, f"[Manager]\nDefaultLimitMEMLOCK = {value}")
-    check = default(fabric)
-    assert (check.verdict, check.source) == ("pass", where)
-
-
-@cases.table
-def test_lines_that_do_not_count(fabric: Tree, text: str) -> None:
-    low(fabric)
-    fabric.put(DROP_IN, text)
-    assert default(fabric).verdict == "warn"
-
-
-def test_a_hidden_file_and_one_of_another_name(fabric: Tree) -> None:
-    low(fabric)
-    os.rename(fabric.host.real(DROP_IN), fabric.host.real(f"{ETC}/90-rdma.conf.bak"))
-    fabric.put("/usr/lib/systemd/system.conf.d/50.conf", "[Manager]\nDefaultLimitMEMLOCK=infinity")
-    pathlib.Path(fabric.root, ETC[1:], "50.conf").touch()
-    assert default(fabric).verdict == "warn"
 
 
 def test_unreadable(fabric: Tree) -> None:

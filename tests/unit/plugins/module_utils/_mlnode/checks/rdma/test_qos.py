@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from mlnode.checks.expect import Expectations
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.rdma import qos
@@ -200,15 +200,7 @@ def test_a_folder_that_nobody_may_look_into_is_unknown(
     assert (of(host, "ecn").verdict, of(host, "cnp").verdict) == (UNKNOWN, UNKNOWN)
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        (f"{_ECN}/roce_np/enable/3", "ecn"),
-        (f"{_ECN}/roce_rp/enable/3", "ecn"),
-        (f"{_ECN}/roce_np/cnp_dscp", "cnp"),
-        (f"{_ECN}/roce_np/cnp_802p_prio", "cnp"),
-    ],
-)
+@cases.table
 def test_a_file_that_is_gone_or_unreadable_never_passes(host: QosNode, path: str, name: str) -> None:
     host.unreadable[path] = 5
     assert of(host, name).verdict is UNKNOWN

@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Sequence
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import rdma_bench as bench
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import Ip
@@ -91,13 +92,7 @@ def test_both_families_of_a_rail_count(rails: Rails) -> None:
     assert (str(found.verdict), found.found) == ("warn", "fd00:7::2 to fd00:7::3 leaves by rail0")
 
 
-@pytest.mark.parametrize(
-    ("address", "found"),
-    [
-        ("fd00:8::2/127", "fd00:8::2 to fd00:8::3 leaves by rail1"),
-        ("fd00:8::2/128", "its subnet has no room for a peer"),
-    ],
-)
+@cases.table
 def test_short_networks_of_ipv6(rails: Rails, address: str, found: str) -> None:
     rails.ip.addresses["rail1"] = [address]
     assert look(rails)["rail1"].found == found
@@ -121,12 +116,7 @@ def test_the_address_may_be_on_a_vlan_of_the_rail(rails: Rails) -> None:
     assert verdicts(rails) == {"node": "unknown"}
 
 
-@pytest.mark.parametrize(
-    ("addresses", "down", "words"),
-    [([], False, "it has no address that is routed"),
-     (["10.77.0.2/24"], True, "it is down, and has no routes"),
-     (["10.77.0.2/32"], False, "its subnet has no room for a peer")],
-)  # fmt: skip
+@cases.table
 def test_what_does_not_apply(rails: Rails, addresses: list[str], down: bool, words: str) -> None:
     rails.ip.addresses["rail1"] = addresses
     rails.ip.down.update(["rail1"] if down else [])

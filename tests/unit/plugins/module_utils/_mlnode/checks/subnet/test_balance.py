@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import SubnetMachine, captured
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -281,19 +282,7 @@ def test_a_subnet_without_two_ways_up(machine: SubnetMachine) -> None:
     assert (check.verdict, check.found) == (Verdict.SKIP, "leaves: 0, none with two ways up")
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        {"x": 1},
-        {"x": {}},
-        {"x": {"ports": [[1]], "name": "a", "begun": 1, "ended": 1, "why": ""}},
-        *(
-            {"x": {"ports": [["x", 3, "y", 1, "a/3", "b/1", gbits, 1, 1, 64, 0]], "name": "a",
-                   "begun": 1, "ended": 1, "why": ""}}
-            for gbits in (0, -1, "nan", 1e400)
-        ),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_first_reading_that_is_none(raw: dict[str, Any]) -> None:
     with pytest.raises(DeclarationError, match="since: expected `traffic`"):
         traffic.parse("since", raw)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import captured
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,15 +50,7 @@ def test_nodes_by_their_kind() -> None:
     assert subnet.counts(subnet.nodes(text)) == {"switches": 4, "hcas": 4, "routers": 1}
 
 
-@pytest.mark.parametrize(
-    ("mine", "other", "could", "expected"),
-    [
-        (UP, UP, "Could be 8X Could be 212.5 Gbps", "8X 212.5 Gbps"),
-        (UP.replace("Active", "Initialize"), UP, " ", "Active/LinkUp"),
-        (UP, UP.replace("Active", "Initialize"), " ", "Active/LinkUp"),
-        ("4X  10.0 Gbps (FDR10) Active/  LinkUp", UP, "Could be 8X ", "8X"),
-    ],
-)
+@cases.table
 def test_a_link_that_either_end_reports_as_bad_is_one_failure(
     mine: str, other: str, could: str, expected: str
 ) -> None:
@@ -75,20 +68,7 @@ def test_a_port_without_a_cable_is_no_error_and_one_without_an_answer_is_unknown
     assert (check.target, check.verdict) == ('MF0;sw "1" (x):MQM/U1/2', Verdict.UNKNOWN)
 
 
-@pytest.mark.parametrize(
-    ("pair", "expected"),
-    [
-        ("whole-host", [("leaf2/1 - gpu003 mlx5_0/1", Verdict.FAIL)]),
-        ("host-whole", [("leaf2/1 - gpu003 mlx5_0/1", Verdict.WARN)]),
-        ("whole-switch", [("leaf2/4 - spine2/2", Verdict.FAIL), ("leaf1/4 - spine2/1", Verdict.FAIL)]),
-        ("whole-cable", [("spine1/1 - leaf1/3", Verdict.FAIL)]),
-        (
-            "whole-swapped",
-            [("leaf1/1 - gpu001 mlx5_0/1", Verdict.FAIL), ("leaf1/2 - gpu002 mlx5_0/1", Verdict.FAIL)],
-        ),
-        ("whole-whole", [("subnet", Verdict.PASS)]),
-    ],
-)
+@cases.table
 def test_each_cable_that_changed_is_one_check(pair: str, expected: list[tuple[str, Verdict]]) -> None:
     assert short(subnet.topology(captured(f"{pair}.diff"), "x")) == expected
 
@@ -120,15 +100,7 @@ def test_counters_beyond_a_threshold_warn() -> None:
     assert short(subnet.errors(captured("whole.errors"), 8)) == [("subnet", Verdict.PASS)]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "has asked none of 8 nodes"),
-        (captured("host.errors"), "has asked 7 of 8 nodes"),
-        (captured("whole.errors") + "##          2 PMA query failures\n", "2 PMA query failures"),
-        (captured("errors.errors").replace("[Port", "Port"), "reports '   GUID 0x100005"),
-    ],
-)
+@cases.table
 def test_counters_of_a_part_are_none(text: str, words: str) -> None:
     with pytest.raises(SubnetError, match=words):
         subnet.errors(text, 8)

@@ -13,6 +13,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.audit import kernel as audit
+from mlnode.checks.audit.model import checks
+from mlnode.checks.model import Check
 from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
@@ -127,13 +129,15 @@ def test_where_the_node_decides(node: Machine, path: str | None, text: str) -> N
 def test_the_audit_sees_services(node: Machine) -> None:
     node.put("/proc/swaps", "Filename\tType\tSize\tUsed\tPriority\n/dev/dm-1 partition 33554428 0 -2\n")
     node.put("/proc/sys/vm/swappiness", "1\n")
-    checks = {check.name: check for check in audit.checks(node, topology.of(node))}
-    found = checks["swappiness"]
+    found = swappiness(node)
     assert (str(found.verdict), found.found) == (
         "fail",
         "1; 60 in system.slice, system.slice/a-b.slice, system.slice/slurmd.service, user.slice",
     )
     born(node, 10)
-    assert (
-        str({one.name: one for one in audit.checks(node, topology.of(node))}["swappiness"].verdict) == "pass"
-    )
+    assert str(swappiness(node).verdict) == "pass"
+
+
+def swappiness(node: Machine) -> Check:
+    [found] = [one for one in checks(audit.LOOKS, node, topology.of(node)) if one.name == "swappiness"]
+    return found

@@ -55,13 +55,6 @@ def test_a_slow_node_is_named_with_the_limit_that_it_breaks() -> None:
     assert len(report["again"]["slots"]["c"]) == 3
 
 
-def test_slower_than_the_fleet_alone_is_named_as_that() -> None:
-    fleet = Fleet()
-    fleet.sends("c", 85.0)
-
-    assert pair(fleet.report(), "a", "c")["broke"] == ["fleet"]
-
-
 def test_a_fleet_that_is_slow_as_a_whole_breaks_the_limit_of_its_ports() -> None:
     fleet = Fleet()
     for one in fleet.answers.values():
@@ -193,15 +186,6 @@ def test_nothing_at_all_is_unknown() -> None:
     assert "unknown  nodes a, b, c, d, e, f and 2 more  no answer was collected" in report["table"]
 
 
-def test_unknown_ranks_above_pass_and_below_fail() -> None:
-    fleet = Fleet()
-    missing(fleet.slot("a", "b"))
-    assert fleet.report()["document"]["verdict"] == "unknown"
-
-    fleet.all_of("h", low)
-    assert fleet.report()["document"]["verdict"] == "fail"
-
-
 def test_a_rail_that_was_never_measured_is_named() -> None:
     fleet = Fleet(rails=2)
     fleet.all_of("c", missing, rail=1)
@@ -211,17 +195,6 @@ def test_a_rail_that_was_never_measured_is_named() -> None:
     assert verdict(report, "c") == "unknown"
     assert report["document"]["coverage"]["rails_never_measured"] == [{"node": "c", "rail": 1}]
     assert "never measured: rail 1 of c" in report["table"]
-
-
-def test_one_slow_rail_is_named_with_its_number() -> None:
-    fleet = Fleet(rails=2)
-    fleet.all_of("c", low, rail=1)
-
-    report = fleet.report()
-
-    assert verdict(report, "c") == "fail"
-    assert [rail["verdict"] for rail in report["document"]["nodes"][2]["rails"]] == ["pass", "fail"]
-    assert "node c rail 1" in report["table"][1]
 
 
 def test_what_another_than_the_peer_has_measured_does_not_count() -> None:

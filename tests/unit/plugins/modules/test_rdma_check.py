@@ -89,12 +89,6 @@ def test_the_baseline_is_kept_by_root_and_not_in_check_mode(
     assert verdict(baseline="reset") == "skip"
 
 
-def test_every_key_is_documented() -> None:
-    text = str(yaml.safe_load(rdma_check.DOCUMENTATION)["options"]["expect"]["description"])
-    for key in (*expect.PORT_KEYS, *expect.NODE_KEYS):
-        assert f"C({key})" in text, key
-
-
 def test_the_examples_are_declarations() -> None:
     for task in yaml.safe_load(rdma_check.EXAMPLES):
         expect.parse(task["mlnode.tuning.rdma_check"].get("expect"))

@@ -22,6 +22,16 @@ description:
     a counter has nothing to be compared with and is V(skip). In check mode and without root nothing is written.
   - V(skip), V(pending) and V(unknown) are never V(pass).
 options:
+  expect:
+    description:
+      - Expected values, as a dictionary with the sections C(all), C(rails), C(devices) and the switch C(exact). The
+        most specific section wins, key by key. The notes list the keys.
+      - C(all) is for the node, and for every RDMA device except virtual functions. C(rails) is for the RDMA network of
+        the GPUs, with C(count) for the number of rails, and a rail's number for a single one. C(devices) has names of
+        devices (C(mlx5_0)) or ports (C(mlx5_0/1)).
+      - C(exact=true) fails for every device that is not declared.
+    type: dict
+    default: {}
   baseline:
     description:
       - V(keep) compares counters with the first look of this boot and with the last one.

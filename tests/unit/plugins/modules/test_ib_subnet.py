@@ -7,6 +7,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
+import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import ib_subnet
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
@@ -85,3 +86,8 @@ def test_leaves_against_what_they_were_built_with(check: Runner, node: SubnetMac
     assert "uplinks" not in str(check.ok(fail_on="never", oversubscription=0.5).result["failures"])
     failing = check(oversubscription=0.4).result["failures"]
     assert any(line.startswith("leaf1: uplinks fail: 20 Gb/s down, 40 up (0.5:1)") for line in failing)
+
+
+def test_every_check_is_documented() -> None:
+    text = str(yaml.safe_load(ib_subnet.RETURN)["checks"])
+    assert [name for name in CHECKS if f"V({name})" not in text] == []

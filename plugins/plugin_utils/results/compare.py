@@ -102,7 +102,7 @@ def differences(before: Under, after: Under) -> tuple[Difference, ...]:
 
 
 def of_all(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
-    """The same of what is no node's."""
+    """The same of a result as a whole."""
     return [one._replace(nodes=()) for one in differences({"": before}, {"": after})]
 
 

@@ -225,22 +225,6 @@ def test_a_change_of_another_interface_is_the_modules_own_affair(run: Run) -> No
     assert run.connection.resets == 0
 
 
-def test_an_empty_answer_about_confirming_means_the_same(run: Run) -> None:
-    run.node.arms = False
-    run.node.module = [{"confirm": {}}]
-
-    assert run()["confirm"] == {}
-    assert run.modules == [MODULE]
-
-
-def test_a_module_that_fails_is_left_alone(run: Run) -> None:
-    run.node.arms = False
-    run.node.module = [{"failed": True, "msg": "refused"}]
-
-    assert run()["msg"] == "refused"
-    assert run.modules == [MODULE]
-
-
 def test_check_mode_runs_the_module_and_nothing_else(run: Run) -> None:
     run.task.check_mode = True
     run.node.arms = False

@@ -191,15 +191,6 @@ def test_a_node_without_python_is_not_looked_at(monkeypatch: pytest.MonkeyPatch)
     assert "failures" not in found, "playbooks/drift.yml takes it for looked at"
 
 
-def test_a_node_tells_what_it_is_asked_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ansible adds hosts for whatever result says so."""
-    evil = {"add_host": {"host_name": "x"}, "ansible_facts": {"a": 1}, "_ansible_delegated_vars": {}}
-
-    found = Node(monkeypatch, node_drift, answer(compliant=True, **evil)).run()
-
-    assert found == {"changed": False, "compliant": True}
-
-
 def test_every_documented_field_may_be_told() -> None:
     documented = {*yaml.safe_load(module.RETURN), "changed", "failed", "msg"}
     assert documented == {*agent_answer.ANSWERS["drift"]}

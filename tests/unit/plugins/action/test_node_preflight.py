@@ -11,8 +11,6 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.action import node_preflight
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     MISSING,
-    NO_PYTHON,
-    OTHER,
     Done,
     Node,
     answer,
@@ -111,17 +109,6 @@ def test_a_question_begins_when_the_module_is_sent_and_not_before(monkeypatch: p
     assert (found["shift"], found["took"]) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("first", [MISSING, OTHER, NO_PYTHON, done("mlnode: begun\n", 137)])
-def test_without_an_answer_the_module_is_run(
-    monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]], first: Done
-) -> None:
-    asked = node(monkeypatch, "node_topology", first)
-
-    assert asked.run(inventory_hostname="n1")["msg"] == "of the module"
-    assert ran == [{"task_vars": {"inventory_hostname": "n1"}, "wrap_async": False}]
-    assert asked.ways == ["installed"], "none is sent for a module that has its own files"
-
-
 @pytest.mark.parametrize(
     ("state", "check", "runs"), [("started", False, 0), ("started", True, 1), ("collected", False, 1)]
 )
@@ -142,14 +129,6 @@ def test_what_is_wrong_is_said_by_the_module(
     node(monkeypatch, "node_preflight", **wrong).run()
 
     assert len(ran) == 1
-
-
-def test_a_module_may_run_on_its_own_time(monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]]) -> None:
-    asked = node(monkeypatch, "node_audit")
-    asked.task.async_val = 60
-    asked.run()
-
-    assert ran == [{"task_vars": {}, "wrap_async": True}]
 
 
 def test_an_answer_of_another_form_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

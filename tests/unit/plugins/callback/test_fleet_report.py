@@ -259,22 +259,6 @@ def test_a_file_that_cannot_be_written_is_a_warning(tmp_path: pathlib.Path) -> N
     assert "FLEET REPORT" in said
 
 
-def test_hostile_words_of_hosts_are_told_and_harmless(tmp_path: pathlib.Path) -> None:
-    hosts = {
-        f"n{at}": {"told": {"settings": [fleets.drifted(runtime=text, why=text)]}}
-        for at, text in enumerate(fleets.HOSTILE)
-        if "{{" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
-    }
-    run = Run(tmp_path, hosts, environment={"MLNODE_REPORT_HTML": str(tmp_path / "page.html")})
-
-    run()
-
-    assert {*run.states().values()} == {"differs"}
-    found = {finding["runtime"] for finding in run.document()["findings"]}
-    assert "</script><script>document.title='broken'</script>" in found
-    assert "<script>document.title" not in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 #: In the place of the action that measures
 MEASURED = """
 import json

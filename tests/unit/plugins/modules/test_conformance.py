@@ -15,7 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.areas import VIEWS
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory, no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.qos.node import ROCE
-from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.full import FULL, made
+from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.full import FULL, PREFERENCE, made
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from mlnode.agent import registry
 
@@ -25,8 +25,6 @@ AT_BOOT = ("boot_params", "limits")
 
 #: Module, arguments, what is named: by the options of the module, the parser, and what this node can do. Each
 #: message of the parsers is in refused/AREA.yml.
-PREFERENCE = "energy_performance_preference"
-
 BAD: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     *(
         (name, {**FULL[name], **wrong}, words)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,8 @@ from mlnode.model.setting import Layer, Severity, Status
 
 #: What every module answers, and ansible-core documents
 COMMON = {"changed", "diff", "warnings"}
+
+VERDICTS = re.compile(r"V\((\w+)\)")
 
 
 def document(module: ModuleType, name: str) -> Any:
@@ -53,6 +56,10 @@ def test_what_a_module_answers_is_what_it_documents(answers: dict[ModuleType, di
         assert {*answer} - COMMON == {*own}, module.__name__
         for name, about in own.items():
             assert isinstance(answer[name], types[about["type"]]), (module.__name__, name)
+            if name == "checks":
+                sample = about.get("contains") or about["sample"][0]
+                assert {*sample} <= {field for check in answer[name] for field in check}, module.__name__
+                assert {check["verdict"] for check in answer[name]} <= {*VERDICTS.findall(str(about))}
 
     fields = [*answers[sysctl_ml]["settings"][0]]
     assert [*document(sysctl_ml, "RETURN")["settings"]["contains"]] == fields

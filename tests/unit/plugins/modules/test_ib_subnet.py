@@ -12,7 +12,6 @@ from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import ib_subnet
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from ansible_collections.mlnode.tuning.tests.unit.subnet_machine import SubnetMachine
-from mlnode.checks.model import Verdict
 
 FILE = "/var/lib/mlnode/ib-subnet.cache"
 WHOLE = {"switches": 4, "hcas": 4, "routers": 0}
@@ -89,12 +88,6 @@ def test_leaves_against_what_they_were_built_with(check: Runner, node: SubnetMac
     assert any(line.startswith("leaf1: uplinks fail: 20 Gb/s down, 40 up (0.5:1)") for line in failing)
 
 
-def test_the_documented_fields_are_those_it_has(check: Runner) -> None:
-    documented = yaml.safe_load(ib_subnet.RETURN)
-    done = check.ok()
-    assert {*documented} <= {*done.result}
-    assert {*documented["checks"]["sample"][0]} <= {*done.result["checks"][0]}
-    assert {*documented["subnet"]["sample"]} == {*WHOLE}
-    text = str(documented["checks"])
-    for word in (*({*Verdict} - {Verdict.PENDING}), *CHECKS):
-        assert f"V({word})" in text, word
+def test_every_check_is_documented() -> None:
+    text = str(yaml.safe_load(ib_subnet.RETURN)["checks"])
+    assert [name for name in CHECKS if f"V({name})" not in text] == []

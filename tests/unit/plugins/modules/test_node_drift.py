@@ -61,25 +61,6 @@ def test_drift_is_told_and_neither_mended_nor_a_failure(machine: Machine, drift:
     assert machine.tree() == before
 
 
-def test_a_node_that_declares_nothing_is_not_compliant(machine: Machine) -> None:
-    done = answer(machine)
-
-    assert done["compliant"] is False
-    assert done["errors"] == ["nothing is declared on this node: /etc/mlnode/declared.d holds no declaration"]
-    assert (done["settings"], done["summary"], done["drift"]) == ([], {}, [])
-
-
-def test_a_damaged_declaration_is_an_error_beside_what_the_others_say(machine: Machine, drift: Drift) -> None:
-    machine.put("/etc/mlnode/declared.d/broken.json", "{")
-
-    done = drift()
-
-    assert done["compliant"] is False
-    [error] = done["errors"]
-    assert error.startswith("/etc/mlnode/declared.d/broken.json is damaged")
-    assert done["summary"] == {"ok": 3, "unsupported": 1}
-
-
 # -- severity, exceptions and what the inventory says ---------------------------------------------------
 
 
@@ -228,10 +209,6 @@ def test_a_node_that_should_have_nothing_and_has_nothing_is_compliant(machine: M
     assert (none["compliant"], none["errors"], none["failures"]) == (True, [], [])
     for declarations in ({}, {"node": {"thp": {"enabled": "madvise"}}}):
         assert not call.CALLS["drift"](machine, {**options, "declarations": declarations})["compliant"]
-
-
-def test_a_name_that_cannot_be_is_an_error(drift: Drift) -> None:
-    assert drift(declarations={"../x": {}})["failed"]
 
 
 @pytest.mark.parametrize(

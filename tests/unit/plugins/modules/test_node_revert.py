@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import errno
-
 import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import agent, node_revert, sysctl_ml, thp
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -80,32 +78,6 @@ def test_a_running_systemd_has_to_be_told_of_a_removed_unit(
 
     assert machine.reloads == int(systemd and not check)
     assert machine.active == ({NIC_PATH_UNIT} if systemd and check else set())
-
-
-def test_what_cannot_be_put_back_is_named_and_kept_for_the_next_try(
-    machine: Machine, revert: Runner, running: Make
-) -> None:
-    before = machine.tree()
-    running(sysctl_ml).ok(settings={"vm.swappiness": 1, "vm.max_map_count": 1048576})
-    machine.fails[SWAPPINESS] = errno.EPERM
-
-    msg = revert.msg()
-
-    assert msg.startswith("revert: not everything could be put back. put back: ")
-    assert "vm.max_map_count = 65530" in msg
-    assert f"COULD NOT be put back: vm.swappiness (cannot write '60' to {SWAPPINESS}: EPERM" in msg
-    machine.fails.clear()
-    assert revert.ok().result["reverted"] == [{"key": "vm.swappiness", "value": "60"}]
-    assert machine.tree() == before
-
-
-def test_without_root_nothing_is_put_back(machine: Machine, revert: Runner, running: Make) -> None:
-    running(sysctl_ml).ok(settings={"vm.swappiness": 1})
-    machine.superuser = False
-    before = machine.tree()
-
-    assert revert.msg() == "revert: cannot revert this node: root is needed"
-    assert machine.tree() == before
 
 
 def test_a_lost_record_stops_the_revert_and_there_is_a_way_out(

@@ -6,6 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
+import yaml
 from ansible.errors import AnsibleError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 from ansible_collections.mlnode.tuning.tests.unit import cases
@@ -46,32 +47,14 @@ def declared(own: str, overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_without_overrides_it_is_the_profile(own: str) -> None:
-    assert profile.combined(own, {}).areas == {
-        "sysctl": {
-            "settings": {
-                "vm.swappiness": 1,
-                "vm.max_map_count": {"at_least": 65530},
-                "vm.nr_hugepages": {"for_bytes": 1048576},
-            }
-        },
-        "irq": {
-            "rules": {"nics": {"strategy": "spread", "nics": {"drivers": ["mlx5_core"]}}},
-            "irqbalance": "agree",
-        },
-        "modules": {"modules": {"ib_uverbs": True, "rdma_ucm": True}},
-        "qos": {"rules": {"rails": {"dscp": {"26": 3, "48": 6}, "pfc": [3]}}},
-    }
+    expected = yaml.safe_load(OWN)
+    expected["qos"]["rules"]["rails"]["dscp"] = {"26": 3, "48": 6}
+    assert profile.combined(own, {}).areas == expected
 
 
 def test_the_node_understands_rules_by_name_as_a_list(own: str) -> None:
     assert declared(own, {}) == {
-        "sysctl": {
-            "settings": {
-                "vm.swappiness": 1,
-                "vm.max_map_count": {"at_least": 65530},
-                "vm.nr_hugepages": {"for_bytes": 1048576},
-            }
-        },
+        "sysctl": yaml.safe_load(OWN)["sysctl"],
         "irq": {
             "rules": [{"name": "nics", "strategy": "spread", "nics": {"drivers": ["mlx5_core"]}}],
             "irqbalance": "agree",

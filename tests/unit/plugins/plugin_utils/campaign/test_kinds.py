@@ -39,9 +39,7 @@ def test_a_slot_without_one_of_its_amounts_is_none(kind: str, field: str) -> Non
 
 def test_rdma_has_to_reach_nine_tenths_of_what_a_port_carries() -> None:
     fleet = Fleet(kind="rdma_bw", device="mlx5_0/1")
-    for one in fleet.answers.values():
-        for slot in one["slots"]:
-            slot.update(forward_gbits=88.0, backward_gbits=88.0)
+    fleet.each(lambda slot: slot.update(forward_gbits=88.0, backward_gbits=88.0))
 
     found = pair(fleet.report(), "a", "b")
 

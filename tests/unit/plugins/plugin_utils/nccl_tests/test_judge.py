@@ -50,7 +50,7 @@ def nccl_report(ran: Any, asked: Any, about: dict[str, Any], earlier: dict[str, 
 class Fleet:
     """Nodes a, b, ... of two GPUs and two rails of 400 Gb/s, which the stand-in measures."""
 
-    def __init__(self, names: str = "abcd", **about: Any) -> None:
+    def __init__(self, names: str = "abcd", ring: str = "RING", **about: Any) -> None:
         self.asked: dict[str, dict[str, Any]] = {
             name: {"probe": {"stdout": PROBE.format(name)}, "gpus": 2, "rails_gbits": [1600, 1600]}
             for name in names
@@ -61,7 +61,7 @@ class Fleet:
         self.earlier: dict[str, str] = {}
         self.ran: list[dict[str, Any]] = []
         #: As the playbook asks small groups for
-        self.ring = "RING"
+        self.ring = ring
 
     def run(self, group: list[str], faults: Faults) -> dict[str, Any]:
         number = len(self.ran) + 1
@@ -71,6 +71,21 @@ class Fleet:
         return {"number": number, "nodes": group, "rc": faults.status, "cmd": [f"/tmp/{number}/x.log"],
                 "path": run.path, "stdout": nccl_machine.table(run), "stderr": "", "json": text,
                 "logs": {name: nccl_machine.log(run, name) for name in run.there}}  # fmt: skip
+
+    def add(self, nodes: str, stdout: str, log: str, document: Any = None) -> None:
+        """A run of these nodes, whoever has measured it."""
+        path = document["args"][-1] if document else "/tmp/1/a.json"
+        text = base64.b64encode(json.dumps(document).encode()).decode() if document else None
+        self.ran.append({"number": len(self.ran) + 1, "nodes": [*nodes], "rc": 0, "cmd": [path], "path": path,
+                         "stdout": stdout, "stderr": "", "logs": dict.fromkeys(nodes, log),
+                         "json": text})  # fmt: skip
+
+    def add_alone(self, name: str, rate: float = 1.0) -> None:
+        """A run of a node by itself: one process with two GPUs, which reach this part of the usual rate."""
+        own = Run([name], 2, LEAST, MOST, f"/tmp/{name}/a.json", Faults(slow={name: rate}), times=False)
+        document = json.loads(nccl_machine.document(own))
+        document["config"].update(ngpus=2, devices=document["config"]["devices"][:1])
+        self.add(name, nccl_machine.table(own), "8 via P2P\n", document)
 
     def play(self, faults: Faults = Faults(), **change: Any) -> dict[str, Any]:  # noqa: B008  # it is frozen
         """All runs. change: fields of the first one."""
@@ -89,7 +104,7 @@ class Fleet:
 
     def seen_before(self, times: int = 5) -> Fleet:
         """With so many earlier results."""
-        past = Fleet("".join(self.asked), **self.about)
+        past = Fleet("".join(self.asked), self.ring, **self.about)
         text = json.dumps(past.play()["document"])
         self.earlier = {f"nccl/{number}.json": text for number in range(times)}
         return self
@@ -224,13 +239,6 @@ def test_sockets_where_infiniband_was_expected_fail_and_no_half_is_taken() -> No
     assert len(report["document"]["runs"]) == 1
 
 
-def test_sockets_fail_as_fast_as_they_are() -> None:
-    fleet = Fleet().seen_before()
-    logs = dict.fromkeys("abcd", "4 via NET/Socket/0\n")
-
-    assert fleet.play(logs=logs)["document"]["verdict"] == "fail"
-
-
 def test_without_a_log_the_transport_is_unknown() -> None:
     report = Fleet().seen_before().play(Faults(silent=["b"]))
 
@@ -260,10 +268,8 @@ def test_captured_sizes_that_an_average_hid_are_found() -> None:
     fleet = Fleet("ab", gpus=8, least=KIB, most=8 * GIB, stragglers=False)
     for node in fleet.asked.values():
         node.update(gpus=8, rails_gbits=[50] * 8)
-    logs = dict.fromkeys("ab", "8 via NET/IB/0/GDRDMA\nNCCL_ALGO set by environment to RING\n")
-    fleet.ran = [{"number": 1, "nodes": ["a", "b"], "rc": 0, "cmd": ["/tmp/1/x.log"],
-                  "path": "/tmp/1/a.json", "json": None,
-                  "stdout": captured("slow_middle.txt"), "stderr": "", "logs": logs}]  # fmt: skip
+    log = "8 via NET/IB/0/GDRDMA\nNCCL_ALGO set by environment to RING\n"
+    fleet.add("ab", captured("slow_middle.txt"), log)
 
     report = fleet.report()
 
@@ -350,18 +356,8 @@ def test_a_node_that_was_good_is_not_accused_where_runs_have_ended() -> None:
 
 def test_nodes_by_themselves_are_compared_with_each_other() -> None:
     fleet = Fleet("abcdefgh", launcher="ssh", stragglers=False)
-    fleet.ran = []
     for name in fleet.asked:
-        faults = Faults(slow={"f": 0.6})
-        own = Run([name], 2, LEAST, MOST, f"/tmp/{name}/a.json", faults, times=False)
-        text = nccl_machine.document(own).replace('"ngpus":1', '"ngpus":2')
-        devices = json.loads(text)
-        devices["config"]["devices"] = devices["config"]["devices"][:1]
-        fleet.ran.append({"number": len(fleet.ran) + 1, "nodes": [name], "rc": 0, "cmd": [own.path],
-                          "path": own.path,
-                          "stdout": nccl_machine.table(own), "stderr": "", "logs": {name: "8 via P2P\n"},
-                          "json": base64.b64encode(json.dumps(devices).encode()).decode()})  # fmt: skip
-
+        fleet.add_alone(name, 0.6 if name == "f" else 1.0)
     report = fleet.report()
 
     verdicts = [run["verdict"] for run in report["document"]["runs"]]
@@ -548,16 +544,12 @@ def test_more_than_the_rails_carry_proves_nothing() -> None:
 
 
 def test_results_that_scatter_prove_nothing() -> None:
-    fleet = Fleet("ab")
-    fleet.ring = ""
+    fleet = Fleet("ab", ring="")
     for node in fleet.asked.values():
         node.update(rails_gbits=[])
-    documents = []
     for part in (1.0, 0.9, 0.75, 0.5, 0.3, 0.95):
-        past = Fleet("ab")
-        past.ring = ""
-        documents.append(json.dumps(past.play(Faults(slow={"b": part}))["document"]))
-    fleet.earlier = {f"nccl/{number}.json": text for number, text in enumerate(documents)}
+        past = Fleet("ab", ring="").play(Faults(slow={"b": part}))["document"]
+        fleet.earlier[f"nccl/{part}.json"] = json.dumps(past)
 
     assert fleet.play(Faults(slow={"b": 0.6}))["document"]["runs"][0]["state"] != "good"
 
@@ -667,9 +659,7 @@ def test_the_latency_of_two_ranks_has_a_limit() -> None:
     asked = {"gpus": 1, "least": 8, "most": KIB, "stragglers": False, "limits": {"latency": True}}
     fleet = Fleet("ab", **asked)
     stdout = captured("wrong_results.txt").split("        2048  ")[0] + "# Out of bounds values : 0 OK\n"
-    logs = dict.fromkeys("ab", "2 via NET/IB/0/GDRDMA\n")
-    fleet.ran = [{"number": 1, "nodes": ["a", "b"], "rc": 0, "cmd": ["/tmp/1/x.log"], "json": None,
-                  "path": "/tmp/1/a.json", "stdout": stdout, "stderr": "", "logs": logs}]  # fmt: skip
+    fleet.add("ab", stdout, "2 via NET/IB/0/GDRDMA\n")
 
     assert bands(fleet.report())["latency"] == "pass"  # 18.94 µs at most
 
@@ -685,12 +675,7 @@ def alone(rate: float, **about: Any) -> dict[str, Any]:
     """A node of two GPUs by itself, whose bus bandwidth is this part of the stand-in's 2944 Gb/s."""
     fleet = Fleet("a", launcher="ssh", stragglers=False, **about)
     fleet.asked["a"]["nvlink_gbits"] = 2944
-    own = Run(["a"], 2, LEAST, MOST, "/tmp/a/a.json", Faults(slow={"a": rate}), times=False)
-    text = json.loads(nccl_machine.document(own))
-    text["config"].update(ngpus=2, devices=text["config"]["devices"][:1])
-    fleet.ran = [{"number": 1, "nodes": ["a"], "rc": 0, "cmd": [own.path], "path": own.path,
-                  "stdout": nccl_machine.table(own), "stderr": "", "logs": {"a": "8 via P2P\n"},
-                  "json": base64.b64encode(json.dumps(text).encode()).decode()}]  # fmt: skip
+    fleet.add_alone("a", rate)
     return fleet.report()
 
 

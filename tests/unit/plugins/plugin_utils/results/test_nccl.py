@@ -111,8 +111,7 @@ def test_a_node_that_is_missing_is_named() -> None:
 
 
 def test_rings_are_not_compared_with_trees() -> None:
-    tree = Fleet("ab")
-    tree.ring = ""
+    tree = Fleet("ab", ring="")
 
     assert compared(result("ab"), tree.play()["document"]).verdict == "only in A"
 

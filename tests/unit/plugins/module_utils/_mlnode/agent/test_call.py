@@ -189,8 +189,3 @@ def test_a_machine_is_looked_at_and_no_captured_tree(
         cli.main(["call", "--root", machine.root])
     assert ended.value.code == cli.USAGE
     assert "unrecognized arguments: --root" in capsys.readouterr().err
-
-
-def test_a_lost_agent_file_is_an_error(machine: Machine) -> None:
-    with pytest.raises(MlnodeError, match="not a question of a controller"):
-        call.answer(machine, "null")

@@ -6,18 +6,13 @@ from __future__ import annotations
 
 import json
 import os
-import pathlib
-import subprocess
-import sys
 import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.agent import archive as agent_zip
 from mlnode.agent import call
-from mlnode.agent import install as agent
 from mlnode.engine import confirm, confirm_store, transaction
 from mlnode.engine.lock import locked
 from mlnode.engine.origin import Entry, Origin
@@ -158,24 +153,3 @@ def test_without_root_nothing_is_confirmed(machine: Machine, armed: confirm_stor
     machine.superuser = False
 
     assert refusal(machine, armed.id) == "confirm: cannot confirm a change of this node: root is needed"
-
-
-def test_the_agent_itself_answers_with_as_many_bytes(tmp_path: pathlib.Path) -> None:
-    """Of this very machine, on which nothing waits."""
-    path = tmp_path / "mlnode"
-    path.write_bytes(agent.build(sys.executable))
-    said = agent_zip.uncompiled(agent._files())[1]
-    question = {"call": "confirm", "options": {"id": "", "padding": 131072}}
-
-    ran = subprocess.run(
-        [sys.executable, "-I", path, "call"],
-        input=json.dumps({"size": said.size, "sha256": said.sha256, **question}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-    assert (ran.returncode, ran.stderr) == (0, "")
-    found = json.loads(ran.stdout.rpartition(call.MARK)[2])["answer"]
-    assert len(found["padding"]) == 131072

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import copy
 import json
 import os
 import pathlib
@@ -172,26 +171,6 @@ def test_a_damaged_declaration_is_named_and_the_others_are_still_shown(
     assert run("explain", "vm.swappiness", "--root", tuned.root)[0] == cli.OK
 
 
-def test_only_a_damaged_declaration_is_not_called_an_empty_node(machine: Machine, run: Run) -> None:
-    machine.put(f"{DECLARED}/broken.json", "{")
-
-    status, out, err = run("status", "--root", machine.root)
-
-    assert (status, out) == (cli.ERROR, "")
-    assert "is damaged" in err
-    assert "nothing is declared" not in err
-
-
-def test_an_unknown_kind_is_an_error_beside_the_known_ones(tuned: Machine, run: Run) -> None:
-    declare(tuned, "future", teleport={"to": "mars"})
-
-    status, out, err = run("status", "--root", tuned.root)
-
-    assert status == cli.ERROR
-    assert err == f"mlnode: {DECLARED}/future.json: kind 'teleport' is unknown to this version of mlnode\n"
-    assert "8 settings" in out
-
-
 @cases.table
 def test_wrong_usage_ends_with_2_and_shows_how(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -216,7 +195,7 @@ def test_what_changes_a_machine_is_refused_on_a_captured_tree(tuned: Machine, ru
     assert tuned.tree() == before
 
 
-@pytest.mark.parametrize("command", [["status"], ["check"], ["explain", "vm.swappiness"]])
+@pytest.mark.parametrize("command", [["status"], ["check"], ["topology"], ["explain", "vm.swappiness"]])
 def test_a_root_that_is_not_there_is_wrong_usage(
     tmp_path: pathlib.Path, run: Run, command: list[str]
 ) -> None:
@@ -226,17 +205,6 @@ def test_a_root_that_is_not_there_is_wrong_usage(
 
     assert (status, out) == (cli.USAGE, "")
     assert err == f"mlnode: --root {missing}: no such folder\n"
-
-
-@pytest.mark.parametrize(
-    "command", [["status"], ["check"], ["explain", "vm.swappiness"], ["status", "--json"]]
-)
-def test_reading_a_captured_tree_writes_nothing(tuned: Machine, run: Run, command: list[str]) -> None:
-    before = tuned.tree()
-
-    run(*command, "--root", tuned.root)
-
-    assert tuned.tree() == before
 
 
 @pytest.mark.parametrize(
@@ -298,67 +266,7 @@ def test_the_json_of_an_explanation_is_what_its_schema_says(tuned: Machine, run:
     assert document["key"] == key
 
 
-def _bad_status(document: dict[str, Any]) -> None:
-    document["settings"][0]["status"] = "fine"
-
-
-def _no_reason(document: dict[str, Any]) -> None:
-    document["settings"][0].update(status="drifted", reason="")
-
-
-def _extra(document: dict[str, Any]) -> None:
-    document["settings"][0]["extra"] = 1
-
-
-def _nobody(document: dict[str, Any]) -> None:
-    document["settings"][0]["declared_by"] = []
-
-
-@pytest.mark.parametrize(
-    "mutate",
-    [
-        _bad_status,
-        _no_reason,
-        _extra,
-        _nobody,
-        lambda document: document["settings"][0].pop("origin"),
-        lambda document: document["settings"][0].update(severity="urgent"),
-        lambda document: document["settings"][0].update(kind="../registry"),
-        lambda document: document["settings"][0].update(want=1),
-        lambda document: document["settings"][0].update(path="../etc/passwd"),
-        lambda document: document["summary"].update(fine=1),
-        lambda document: document["summary"].update(ok=0),
-        lambda document: document.update(format=2),
-        lambda document: document.update(extra=1),
-        lambda document: document.update(errors=[""]),
-        lambda document: document.pop("compliant"),
-    ],
-)
-def test_the_schema_of_a_node_refuses_a_wrong_document(
-    tuned: Machine, run: Run, mutate: Callable[[dict[str, Any]], object]
-) -> None:
-    document = json.loads(run("status", "--json", "--root", tuned.root)[1])
-    wrong = copy.deepcopy(document)
-    mutate(wrong)
-
-    assert schema("node").is_valid(document)
-    assert not schema("node").is_valid(wrong)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"drift": True}, {"status": "changed"}, {"declared_by": ["training"]}, {"runtime": None}, {"extra": 1}],
-)
-def test_the_schema_of_an_explanation_refuses_a_wrong_document(
-    tuned: Machine, run: Run, change: dict[str, Any]
-) -> None:
-    document = json.loads(run("explain", "vm.swappiness", "--json", "--root", tuned.root)[1])
-
-    assert schema("explain").is_valid(document)
-    assert not schema("explain").is_valid({**document, **change})
-
-
-@pytest.mark.parametrize("name", ["node", "explain", "revert", "audit"])
+@pytest.mark.parametrize("name", ["node", "explain", "revert", "audit", "topology"])
 def test_every_field_of_a_schema_is_described_and_no_other_is_allowed(name: str) -> None:
     def walk(part: Any, where: str) -> None:
         if not isinstance(part, dict):
@@ -446,58 +354,6 @@ def test_apply_tunes_what_it_can_and_ends_with_1(live: Machine, run: Run) -> Non
     words = "must be a text, got True, which is a YAML boolean: put the word in quotes"
     assert err == f"mlnode: bad, thp: thp.enabled: {words}\n"
     assert "1 setting: 1 changed" in out
-    assert live.now(SWAPPINESS) == "1"
-
-
-def test_apply_beside_a_damaged_declaration_still_tunes(live: Machine, run: Run) -> None:
-    declare(live, "good", sysctl={"settings": {"vm.swappiness": 1}})
-    live.put(f"{DECLARED}/broken.json", "{")
-
-    status, _out, err = run("apply")
-
-    assert status == cli.ERROR
-    assert f"{DECLARED}/broken.json is damaged" in err
-    assert live.now(SWAPPINESS) == "1"
-
-
-def test_a_guard_stops_one_setting_at_boot_and_says_how_to_allow_it(live: Machine, run: Run) -> None:
-    declare(live, "one", sysctl={"settings": {"vm.overcommit_memory": 2, "vm.swappiness": 1}})
-
-    status, out, err = run("apply")
-
-    assert (status, err) == (cli.DRIFT, "")
-    assert re.search(r"^vm\.overcommit_memory +2 +0 .* refused .* allow: \[overcommit\]$", out, re.MULTILINE)
-    assert (live.now("/proc/sys/vm/overcommit_memory"), live.now(SWAPPINESS)) == ("0", "1")
-
-
-@pytest.mark.parametrize("command", ["apply", "revert"])
-def test_changing_the_node_needs_root(live: Machine, run: Run, command: str) -> None:
-    door.apply(live, Request("one", sysctl, {"settings": {"vm.swappiness": 1}}))
-    live.put(SWAPPINESS, "60\n")
-    live.superuser = False
-
-    status, _out, err = run(command)
-
-    assert status == cli.ERROR
-    assert err == f"mlnode: root is needed for `mlnode {command}`\n"
-    assert live.now(SWAPPINESS) == "60"
-
-
-def test_a_failed_write_names_key_path_value_and_reason(live: Machine, run: Run) -> None:
-    declare(live, "one", sysctl={"settings": {"vm.swappiness": 1, "vm.max_map_count": 1048576}})
-    path = "/proc/sys/vm/max_map_count"
-    live.fails[path] = 22
-    before = live.now(path)
-
-    status, out, err = run("apply")
-
-    assert status == cli.ERROR
-    assert err == (
-        f"mlnode: one, sysctl: vm.max_map_count: cannot write '1048576' to {path}: EINVAL (Invalid argument; "
-        "the kernel does not accept this value). nothing else had been changed\n"
-    )
-    assert "1 changed, 1 drifted" in out
-    assert live.now(path) == before
     assert live.now(SWAPPINESS) == "1"
 
 
@@ -633,18 +489,6 @@ def test_a_real_terminal_is_asked_for_its_width(tuned: Machine, tmp_path: pathli
     assert "\r\n    /proc/sys/kernel/no_such_knob does not exist" in text
 
 
-def test_values_of_any_length_keep_the_columns_apart(machine: Machine, run: Run) -> None:
-    ports = ",".join(str(port) for port in range(20000, 22000, 2))
-    machine.put("/proc/sys/net/ipv4/ip_local_reserved_ports", ports + "\n")
-    settings = {"net.ipv4.ip_local_reserved_ports": "1", "vm.swappiness": 60}
-    declare(machine, "one", sysctl={"settings": settings})
-
-    lines = run("status", "--root", machine.root)[1].splitlines()
-
-    assert ports in lines[1]
-    assert lines[1].index("drifted") == lines[2].index("drifted") == lines[0].index("STATUS")
-
-
 def test_an_empty_value_and_a_missing_one_look_different(tuned: Machine, run: Run) -> None:
     out = run("status", "--root", tuned.root)[1]
 
@@ -698,19 +542,6 @@ def test_nothing_is_flushed_into_a_closed_pipe_later(tuned: Machine, monkeypatch
 
         assert cli.main(["status", "--root", tuned.root]) == cli.OK
         stream.flush()
-
-
-def test_head_of_a_long_table_is_no_error(tuned: Machine, tmp_path: pathlib.Path) -> None:
-    names = {f"net.ipv4.conf.eth{number}.rp_filter": 2 for number in range(2000)}
-    declare(tuned, "many", sysctl={"settings": names})
-    script = 'set -o pipefail; "$0" status --root "$1" | head -1'
-
-    done = subprocess.run(
-        ["bash", "-c", script, zipped(tmp_path), tuned.root], capture_output=True, timeout=60, check=False
-    )
-
-    assert (done.returncode, done.stderr) == (cli.OK, b"")
-    assert done.stdout.startswith(b"PARAMETER ")
 
 
 # -- the agent on the oldest Python of a node -------------------------------------------------

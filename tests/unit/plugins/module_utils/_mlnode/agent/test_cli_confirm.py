@@ -138,17 +138,6 @@ def test_an_id_under_which_nothing_waits_is_an_error(live: Machine, run: Run, co
     assert live.tree() == before
 
 
-@pytest.mark.parametrize("command", ["confirm", "undo"])
-def test_only_root_decides(live: Machine, run: Run, command: str) -> None:
-    known = change(live)
-    live.superuser = False
-
-    assert run(command, known) == (
-        cli.ERROR, "", f"mlnode: root is needed for `mlnode {command}`\n",
-    )  # fmt: skip
-    assert live.now(MAPS) == "1"
-
-
 @pytest.mark.parametrize("command", ["status", "check"])
 def test_what_waits_is_told_beside_the_table(live: Machine, run: Run, command: str) -> None:
     known = change(live)
@@ -185,18 +174,6 @@ def test_a_damaged_record_is_told_and_the_table_is_still_shown(live: Machine, ru
         True,
         True,
     ]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["confirm"], ["undo"], ["undo", "a", "b"], ["undo", "a", "--root", "/"], ["confirm", "a", "--json"]],
-)
-def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(arguments)
-
-    assert ended.value.code == cli.USAGE
-    assert "usage: mlnode" in capsys.readouterr().err
 
 
 def test_the_installed_agent_can_be_asked_whether_it_knows_how_to_undo(tmp_path: pathlib.Path) -> None:

@@ -373,17 +373,6 @@ def test_a_drift_that_a_user_sees_is_reported_beside_what_he_does_not(user: Mach
     assert err == "mlnode: root is needed to look at vm.max_map_count\n"
 
 
-def test_a_drop_in_that_a_user_may_not_read_is_an_error(user: Machine, run: Run) -> None:
-    path = "/etc/sysctl.d/zz-mlnode-one.conf"
-    user.unreadable[path] = errno.EACCES
-
-    status, out, err = run("check")
-
-    assert status == cli.ERROR
-    assert f"one, sysctl: cannot read {path}: EACCES (Permission denied; root is needed" in err
-    assert "drifted" not in out
-
-
 def test_a_declaration_that_a_user_may_not_read_is_named(user: Machine, run: Run) -> None:
     user.unreadable["/etc/mlnode/declared.d/one.json"] = errno.EACCES
 

@@ -84,12 +84,6 @@ def test_brief_is_one_short_line_whatever_a_node_says() -> None:
     assert line.endswith("x... (and 1 more)")
 
 
-def test_brief_and_json_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        cli.main(["preflight", "--brief", "--json"])
-    assert end.value.code == cli.USAGE
-
-
 def test_this_machine(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(Host, "is_superuser", lambda _host: False)  # nothing is kept for the next look
     status = cli.main(["preflight", "--json"])

@@ -2,12 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
-import copy
 import json
 import pathlib
-import subprocess
-import sys
-from typing import Any, Callable
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.agent import test_cli
@@ -18,7 +14,6 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     two_nodes,
 )
 from mlnode.agent import cli
-from mlnode.agent import install as agent
 from mlnode.report.topology import document
 from mlnode.topology import read
 
@@ -62,64 +57,3 @@ def test_an_empty_tree_is_no_error_and_every_part_of_it_is_told(
     found = json.loads(capsys.readouterr().out)
     test_cli.schema("topology").validate(found)
     assert found["machine"]["kind"] == "unknown"
-
-
-def test_a_root_that_is_not_there_is_wrong_usage(tmp_path: pathlib.Path, capsys: Capture) -> None:
-    assert cli.main(["topology", "--root", str(tmp_path / "missing")]) == cli.USAGE
-    assert "no such folder" in capsys.readouterr().err
-
-
-def test_the_command_on_the_node_knows_it_too(tree: Tree, tmp_path: pathlib.Path) -> None:
-    command = tmp_path / "mlnode"
-    command.write_bytes(agent.build(sys.executable))
-    command.chmod(0o755)
-
-    done = subprocess.run(
-        [str(command), "topology", "--json", "--root", str(tree.root)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert (done.returncode, done.stderr) == (cli.OK, "")
-    assert json.loads(done.stdout) == document(read.read(tree.host))
-
-
-def test_every_field_of_the_schema_is_described() -> None:
-    test_cli.test_every_field_of_a_schema_is_described_and_no_other_is_allowed("topology")
-
-
-@pytest.mark.parametrize(
-    "mutate",
-    [
-        lambda found: found.update(format=2),
-        lambda found: found.update(extra=1),
-        lambda found: found.pop("problems"),
-        lambda found: found["machine"].update(kind="mainframe"),
-        lambda found: found["machine"].update(product=""),
-        lambda found: found["cpus"].update(online="0-"),
-        lambda found: found["cpus"]["cores"][0].update(kind="fast"),
-        lambda found: found["nodes"][0].update(number=-1),
-        lambda found: found["nics"][0].update(kind="wireless"),
-        lambda found: found["nics"][0].update(address="00000000:41:00.0:1"),
-        lambda found: found["nics"][0].update(speed_mbit=-1),
-        lambda found: found["nics"][0].update(node=-1),
-        lambda found: found["rdma"][0]["ports"][0].pop("rate"),
-        lambda found: found["gpus"][0].update(vendor="ASPEED"),
-        lambda found: found["gpus"][0]["link"].update(width=0),
-        lambda found: found["distances"]["0000:18:00.0"].update(rail0="NEAR"),
-        lambda found: found["distances"].update(GPU0={}),
-        lambda found: found["bindings"][0].update(omp_num_threads=0),
-        lambda found: found["bindings"][0].update(distance="NEAR"),
-        lambda found: found["pci"][0].update(path=[]),
-        lambda found: found.update(warnings=[""]),
-        lambda found: found.update(problems=[{"path": "/x"}]),
-    ],
-)
-def test_the_schema_refuses_a_wrong_document(tree: Tree, mutate: Callable[[dict[str, Any]], object]) -> None:
-    found = document(read.read(tree.host))
-    wrong = copy.deepcopy(found)
-    mutate(wrong)
-
-    assert test_cli.schema("topology").is_valid(found)
-    assert not test_cli.schema("topology").is_valid(wrong)

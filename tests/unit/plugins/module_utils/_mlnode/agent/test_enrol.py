@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.unit import cases, door, nodes, pull_site
-from mlnode.agent import cli, enrol, pull
-from mlnode.agent.arguments import DRIFT, ERROR, OK, USAGE, parser
+from mlnode.agent import enrol, pull
+from mlnode.agent.arguments import DRIFT, ERROR, OK, parser
 from mlnode.engine.engine import Request
 from mlnode.host import places
 from mlnode.knobs.sysctl.kind import kind as sysctl
@@ -92,13 +92,6 @@ def test_a_machine_without_a_usable_host_name(node: nodes.Node, capsys: pytest.C
     node.put("/proc/sys/kernel/hostname", "(none)\n")
     assert call(node) == ERROR
     assert "pull.node" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("words", [(), ("--url", URL), ("--signer", KEY)])
-def test_address_and_key_are_required(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        cli.main(["enrol", *words])
-    assert end.value.code == USAGE
 
 
 # -- the first boot ------------------------------------------------------------------------

@@ -208,11 +208,6 @@ def test_a_neighbour_of_the_package_is_no_part_of_it(monkeypatch: pytest.MonkeyP
     assert agent.build() == built
 
 
-def test_it_runs(command: str) -> None:
-    done = run([sys.executable, command, "--version"])
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"mlnode {VERSION}\n", "")
-
-
 def test_it_runs_by_its_interpreter_line(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "mlnode"
     path.write_bytes(agent.build(sys.executable))
@@ -411,108 +406,66 @@ def test_a_preview_without_a_difference_compiles_nothing(
     assert [step.key for step in agent.plan(machine, used=False)] == [step.key for step in whole]
 
 
-def test_a_plan_changes_nothing(machine: Machine) -> None:
+def at(whole: bytes, place: int, other: bytes) -> bytes:
+    return whole[:place] + other + whole[place + len(other) :]
+
+
+#: What the command has become instead of the whole
+COMMANDS: dict[str, Callable[[bytes], bytes]] = {
+    "another": lambda _whole: b"old",
+    "half of it": lambda whole: whole[: len(whole) // 2],
+    "a source": lambda whole: whole.replace(b"nothing to put back", b"nothing to put BACK", 1),
+    "compiled code": lambda whole: at(whole, whole.rindex(b"nothing to put back"), b"N"),
+    "compiled by another": lambda whole: at(whole, len(whole) - 8, b"00000000"),
+    "its list": lambda whole: at(whole, whole.rindex(b"PK\x01\x02") + 8, b"\xff\xff\xff\xff"),
+}
+
+
+@pytest.mark.parametrize("damage", COMMANDS)
+def test_a_damaged_command_is_repaired_alone(machine: Machine, damage: str) -> None:
+    agent.install(machine)
     before = machine.tree()
-    agent.plan(machine)
+    whole = machine.content(agent.COMMAND)
+    assert whole
+    machine.put(agent.COMMAND, COMMANDS[damage](whole), 0o755)
+    assert [step.key for step in agent.install(machine)] == [agent.COMMAND]
     assert machine.tree() == before
 
 
-def damage_content(machine: Machine) -> str:
-    machine.put(agent.COMMAND, "old", 0o755)
-    return agent.COMMAND
-
-
-def damage_half_of_it(machine: Machine) -> str:
-    whole = machine.content(agent.COMMAND) or b""
-    machine.put(agent.COMMAND, whole[: len(whole) // 2], 0o755)
-    return agent.COMMAND
-
-
-def damage_a_source(machine: Machine) -> str:
-    whole = machine.content(agent.COMMAND) or b""
-    machine.put(agent.COMMAND, whole.replace(b"nothing to put back", b"nothing to put BACK", 1), 0o755)
-    return agent.COMMAND
-
-
-def damage_compiled_code(machine: Machine) -> str:
-    whole = machine.content(agent.COMMAND) or b""
-    at = whole.rindex(b"nothing to put back")
-    machine.put(agent.COMMAND, whole[:at] + b"N" + whole[at + 1 :], 0o755)
-    return agent.COMMAND
-
-
-def compiled_by_another(machine: Machine) -> str:
-    whole = machine.content(agent.COMMAND) or b""
-    machine.put(agent.COMMAND, whole[:-8] + b"00000000", 0o755)
-    return agent.COMMAND
-
-
-def damage_its_list(machine: Machine) -> str:
-    whole = machine.content(agent.COMMAND) or b""
-    at = whole.rindex(b"PK\x01\x02")
-    machine.put(agent.COMMAND, whole[: at + 8] + b"\xff\xff\xff\xff" + whole[at + 12 :], 0o755)
-    return agent.COMMAND
-
-
-def damage_mode(machine: Machine) -> str:
-    os.chmod(machine.root + agent.COMMAND, 0o644)
-    return agent.COMMAND
-
-
-def damage_unit(machine: Machine) -> str:
-    machine.remove(agent.UNIT_FILE)
-    return agent.UNIT_FILE
-
-
-def unit_as_link(machine: Machine) -> str:
-    machine.remove(agent.UNIT_FILE)
+def _link(machine: Machine, path: str) -> None:
     machine.put("/elsewhere", agent.UNIT)
-    machine.link(agent.UNIT_FILE, "/elsewhere")
-    return agent.UNIT_FILE
-
-
-def remove_link(machine: Machine) -> str:
-    machine.remove(kind.AGENT_LINK)
-    return kind.AGENT_LINK
-
-
-def change_link(machine: Machine) -> str:
-    remove_link(machine)
-    machine.link(kind.AGENT_LINK, "/dev/null")
-    return kind.AGENT_LINK
-
-
-def link_as_file(machine: Machine) -> str:
-    remove_link(machine)
-    machine.put(kind.AGENT_LINK, agent.UNIT)
-    return kind.AGENT_LINK
+    machine.link(path, "/elsewhere")
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("path", "put"),
     [
-        damage_content,
-        damage_half_of_it,
-        damage_a_source,
-        damage_compiled_code,
-        damage_its_list,
-        compiled_by_another,
-        damage_mode,
-        damage_unit,
-        unit_as_link,
-        remove_link,
-        change_link,
-        link_as_file,
+        (agent.UNIT_FILE, None),
+        (agent.UNIT_FILE, _link),
+        (kind.AGENT_LINK, None),
+        (kind.AGENT_LINK, _link),
+        (kind.AGENT_LINK, lambda machine, path: machine.put(path, agent.UNIT)),
     ],
 )
-def test_what_was_damaged_is_repaired_alone(machine: Machine, damage: Callable[[Machine], str]) -> None:
+def test_what_was_damaged_is_repaired_alone(
+    machine: Machine, path: str, put: Callable[[Machine, str], None] | None
+) -> None:
     agent.install(machine)
     whole = machine.tree()
-    path = damage(machine)
+    machine.remove(path)
+    if put:
+        put(machine, path)
     assert [step.key for step in agent.install(machine)] == [path]
     now = machine.tree()
     now.pop("/elsewhere", None)
     assert now == whole
+
+
+def test_a_command_that_nobody_may_run_is_repaired(machine: Machine) -> None:
+    agent.install(machine)
+    os.chmod(machine.root + agent.COMMAND, 0o644)
+    assert [step.key for step in agent.install(machine)] == [agent.COMMAND]
+    assert machine.tree()[agent.COMMAND][1] == 0o755
 
 
 @pytest.mark.parametrize("theirs", ["compiled 00000000", "", "nonsense"])
@@ -542,13 +495,6 @@ def test_this_python_runs_what_it_compiles() -> None:
     assert agent_zip.is_mine(run([sys.executable, "-c", agent_zip.WHICH]).stdout)
 
 
-def test_revert_removes_it(machine: Machine) -> None:
-    before = machine.tree()
-    agent.install(machine)
-    revert.revert(machine)
-    assert machine.tree() == before
-
-
 def test_revert_brings_back_what_was_there(machine: Machine) -> None:
     machine.put(agent.COMMAND, "theirs", 0o700)
     machine.link(kind.AGENT_LINK, "/dev/null")
@@ -569,14 +515,6 @@ def test_only_root_installs(machine: Machine) -> None:
     agent.install(machine)
     machine.superuser = False
     assert agent.install(machine) == [], "nothing to do needs no root"
-
-
-def test_a_folder_in_its_way_is_an_error_and_all_is_put_back(machine: Machine) -> None:
-    os.makedirs(machine.root + kind.AGENT_LINK)
-    before = machine.tree()
-    with pytest.raises((TransactionError, HostError), match=kind.AGENT_LINK):
-        agent.install(machine)
-    assert machine.tree() == before
 
 
 def test_an_installation_waits_for_its_turn(machine: Machine) -> None:

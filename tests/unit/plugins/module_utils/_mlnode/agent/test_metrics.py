@@ -21,7 +21,7 @@ from mlnode.agent import causes, checked, cli, history, metrics
 from mlnode.agent import declare as agent_declare
 from mlnode.agent.node import NodeRow, Survey
 from mlnode.agent.registry import KINDS
-from mlnode.engine import declared, lock, revert
+from mlnode.engine import declared, lock
 from mlnode.engine.declared import Declaration
 from mlnode.engine.kind import Info, Row
 from mlnode.host import places
@@ -340,15 +340,6 @@ def test_the_file_goes_with_the_declaration(node: nodes.Node) -> None:
     assert not {*places.TIMED_UNITS} & {*node.active}
 
 
-def test_the_file_goes_with_a_revert(node: nodes.Node) -> None:
-    node.put(SWAPPINESS, "60\n")
-    apply(node)
-    node.forget()
-    revert.revert(node)
-    assert not node.exists(FILE)
-    assert not node.exists("/var/lib/mlnode")
-
-
 def test_two_declarations_and_the_timer_runs_until_the_last(node: nodes.Node) -> None:
     order = agent_declare.Order(
         "site", KINDS, {"metrics": {"textfile_directory": "auto"}}, tuple(KINDS), whole=True
@@ -358,14 +349,6 @@ def test_two_declarations_and_the_timer_runs_until_the_last(node: nodes.Node) ->
     apply(node, sysctl=SYSCTL)
     assert "mlnode-check.timer" in node.active
     assert node.exists(FILE)
-
-
-def test_another_folder(node: nodes.Node) -> None:
-    apply(node, metrics={"textfile_directory": "/srv/metrics"})
-    node.forget()
-    metrics.export(node)
-    assert node.exists("/srv/metrics/mlnode.prom")
-    assert not node.exists(FILE)
 
 
 def test_nothing_is_written_where_nothing_is_declared(node: nodes.Node) -> None:

@@ -185,12 +185,6 @@ def test_a_damaged_declaration_is_named_and_the_others_are_applied(machine: Mach
     assert not found.compliant
 
 
-def test_only_damaged_declarations_are_not_an_empty_node(machine: Machine) -> None:
-    machine.put(declared.path_of("b"), "{")
-    (error,) = node.survey(machine).errors
-    assert declared.path_of("b") in error
-
-
 def test_a_folder_that_cannot_be_read_is_an_error(machine: Machine) -> None:
     machine.link(declared.FOLDER, declared.FOLDER)
     found = node.survey(machine)

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli
 from mlnode.engine import engine
 
-from .test_cli import DECLARED, SWAPPINESS, Run, _signals, declare, live, run, schema, tuned
+from .test_cli import DECLARED, Run, _signals, declare, live, run, schema, tuned
 
 __all__ = ["_signals", "live", "run", "tuned"]
 
@@ -127,14 +127,3 @@ def test_what_is_wrong_is_said_as_by_the_run_itself(due: Machine, run: Run) -> N
     assert run("apply")[2] == err
     assert f"{DECLARED}/broken.json is damaged" in err
     assert "bad, thp: thp.defrag: must be a text" in err
-
-
-def test_a_captured_tree_can_be_asked(tuned: Machine, run: Run) -> None:
-    tuned.put(SWAPPINESS, "60\n")
-    before = tuned.tree()
-
-    status, out, err = run("apply", "--dry-run", "--root", tuned.root)
-
-    assert (status, err) == (cli.DRIFT, "")
-    assert "would change 1 setting of the running kernel\n" in out
-    assert tuned.tree() == before

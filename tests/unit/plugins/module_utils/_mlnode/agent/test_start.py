@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import questions
@@ -65,8 +65,8 @@ def ours(modules: set[str], package: str = "mlnode") -> set[str]:
     return {name[len(package) + 1 :] for name in modules if name.startswith(f"{package}.")}
 
 
-def declare(machine: Machine) -> None:
-    kept = Declaration("a", {"thp": THP})
+def declare(machine: Machine, areas: dict[str, Any]) -> None:
+    kept = Declaration("a", areas)
     machine.put(kept.path, declared.render(kept).decode("utf-8"))
 
 
@@ -82,7 +82,7 @@ def test_the_version_is_told_without_looking_at_anything(archive: str) -> None:
 
 @pytest.mark.parametrize("command", ["check", "status"])
 def test_a_look_imports_the_areas_that_are_declared(archive: str, machine: Machine, command: str) -> None:
-    declare(machine)
+    declare(machine, {"thp": THP})
 
     found = imported(archive, command, "--root", machine.root)
 
@@ -192,8 +192,7 @@ def settled(folder: pathlib.Path, areas: Sequence[str]) -> Machine:
     """A node on which nothing is left to do."""
     machine = Machine.debian(str(folder))
     agent.install(machine)
-    kept = Declaration("a", {area: AREAS[area] for area in areas})
-    machine.put(kept.path, declared.render(kept).decode("utf-8"))
+    declare(machine, {area: AREAS[area] for area in areas})
     assert node.apply_all(machine).errors == ()
     assert not node.apply_all(machine).changed
     return machine
@@ -286,72 +285,64 @@ class Counting(Machine):
         return super().run(command, seconds)
 
 
-def test_a_look_asks_systemd_once_for_all_units(tmp_path: pathlib.Path) -> None:
+@pytest.fixture
+def counting(tmp_path: pathlib.Path) -> Counting:
     machine = Counting.debian(str(tmp_path / "node"))
+    assert isinstance(machine, Counting)
     machine.put("/run/systemd/system/.keep", "")
-    kinds = {
-        "thp": THP,
-        "services": {"services": {"tuned": "stop", "power-profiles-daemon": "stop"}},
-        "limits": {"memlock": "unlimited", "nofile": 1048576, "domains": [], "defaults": True},
-    }
+    return machine
+
+
+def test_a_look_asks_systemd_once_for_all_units(counting: Counting) -> None:
     for unit in ("tuned", "power-profiles-daemon", "slurmd", "containerd"):
-        machine.put(f"/usr/lib/systemd/system/{unit}.service", "[Service]\nExecStart=/usr/bin/true\n")
-    kept = Declaration("a", kinds)
-    machine.put(kept.path, declared.render(kept).decode("utf-8"))
-    agent.install(machine)
-    node.apply_all(machine)
-    machine.asked.clear()
-    machine.forget()
+        counting.put(f"/usr/lib/systemd/system/{unit}.service", "[Service]\nExecStart=/usr/bin/true\n")
+    declare(counting, {area: AREAS[area] for area in ("thp", "services", "limits")})
+    agent.install(counting)
+    node.apply_all(counting)
+    counting.asked.clear()
+    counting.forget()
 
-    node.survey(machine)
+    node.survey(counting)
 
-    [asked] = machine.asked
+    [asked] = counting.asked
     assert {"mlnode-apply.service", "slurmd.service", "tuned.service", "-.mount"} <= {*asked}
     assert not {*places.TIMED_UNITS} & {*asked}
 
 
-def test_a_boot_asks_systemd_once_whatever_it_changes(tmp_path: pathlib.Path) -> None:
-    machine = Counting.debian(str(tmp_path / "node"))
-    machine.put("/run/systemd/system/.keep", "")
-    kept = Declaration("a", {"thp": THP, "sysctl": {"settings": {"vm.swappiness": 10}}})
-    machine.put(kept.path, declared.render(kept).decode("utf-8"))
-    agent.install(machine)
-    node.apply_all(machine)
+def test_a_boot_asks_systemd_once_whatever_it_changes(counting: Counting) -> None:
+    declare(counting, {"thp": THP, "sysctl": {"settings": {"vm.swappiness": 10}}})
+    agent.install(counting)
+    node.apply_all(counting)
     # As the kernel begins: all files are right, and each area has a value to set.
     for path, value in (
         (f"{THP_FILES}/enabled", "[always] madvise never"),
         ("/proc/sys/vm/swappiness", "60"),
     ):
-        machine.put(path, f"{value}\n")
-    machine.asked.clear()
+        counting.put(path, f"{value}\n")
+    counting.asked.clear()
 
-    assert node.apply_all(machine).changed
+    assert node.apply_all(counting).changed
 
-    assert len(machine.asked) == 1
+    assert len(counting.asked) == 1
 
 
-def test_what_a_run_changes_of_units_is_asked_again(tmp_path: pathlib.Path) -> None:
-    machine = Counting.debian(str(tmp_path / "node"))
-    machine.put("/run/systemd/system/.keep", "")
-    kept = Declaration("a", {"limits": AREAS["limits"]})
-    machine.put(kept.path, declared.render(kept).decode("utf-8"))
-    machine.put("/usr/lib/systemd/system/slurmd.service", "[Service]\nExecStart=/usr/bin/true\n")
-    agent.install(machine)
-    machine.asked.clear()
+def test_what_a_run_changes_of_units_is_asked_again(counting: Counting) -> None:
+    declare(counting, {"limits": AREAS["limits"]})
+    counting.put("/usr/lib/systemd/system/slurmd.service", "[Service]\nExecStart=/usr/bin/true\n")
+    agent.install(counting)
+    counting.asked.clear()
 
-    assert node.apply_all(machine).changed
+    assert node.apply_all(counting).changed
 
-    shown = [command for command in machine.asked if command[1] == "show"]
+    shown = [command for command in counting.asked if command[1] == "show"]
     assert "slurmd.service" not in shown[0]
     assert "slurmd.service" in shown[-1]
 
 
-def test_timers_are_asked_about_where_a_declaration_starts_them(tmp_path: pathlib.Path) -> None:
-    machine = Counting.debian(str(tmp_path / "node"))
-    machine.put("/run/systemd/system/.keep", "")
-    machine.put(places.CHECK_DROP_IN.replace("NAME", "node"), "")
+def test_timers_are_asked_about_where_a_declaration_starts_them(counting: Counting) -> None:
+    counting.put(places.CHECK_DROP_IN.replace("NAME", "node"), "")
 
-    systemd_show.units(machine)
+    systemd_show.units(counting)
 
-    [asked] = machine.asked
+    [asked] = counting.asked
     assert {*places.TIMED_UNITS} & {*asked} == {*places.TIMED[places.CHECK_DROP_IN]}

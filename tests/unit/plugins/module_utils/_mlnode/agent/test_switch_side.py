@@ -201,13 +201,6 @@ def test_a_declaration_that_cannot_be_read_is_an_error_beside_the_others(
     assert "bad.json" in err
 
 
-@pytest.mark.parametrize("words", [["render"], ["render", "router"], ["render", "switch", "--nos", "junos"]])
-def test_another_thing_is_wrong_usage(words: list[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    assert ended.value.code == cli.USAGE
-
-
 def test_groups_of_nxos_do_not_meet() -> None:
     """Group 7 has strict priority; a scheme that needs it for another priority leaves it out."""
     made = switches.Scheme(dscp={26: 7, 48: 6}, pfc=(7,), ecn=(7,), cnp=(48, 6))

@@ -15,6 +15,9 @@ from ansible_collections.mlnode.tuning.tests.fixtures.build import tree as captu
 from ansible_collections.mlnode.tuning.tests.unit import nodes
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.agent.test_metrics import (
+    FILE as CHECK_FILE,
+)
+from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.agent.test_metrics import (
     apply,
     export,
     series,
@@ -216,7 +219,7 @@ def test_all_goes_with_a_revert(node: nodes.Node) -> None:
     watched(node)
     node.forget()
     revert.revert(node)
-    for path in (FILE, places.WATCHED, "/run/mlnode", "/var/lib/mlnode"):
+    for path in (FILE, CHECK_FILE, places.WATCHED, "/run/mlnode", "/var/lib/mlnode"):
         assert not node.exists(path), path
 
 
@@ -226,8 +229,9 @@ def test_another_folder(node: nodes.Node) -> None:
     node.forget()
     metrics.export(node)
     assert not node.exists(FILE)
+    assert not node.exists(CHECK_FILE)
     assert watch.export(node)
-    assert node.exists(f"/srv/metrics/{node_exporter.WATCH_FILE}")
+    assert {"mlnode.prom", node_exporter.WATCH_FILE} <= {*node.names("/srv/metrics")}
 
 
 def test_a_look_writes_nothing(node: nodes.Node) -> None:

@@ -244,7 +244,7 @@ yamllint: env-test
 	$(in_test) yamllint --strict .
 
 # All kinds of text of these files. The rest of the tree follows; the goal is one call without arguments.
-ENGLISH := README.md CONTRIBUTING.md SECURITY.md roles docs/dev docs/index.md tools/prose.py
+ENGLISH := README.md CONTRIBUTING.md SECURITY.md roles docs/dev docs/index.md docs/values.md tools/prose.py
 .PHONY: english
 english: env-test
 	$(call step,share of sentences that no manual would have)

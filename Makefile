@@ -243,11 +243,13 @@ yamllint: env-test
 	$(call step,yamllint)
 	$(in_test) yamllint --strict .
 
-# The rest of the tree follows file by file; the goal is one call without arguments.
+# All kinds of text of these files. The rest of the tree follows; the goal is one call without arguments.
+ENGLISH := README.md CONTRIBUTING.md SECURITY.md roles docs/dev docs/index.md docs/values.md tools/prose.py
 .PHONY: english
 english: env-test
 	$(call step,share of sentences that no manual would have)
 	$(in_test) PYTHONPATH="$(COLLECTIONS)" python tools/english.py --only yaml
+	$(in_test) PYTHONPATH="$(COLLECTIONS)" python tools/english.py $(ENGLISH)
 
 .PHONY: codespell
 codespell: env-test

@@ -37,8 +37,10 @@ CARRIERS = {
     "boot": "command line",
 }
 
-#: The path and the anchor of a link or an image that is not a URL
-LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^()#\s]*)(#[^()\s]*)?(?=\))")
+#: Before the address of a link or an image, or of the definition of a reference
+_ADDRESS = r"(?:(?<=\]\()|(?<=\]: ))"
+#: The path and the anchor of an address that is not a URL
+LINK = re.compile(rf"{_ADDRESS}(?![a-z]+:)([^()#\s]*)(#[^()\s]*)?(?=\)|$)", re.MULTILINE)
 #: The beginning of a link into the repository's own site, behind its address
 OWN = r"/(?:blob|raw|tree)/main/"
 #: The documentation of these is in their own files.
@@ -188,7 +190,7 @@ def with_paths(text: str, folder: str, repository: str) -> str:
     def path(link: re.Match[str]) -> str:
         return os.path.relpath(link[1], folder)
 
-    return re.sub(rf"(?<=\]\(){re.escape(repository)}{OWN}([^()#\s]+)", path, text)
+    return re.sub(rf"{_ADDRESS}{re.escape(repository)}{OWN}([^()#\s]+)", path, text)
 
 
 def of_site(page: str, text: str, repository: str) -> str:

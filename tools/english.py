@@ -106,7 +106,7 @@ PATTERNS = (
     Pattern("one that, one of which", _any(r"\bone (?:that|of which|which|whose|where)\b")),
     Pattern("of which, of what", _any(r"\bof (?:which|whom|what)\b", r"(?<!-)\bof who\b", r"\bfor whom\b")),
     Pattern("so that for a result", _any(rf"\bso that\b(?!(?: [\w'-]+){{1,6}}? (?:{_PURPOSE})\b)")),
-    Pattern("beside, by turns", _any(r"\bbeside\b", r"\bby turns\b", r"\bto and fro\b")),
+    Pattern("beside, by turns", _any(r"\bbeside\b", r"\bby turns\b")),
     Pattern(
         "look whether, have it do",
         re.compile(

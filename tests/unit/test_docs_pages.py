@@ -82,7 +82,8 @@ def test_a_profile_without_a_table_and_a_table_without_a_profile_are_errors(
 
 @cases.table
 def test_links_out_of_docs_lead_to_the_reference_or_the_repository(page: str, link: str, found: str) -> None:
-    assert docs_pages.of_site(page, f"[a]({link}), ![b]({link})\n", FORGE) == f"[a]({found}), ![b]({found})\n"
+    text = "[a]({0}), ![b]({0}), [c]\n\n[c]: {0}\n"
+    assert docs_pages.of_site(page, text.format(link), FORGE) == text.format(found)
 
 
 def test_a_folder_in_the_index_is_all_of_its_pages() -> None:

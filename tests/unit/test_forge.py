@@ -26,18 +26,41 @@ ATTRIBUTES = {
 }
 
 
+def jobs(workflow: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(f".github/workflows/{workflow}")["jobs"]
+    return found
+
+
 def steps(workflow: str) -> list[dict[str, Any]]:
-    jobs = load(f".github/workflows/{workflow}")["jobs"]
-    return [step for job in jobs.values() for step in job["steps"]]
+    return [step for job in jobs(workflow).values() for step in job["steps"]]
+
+
+def runs(workflow: str) -> list[str]:
+    """The commands of all steps, with those of a matrix."""
+    matrices = [job.get("strategy", {}).get("matrix", {}) for job in jobs(workflow).values()]
+    rows = [row for matrix in matrices for row in matrix.get("include", [])]
+    return [step["run"] for step in [*steps(workflow), *rows] if "run" in step]
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
 def test_what_a_workflow_makes_is_a_target(workflow: str) -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    made = [name for step in steps(workflow) for name in re.findall(r"\bmake +(\S+)", step.get("run", ""))]
+    made = [name for run in runs(workflow) for name in re.findall(r"\bmake +(\S+)", run)]
 
     assert made
     assert {*made} <= {*targets}
+
+
+def test_the_matrix_has_the_oldest_and_the_newest_supported_versions() -> None:
+    page = (ROOT / "docs/guide/support.md").read_text(encoding="utf-8")
+    supported = re.findall(r"^\| (2\.\d+) \|", page, re.MULTILINE)
+    rows = jobs("test.yml")["versions"]["strategy"]["matrix"]["include"]
+    (node,) = re.findall(r"vermin --target=([\d.]+)- ", (ROOT / "Makefile").read_text(encoding="utf-8"))
+
+    versions = {row["run"]: (row["ansible-core"], row["python"]) for row in rows}
+    assert versions["make unit-oldest"][0] == supported[-1]
+    assert versions["make pytest"][0] == supported[0]
+    assert versions["make unit-node"] == ("none", node)
 
 
 def test_the_site_is_published_from_where_it_is_built() -> None:

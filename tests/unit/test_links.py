@@ -24,8 +24,8 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, load
 from ansible_collections.mlnode.tuning.tools import docs_pages
 
 CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-#: Path and anchor of what is not a URL
-LINK = re.compile(r"\]\((?![a-z]+:)([^()#\s]*)(?:#([^()\s]+))?\)")
+#: Path and anchor of a link, or of the definition of a reference, that is not a URL
+LINK = re.compile(r"\](?:\(|: )(?![a-z]+:)([^()#\s]*)(?:#([^()\s]+))?(?:\)|$)", re.MULTILINE)
 REPOSITORY: str = load("galaxy.yml")["repository"]
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 #: A target of the Makefile, as a command in the text has it
@@ -154,6 +154,11 @@ PAGE = """# One `thing`, and another
 ## No heading
 ```
 """
+
+
+def test_a_reference_to_nowhere_is_found() -> None:
+    text = f"[a], [b][c]\n\n[a]: {REPOSITORY}/blob/main/README.md#support\n[c]: nowhere.md\n"
+    assert [*broken(ROOT / "docs", text)] == ["nowhere.md"]
 
 
 @pytest.mark.parametrize(

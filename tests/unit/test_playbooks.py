@@ -26,8 +26,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import (
     options,
     said,
 )
-from ansible_collections.mlnode.tuning.tools import docs_pages
-from mlnode.agent.registry import KINDS
+from mlnode.agent.registry import KINDS, MODULES
 from mlnode.model import schema
 
 #: Whatever tags are named: areas are chosen inside of the call
@@ -247,10 +246,12 @@ def test_the_example_declares_what_the_roles_take() -> None:
 
 
 def test_every_area_and_every_other_tag_is_documented() -> None:
-    readme = docs_pages.with_paths((ROOT / "README.md").read_text(), ".", load("galaxy.yml")["repository"])
-    table = readme.partition("| area | sets | module | role |\n")[2]
+    section = (ROOT / "README.md").read_text().partition("\n## What is set\n")[2].partition("\n## ")[0]
+    assert {*KINDS} <= {*re.findall(r"`(\w+)`", section)}
+    table = (ROOT / "docs/index.md").read_text().partition("| area | sets | module | role |\n")[2]
     rows = [[cell.strip() for cell in row.split("|")] for row in table.partition("\n\n")[0].splitlines()[1:]]
-    assert [row[1] for row in rows] == [f"[{area}](docs/knobs/{area}.md)" for area in KINDS]
+    assert [row[1] for row in rows] == [f"[{area}](knobs/{area}.md)" for area in KINDS]
+    assert [row[3] for row in rows] == [f"`{MODULES[area]}`" for area in KINDS]
     profiles = {"training": "node", "inference": "node", "fabric": "fabric"}
     for area, row in zip(KINDS, rows):
         declaring = {role: None for profile, role in profiles.items() if area in declaration(profile)}

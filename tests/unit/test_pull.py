@@ -23,7 +23,8 @@ def test_the_readme_leads_to_both() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (line,) = (line for line in readme.splitlines() if "ansible-runner" in line)
     assert "ansible-pull" in line
-    assert f"]({load('galaxy.yml')['repository']}/blob/main/docs/guide/fleets.md)" in line
+    assert "[fleets]" in line
+    assert f"[fleets]: {load('galaxy.yml')['repository']}/blob/main/docs/guide/fleets.md\n" in readme
 
 
 @pytest.fixture

@@ -117,12 +117,14 @@ def test_its_pages_are_those_that_are_looked_at_for_commands_of_a_checkout(packe
     assert {name for name in packed if name.endswith(".md")} == {*PACKED}
 
 
-def test_the_requirements_file_of_the_readme_installs_it(project: Project, tmp_path: pathlib.Path) -> None:
-    """With what the comment in it says of an archive."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"^```yaml\n(collections:\n.*?)```", readme, re.MULTILINE | re.DOTALL)
+def test_the_requirements_of_an_execution_environment_install_it(
+    project: Project, tmp_path: pathlib.Path
+) -> None:
+    """With the change for an archive in its comment."""
+    page = (ROOT / "docs/guide/operations.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```yaml\n(version: 3\n.*?)```", page, re.MULTILINE | re.DOTALL)
     assert "the path of the archive, with `type: file`" in block
-    [wanted] = yaml.safe_load(block)["collections"]
+    [wanted] = yaml.safe_load(block)["dependencies"]["galaxy"]["collections"]
     assert wanted["name"] == "mlnode.tuning"
     wanted |= {"name": str(project.artifact), "type": "file"}
     (tmp_path / "requirements.yml").write_text(yaml.safe_dump({"collections": [wanted]}), encoding="utf-8")

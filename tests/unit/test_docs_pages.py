@@ -28,7 +28,7 @@ def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
         assert [item.key for kind, spec in specs for item in door.parse(kind, spec)] in shown, name
-    assert "the site that" not in page
+    assert "table of its settings" not in page
 
 
 def test_values_says_of_each_area_who_sets_it_at_boot() -> None:

@@ -54,7 +54,7 @@ _COLUMNS: Sequence[_Column] = (
 
 def table(found: Mapping[str, Mapping[str, Outcome]]) -> str:
     """Kind → world → outcome, as one table for each kind. A column that is empty in a kind is left out."""
-    return "\n".join(f"### {kind[0].upper()}{kind[1:]}\n\n{_rows(worlds)}" for kind, worlds in found.items())
+    return "\n".join(f"## {kind[0].upper()}{kind[1:]}\n\n{_rows(worlds)}" for kind, worlds in found.items())
 
 
 def _rows(worlds: Mapping[str, Outcome]) -> str:

@@ -27,7 +27,7 @@ def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
         assert [item.key for kind, spec in specs for item in door.parse(kind, spec)] in shown, name
-    assert "the site that" not in page
+    assert "table of its settings" not in page
 
 
 def test_values_says_of_each_area_who_sets_it_at_boot() -> None:
@@ -67,7 +67,7 @@ def test_every_option_is_on_the_page_of_its_area_with_a_reason_and_a_source(area
     cells = {row[0]: row for row in (line.strip("| ").split(" | ") for line in page.splitlines())}
     found = {name: cells[f"`{name}`"] for name, _option in docs_pages.option_rows(options(area))}
     assert {name for name, row in found.items() if len(row) != 5 or not all(row)} == set()
-    assert "documentation site" not in page
+    assert "describes all options" not in page
     with pytest.raises(ValueError, match=f"knobs/{area}.md: the place of its options is missing"):
         docs_pages.with_options(docs_pages.OPTIONS.sub("", text), area)
 

@@ -106,9 +106,11 @@ def render(declaration: Declaration) -> bytes:
     return text.encode("utf-8")
 
 
-def remember(content: bytes, declaration: Declaration) -> None:
-    """A file of this name with this content is this declaration, and is not parsed."""
+def to_write(declaration: Declaration) -> bytes:
+    """As render(), for a file that this run writes: what it reads there is not parsed."""
+    content = render(declaration)
     _known[declaration.path] = content, declaration
+    return content
 
 
 def parse(content: bytes, path: str) -> Declaration:

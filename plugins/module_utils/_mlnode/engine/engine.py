@@ -19,7 +19,6 @@ from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedErro
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
 from . import declared, left, lock
-from .judge import require_agreement
 from .kind import AGENT_PENDING, Kind, Row
 from .left import Leaving
 from .lock import WAIT_SECONDS, is_held, locked
@@ -36,6 +35,7 @@ from .plan import (
     evaluate,
     kept,
     present,
+    refuse_two_areas,
 )
 from .steps import LoadModule, Notify, Step, kernel_writes
 from .transaction import Transaction, Waiting
@@ -186,7 +186,7 @@ class _Run:
             # A module that is loaded on the way may bring what is missing now, which is judged at its turn.
             loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
             plans.append(self._plan(request, self._before, admit if loads else self._gate))
-        require_agreement((plan.area, row) for plan in plans for row in plan.rows)
+        refuse_two_areas(plans)
         leaving = left.leaving(self._host, self._requests, plans, self._before, self._kinds)
         return [
             Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)

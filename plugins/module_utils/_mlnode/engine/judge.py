@@ -1,18 +1,15 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one status of a setting, from what is wanted and what was read, and whether areas agree. Pure, but for
-with_bar()."""
+"""The one status of a setting, from what is wanted and what was read. Pure, but for with_bar()."""
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from typing import Sequence
 
 from ..host import mountinfo
 from ..model import cause as why
 from ..model import values
 from ..model.cause import Cause
-from ..model.errors import DeclarationError
-from ..model.record import NamedTuple
 from ..model.setting import Layer, Reading, Setting, Status
 from .kind import AGENT_UNIT, Context, Row
 
@@ -158,43 +155,4 @@ def waits_for_boot(rows: Sequence[Row]) -> bool:
         row.status is Status.PENDING_REBOOT
         or (row.status is Status.DRIFTED and row.reading.at_boot and differs(row.reading))
         for row in rows
-    )
-
-
-# -- of all areas of a declaration ---------------------------------------------------------
-
-
-def require_agreement(rows: Iterable[tuple[str, Row]]) -> None:
-    """rows: each with its area. A kernel file that two areas want to be different would be changed twice in
-    every run: raises DeclarationError. One that wants a least value is content with more."""
-    wanted: dict[str, _Wish] = {}
-    floors: list[tuple[str, _Wish]] = []
-    for area, row in rows:
-        for part in () if row.reading.invalid or row.reading.refusal else row.reading.parts:
-            floor = row.setting.floor or row.setting.want
-            if row.setting.raise_only and floor:
-                floors.append((part.path, _Wish(area, row.setting.key, floor)))
-                continue
-            wish = _Wish(area, row.setting.key, part.want)
-            first = wanted.setdefault(part.path, wish)
-            if first.area != wish.area and not values.same(first.want, wish.want):
-                raise _two_areas(part.path, first, wish)
-    for path, wish in floors:
-        first = wanted.get(path, wish)
-        if first.area != wish.area and not values.reaches(wish.want, first.want):
-            raise _two_areas(path, first, wish._replace(want=f"{wish.want} or more"))
-
-
-class _Wish(NamedTuple):
-    """The value that a setting of an area wants of a file."""
-
-    area: str
-    key: str
-    want: str
-
-
-def _two_areas(path: str, first: _Wish, second: _Wish) -> DeclarationError:
-    return DeclarationError(
-        f"{first.key} ({first.area}) wants {path} to be {first.want}, and {second.key} ({second.area}) "
-        f"{second.want}: declare it in one of the two areas"
     )

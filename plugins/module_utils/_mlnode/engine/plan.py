@@ -167,10 +167,7 @@ def declaration_steps(host: Host, new: Declaration | None) -> list[Step]:
     the work at boot."""
     if new is None:
         return []
-    content = None
-    if new.kinds:
-        content = declared.render(new)
-        declared.remember(content, new)
+    content = declared.to_write(new) if new.kinds else None
     old = host.content(new.path)
     wrong = content is not None and not trust.is_right(host, new.path)
     return [FileWrite(new.path, new.path, content, old)] if content != old or wrong else []
@@ -363,4 +360,40 @@ def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
         f"{error}. This was met after all changes had been made, and they stay: {keys}"
         if keys
         else str(error)
+    )
+
+
+class _Wish(NamedTuple):
+    """The value that a setting of an area wants of a file."""
+
+    area: str
+    key: str
+    want: str
+
+
+def refuse_two_areas(plans: Sequence[Plan]) -> None:
+    """A kernel file that two areas want to be different would be changed twice in every run. One that wants a
+    least value is content with more. Raises DeclarationError."""
+    wanted: dict[str, _Wish] = {}
+    floors: list[tuple[str, _Wish]] = []
+    for area, row in ((plan.area, row) for plan in plans for row in plan.rows):
+        for part in () if row.reading.invalid or row.reading.refusal else row.reading.parts:
+            floor = row.setting.floor or row.setting.want
+            if row.setting.raise_only and floor:
+                floors.append((part.path, _Wish(area, row.setting.key, floor)))
+                continue
+            wish = _Wish(area, row.setting.key, part.want)
+            first = wanted.setdefault(part.path, wish)
+            if first.area != wish.area and not values.same(first.want, wish.want):
+                raise _two_areas(part.path, first, wish)
+    for path, wish in floors:
+        first = wanted.get(path, wish)
+        if first.area != wish.area and not values.reaches(wish.want, first.want):
+            raise _two_areas(path, first, wish._replace(want=f"{wish.want} or more"))
+
+
+def _two_areas(path: str, first: _Wish, second: _Wish) -> DeclarationError:
+    return DeclarationError(
+        f"{first.key} ({first.area}) wants {path} to be {first.want}, and {second.key} ({second.area}) "
+        f"{second.want}: declare it in one of the two areas"
     )

@@ -62,7 +62,7 @@ def test_what_a_run_has_written_need_not_be_read(case: Case) -> None:
     written = Declaration("kept", {case.kind: case.request.spec}, {case.kind: ["a"]})
     content = declared.render(written)
     assert declared.parse(content, written.path) == written
-    declared.remember(content, written)
+    assert declared.to_write(written) == content
     assert declared.parse(content, written.path) is written
 
 

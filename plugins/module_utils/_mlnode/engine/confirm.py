@@ -11,14 +11,13 @@ is over, too: a restore that finds more time left in it waits for longer.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import time
 from contextlib import contextmanager
 from functools import partial
 from typing import Iterator, Sequence
 
-from ..host import detached
+from ..host import detached, ssh
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError, RefusedError
@@ -41,9 +40,6 @@ _LOOK = 1.0
 
 #: The option of `mlnode undo` that makes a restore of it
 _WHEN_DUE = "--when-due"
-
-#: More than any way into a machine makes: sshd thrice, a shell, sudo twice and python are seven
-_MAX_ANCESTORS = 64
 
 
 # -- around a change: for a caller that holds the node's lock ------------------------------------
@@ -348,23 +344,10 @@ def _needs_root(host: Host, action: str) -> None:
 
 
 def _connection(host: Host) -> str:
-    """SSH_CONNECTION of this process or of those who started it: sudo strips it, its parents still have it.
-    It names both addresses and both ports, so every connection has its own. Empty where there is none."""
-    pid = str(os.getpid())
-    for _step in range(_MAX_ANCESTORS):
-        for text in _proc(host, pid, "environ").split("\0"):
-            name, _equals, value = text.partition("=")
-            if name == "SSH_CONNECTION":
-                return value
-        parent = re.search(r"^PPid:\s*([1-9][0-9]*)$", _proc(host, pid, "status"), re.MULTILINE)
-        if parent is None:
-            break
-        pid = parent[1]
-    return ""
-
-
-def _proc(host: Host, pid: str, name: str) -> str:
+    """The nearest one over which this process was started. It names both addresses and both ports, so every
+    connection has its own. Empty where there is none, or where that cannot be read."""
+    found = (text for process in ssh.processes(host, os.getpid()) for text in process.connections)
     try:
-        return host.text(f"/proc/{pid}/{name}")
-    except HostError:  # it has ended, or belongs to another user
+        return next(found, "")
+    except HostError:
         return ""

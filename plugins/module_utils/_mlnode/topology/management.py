@@ -12,15 +12,13 @@ what a tunnel goes through, which mostly is the default route.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
 
 from ..drivers import ethtool
-from ..host import places, trust
+from ..host import places, ssh, trust
 from ..host.host import Host, Mounts
 from ..linux import routes as tables
 from ..linux.routes import Route
@@ -45,12 +43,6 @@ MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 #: these all have them to the one that stands for the datapath (vport-netdev.c: ovs_netdev_link), by this name
 _OVS_DRIVER, _OVS_DATAPATH = "openvswitch", "ovs-system"
 
-#: Started by the kernel or by what runs containers, and by no connection
-_INIT = 1
-
-_PARENT = regex(rb"^PPid:\s*([0-9]{1,10})$", re.MULTILINE)
-
-_VARIABLE = b"SSH_CONNECTION="
 #: What sshd says where an end has no address (OpenSSH's canohost.c): vsock, a pipe, or the path of a socket
 _NO_ADDRESS = regex(r"UNKNOWN\Z|/|\Z")
 
@@ -210,46 +202,19 @@ class _Connection(NamedTuple):
 
 
 def _connections(host: Host, pid: int | None) -> list[_Connection]:
-    """Those by which a process was started. sudo and the like take the variable away, but only from what they
-    start, so the processes above are asked, too. Raises HostError."""
+    """Those by which a process was started. Raises HostError."""
     connections: dict[str, _Connection] = {}
     closed = ""
-    for process in _ancestors(host, pid):
-        try:
-            entries = _of_process(host, process, "environ").split(b"\0")
-        except HostError as error:
-            closed = closed or str(error)
-            continue
-        for entry in entries:
-            if entry.startswith(_VARIABLE):
-                text = entry[len(_VARIABLE) :].decode("utf-8", "surrogateescape")
-                item = _parsed(text, process)
-                if item is not None:
-                    connections[text] = item
+    for process in ssh.processes(host, pid):
+        closed = closed or process.closed
+        for text in process.connections:
+            item = _parsed(text, process.pid)
+            if item is not None:
+                connections[text] = item
     # A user other than root may not look at all that is above, but cannot change an interface either.
     if closed and host.is_superuser() and not any(item.by_network for item in connections.values()):
         raise HostError("determine", "the connection of this run", None, closed)
     return list(connections.values())
-
-
-def _ancestors(host: Host, pid: int | None) -> list[int]:
-    """The process and those above it. Raises HostError."""
-    pids: list[int] = []
-    while pid and pid != _INIT and pid not in pids:  # read one by one, they may make a circle
-        pids.append(pid)
-        parent = _PARENT.search(_of_process(host, pid, "status"))
-        pid = int(parent.group(1)) if parent else None
-    return pids
-
-
-def _of_process(host: Host, pid: int, name: str) -> bytes:
-    """A file of a process; nothing once that is gone (fs/proc/base.c: ESRCH)."""
-    try:
-        return host.content(f"/proc/{pid}/{name}") or b""
-    except HostError as error:
-        if error.errno != errno.ESRCH:
-            raise
-        return b""
 
 
 def _parsed(text: str, process: int) -> _Connection | None:

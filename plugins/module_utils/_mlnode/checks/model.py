@@ -157,7 +157,10 @@ class Subject:
         """Finding of a look that did not come to its end."""
         if isinstance(error, Nothing):
             return self.skip(str(error), source=error.source)
-        return self.unknown(str(error), source=error.path if isinstance(error, HostError) else self.source)
+        path = error.path if isinstance(error, HostError) else ""
+        # Of a program, the subject has the whole command.
+        known = path[:1] != "/" and self.source.startswith(path)
+        return self.unknown(str(error), source=self.source if known else path)
 
 
 #: What finds something about its subjects, or raises Nothing or another MlnodeError

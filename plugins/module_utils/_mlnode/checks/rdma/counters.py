@@ -72,7 +72,8 @@ def _of_port(host: Host, port: Port) -> list[tuple[str, list[Member]]]:
     if port.layer == "Unspecified":  # as EFA calls it
         names.append("efa")
     groups = [(name, _files(host, port, name)) for name in names]
-    path, value = NETS, Value(absent="no interface of this network namespace is on it")
+    path = f"{NETS}/carrier_down_count"
+    value = Value(absent="no interface of this network namespace is on it")
     if port.nic is not None:
         path = f"{NETS}/{port.nic.name}/carrier_down_count"
         value = rdma_ports.read(host, path)

@@ -23,11 +23,12 @@ def plain(parts: Sequence[KnobFile], value: ValueOf) -> str:
 
 
 def grouped(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Pairs of text and label as `eth0, eth1: 4096`: devices that are alike stand together."""
+    """Pairs of text and label as `eth0, eth1: 4096`: devices that are alike stand together. What is of the
+    machine has no label."""
     alike: dict[str, list[str]] = {}
     for text, label in pairs:
         alike.setdefault(text, []).append(label)
-    return [f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
+    return [text if labels == [""] else f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
 
 
 class Target(NamedTuple):

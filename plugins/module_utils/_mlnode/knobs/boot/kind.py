@@ -19,15 +19,15 @@ from ...loader import boot_loader, cmdline
 from ...loader.boot_loader import Loader
 from ...model import cpulist, values
 from ...model.errors import HostError
-from ...model.record import NamedTuple, replace
+from ...model.record import replace
 from ...model.schema import Checked, Option, unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
 from ...topology import read as topology
-from ...topology.model import Topology
 from . import info as boot_info
-from . import isolation, known, loaders, passthrough
+from . import isolation, known, loaders, menu, passthrough
 from . import parse as boot_parse
 from . import schema as own
+from .menu import Node
 
 KIND = boot_parse.KIND
 
@@ -41,21 +41,6 @@ _MENU_LATER = (
     "agent does so at the first boot, for the second one"
 )
 _CONTAINER = "this is a container: the command line is that of its host's kernel"
-
-
-class _Node(NamedTuple):
-    """Data shared by one run's settings. isolated: the CPUs that they take away, with other declarations.
-    too_long: why the kernel would not read all of the words; empty if it would."""
-
-    loader: Loader
-    line: Value
-    isolated: tuple[int, ...]
-    context: Context
-    too_long: str = ""
-
-    @property
-    def topology(self) -> Topology:
-        return topology.of(self.context.host)
 
 
 def _resolved(setting: Setting, context: Context) -> Setting:
@@ -79,7 +64,7 @@ def _others(context: Context) -> list[Setting]:
     return [setting for _declaration, setting in pairs]
 
 
-def _too_long(settings: Sequence[Setting], node: _Node) -> str:
+def _too_long(settings: Sequence[Setting], node: Node) -> str:
     """Reason why the words cannot all be given to a kernel, which silently drops what is too much; empty
     if they can."""
     texts = {
@@ -108,7 +93,7 @@ def _taken(setting: Setting) -> tuple[int, ...]:
     return isolation.taken(cmdline.wanted(setting.want or cmdline.ABSENT))
 
 
-def _mistake(setting: Setting, want: str | None, node: _Node) -> str:
+def _mistake(setting: Setting, want: str | None, node: Node) -> str:
     """Reason why no kernel takes the words. One that is to be absent may be any."""
     wanted = cmdline.wanted(want or cmdline.ABSENT)
     name = boot_parse.name_of(setting)
@@ -127,7 +112,7 @@ def _mistaken(reading: Reading, mistake: str) -> Reading:
     return reading._replace(runtime=unknown, boot=Boot(unknown), invalid=mistake)
 
 
-def _not_taken(reading: Reading, name: str, node: _Node) -> Reading:
+def _not_taken(reading: Reading, name: str, node: Node) -> Reading:
     """The reading of words that are on the command line, without the effect that they do not have."""
     words = cmdline.of(node.line.text or "", name)
     reason = known.ignored(name, words, node.context.host) if words else ""
@@ -139,14 +124,14 @@ def _not_taken(reading: Reading, name: str, node: _Node) -> Reading:
     return reading._replace(runtime=Value(absent=reason), boot=boot, missing=True)
 
 
-def _read_unseen(setting: Setting, node: _Node) -> Reading:
+def _read_unseen(setting: Setting, node: Node) -> Reading:
     """The boot layer alone, as in an image build: nothing of this machine is looked at."""
     want = setting.want
     if want is None or _names_cpus(setting):
         # Whether enough CPUs are left over is for the agent to see, on the machine that has them.
         boot = node.context.boot_by_agent(setting, None)
         return Reading(cmdline.COMMAND_LINE, Value(), boot, None, at_boot=True)
-    boot, note = _boot(setting, want, Value(), node), ""
+    boot, note = menu.of(setting, want, Value(), node), ""
     if boot.value.text is None or not values.same(boot.value.text, want):
         try:
             path = _menu_source(setting, want, node)
@@ -162,7 +147,7 @@ def _read_unseen(setting: Setting, node: _Node) -> Reading:
     return reading._replace(invalid=mistake or (node.too_long if cmdline.wanted(want) else ""))
 
 
-def _menu_source(setting: Setting, want: str, node: _Node) -> str:
+def _menu_source(setting: Setting, want: str, node: Node) -> str:
     context, words = node.context, cmdline.wanted(want)
     return loaders.menu_source(node.loader, context.host, context.name, boot_parse.name_of(setting), words)
 
@@ -170,7 +155,7 @@ def _menu_source(setting: Setting, want: str, node: _Node) -> str:
 # -- runtime -------------------------------------------------------------------------------
 
 
-def _runtime(setting: Setting, node: _Node) -> Value:
+def _runtime(setting: Setting, node: Node) -> Value:
     """The words of a parameter, or why they are unknown."""
     if node.line.text is None:
         return node.line
@@ -187,7 +172,7 @@ def _runtime(setting: Setting, node: _Node) -> Value:
     return Value(text=cmdline.shown(cmdline.of(node.line.text, name)))
 
 
-def _wanted(setting: Setting, node: _Node) -> str | None:
+def _wanted(setting: Setting, node: Node) -> str | None:
     """The words to reach; None where an automatic list would be empty."""
     cpus = boot_parse.all_but(setting)
     if cpus is None:
@@ -207,17 +192,17 @@ def _named_cpus(setting: Setting, want: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def _invalid(setting: Setting, want: str, node: _Node) -> str:
+def _invalid(setting: Setting, want: str, node: Node) -> str:
     cpus = _named_cpus(setting, want)
     return isolation.missing(cpus, node.topology.cpus) if cpus else ""
 
 
-def _note(setting: Setting, want: str, node: _Node) -> str:
+def _note(setting: Setting, want: str, node: Node) -> str:
     split = isolation.split_cores(node.isolated, node.topology.cpus) if _taken(setting) else ""
     return "; ".join(filter(None, (_repeated(setting, want, node), split)))
 
 
-def _repeated(setting: Setting, want: str, node: _Node) -> str:
+def _repeated(setting: Setting, want: str, node: Node) -> str:
     """Words for what is there more often than it is wanted. The kernel takes it, but what is written in two
     places may come to differ, and the line has an end."""
     wanted = len(cmdline.wanted(want))
@@ -225,7 +210,7 @@ def _repeated(setting: Setting, want: str, node: _Node) -> str:
     return f"given {times} times in {cmdline.COMMAND_LINE}" if times > 1 else ""
 
 
-def _blocked(setting: Setting, want: str, node: _Node) -> str:
+def _blocked(setting: Setting, want: str, node: Node) -> str:
     """Reason why differing words cannot be corrected here; empty if they can, or wait for a reboot."""
     if not node.context.boot:
         return _BOOT_ONLY
@@ -236,14 +221,14 @@ def _blocked(setting: Setting, want: str, node: _Node) -> str:
     return _CONTAINER if node.topology.machine.kind == "container" else ""
 
 
-def _is_in_menu(setting: Setting, want: str, node: _Node) -> bool:
+def _is_in_menu(setting: Setting, want: str, node: Node) -> bool:
     """True if another one's way has brought the words to the loader's entries."""
     name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
     entries = node.loader.entries
     return bool(entries) and all(isolation.alike(entry.of(name)[0], wanted) for entry in entries)
 
 
-def _refusal(setting: Setting, want: str, node: _Node) -> str:
+def _refusal(setting: Setting, want: str, node: Node) -> str:
     """The guard that stops this; empty where there is none, or it is switched off."""
     words = cmdline.wanted(want)
     if setting.key == f"{KIND}.mitigations" and any("off" in _flags(word) for word in words):
@@ -260,81 +245,6 @@ def _flags(word: str) -> list[str]:
 
 
 # -- boot layer ----------------------------------------------------------------------------
-
-
-def _boot(setting: Setting, want: str, runtime: Value, node: _Node) -> Boot:
-    """The words of the first kernel of the menu that differs, else the wanted words."""
-    loader = node.loader
-    if loader.unreadable:
-        return Boot(Value(unreadable=loader.unreadable))
-    if not loader.entries:
-        # From inside, the only assumption is that this kernel is started in the same way again.
-        known = runtime if runtime.text is not None else Value(absent=loader.lacks)
-        return Boot(known, "kernel command line")
-    name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
-    for entry in loader.entries:
-        words, where, foreign = entry.of(name)
-        if not isolation.alike(words, wanted):
-            if entry.by_hand:
-                return _by_hand(words, where, loader.default.place)
-            return _wrong(name, words, where, foreign, node)
-    if runtime.text is not None and runtime.text != want:
-        lost = _lost(node)
-        if lost is not None:
-            return lost
-    return Boot(Value(text=want), loader.entries[0].where)
-
-
-def _lost(node: _Node) -> Boot | None:
-    """The reason why the next boot will not bring what all entries of the menu have; None if it will."""
-    loader = node.loader
-    where = loader.entries[0].where
-    if loader.default.astray:
-        reason = f"{loader.default.astray}; have GRUB_DEFAULT (grub-set-default) name a generated entry"
-        return Boot(Value(absent=reason), loader.default.place or where, foreign=True)
-    try:
-        if not boot_loader.was_there(node.context.host, loader):
-            return None
-    except HostError as error:
-        return Boot(Value(unreadable=str(error)))
-    image = " ".join(cmdline.of(node.line.text or "", "BOOT_IMAGE"))
-    reason = (
-        f"{where} had it before the last boot, which did not bring it: the boot chain starts another entry "
-        f"({image}). Look which one: GRUB_DEFAULT, grub-editenv list, custom.cfg, another disk or GRUB in "
-        "the order of the firmware. If it was chosen by hand or by kexec, reboot once more"
-    )
-    return Boot(Value(absent=reason), where, foreign=True)
-
-
-def _by_hand(words: Sequence[str], where: str, place: str) -> Boot:
-    chosen = f" ({place})" if place else ""
-    hint = (
-        f"{where}, the entry that GRUB starts by default{chosen}, is not made by grub-mkconfig: give it the "
-        "parameter there, or have GRUB_DEFAULT (grub-set-default) name a generated entry"
-    )
-    if not words:
-        return Boot(Value(absent=hint), where, foreign=True)
-    return Boot(Value(text=cmdline.shown(words)), hint, foreign=True)
-
-
-def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: _Node) -> Boot:
-    try:
-        later = _overriding(name, node, lost=not words) if not foreign else ""
-    except HostError as error:
-        return Boot(Value(unreadable=str(error)))
-    hint = f" ({node.loader.lacks})" if node.loader.lacks else ""
-    if not words:
-        reason = f"{later} takes it away" if later else f"{where} does not have it{hint}"
-        return Boot(Value(absent=reason), later or where, bool(later))
-    return Boot(Value(text=cmdline.shown(words)), later or f"{where}{hint}", foreign or bool(later))
-
-
-def _overriding(name: str, node: _Node, lost: bool) -> str:
-    """A later drop-in that undoes what mlnode's does."""
-    host, own = node.context.host, node.context.name
-    if node.loader.style != "drop-in" or loaders.given(host, own, name) is None:
-        return ""
-    return loaders.later_file(host, own, name, lost)
 
 
 def _words(row: Row) -> tuple[str, ...]:
@@ -374,15 +284,15 @@ class BootKind(Kind):
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return boot_parse.parse(given)
 
-    def look(self, settings: Sequence[Setting], context: Context) -> _Node:
+    def look(self, settings: Sequence[Setting], context: Context) -> Node:
         """The running command line, and that of the loader's menu."""
         line = context.host.value(cmdline.COMMAND_LINE) if context.runtime else Value()
         settings = [_resolved(setting, context) for setting in settings]
         isolated = _isolated(settings, _others(context))
-        node = _Node(boot_loader.find(context.host, not context.runtime), line, isolated, context)
+        node = Node(boot_loader.find(context.host, not context.runtime), line, isolated, context)
         return node._replace(too_long=_too_long(settings, node))
 
-    def read_one(self, setting: Setting, node: _Node) -> Reading:
+    def read_one(self, setting: Setting, node: Node) -> Reading:
         setting = _resolved(setting, node.context)
         if not node.context.runtime:
             return _read_unseen(setting, node)
@@ -408,7 +318,7 @@ class BootKind(Kind):
             )
         reading = reading._replace(
             runtime=runtime,
-            boot=_boot(setting, want, runtime, node),
+            boot=menu.of(setting, want, runtime, node),
             invalid=_invalid(setting, want, node) or reading.invalid,
             note=_note(setting, want, node),
         )

@@ -24,7 +24,7 @@ from ...model.setting import Boot, KnobFile, Reading, Setting, Value, Write
 from ...topology import read as topology
 from ...topology.model import Gpu
 from ..services import kind as services
-from ..summary import Files, ValueOf
+from ..summary import Files, Summary, ValueOf
 from . import schema as own
 
 KEY = "gpu.persistence"
@@ -47,12 +47,6 @@ def _summary(parts: Sequence[KnobFile], value: ValueOf) -> str:
     stopped = states.pop(_DAEMON_NUMBER, RUNNING) != RUNNING
     text = values.grouped(states)
     return f"{text}; nvidia-persistenced is stopped" if stopped else text
-
-
-def _origin(parts: Sequence[KnobFile], context: Context) -> str | None:
-    if not any(part.path in context.origins for part in parts):
-        return None
-    return _summary(parts, lambda part: context.origins.get(part.path, part.runtime))
 
 
 # -- what there is -------------------------------------------------------------------------
@@ -153,22 +147,12 @@ class GpuKind(Kind):
         want = setting.want or ""
         if not context.runtime:
             return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
-        host = context.host
-        files = _look(host, want)
-        if not files.parts:
-            problem = Value(absent=files.lacking or None, unreadable="; ".join(files.problems) or None)
-            return Reading(setting.path, problem, context.boot_by_agent(setting, want), want)
-        container = topology.of(host).machine.kind == "container"
-        return Reading(
-            path=setting.path,
-            runtime=Value(text=_summary(files.parts, lambda part: part.runtime)),
-            boot=_boot(setting, context),
-            want=_summary(files.parts, lambda part: part.want),
-            blocked=_CONTAINER if container else "",
-            parts=tuple(files.parts),
-            origin=_origin(files.parts, context),
-            note="; ".join(files.notes),
-        )
+        files = _look(context.host, want)
+        if topology.of(context.host).machine.kind == "container":
+            files.blocked = _CONTAINER
+        boot = _boot(setting, context) if files.parts else context.boot_by_agent(setting, want)
+        notes = files.notes if files.parts else ()
+        return Summary([files], _summary).reading(setting.path, boot, context.origins, notes)
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Files and lines that start the daemon."""

@@ -64,9 +64,6 @@ def test_files_of_a_linked_node(
     assert check.severity is Severity.MEDIUM
 
 
-# -- interfaces ----------------------------------------------------------------------------
-
-
 @cases.table
 def test_losses_of_a_nic_are_a_share_of_its_packets(
     linked: GpuMachine, numbers: dict[str, int], verdict: Verdict

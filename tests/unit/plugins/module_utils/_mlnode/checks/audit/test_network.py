@@ -53,39 +53,15 @@ def counted(
     machine.put("/proc/net/dev", f"{HEADER}    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n{row}")
 
 
-# -- buffers -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("receive", "send", "verdict"),
-    [(16, 16, Verdict.PASS), (6, 16, Verdict.WARN), (16, 4, Verdict.WARN), (128, 128, Verdict.PASS)],
-)
-def test_buffers_are_judged_by_the_link(
-    linked: GpuMachine, receive: int, send: int, verdict: Verdict
+@cases.table
+def test_files_of_a_linked_node(
+    linked: GpuMachine, files: dict[str, str], name: str, target: str, verdict: str, found: str
 ) -> None:
-    linked.put(RMEM, f"4096 131072 {receive * MIB}\n")
-    linked.put(WMEM, f"4096 16384 {send * MIB}\n")
-    check = one(linked, "socket_buffers")
-    assert (check.verdict, check.severity) == (verdict, Severity.MEDIUM)
-
-
-def test_buffers_are_told_with_the_round_trip_that_they_are_for(linked: GpuMachine) -> None:
-    assert one(linked, "socket_buffers").found == (
-        "tcp_rmem 16 MiB, tcp_wmem 16 MiB: one flow fills 100 Gb/s up to a round trip of 335 us; "
-        "64 MiB would do so up to 1342 us"
-    )
-
-
-def test_without_a_rate_buffers_are_not_judged(linked: GpuMachine) -> None:
-    for name in ("eth0", "eth5"):
-        linked.put(f"/sys/class/net/{name}/speed", "-1\n")
-    linked.put(RMEM, f"4096 131072 {MIB}\n")
-    assert one(linked, "socket_buffers").verdict is Verdict.SKIP
-    linked.put(RMEM, "many\n")
-    assert one(linked, "socket_buffers").verdict is Verdict.UNKNOWN
-
-
-# -- interfaces ----------------------------------------------------------------------------
+    for path, text in files.items():
+        linked.put(path, f"{text}\n")
+    check = one(linked, name, target)
+    assert (str(check.verdict), check.found[: len(found)]) == (verdict, found)
+    assert check.severity is Severity.MEDIUM
 
 
 @cases.table
@@ -96,17 +72,3 @@ def test_losses_of_a_nic_are_a_share_of_its_packets(
     check = one(linked, "nic_drops", "eth5")
     assert check.verdict == verdict
     assert ("nic_drops", "lo") not in look(linked)
-
-
-def test_a_nic_that_has_carried_little_is_not_judged(linked: GpuMachine) -> None:
-    linked.put("/proc/net/dev", f"{HEADER}eth5:5 50 40 0 0 0 0 0 5 10 0 0 0 0 0 0\n")
-    check = one(linked, "nic_drops", "eth5")
-    assert check.verdict is Verdict.SKIP
-    assert check.found == (
-        "received 50: 40 errors, 0 without room, 0 not wanted; sent 10: 0 errors, 0 dropped; too few to judge"
-    )
-    linked.put("/proc/net/dev", f"{HEADER}eth5: 5 50\n")
-    assert one(linked, "nic_drops", "eth5").verdict is Verdict.UNKNOWN
-
-
-# -- sockets -------------------------------------------------------------------------------

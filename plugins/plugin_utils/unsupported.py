@@ -41,6 +41,6 @@ def _own(areas: set[str], declared: Declared) -> Iterator[tuple[str, str]]:
     for area in areas:
         all_of_it, of_profile = declared.areas[area] or {}, declared.profile.get(area) or {}
         if all_of_it != of_profile:
-            # Only here, as on most nodes: it is compiled anew in the process of each host.
+            # Only here: Ansible compiles it in the process of each host, and most nodes have no such area.
             kind = registry.KINDS[area]
             yield from ((area, key) for key in keys(kind, all_of_it) - keys(kind, of_profile))

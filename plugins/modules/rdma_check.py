@@ -26,18 +26,12 @@ author:
 options:
   expect:
     description:
-      - What is expected, as a dictionary with the sections C(all), C(rails), C(devices) and the switch C(exact). The
-        most specific one wins, key by key.
-      - C(all) is for every RDMA device but virtual functions, and for the node. C(rails) is for the RDMA network of the
-        GPUs, with C(count) for how many there are, and a number for a single one. C(devices) has names of devices
-        (C(mlx5_0)) or ports (C(mlx5_0/1)).
-      - C(exact=true) makes a device that is not declared a failure.
-      - Keys of ports and devices are C(used), C(link_layer), C(rate) (in Gb/s, or a generation from SDR to XDR),
-        C(width), C(mtu) (of RDMA), C(netdev_mtu), C(netdev), C(gid_type), C(pkey), C(rdma_cm_mode), C(rdma_cm_tos),
-        C(firmware), C(board_id), C(hca_type), C(slot), C(numa), C(counters), C(ber), C(qos), C(pcie), C(mrrs), C(ats)
-        and C(relaxed_ordering). Of the node, in C(all) only, are C(netns), C(gpus), C(acs), C(iommu), C(gpudirect) and
-        C(memlock).
-      - A name that is none of these is refused with the nearest one.
+      - Expected values, as a dictionary with the sections C(all), C(rails), C(devices) and the switch C(exact). The
+        most specific section wins, key by key. The notes list the keys.
+      - C(all) is for the node, and for every RDMA device except virtual functions. C(rails) is for the RDMA network of
+        the GPUs, with C(count) for the number of rails, and a rail's number for a single one. C(devices) has names of
+        devices (C(mlx5_0)) or ports (C(mlx5_0/1)).
+      - C(exact=true) fails for every device that is not declared.
     type: dict
     default: {}
   baseline:
@@ -53,6 +47,7 @@ options:
     elements: str
     default: []
 extends_documentation_fragment:
+  - mlnode.tuning.expect
   - mlnode.tuning.fail_on.fail
   - mlnode.tuning.declaration.attributes
 notes:

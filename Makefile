@@ -8,7 +8,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-# The recipes are steps in an order, some of which change the machine: never run them side by side.
+# Recipes are ordered steps, and some change the machine: never run them in parallel.
 .NOTPARALLEL:
 
 INVENTORY ?= inventory/local.yml
@@ -31,23 +31,23 @@ LINK := $(COLLECTIONS)/ansible_collections/mlnode/tuning
 export ANSIBLE_COLLECTIONS_PATH := $(COLLECTIONS)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PYTHONUNBUFFERED := 1
-# Where it is set, every process here would compile all that it imports.
+# If it were set, every process would compile its imports again.
 unexport PYTHONDONTWRITEBYTECODE
-# For the folders of tests, which are made and removed by the thousand: memory, where 4 GiB of it are free.
+# Folders of tests, thousands of them: in memory, if 4 GiB are free.
 RAM := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 4194304 ] 2>/dev/null && echo /dev/shm || echo /tmp)
 # Plain output instead of boxes of 80 columns.
 export MOLECULE_COMMAND_BORDERS := false
 
-# What changes this machine goes alone on it, also where it is called from another checkout.
+# Targets that change this machine run alone on it, across all checkouts.
 alone = "$(TEST)/python" tools/one_run.py --name "make $@"
-# The default inventory is this machine. What is set there stays.
+# The default inventory is this machine, and its settings stay.
 beside_none = $(if $(filter inventory/local.yml,$(INVENTORY)),"$(RUNTIME)/python" tools/one_run.py --keep --name "make $@")
 play = PATH="$(RUNTIME):$$PATH" $(beside_none) ansible-playbook -i $(INVENTORY)
 step = @printf '==> [%s] %s\n' "$$(date +%T)" "$(1)"
 in_test = @export PATH="$(TEST):$$PATH";
 in_newest = @export PATH="$(NEWEST):$$PATH";
 in_docs = @export PATH="$(DOCS):$$PATH";
-# All of them, whatever fails; those that did are named at the end.
+# Run all steps, also after a failure, and report the failed ones at the end.
 steps = @MAKE="$(MAKE)" $(2) tools/steps.sh $(1)
 pin = .cache/uv/bin/uv pip compile --quiet --universal --python-version $(2) --generate-hashes --no-emit-index-url \
     --custom-compile-command "make lock" $(ARGS) --output-file $(1).txt $(1).in
@@ -60,23 +60,23 @@ help: ## list the targets
 	@printf '\nVariables: INVENTORY=%s  ARGS="--limit NODE --tags AREA ..." (passed on as they are)  LONG=1\n' '$(INVENTORY)'
 
 .PHONY: env
-env: link ## make .venv, in which the playbooks run
+env: link ## create .venv for the playbooks
 	@tools/venv.sh .venv requirements/runtime.txt
 
 .PHONY: site
-site: env ## tune the nodes of INVENTORY
+site: env ## tune the nodes in INVENTORY (default: this machine)
 	@$(play) playbooks/site.yml $(ARGS)
 
 .PHONY: preview
-preview: env ## show what `make site` would change, and change nothing
+preview: env ## list the changes of `make site`, and change nothing
 	@$(play) playbooks/site.yml --check --diff $(ARGS)
 
 .PHONY: drift
-drift: env ## report what differs from the declaration
+drift: env ## report drift from the declaration
 	@$(play) playbooks/drift.yml $(ARGS)
 
 .PHONY: revert
-revert: env ## put back what was there before the first run
+revert: env ## restore the state before the first run
 	@$(play) playbooks/revert.yml $(ARGS)
 
 ##@ Develop
@@ -86,40 +86,40 @@ SCENARIOS ?= project default inference fabric mixed bake
 IN_CONTAINERS = $(addprefix molecule-,$(SCENARIOS))
 
 .PHONY: test
-test: env-test ## every gate, as CI runs them; goes on where one fails, and names those that did
+test: env-test ## run all checks of CI, and report the failed ones at the end
 	@# Some tests look at the machine: none goes beside the test that tunes it, but what looks at files does. The tests of
 	@# `system` measure, so that they have the CPUs first, and the scenarios next, as they take longest and wait half of it.
 	$(call steps,$(LINT) -- machine images / sanity unit-oldest unit-node pytest -- $(IN_CONTAINERS) -- system,$(alone))
 
 .PHONY: lint
-lint: env-test env-docs ## the static checks, each a target of its own
+lint: env-test env-docs ## run the static checks
 	$(call steps,$(LINT))
 
 .PHONY: unit
-unit: env-test ## the unit tests alone (ARGS="-k NAME")
+unit: env-test ## run the unit tests (ARGS="-k NAME")
 	$(call step,unit tests)
 	$(in_test) pytest tests/unit $(ARGS)
 
-# How much more is tried than in `make test`
+# The factor of cases compared with `make test`
 EFFORT ?= 20
 .PHONY: robustness
-robustness: env-test ## the kill, fault, fuzz and concurrency tests at length (EFFORT=20)
+robustness: env-test ## run the kill, fault, fuzz and concurrency tests with more cases (EFFORT=20)
 	$(call step,robustness with $(EFFORT) times the effort)
 	$(in_test) MLNODE_ROBUSTNESS=$(EFFORT) pytest tests/unit/plugins tests/robustness tests/simulation -m "robustness or hypothesis" \
 	    --quiet --numprocesses auto --dist worksteal $(ARGS)
 	$(in_test) MLNODE_ROBUSTNESS=$(EFFORT) pytest tests/system/test_sysctl_grammar.py tests/system/test_sysctl_boot.py --quiet
 
 .PHONY: sanity
-sanity: env-newest ## ansible-test sanity
+sanity: env-newest ## run ansible-test sanity
 	$(call step,ansible-test sanity)
 	$(in_newest) tools/ansible-test.sh
 
 .PHONY: molecule
-molecule: env-test ## the scenarios in containers (SCENARIOS="default bake" for some of them, ANSIBLE=oldest|test|newest)
+molecule: env-test ## run the scenarios in containers (SCENARIOS="default bake", ANSIBLE=oldest|test|newest)
 	$(call steps,$(IN_CONTAINERS),$(alone))
 
 .PHONY: docs
-docs: env-docs ## build guides and reference as one site, tests/output/docs/html/index.html, and check its links
+docs: env-docs ## build the documentation site, tests/output/docs/html/index.html, and check its links
 	$(call step,documentation)
 	@rm -rf $(SITE) && install -d -m 755 $(SITE)/pages/reference
 	$(in_docs) antsibull-docs --config-file docs/site/antsibull-docs.cfg collection --use-current --squash-hierarchy \
@@ -130,23 +130,23 @@ docs: env-docs ## build guides and reference as one site, tests/output/docs/html
 	@printf 'the site: %s\n' "$(CURDIR)/$(SITE)/html/index.html"
 
 .PHONY: dashboard
-dashboard: env-test ## write the dashboard of observability/, after a change of tools/dashboard.py
+dashboard: env-test ## write the dashboard in observability/ from tools/dashboard.py
 	$(in_test) python tools/dashboard.py
 
 .PHONY: release
-release: env-test ## make the release of galaxy.yml's version, and publish nothing (ARGS=--dry-run changes nothing)
+release: env-test ## make a release without publishing it (ARGS=--dry-run changes nothing)
 	$(call step,release)
 	$(in_test) tools/release.sh $(ARGS)
 
 .PHONY: lock
-lock: ## pin what requirements/*.in ask for (ARGS=--upgrade for newer versions)
+lock: ## pin requirements/*.in (ARGS=--upgrade for newer versions)
 	@tools/venv.sh .cache/uv requirements/uv.txt
 	$(call step,lock files)
 	@$(foreach name,runtime test docs oldest bench,$(call pin,requirements/$(name),3.11);) \
 	    $(foreach name,node uv,$(call pin,requirements/$(name),3.8);)
 
 .PHONY: bench
-bench: env-bench ## measure the collection beside its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
+bench: env-bench ## compare the collection with its peers, as root (ARGS="--nodes 4,10 --rounds 5 --only plays")
 	$(call step,benchmarks)
 	@PATH="$(BENCH):$$PATH" PYTHONPATH="$(COLLECTIONS)" "$(BENCH)/python" tools/one_run.py --name "make $@" \
 	    tools/container-lab.sh $(BENCH)/python -m ansible_collections.mlnode.tuning.benchmarks.bench $(ARGS)
@@ -162,7 +162,7 @@ clean: ## remove environments, caches and results
 	    .hypothesis .mypy_cache .pytest_cache .ruff_cache htmlcov tests/output mlnode-tuning-*.tar.gz*
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
-# What follows is made by the targets above, and can be called by name too.
+# The targets above use the following ones, which also work alone.
 
 .PHONY: link
 link:
@@ -181,7 +181,7 @@ env-docs: link
 env-bench: link
 	@tools/venv.sh .venv-bench requirements/bench.txt
 
-# The newest ansible-core wants a newer Python than some distributions have.
+# The newest ansible-core requires a newer Python than some distributions have.
 .PHONY: env-newest
 env-newest: link
 	@tools/venv.sh .venv-newest requirements/test.txt $$(tools/python.sh 3.13 3.12 3.11)
@@ -244,7 +244,8 @@ yamllint: env-test
 	$(in_test) yamllint --strict .
 
 # All kinds of text of these files. The rest of the tree follows; the goal is one call without arguments.
-ENGLISH := README.md CONTRIBUTING.md SECURITY.md roles docs/dev docs/index.md docs/values.md tools/prose.py
+ENGLISH := README.md CONTRIBUTING.md SECURITY.md roles docs/dev docs/index.md docs/values.md \
+    Makefile ansible.cfg packer requirements scripts tools/prose.py
 .PHONY: english
 english: env-test
 	$(call step,share of sentences that no manual would have)
@@ -293,8 +294,8 @@ changelog-lint: env-test
 	$(call step,antsibull-changelog)
 	$(in_test) antsibull-changelog lint
 
-# What ansible-core loads or is called by. `make pytest` runs these tests on the newest supported ansible-core with all of
-# their values, of which each test has the first here: no ansible-core is known that treats them differently.
+# Tests of the interface to ansible-core. `make pytest` runs them on the newest supported ansible-core with all values; each
+# test uses only its first value here, because no ansible-core is known to treat the others differently.
 ANSIBLE_TESTS := $(addprefix tests/unit/plugins/,action/ callback/ modules/) \
     $(wildcard tests/unit/plugins/plugin_utils/test_*.py tests/unit/plugins/module_utils/test_*.py) tests/unit/test_interfaces.py
 .PHONY: unit-oldest
@@ -302,17 +303,15 @@ unit-oldest: env-oldest
 	$(call step,unit tests on the oldest supported ansible-core)
 	@PATH="$(CURDIR)/.venv-oldest/bin:$$PATH" TMPDIR=$(RAM) pytest -q --once --numprocesses 2 --dist loadfile $(ANSIBLE_TESTS)
 
-# The library as a node with the oldest supported Python sees it: without ansible, on 3.8. vermin cannot know the type
-# behind a method call. The last mypy that knows 3.8 does, on every line; what that Python does with them is tested where
-# the library meets the machine: the agent, which imports all of it and has the engine apply, check and revert, and what is
-# read from Linux. Values, which no Python takes for others, are varied by `make pytest`: here each test has the first of
-# its own.
+# The library on the oldest Python of a node, 3.8, without ansible. vermin does not know the types behind method calls; the
+# last mypy for 3.8 checks them. Tests cover the agent, which imports the whole library and runs the engine, and the readers
+# of Linux files. Each test uses only its first value here; `make pytest` uses all.
 LIBRARY := plugins/module_utils/_mlnode
 LIBRARY_TESTS := $(addprefix tests/unit/$(LIBRARY)/,agent drivers host linux)
 .PHONY: unit-node
 unit-node: env-node
 	$(call step,the library on Python 3.8: types and unit tests)
-	@# Of another type, or of one that has to be named, is what the present mypy judges.
+	@# `make mypy` checks argument and assignment types.
 	@[ ! -d .venv-node ] || .venv-node/bin/mypy --config-file= --python-version 3.8 --namespace-packages \
 	    --explicit-package-bases --disable-error-code arg-type --disable-error-code assignment \
 	    --disable-error-code var-annotated $(LIBRARY)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # packer build -var-file=packer/deep-learning.pkrvars.hcl packer
-# With NVIDIA's driver, CUDA and EFA in it. Its disk is large, so that the copy takes a while.
+# With the NVIDIA driver, CUDA and EFA. Its disk is large, and the copy takes a while.
 source_ami_name  = "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) *"
 source_ami_owner = "898082745236" # Amazon's deep learning images
 ssh_username     = "ubuntu"

@@ -140,7 +140,7 @@ variable "tags" {
 
 locals {
   root           = abspath("${path.root}/../..")
-  # The folder of collections that the playbook lies in: that of a checkout, or where it was installed to.
+  # The collections folder of the playbook: in a checkout, or in an installed collection
   collections    = "${local.root}/.ansible/collections:${abspath("${local.root}/../../..")}"
   variables_file = var.variables_file != "" ? abspath(var.variables_file) : "${local.root}/packer/variables.yml"
 }
@@ -186,7 +186,7 @@ source "azure-arm" "ml-node" {
 build {
   sources = ["source.azure-arm.ml-node"]
 
-  # What the image itself does at boot has to be over before it is changed.
+  # Wait until the boot of the source image is complete.
   provisioner "shell" {
     inline = ["if command -v cloud-init >/dev/null; then sudo cloud-init status --wait || [ $? -eq 2 ]; fi"]
   }
@@ -206,7 +206,7 @@ build {
     ]
   }
 
-  # What must not be the same on two machines.
+  # Remove identifiers that must be unique for each machine.
   provisioner "shell" {
     script = "${local.root}/packer/clean.sh"
   }

@@ -273,8 +273,10 @@ def _packed(
         end = stream.tell()
         if compiled:
             names = {_module(file): file for file in sorted(files)}
-            made = {name: modules.get(name) or _compiled(file, files[file]) for name, file in names.items()}
-            code = {name: (is_package, marshal.dumps(one)) for name, (is_package, one) in made.items()}
+            code = {
+                name: _dumped(*modules[name]) if name in modules else _compiled(file, files[file])
+                for name, file in names.items()
+            }
             archive.writestr(_entry(_COMPILED), b"".join(one for _is_package, one in code.values()))
             start = archive.getinfo(_COMPILED).header_offset + _HEADER + len(_COMPILED)
             places = {}
@@ -319,9 +321,14 @@ def _module(file: str) -> str:
     return (folder if name == "__init__" else f"{folder}/{name}").replace("/", ".")
 
 
+def _dumped(is_package: bool, code: CodeType) -> tuple[bool, bytes]:
+    return is_package, marshal.dumps(code)
+
+
 @functools.lru_cache(maxsize=None)
-def _compiled(file: str, source: bytes) -> Module:
-    """The name of the file is what a traceback shows."""
+def _compiled(file: str, source: bytes) -> tuple[bool, bytes]:
+    """The name of the file is what a traceback shows. Dumped once: how often an object is in use is in the
+    bytes, too."""
     # Without docstrings, which are a twentieth of the file, and which no command shows. As in _MAIN.
     code = compile(source, f"{AGENT_COMMAND}/{file}", "exec", dont_inherit=True, optimize=2)
-    return file.endswith("/__init__.py"), code
+    return _dumped(file.endswith("/__init__.py"), code)

@@ -57,8 +57,5 @@ def test_what_cannot_be(key: str, raw: Any) -> None:
 @quick
 @given(st.sampled_from([*KEYS]), _ANYTHING)
 def test_never_anything_but_an_answer_or_a_refusal(key: str, raw: Any) -> None:
-    found = None
     with contextlib.suppress(DeclarationError):
-        found = KEYS[key]("here", raw)
-    if found is not None:
-        assert KEYS[key]("here", found) == found
+        KEYS[key]("here", raw)

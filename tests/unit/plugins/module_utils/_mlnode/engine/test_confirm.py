@@ -590,12 +590,12 @@ def test_it_may_be_confirmed_as_long_as_nobody_has_undone_it(node: Node) -> None
 
 
 def test_whoever_looks_sees_what_waits_and_what_was_undone(node: Node) -> None:
-    assert confirm.notes(node) == []
+    assert confirm_store.notes(node) == []
     first = change(node)
     confirm.undo(node)
     second = change(node)
 
-    waits, undone = confirm.notes(node)
+    waits, undone = confirm_store.notes(node)
 
     assert f"mlnode undo {second.id}" in waits
     assert undone == confirm_store.report(node)
@@ -607,7 +607,7 @@ def test_somebody_else_is_told_that_something_waits(node: Node) -> None:
     node.superuser = False
     node.unreadable[PENDING] = errno.EACCES
 
-    [line] = confirm.notes(node)
+    [line] = confirm_store.notes(node)
 
     assert line.startswith(f"a change waits to be confirmed: cannot read {PENDING}: EACCES")
 
@@ -617,7 +617,7 @@ def test_what_was_undone_and_cannot_be_read_is_told_too(node: Node) -> None:
     assert "a change was undone, but" in confirm_store.report(node)
     node.unreadable[UNDONE] = errno.EIO
     assert f"cannot read {UNDONE}: EIO" in confirm_store.report(node)
-    assert confirm.notes(node) == [confirm_store.report(node)]
+    assert confirm_store.notes(node) == [confirm_store.report(node)]
 
 
 # -- damaged files ----------------------------------------------------------------------------------
@@ -642,7 +642,7 @@ def test_a_record_that_makes_no_sense_stops_every_run_and_stays(
     ):
         with pytest.raises(StoreError, match=PENDING):
             call(node)
-    assert PENDING in confirm.notes(node)[0]
+    assert PENDING in confirm_store.notes(node)[0]
     assert node.tree() == before
 
 

@@ -68,6 +68,7 @@ def test_a_machine_without_network_has_no_rate(tmp_path: object) -> None:
 def test_kernel_release(machine: Machine) -> None:
     assert Facts(machine).kernel_release() == RELEASE
     machine.remove("/proc/sys/kernel/osrelease")
+    machine.forget()
     assert Facts(machine).kernel_release() == ""
 
 

@@ -114,7 +114,7 @@ LOOKS: dict[str, Callable[[Host], object]] = {
     "explain a parameter": lambda machine: explain.explain(machine, "boot.iommu"),
     "audit": audit.all_checks,
     "topology": topology.of,
-    "notes": confirm.notes,
+    "notes": confirm_store.notes,
     "pending": revert.pending,
     "management": management.interfaces,
 }

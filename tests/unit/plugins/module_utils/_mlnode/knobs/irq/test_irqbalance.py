@@ -498,6 +498,7 @@ def test_every_line_that_speaks_to_irqbalance_is_mentioned(node: IrqNode) -> Non
         f'{DEFAULTS}:4: IRQBALANCE_ARGS="--interval=5"',
     ]
     node.put(UNIT, "[Service]\nEnvironmentFile=\nEnvironment=A=-j\n")
+    node.forget()
     assert irq.boot_sources(KEY, node) == [f"{UNIT}:3: Environment=A=-j"]
 
 

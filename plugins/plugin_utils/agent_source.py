@@ -40,12 +40,16 @@ def packed(packer: ModuleType) -> bytes:
     and that its user alone can enter.
     """
     path = os.path.join(constants.DEFAULT_LOCAL_TMP, f"mlnode-{said()['sha256']}.{packer.__name__}")
-    with open(f"{path}.lock", "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(path):
-            pathlib.Path(f"{path}.new").write_bytes(packer.compress(archive(), 9))
-            os.replace(f"{path}.new", path)
-    return pathlib.Path(path).read_bytes()
+    try:
+        with open(f"{path}.lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not os.path.exists(path):
+                pathlib.Path(f"{path}.new").write_bytes(packer.compress(archive(), 9))
+                os.replace(f"{path}.new", path)
+        return pathlib.Path(path).read_bytes()
+    except OSError:  # a full disk, or a network file system without locks: each host packs its own
+        packed_here: bytes = packer.compress(archive(), 9)
+        return packed_here
 
 
 @functools.lru_cache(maxsize=None)

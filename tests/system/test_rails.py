@@ -264,10 +264,12 @@ def test_an_undo_leaves_nothing(net: Net) -> None:
 
 def test_all_that_overrules_is_named_on_a_real_kernel(net: Net) -> None:
     ip("netns", "exec", net.node, "sysctl", "-qw", "net.ipv4.conf.all.arp_ignore=2")
-    (words,) = net.apply({"rules": [rule("rails", *RAILS, arp_ignore=1)]})
-    assert "net.ipv4.conf.all.arp_ignore is 2, and the kernel takes the greater of both" in words
+    (((_key, status, reason),),) = net.apply({"rules": [rule("rails", *RAILS, arp_ignore=1)]})
+    assert status == "refused"
+    assert "net.ipv4.conf.all.arp_ignore is 2, and the kernel takes the greater of both" in reason
 
 
 def test_the_management_path_is_not_cut_off(net: Net) -> None:
-    (words,) = net.apply({"rules": [rule("mgmt", "mgmt", rp_filter=1)]})
-    assert "mgmt: it carries the default route" in words
+    (((_key, status, reason),),) = net.apply({"rules": [rule("mgmt", "mgmt", rp_filter=1)]})
+    assert status == "refused"
+    assert "mgmt: it carries the default route" in reason

@@ -95,15 +95,18 @@ def differences(before: Under, after: Under) -> tuple[Difference, ...]:
         one, other = before[name], after[name]
         if bool(one) != bool(other):  # a node that did not answer: no part of it has changed
             one, other = ({_ALL: "known" if under else "unknown"} for under in (one, other))
-        for what in {**one, **other}:
-            if one.get(what) != other.get(what):
-                alike.setdefault((what, one.get(what, ""), other.get(what, "")), []).append(name)
+        for changed in of_all(one, other):
+            alike.setdefault(changed[:3], []).append(name)
     return tuple(Difference(*found, tuple(names)) for found, names in alike.items())
 
 
 def of_all(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
     """The same of a result as a whole."""
-    return [one._replace(nodes=()) for one in differences({"": before}, {"": after})]
+    return [
+        Difference(what, before.get(what, ""), after.get(what, ""), ())
+        for what in {**before, **after}
+        if before.get(what) != after.get(what)
+    ]
 
 
 def _node(name: str, before: Result, after: Result) -> Change:

@@ -106,10 +106,13 @@ def load_pending(host: Host) -> Pending | None:
         texts = dict(zip(names, _texts(*(fields[name] for name in names))))
         if not _ID.match(texts["id"]):
             raise ValueError(f"{texts['id']!r} is not an id")
+        due = float(fields["due"])
+        if not math.isfinite(due):
+            raise ValueError(f"due is {due}")
         return Pending(
             **texts,
             seconds=int(fields["seconds"]),
-            due=float(fields["due"]),
+            due=due,
             entries=tuple(checked(dict(entry)) for entry in fields["entries"]),
             fresh=_texts(*fields["fresh"]),
             gone=_texts(*fields["gone"]),

@@ -70,7 +70,7 @@ class Host:
         if key not in self._known:
             self._known[key] = make()
         elif isinstance(self._known[key], _Begun):
-            self._known[key] = self._known[key].end()
+            self._known[key] = self._known.pop(key).end()
         value: T = self._known[key]
         return value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import pathlib
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,14 @@ def test_the_archive_is_packed_once_for_all_hosts(
     assert len(packed) == 1
     assert {*found} == {*packed}
     assert packer.decompress(packed[0]) == agent_source.archive()
+
+
+def test_without_locks_each_host_packs_its_own(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(_file: object, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(agent_source.fcntl, "flock", flock)
+    assert zlib.decompress(agent_source.packed(zlib)) == agent_source.archive()
 
 
 def test_what_a_killed_run_has_begun_is_not_sent(folder: pathlib.Path) -> None:

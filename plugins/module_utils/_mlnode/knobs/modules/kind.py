@@ -149,6 +149,16 @@ class ModulesKind(Kind):
         name, parameter = options.split(setting.key)
         if setting.claim == needed.CLAIM and not node.context.runtime:
             return Reading(setting.path, Value(), node.context.boot_by_agent(setting, None))
+        sure = not node.container and setting.claim != needed.CLAIM
+        try:
+            return self._read(setting, name, parameter, node)
+        except HostError as error:
+            # Its file stays as it is.
+            problem = Value(unreadable=str(error))
+            return Reading(setting.path, problem, Boot(problem), setting.want, native=sure)
+
+    def _read(self, setting: Setting, name: str, parameter: str, node: _Node) -> Reading:
+        """Raises HostError."""
         if not node.context.runtime:
             boot = (
                 options.boot_of(node.config.given(name, parameter), node.config, setting.claim)
@@ -156,21 +166,16 @@ class ModulesKind(Kind):
                 else _boot(setting, False, node.config.barred(name), node)
             )
             return Reading(setting.path, Value(), boot, setting.want, native=True)
-        try:
-            if parameter:
-                blocked = _CONTAINER if node.container else ""
-                return options.read(setting, node.config, node.host, node.release, blocked)
-            if setting.claim == needed.CLAIM:
-                obstacle = needed.obstacle(node.host, node.release)
-                if obstacle.words:
-                    absent = Value(absent=obstacle.words)
-                    return Reading(setting.path, absent, Boot(absent), elsewhere=obstacle.needless)
-            runtime, built_in = _runtime(name, node)
-            listed, barred = modules_load.on_command_line(node.host, name)
-        except HostError as error:
-            problem = Value(unreadable=str(error))
-            sure = not node.container and setting.claim != needed.CLAIM
-            return Reading(setting.path, problem, Boot(problem), setting.want, native=sure)
+        if parameter:
+            blocked = _CONTAINER if node.container else ""
+            return options.read(setting, node.config, node.host, node.release, blocked)
+        if setting.claim == needed.CLAIM:
+            obstacle = needed.obstacle(node.host, node.release)
+            if obstacle.words:
+                absent = Value(absent=obstacle.words)
+                return Reading(setting.path, absent, Boot(absent), elsewhere=obstacle.needless)
+        runtime, built_in = _runtime(name, node)
+        listed, barred = modules_load.on_command_line(node.host, name)
         barred = None if built_in else barred or node.config.barred(name)
         arguments = node.words.get(name, ())
         # modprobe, too, would do nothing: only another boot can bring it.
@@ -189,7 +194,10 @@ class ModulesKind(Kind):
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The list of one declaration. What this kernel does not have is not in it: systemd would report at
-        every boot that it could not be loaded."""
+        every boot that it could not be loaded. Empty if the content is unknown, which leaves the files as
+        they are."""
+        if any(row.reading.runtime.unreadable is not None and not row.reading.native for row in rows):
+            return []
         native = [row for row in rows if row.reading.native]
         pairs = [(options.split(row.setting.key), row) for row in native]
         names = [

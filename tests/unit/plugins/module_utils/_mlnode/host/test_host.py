@@ -549,6 +549,16 @@ def test_an_error_ahead_is_raised_where_the_value_is_asked_for(host: Host) -> No
             host.once("key", fail)
 
 
+def test_what_failed_ahead_is_begun_anew(host: Host) -> None:
+    def fail() -> str:
+        raise HostError("run", "systemctl", errno.ETIMEDOUT)
+
+    host.ahead("key", lambda: fail)
+    with pytest.raises(HostError):
+        host.once("key", lambda: "anew")
+    assert host.once("key", lambda: "anew") == "anew"
+
+
 def test_a_program_runs_beside_its_caller(tmp_path: pathlib.Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -16,7 +16,8 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.knobs.modules.kind import DROP_IN
 from mlnode.knobs.modules.kind import kind as modules
-from mlnode.model.errors import DeclarationError
+from mlnode.linux import modules_load
+from mlnode.model.errors import DeclarationError, HostError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Value
 
 FILE = "/etc/modules-load.d/mlnode-modules.default.conf"
@@ -165,6 +166,31 @@ def test_what_cannot_be_read_is_unknown_and_stays_listed(machine: Machine) -> No
     found = apply(machine, "ib_uverbs")["module.ib_uverbs"]
     assert found[0] == "unknown"
     assert DEP in found[1]
+    assert machine.tree() == before
+
+
+@pytest.mark.parametrize("layers", [BOTH_LAYERS, BOOT])
+def test_a_loader_that_cannot_be_read_leaves_the_list(machine: Machine, layers: tuple[Layer, ...]) -> None:
+    apply(machine, "ib_uverbs", layers=layers)
+    drop_ins = "/etc/systemd/system/systemd-modules-load.service.d"
+    machine.link(drop_ins, drop_ins)
+    machine.forget()
+    before = machine.tree()
+    assert apply(machine, "ib_uverbs", layers=layers)["module.ib_uverbs"][0] == "unknown"
+    assert machine.tree() == before
+
+
+def test_a_kernel_that_cannot_be_looked_at_leaves_the_list(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply(machine, "ib_uverbs")
+    before = machine.tree()
+
+    def load(_host: object) -> None:
+        raise HostError("read", "/etc/modprobe.d", errno.EIO)
+
+    monkeypatch.setattr(modules_load, "load", load)
+    assert apply(machine, "ib_uverbs")["module.ib_uverbs"][0] == "unknown"
     assert machine.tree() == before
 
 

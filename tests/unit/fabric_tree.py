@@ -110,7 +110,7 @@ def run(host: Host, expect: Mapping[str, Any] | None = None) -> list[Check]:
     found: list[Check] = []
     wanted = expect if isinstance(expect, Expectations) else expectations.parse({"all": expect or {}})
     for area in (pcie, gpudirect, memlock):
-        checks = area.checks(host, read.of(host), wanted)
+        checks = [*area.checks(host, read.of(host), wanted)]
         assert {check.name for check in checks} <= {*area.NAMES}
         found += checks
     return found

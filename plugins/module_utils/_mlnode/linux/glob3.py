@@ -4,51 +4,131 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
+from functools import lru_cache
 from typing import Iterator
 
 from ..model.record import regex
 
-#: Escaped signs, named classes, and a second bracket with a negation in one are not read
-_UNREAD = regex(r"\\|\[[:.=]|\[[^\]]*\[\^")
+#: Named classes of glob(7) for the bytes of the C locale, as parts of a set of a regular expression
+_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \\t",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": "!-/:-@\\[-`{-~",
+    "space": "\\t-\\r ",
+    "upper": "A-Z",
+    "xdigit": "0-9A-Fa-f",
+}
 
+#: One member of a set in brackets: a class, a character between signs, an escaped or a plain one
+_MEMBER = regex(r"\[:([a-z]+):\]|\[\.(.)\.\]|\[=(.)=\]|\\(.)|(.)", re.DOTALL)
 
-def is_read(pattern: str) -> bool:
-    """False for a pattern with a sign that is not read here: it may name other paths than matches() says."""
-    return _UNREAD.search(pattern) is None
+#: Any character of a name, and none at all
+_ANY, _NONE = "[^/]", r"[^\s\S]"
 
 
 def matches(pattern: str, path: str) -> bool:
-    """True if a pattern names a path, and where it may, as it is not read from some sign on."""
-    unread = _UNREAD.search(pattern)
-    if unread is not None:
-        begin = re.split(r"[*?\[{]", pattern[: unread.start()])[0]
-        return path.startswith(begin)
-    negated = pattern.replace("[^", "[!")  # both mean the same to glob(3)
-    return any(_fits(one.split("/"), path.split("/")) for one in _alternatives(negated))
+    """True if a pattern names a path."""
+    return any(one.match(path) for one in _expressions(pattern))
 
 
-def _fits(parts: list[str], names: list[str]) -> bool:
-    try:
-        return len(parts) == len(names) and all(map(fnmatch.fnmatchcase, names, parts))
-    except re.error:  # a range that ends before it begins, to old versions of Python
-        return False
+@lru_cache(maxsize=512)
+def _expressions(pattern: str) -> tuple[re.Pattern[str], ...]:
+    # An escaped slash is one as well.
+    found = (one.replace("\\/", "/").split("/") for one in _alternatives(pattern))
+    return tuple(re.compile("/".join(map(_expression, parts)) + r"\Z") for parts in found)
+
+
+def _expression(part: str) -> str:
+    return "".join(_pieces(part))
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
     """The patterns that `{a,b}` stands for; one without its end stands for itself."""
-    begin = pattern.find("{")
-    ends, depth = [begin], 0
-    for at in range(begin + 1, len(pattern)) if begin >= 0 else ():
-        sign = pattern[at]
-        if not depth and sign in ",}":
-            ends.append(at)
-            if sign == "}":
-                break
-        depth += {"{": 1, "}": -1}.get(sign, 0)
-    else:
+    begin = _next(pattern, 0, "{")
+    ends = [begin]
+    while ends[-1] >= 0 and (len(ends) == 1 or pattern[ends[-1]] == ","):
+        ends.append(_end(pattern, ends[-1] + 1))
+    if ends[-1] < 0:
         yield pattern
         return
     for first, last in zip(ends, ends[1:]):
         yield from _alternatives(pattern[:begin] + pattern[first + 1 : last] + pattern[ends[-1] + 1 :])
+
+
+def _next(text: str, at: int, signs: str) -> int:
+    """The place of the next sign that is not escaped; -1 for none."""
+    while at < len(text):
+        if text[at] in signs:
+            return at
+        at += 2 if text[at] == "\\" else 1
+    return -1
+
+
+def _end(pattern: str, at: int) -> int:
+    """The comma or the brace that ends an alternative; -1 for none."""
+    depth = 0
+    while (at := _next(pattern, at, "{,}")) >= 0:
+        if depth == 0 and pattern[at] != "{":
+            return at
+        depth += {"{": 1, "}": -1, ",": 0}[pattern[at]]
+        at += 1
+    return -1
+
+
+def _pieces(part: str) -> Iterator[str]:
+    """The regular expression of one part of a path."""
+    at = 0
+    while at < len(part):
+        sign, at = part[at], at + 1
+        if sign == "[" and (found := _set(part, at)) is not None:
+            piece, at = found
+            yield piece
+        elif sign == "\\":
+            yield re.escape(part[at]) if at < len(part) else _NONE
+            at += 1
+        else:
+            yield {"*": f"{_ANY}*", "?": _ANY}.get(sign) or re.escape(sign)
+
+
+def _set(part: str, at: int) -> tuple[str, int] | None:
+    """The expression of a set in brackets and the place behind it; None if nothing ends it."""
+    negated = part[at : at + 1] in ("!", "^")
+    begin = at = at + negated
+    members: list[tuple[str, bool]] = []  # as in a regular expression, and whether it is a plain character
+    while (match := _MEMBER.match(part, at)) is not None:
+        at = match.end()
+        if match.group() == "]" and match.start() > begin:
+            inside = _joined(members)
+            if not inside:  # no character, or any
+                return (_ANY if negated else _NONE), at
+            return f"[{'^/' if negated else ''}{inside}]", at
+        named, plain = match.group(1), match.group(5)
+        one = next(filter(None, match.groups()[1:]), "")
+        members.append((_CLASSES.get(named, "") if named else re.escape(one), plain == "-"))
+    return None
+
+
+def _are_single(*texts: str) -> bool:
+    """True if each is one character, escaped or not: a range cannot end in a class."""
+    return all(len(text) in (1, 2) for text in texts)
+
+
+def _joined(members: list[tuple[str, bool]]) -> str:
+    """A range that ends before it begins has no member."""
+    found, at = [], 0
+    while at < len(members):
+        text = members[at][0]
+        if at + 2 < len(members) and members[at + 1][1] and _are_single(text, members[at + 2][0]):
+            last, at = members[at + 2][0], at + 3
+            found.append(f"{text}-{last}" if text[-1:] <= last[-1:] else "")
+        else:
+            found.append(text)
+            at += 1
+    return "".join(found)

@@ -187,8 +187,6 @@ def _doubted(effect: Effect, line: Line, lines: Sequence[Line], name: str) -> Ef
     """The effect of a line, as far as it does not depend on what other lines set."""
     if "/../" in line.key:
         return Effect(unknown=f"its key has a `..`, and may be {dotted(name)}")
-    if line.is_glob and not glob3.is_read(line.key):
-        return Effect(unknown=f"its pattern is not read here, and may name {dotted(name)}")
     needed, usual = sysctl_aliases.NEEDS.get(name, ("", 0))
     for other in lines if needed and effect.text is not None else ():
         value = number((other.value or "").split(" ")[0]) if other.names(needed) else 0

@@ -8,6 +8,8 @@ declared, and the defaults with their reasons: pcie_values.py.
 
 from __future__ import annotations
 
+from typing import Iterator
+
 from ...host.host import Host
 from ...topology.model import Topology
 from ..expect import Expectations
@@ -19,6 +21,8 @@ from . import subjects as pcie_subjects
 NAMES = (link.NAME, *tuning.NAMES, *place.NAMES, acs.NAME, iommu.NAME)
 
 
-def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
+def checks(host: Host, topology: Topology, expect: Expectations) -> Iterator[Check]:
+    """Findings one by one: an error in one part keeps those of the parts before it."""
     subjects = pcie_subjects.of(topology, expect)
-    return [check for part in (link, tuning, place, acs, iommu) for check in part.checks(host, subjects)]
+    for part in (link, tuning, place, acs, iommu):
+        yield from part.checks(host, subjects)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Collection, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from ...drivers import dcb, ethtool
 from ...host.host import Host, Mounts
@@ -34,7 +34,7 @@ OPTIONS: Table = {
 }
 
 #: One subject: the names of its checks, and what makes them
-Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Sequence[Check]]]
+Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Iterable[Check]]]
 
 #: In the order in which a person would look: what is there, whether it is up, what is on top
 AREAS: tuple[Area, ...] = (

@@ -40,9 +40,9 @@ class Request(NamedTuple):
     """One kind of one declaration, and what may be done about it.
 
     alone: an agent's request for a file of the node's declarations, one of several. Faults in the files of
-    other declarations are reported by their own requests and stop nothing here; faults of the agent have a
-    row of their own kind. partial: the file declares further settings, which are not understood. leave:
-    settings that leave the declaration keep their value instead of getting back their origin.
+    other declarations are reported by their own requests and stop nothing here; the agent's faults have a
+    separate row. partial: the file declares further settings, which are not understood. leave: settings that
+    leave the declaration keep their value instead of getting back their origin.
     """
 
     name: str

@@ -68,12 +68,12 @@ UMask=0077
 # For applying: /proc/sys, /sys and NICs (CAP_SYS_ADMIN, CAP_NET_ADMIN; user.max_* wants CAP_SYS_RESOURCE),
 # modules (CAP_SYS_MODULE), files of others with their owner (CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE).
 # CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
-# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
-# No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
-# AF_NETLINK lets dcb, of iproute2, set the priorities of NICs; systemctl needs AF_UNIX.
-# /boot, mounts, block devices and /var/lib/os-prober are for regenerating a boot loader menu that lost its
-# declared settings: os-prober finds other systems by mounting their disks. Of the control groups only
-# cgroup v1 is writable: its groups have a swappiness each.
+# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs. No
+# ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
+# AF_NETLINK lets dcb, of iproute2, set the priorities of NICs; systemctl needs AF_UNIX. /boot, mounts, block
+# devices and /var/lib/os-prober are for regenerating a boot loader menu that lost its declared settings:
+# os-prober finds other systems by mounting their disks. Only the memory groups of cgroup v1 are writable:
+# each has a swappiness.
 _APPLIES = f"""\
 {_CLOSED}CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD
@@ -103,14 +103,14 @@ ProtectSystem=full
 # -- services ------------------------------------------------------------------------------
 
 # Runs after systemd's own sysctl and module services, tuned and the firewalls that set sysctls, as the last
-# write counts, and before anything that starts jobs. Of the seven minutes one is for the lock and five are
-# for the boot loader; usually a second is enough. Exit status 3 is drift that it cannot repair, which `mlnode
-# check` shows. Units of others are named here instead of in their kinds: each command compares this text with
-# the file, and would import all kinds for a few words. udev renames NICs while it processes the devices found
-# at its start: without the wait eth0 may be gone between the read and the write. Without udev the wait
-# neither takes time nor fails the start. + (systemd.service(5)): programs of the system that only wait, or
-# remove a flag, run outside of the sandbox. Making one, with mounts and a dozen seccomp filters, takes as
-# long as starting Python, for each program.
+# write counts, and before anything that starts jobs. The timeout of seven minutes has one for the lock and
+# five for the boot loader; usually a second is enough. Exit status 3 is drift that it cannot repair, which
+# `mlnode check` shows. Units of others are named here instead of in their kinds: each command compares this
+# text with the file, and would import all kinds for a few words. udev renames NICs while it processes the
+# devices found at its start: without the wait eth0 may be gone between the read and the write. Without udev
+# the wait neither takes time nor fails the start. + (systemd.service(5)): programs of the system that only
+# wait, or remove a flag, run outside of the sandbox. Making one, with mounts and a dozen seccomp filters,
+# takes as long as starting Python, for each program.
 UNIT = f"""\
 [Unit]
 Description=Apply what this node is declared to be (mlnode.tuning)

@@ -108,8 +108,8 @@ ProtectSystem=full
 # `mlnode check` shows. Units of others are named here instead of in their kinds: each command compares this
 # text with the file, and would import all kinds for a few words. udev renames NICs while it processes the
 # devices found at its start: without the wait eth0 may be gone between the read and the write. Without udev
-# the wait neither takes time nor fails the start. + (systemd.service(5)): programs of the system that only
-# wait, or remove a flag, run outside of the sandbox. Making one, with mounts and a dozen seccomp filters,
+# the wait neither takes time nor fails the start. System programs that only wait, or remove a flag, run
+# outside of the sandbox: + in systemd.service(5). Making a sandbox, with mounts and a dozen seccomp filters,
 # takes as long as starting Python, for each program.
 UNIT = f"""\
 [Unit]

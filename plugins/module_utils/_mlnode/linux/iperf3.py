@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""iperf3: how it is called, and what of its JSON is a measurement.
+"""iperf3: its commands, and the measurements in its JSON.
 
-One process carries one TCP connection. Up to 3.15 a process is one thread, so that more connections in it
-share one core, and from 3.16 on each has a thread of its own (release notes of 3.16): several processes are
-the same with all versions. Its exit status says little: with -J, 3.12 ends with 0 where it could not connect
-at all.
+One process carries one TCP connection. Up to 3.15 a process is one thread, and all its connections share one
+core; from 3.16 on each connection has a thread (release notes of 3.16). Several processes behave the same
+with all versions. The exit status is unreliable: with -J, 3.12 exits with 0 even after a failed connection.
 """
 
 from __future__ import annotations
@@ -19,34 +18,33 @@ from ..model.record import NamedTuple
 
 PROGRAM = "iperf3"
 
-#: Of a side that could not reach the other yet
+#: Error of a client that could not reach the server yet
 REFUSED = "Connection refused"
 
-#: Why there is no result: the causes of an UnfitError here. No connection was made, nothing came through one,
-#: or a program ended.
+#: Causes of an UnfitError: no connection was made, no data came through one, or a program ended
 UNREACHABLE, NOTHING, ENDED = "unreachable", "nothing", "program"
 
-#: How its error begins where it could not connect (iperf_error.c: IECONNECT, IESTREAMCONNECT)
+#: Start of its error after a failed connection (iperf_error.c: IECONNECT, IESTREAMCONNECT)
 _NO_CONNECTION = "unable to connect"
 
-#: ... and how its errors begin once a connection broke (iperf_error.c of 3.12 to 3.18): a path that loses
+#: ... and of its errors after a broken connection (iperf_error.c of 3.12 to 3.18): a path that loses
 #: packets ends in any of them
 _BROKEN = (
     *(f"unable to {what}" for what in ("send", "receive", "read", "write")),
     *("control socket has closed", "the server has terminated"),
 )
 
-#: Parts by which a number may differ from what others in the same result give: rates are computed from times
-#: in microseconds, so that only another unit or another formula is further away.
+#: Largest relative difference between numbers of one result. Rates are computed from times in microseconds: a
+#: larger difference means another unit or formula.
 _ROUNDING = 0.01
 
-#: The part of the time asked for that must have been measured
+#: Least share of the requested time that must have been measured
 _LASTED = 0.9
 
-#: Intervals shorter than this, in seconds, are what is left at the end of a measurement
+#: Seconds; shorter intervals are the incomplete end of a measurement
 _WHOLE = 0.5
 
-#: A day of intervals has less, in characters
+#: Characters; a day of intervals has less
 _MOST = 1 << 24
 
 
@@ -65,22 +63,22 @@ class Flow(NamedTuple):
     def client(self) -> list[str]:
         argv = [PROGRAM, "-J", "-c", self.there, "-B", self.here, "-p", str(self.port)]
         argv += ["-t", str(self.seconds), "-O", str(self.omit), "--connect-timeout", "1000"]
-        # Not --get-server-output: where the other end's text comes in several packets, 3.12 takes the first
-        # of them for all of it, and prints a warning in front of its JSON.
+        # Not --get-server-output: if the other end's text comes in several packets, 3.12 takes the first
+        # one for all of it, and prints a warning in front of its JSON.
         return [*argv, *(["-R"] if self.backward else [])]
 
     @property
     def server(self) -> list[str]:
-        """It serves one client and ends."""
+        """Command of a server that serves one client and ends."""
         return [PROGRAM, "-J", "-s", "-1", "-B", self.here, "-p", str(self.port)]
 
 
 class Measured(NamedTuple):
-    """bits: received payload. seconds: how long that took. rates: bits per second in each whole second, as
-    the client saw them. cpu, peer_cpu: percent of one core that the processes at both ends took.
+    """bits: received payload. seconds: its duration. rates: bits per second in each whole second, measured by
+    the client. cpu, peer_cpu: percent of one core that the processes at both ends used.
 
-    retransmits: segments that the sender sent again; None where its kernel does not say. sent: bytes of
-    payload that it has sent. mss: bytes of payload in a full segment; None where it is not known.
+    retransmits: segments that the sender sent again; None if its kernel does not report it. sent: bytes of
+    payload that it sent. mss: bytes of payload in a full segment; None if it is unknown.
     """
 
     bits: float
@@ -94,7 +92,7 @@ class Measured(NamedTuple):
 
 
 def parse(done: Finished, flow: Flow) -> Measured:
-    """Of a client. Raises UnfitError for everything that is not this flow, whole and consistent."""
+    """The result of a client. Raises UnfitError unless it is for this flow, complete and consistent."""
     document = _document(done)
     _check_ends(document, flow)
     _check_test(document, flow)
@@ -125,8 +123,8 @@ def parse(done: Finished, flow: Flow) -> Measured:
 
 
 def served(done: Finished) -> str:
-    """Address of the client of a server that has ended; "" where none came. Raises UnfitError."""
-    # One that was ended by timeout(1) has printed that as its error, and no client.
+    """Address of the client of a finished server; "" if none came. Raises UnfitError."""
+    # After a timeout, the output has timeout(1)'s signal as the error, and no client.
     document = _loaded(done)
     client = _dict(document, "start").get("accepted_connection")
     return _text(client, "host") if isinstance(client, dict) else ""

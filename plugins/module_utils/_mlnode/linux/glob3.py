@@ -10,17 +10,17 @@ from typing import Iterator
 
 from ..model.record import regex
 
-#: Escaped signs, named classes, and a second bracket with a negation in one are not read
+#: Unsupported: escaped signs, named classes, and a second bracket with a negation in one
 _UNREAD = regex(r"\\|\[[:.=]|\[[^\]]*\[\^")
 
 
 def is_read(pattern: str) -> bool:
-    """False for a pattern with a sign that is not read here: it may name other paths than matches() says."""
+    """False for a pattern with an unsupported sign: it may match other paths than matches() returns."""
     return _UNREAD.search(pattern) is None
 
 
 def matches(pattern: str, path: str) -> bool:
-    """True if a pattern names a path, and where it may, as it is not read from some sign on."""
+    """True if a pattern matches a path, or may, because it is unsupported from some sign on."""
     unread = _UNREAD.search(pattern)
     if unread is not None:
         begin = re.split(r"[*?\[{]", pattern[: unread.start()])[0]
@@ -37,7 +37,7 @@ def _fits(parts: list[str], names: list[str]) -> bool:
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """The patterns that `{a,b}` stands for; one without its end stands for itself."""
+    """Expansions of `{a,b}`; a brace without its end is literal."""
     begin = pattern.find("{")
     ends, depth = [begin], 0
     for at in range(begin + 1, len(pattern)) if begin >= 0 else ():

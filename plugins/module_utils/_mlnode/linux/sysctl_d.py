@@ -135,7 +135,7 @@ class BootConfig(NamedTuple):
     def winner(self, key: str) -> Line | None:
         """The statement that decides a key (path form) at boot, or None if no file names it.
 
-        Its value is None if an exclusion decides, which leaves the key unset.
+        If an exclusion decides, the statement has no value, and the key stays unset.
         """
         matching = []
         for line in _last_of_each(self.lines):

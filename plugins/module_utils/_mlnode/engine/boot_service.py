@@ -240,7 +240,7 @@ def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
     if target := host.link_target(path):
         return [Fault(f"{path} is a link to {target}", MEND, stops=stops)]
     if host.content(path) != TEXTS[path].encode("utf-8"):
-        return [Fault(f"{path} is not what this version of mlnode installs", MEND, stops=stops)]
+        return [Fault(f"{path} differs from the file of this mlnode version", MEND, stops=stops)]
     return []
 
 

@@ -129,7 +129,7 @@ def resume(host: Host) -> str:
 def _refuse_now(host: Host, armed: Pending) -> None:
     if armed.boot != boot_id(host):
         raise RefusedError(
-            f"the node was booted after {armed.id} was armed, so that it has to be undone: "
+            f"the node was booted after {armed.id} was armed, and the change must be undone: "
             f"`mlnode undo {armed.id}`"
         )
     if armed.connection and armed.connection == _connection(host):
@@ -295,7 +295,7 @@ def _forget(host: Host, fresh: Sequence[str]) -> list[str]:
         origin = Origin.load(host)
         origin.forget([entry for entry in origin.entries() if entry["id"] in fresh])
     except MlnodeError as error:
-        return [f"the record of what was before ({error})"]
+        return [f"the record of the original state ({error})"]
     return []
 
 
@@ -334,7 +334,7 @@ def _nothing(host: Host, change_id: str, other: Pending | None) -> str:
     if before is not None:
         return before.text
     if change_id and store.confirmed(host) == change_id:
-        return f"{change_id} has been confirmed, so that there is nothing to undo"
+        return f"{change_id} has been confirmed: there is nothing to undo"
     answer = "no change waits to be confirmed" + (f" as {change_id!r}" if change_id else "")
     return f"{answer}; {other.id} does" if other is not None else answer
 

@@ -117,8 +117,8 @@ def load_pending(host: Host) -> Pending | None:
 
     # A damaged file stays: no run may go on as if nothing had been armed.
     advice = (
-        "what it would have put back is unknown: look at the NICs of this node, then remove it; "
-        "`mlnode revert` still knows what was before the first run"
+        "the values to put back are unknown: look at the NICs of this node, then remove the file; "
+        "`mlnode revert` still knows the state before the first run"
     )
     return _load(host, PENDING, made, advice)
 
@@ -202,5 +202,5 @@ def _load(host: Host, path: str, made: Callable[[Mapping[str, Any]], T], advice:
 
 def _texts(*texts: Any) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("something else where a text belongs")
+        raise TypeError("expected text, got another type")
     return texts

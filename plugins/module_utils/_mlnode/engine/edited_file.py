@@ -95,7 +95,7 @@ def _merged_back(path: str, entry: Entry, now: Saved) -> WayBack:
     except _NoTextError:
         return WayBack(now, now, _LEFT_SINCE)
     except merge.BrokenError as error:
-        advice = f"it was edited since, and {error}: take out by hand what was written for this node"
+        advice = f"it was edited since, and {error}: remove mlnode's part by hand"
         raise HostError("restore", path, None, advice) from error
     note = "; ".join([KEPT, *merged.left])
     if entry["saved"] is None and not merged.text.strip():

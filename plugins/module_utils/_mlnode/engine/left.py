@@ -75,7 +75,9 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
     try:
         rows = evaluate(host, request._replace(spec=old.of(area, request.kind.OPTIONS)), known).rows
     except MlnodeError as error:
-        return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
+        return _Gone(
+            problem=f"settings that leave {area} of {request.name} cannot be read, and stay: {error}"
+        )
     declared = {*_files(plan.rows)}
     writes = (write for row in rows for write in writes_of(row, row.reading.parts))
     return _Gone({write.file.path: write for write in writes if write.file.path not in declared})
@@ -97,8 +99,8 @@ def _kept(
                 spec = declaration.of(area, kind.OPTIONS)
                 paths |= {*_files(evaluate(host, Request(declaration.name, kind, spec), known).rows)}
             except MlnodeError as error:
-                doubt = f"whether {declaration.name} declares of {area} what leaves is unknown"
-                return frozenset(), f"{doubt}, so that it keeps its value: {error}"
+                doubt = f"whether {declaration.name} still declares settings of {area} is unknown"
+                return frozenset(), f"{doubt}, and they keep their values: {error}"
     return frozenset(paths), ""
 
 

@@ -152,18 +152,17 @@ class Note(NamedTuple):
     def text(self) -> str:
         """For people. Its changes are reported by the run that shows the note."""
         if self.end == UNKNOWN:
-            return printable(f"{self.name}: what became of the notification is not known: {self.error}")
+            return printable(f"{self.name}: the result of the notification is unknown: {self.error}")
         run = f"an earlier run for {self.name} (process {self.pid}, begun {self.since})"
         if self.end == UNHEARD and self.error:
             return printable(f"{run} has failed, and could not answer any more: {self.error}")
         if self.end == UNHEARD:
             return printable(f"{run} has ended well, and could not answer any more")
         if self.end == STOPPED:
-            return printable(f"{run} was stopped, and has put back what it had changed")
+            return printable(f"{run} was stopped, and has put back its changes")
         files = f"{', '.join(self.completed)} is whole again" if self.completed else "no file is half written"
         return printable(
-            f"{run} was killed in the middle: {files}, and what it had not done yet is done by the next run "
-            "of that declaration"
+            f"{run} was killed in the middle: {files}, and the next run of that declaration does the rest"
         )
 
     @classmethod

@@ -70,7 +70,7 @@ def undone(saved: str, wrote: str, now: str, after: str | None = None) -> Merged
         merge.drop_edits_lost_in({token.text for token in _tokens(after)})
     merged = merge.result()
     if _open_lines(merged.text) > max(map(_open_lines, (saved, wrote, now))):
-        raise BrokenError("without what was written, a quote would not be closed")
+        raise BrokenError("without mlnode's part, a quote would not be closed")
     return merged
 
 

@@ -136,9 +136,9 @@ class Origin:
             return cls(host, [])
         lost = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
         raise LostOriginError(
-            f"{lost}{f', though {trace} is there' if trace else ''}: what was before the first run is not "
-            f"known. Restore {PATH} from a backup, or give up undoing with `mlnode revert --without-origin`, "
-            "which removes the files that mlnode owns"
+            f"{lost}{f', though {trace} is there' if trace else ''}: the state before the first run "
+            f"is unknown. Restore {PATH} from a backup, or give up undoing with `mlnode revert "
+            "--without-origin`, which removes the files that mlnode owns"
         )
 
     @classmethod
@@ -307,7 +307,7 @@ def checked(entry: Entry) -> Entry:
         if "device" in entry:
             texts += [entry["device"], entry["boot"]]
         if not all(entry.get(name, True) is True for name in origin_paths.FORMS):
-            raise TypeError(f"entry {entry['id']!r} holds something else where true belongs")
+            raise TypeError(f"entry {entry['id']!r}: expected true, got another value")
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("notify", "")]
         _list(entry.get("wrote", []))
@@ -321,7 +321,7 @@ def checked(entry: Entry) -> Entry:
     else:
         texts.append(entry["module"])
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"entry {entry['id']!r} holds something else where a text belongs")
+        raise TypeError(f"entry {entry['id']!r}: expected text, got another type")
     origin_paths.check(entry, texts)
     return entry
 

@@ -93,7 +93,7 @@ def kept(host: Host, layers: Sequence[Layer], alone: bool = False) -> Kept:
 def kept_by_node(host: Host) -> Kept:
     """As kept(), for the agent's own requests: read once for all of them, until something is changed. Origins
     that a run adds without a change equal the present values. Raises MlnodeError."""
-    return host.once("what the node keeps", lambda: kept(host, BOTH_LAYERS, alone=True))
+    return host.once("state kept by the node", lambda: kept(host, BOTH_LAYERS, alone=True))
 
 
 def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:

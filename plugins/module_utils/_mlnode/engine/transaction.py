@@ -236,7 +236,7 @@ def _forget(origin: Origin, entries: list[Entry]) -> list[str]:
     try:
         origin.take_back(entries)
     except HostError as error:
-        return [f"the record of what was before ({error})"]
+        return [f"the record of the original state ({error})"]
     return []
 
 

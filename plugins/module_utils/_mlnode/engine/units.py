@@ -113,7 +113,7 @@ ProtectSystem=full
 # takes as long as starting Python, for each program.
 UNIT = f"""\
 [Unit]
-Description=Apply what this node is declared to be (mlnode.tuning)
+Description=Apply the declared settings of this node (mlnode.tuning)
 After=local-fs.target systemd-modules-load.service systemd-sysctl.service
 After=tuned.service nvidia-persistenced.service ufw.service firewalld.service
 Before=slurmd.service kubelet.service containerd.service docker.service crio.service
@@ -139,7 +139,7 @@ WantedBy=multi-user.target
 # The time is for the lock, twice, as another process may be writing the boot loader's menu.
 NIC_UNIT = f"""\
 [Unit]
-Description=Apply what is declared for NICs that have arrived or changed their queues (mlnode.tuning)
+Description=Apply declared settings to NICs that have arrived or changed their queues (mlnode.tuning)
 After=mlnode-apply.service network.target network-online.target
 StartLimitIntervalSec=0
 
@@ -235,7 +235,7 @@ PULL_TIMER_UNIT = _TIMER.format(about="Look for a new declaration of this node",
 # It applies, with the rights and the timeout of the boot service, plus a minute for the network.
 PULL_UNIT = f"""\
 [Unit]
-Description=Pull what this node is declared to be (mlnode.tuning)
+Description=Pull the declaration of this node (mlnode.tuning)
 Wants=network-online.target
 After=mlnode-apply.service network-online.target
 ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
@@ -249,7 +249,7 @@ TimeoutStartSec=480
 
 # Interfaces without hardware come and go with every container. A flag that is already up needs no program.
 UDEV = f"""\
-# A NIC that arrives or changes its queues gets what is declared for it (mlnode.tuning).
+# A NIC that arrives or changes its queues gets its declared settings (mlnode.tuning).
 TEST=="{NIC_FLAG}", GOTO="mlnode_end"
 ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
 ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
@@ -259,7 +259,7 @@ LABEL="mlnode_end"
 # At the first boot of an image without a machine-id systemd applies the presets. If they disable unnamed
 # units by default, the image's links would be removed: systemd.preset(5), machine-id(5).
 PRESET = f"""\
-# What is enabled stays so at the first boot of an image (mlnode.tuning).
+# Units enabled in an image stay enabled at its first boot (mlnode.tuning).
 enable {AGENT_UNIT}
 enable {NIC_SERVICE}
 enable {NIC_PATH_UNIT}

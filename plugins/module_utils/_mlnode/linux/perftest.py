@@ -260,7 +260,7 @@ _BUSY_PORT = (
 _NO_SERVER = "no server listens there: start the other side first, and let its TCP port through the firewall"
 _MEMORY = "a queue cannot be made or memory not be locked: look at that limit (rdma_check: memlock)"
 WITHOUT_CUDA = (
-    "this perftest was built without CUDA, as those of distributions are: build it on both sides, with "
+    "this perftest was built without CUDA, like the packages of distributions: build it on both sides, with "
     "./configure CUDA_H_PATH=/usr/local/cuda/include/cuda.h"
 )
 _DRIVER = "CUDA does not start: look at the driver of the GPUs, and at its libcuda.so.1"

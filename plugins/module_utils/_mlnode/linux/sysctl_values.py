@@ -307,7 +307,7 @@ def _word(path: str, text: str, release: str) -> str:
             return text.lower()
     elif path in _NAMES and len(text.split()) != 1:
         raise _RefusedError
-    raise _UnknownError("it depends on what the kernel and its modules have")
+    raise _UnknownError("it depends on the kernel and its modules")
 
 
 # -- declarations --------------------------------------------------------------------------

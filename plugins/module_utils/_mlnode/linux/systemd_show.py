@@ -30,7 +30,7 @@ _LIMITS = ("LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "LimitCORE", "LimitNPROC
 #: Drop-ins of our declarations, of any kind: places.OWN
 _DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
 
-_ANSWER = "what systemd says of units"
+_ANSWER = "properties of units"
 
 #: Property → its values; ExecStart= may have several
 Properties = Mapping[str, Tuple[str, ...]]

@@ -101,11 +101,11 @@ def parse(done: Finished, flow: Flow) -> Measured:
     if bits <= 0:
         raise UnfitError("nothing was received", NOTHING)
     if seconds < _LASTED * flow.seconds:
-        raise UnfitError(f"{seconds:.2f} s were measured of {flow.seconds} s that were asked for")
+        raise UnfitError(f"expected a measurement of {flow.seconds} s, got {seconds:.2f} s")
     _check_rate(total, bits, seconds)
     rates = _rates(document)
     if len(rates) < flow.seconds - 1:
-        raise UnfitError(f"{len(rates)} seconds were reported of {flow.seconds}")
+        raise UnfitError(f"expected rates for {flow.seconds} seconds, got {len(rates)}")
     cpu = _dict(_dict(document, "end"), "cpu_utilization_percent")
     sent = _dict(_dict(document, "end"), "sum_sent")
     retransmits = int(_number(sent, "retransmits")) if "retransmits" in sent else None
@@ -145,27 +145,27 @@ def _loaded(done: Finished) -> Mapping[str, Any]:
         said = _line(done.err) or "nothing else"
         raise UnfitError(f"iperf3 ended with {done.rc} and no result; it said: {said}", ENDED)
     try:
-        document = strict_json.loads(done.out, "what iperf3 printed", most=_MOST)
+        document = strict_json.loads(done.out, "the output of iperf3", most=_MOST)
     except StoreError as error:
         begin = strict_json.shown(done.out.strip())
         raise UnfitError(
             f"iperf3 ended with {done.rc}, and {error}; it begins with {begin}", ENDED
         ) from error
     if not isinstance(document, dict):
-        raise UnfitError(f"iperf3 printed {strict_json.shown(document)}, and not a result")
+        raise UnfitError(f"expected a result of iperf3, got {strict_json.shown(document)}")
     return document
 
 
 def _check_ends(document: Mapping[str, Any], flow: Flow) -> None:
     connected = _dict(document, "start").get("connected")
     if not isinstance(connected, list) or len(connected) != 1:
-        count = len(connected) if isinstance(connected, list) else "no"
-        raise UnfitError(f"there are {count} connections, and not one")
+        count = len(connected) if isinstance(connected, list) else "none"
+        raise UnfitError(f"expected one connection, got {count}")
     here, there = (_text(connected[0], name) for name in ("local_host", "remote_host"))
     if here == there:
         raise UnfitError(f"{here} was measured to itself, through no network")
     if (here, there) != (flow.here, flow.there):
-        raise UnfitError(f"{here} -> {there} was measured, and not {flow.here} -> {flow.there}")
+        raise UnfitError(f"expected {flow.here} -> {flow.there}, got {here} -> {there}")
 
 
 def _check_test(document: Mapping[str, Any], flow: Flow) -> None:
@@ -179,7 +179,7 @@ def _check_test(document: Mapping[str, Any], flow: Flow) -> None:
     }
     for name, value in asked.items():
         if test.get(name) != value:
-            raise UnfitError(f"{name} is {strict_json.shown(test.get(name))}, and not {value}")
+            raise UnfitError(f"{name}: expected {value}, got {strict_json.shown(test.get(name))}")
 
 
 def _check_rate(total: Mapping[str, Any], bits: float, seconds: float) -> None:
@@ -212,14 +212,14 @@ def _dict(value: Any, name: str) -> Mapping[str, Any]:
 def _number(fields: Mapping[str, Any], name: str) -> float:
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise UnfitError(f"{name} is {strict_json.shown(value)}, and not a number from 0 on")
+        raise UnfitError(f"{name}: expected a number from 0 on, got {strict_json.shown(value)}")
     return float(value)
 
 
 def _text(fields: Any, name: str) -> str:
     value = fields.get(name) if isinstance(fields, dict) else None
     if not isinstance(value, str):
-        raise UnfitError(f"{name} is {strict_json.shown(value)}, and not an address")
+        raise UnfitError(f"{name}: expected an address, got {strict_json.shown(value)}")
     return value
 
 

@@ -55,7 +55,7 @@ def traffic(host: Host, name: str, row: str) -> Traffic:
     counted = [values.number(word) for word in row.split()]
     numbers = [number for number in counted if number is not None]
     if len(numbers) != 16 or len(counted) != 16:
-        raise HostError("understand", DEV, None, f"it has {len(numbers)} numbers for {name}, and not 16")
+        raise HostError("understand", DEV, None, f"expected 16 numbers for {name}, got {len(numbers)}")
     path = _MISSED.format(name)
     missed = values.number(host.text(path)) or 0
     packets, errors, drops, full, frame = numbers[1:6]

@@ -117,7 +117,7 @@ class Failure:
 
 @contextlib.contextmanager
 def running_on(cpus: Collection[int]) -> Iterator[None]:
-    """Run programs started in the block on these CPUs, with memory near them. None: no change.
+    """Run programs started in the block on these CPUs, with memory near them. Empty: no change.
 
     CPUs that this process may not use, as in a container, are ignored; without any other, nothing changes.
     """

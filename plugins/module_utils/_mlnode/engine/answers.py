@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of devices to values that they do not have since: refused, ignored, or made into another one.
+"""Answers of devices to refused values: with an error, no effect, or a different value.
 
-Only a write brings an answer to light, and each try may reset the device. So it is noted, one file for each
-kernel file, and holds while all is as it was: this boot, this driver, this value, and what the device shows.
-Whether a value that a device does not take is `unsupported` or a failure is up to who asked for it: a profile
-is for all nodes, and an operator means this one.
+Only a write reveals an answer, and each try may reset the device. Therefore the answer is noted, in one file
+for each kernel file. It is valid for this boot, driver and wanted value, as long as the device shows the same
+value. A refused value is `unsupported` if a profile asked for it, as a profile is for all nodes. It is a
+failure if the operator asked for it, on this node.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ from ..model.setting import KnobFile, Reading, Value, Write
 
 FOLDER = places.ANSWERS
 
-#: Errors that speak of this process and its sandbox, and say nothing of device and value
+#: Errors that concern this process and its sandbox, not device and value
 _OURS = (errno.EACCES, errno.EROFS, errno.EINTR, errno.EMFILE, errno.ENFILE)
 
-#: What has to be another one before a value is tried again
+#: Conditions for another try of a value
 _UNTIL = "not tried again until the next boot, a reload of its driver or another value"
 
-#: Devices that a message names
+#: Most devices that a message lists
 _NAMED = 4
 
-#: An empty value, as people can see it
+#: An empty value, visible to people
 _EMPTY = '""'
 
 
 class Answer(NamedTuple):
-    """want: the value that was asked for. got: the value that the device shows since. made: it made that of
-    the other. third: a value that it had in between, and which was put back. errno, kernel: the error of the
-    write; 0 and nothing where it was accepted. owner: the device. identity: another one after a reload of its
-    driver."""
+    """want: the requested value. got: the value that the device shows since. made: the device turned want
+    into got. third: a temporary other value, which was put back. errno, kernel: the error of the write; 0 and
+    empty if it was accepted. owner: the device. identity: of the loaded driver; a reload changes it."""
 
     want: str
     got: str
@@ -52,7 +51,7 @@ class Answer(NamedTuple):
     identity: str
 
     def text(self, file: KnobFile) -> str:
-        """For people: what became of the value."""
+        """The result of the write, for people."""
         what = f"{file.label} {self.want}"
         if self.kernel:
             return f"{what}: {self.kernel}"
@@ -61,19 +60,18 @@ class Answer(NamedTuple):
         return f"{what}: the write was accepted, and it stays {self.got or _EMPTY}"
 
 
-# -- noting --------------------------------------------------------------------------------
+# -- writing notes -------------------------------------------------------------------------
 
 
 def is_answer(file: KnobFile, error: HostError) -> bool:
-    """True if the error of a write is the device's answer to the value; False for one that is about this
-    process, and for a program without an answer. A device that still shows the file has answered, even with
-    ENODEV."""
+    """True if the error of a write is the device's answer to the value; False for an error of this process,
+    and for a program without an answer. A device that still shows the file has answered, even with ENODEV."""
     return bool(file.taker) and error.errno not in _OURS and not isinstance(error, UnansweredError)
 
 
 def keep(host: Host, file: KnobFile, runtime: str, error: HostError | None) -> None:
-    """Note the answer of a device that shows this text. Where it took a third value, that goes back first.
-    Raises HostError."""
+    """Note the answer of a device that shows this text. If the device took a third value, put back the old
+    value first. Raises HostError."""
     got = values.chosen(runtime)
     moved = not _shows(got, file.runtime, file)
     made = moved and file.rounds and _is_nearer(got, file)
@@ -86,12 +84,12 @@ def keep(host: Host, file: KnobFile, runtime: str, error: HostError | None) -> N
 
 
 def _shows(runtime: str, value: str, file: KnobFile) -> bool:
-    """True if the text of a file is this value, which is another text of it."""
+    """True if a file's text means this value, perhaps spelled differently."""
     return values.same(runtime, value) or values.fits(runtime, value, file.among)
 
 
 def _is_nearer(got: str, file: KnobFile) -> bool:
-    """True for a number that is nearer to the wanted one than the one before: rounded, and not lost."""
+    """True for a number nearer to the wanted one than before: rounded, and not lost."""
     made, before, want = (values.number(text) for text in (got, file.runtime, file.want))
     if made is None or before is None or want is None:
         return False
@@ -99,7 +97,7 @@ def _is_nearer(got: str, file: KnobFile) -> bool:
 
 
 def _put_back(host: Host, file: KnobFile) -> str:
-    """The value that it has again. Raises HostError."""
+    """Put back the old value, and return the present one. Raises HostError."""
     before = next((write for write in file.undo if write.path == file.path), Write(file.path, file.runtime))
     host.write_kernel(before.path, before.value)
     runtime = host.value(file.path)
@@ -122,7 +120,7 @@ def _noted(host: Host) -> list[str]:
     try:
         return host.names(FOLDER)
     except HostError:
-        return []  # then each value is tried, which costs a reset and no truth
+        return []  # then each value is tried, which costs a reset but stays true
 
 
 def _name_of(path: str) -> str:
@@ -137,19 +135,19 @@ def _note_of(path: str) -> str:
 
 
 class Answers:
-    """All that is noted; each is read only where its file is looked at."""
+    """All notes; each is read on the first look at its file."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._names = frozenset(_noted(host))
 
     def refused(self, path: str, owner: str, errnos: Collection[int]) -> bool:
-        """True if a write to the file ended with one of these, whatever the value."""
+        """True if a write to the file failed with one of these errors, for any value."""
         answer = self._read(path)
         return answer is not None and answer.owner == owner and answer.errno in errnos
 
     def stands(self, write: Write) -> bool:
-        """True if a write would not be made, as the device has answered to it."""
+        """True if a write would be skipped, as the device has answered it."""
         answer = self._read(write.path)
         runtime = self._host.value(write.path).text if answer else None
         return (
@@ -160,8 +158,8 @@ class Answers:
         )
 
     def of(self, part: KnobFile) -> Answer | None:
-        """The answer to the value that is wanted; None where none holds."""
-        # What is moved before its turn is asked for in another state than it is in now.
+        """The answer to the wanted value; None if no valid one exists."""
+        # A value that an earlier write moves will be requested in another state than the present one.
         if not part.differs or part.moved or not part.taker:
             return None
         answer = self._read(part.path)
@@ -175,7 +173,7 @@ class Answers:
         return answer
 
     def _read(self, path: str) -> Answer | None:
-        """One that holds for the device as it is."""
+        """The noted answer, if it is valid for the device in its present state."""
         if _name_of(path) not in self._names:
             return None
         try:
@@ -185,14 +183,14 @@ class Answers:
             sound = all(isinstance(*pair) for pair in zip(answer, kinds))
             return answer if sound and answer.identity == self._host.identity(answer.owner) else None
         except (HostError, StoreError, ValueError, TypeError, KeyError, RecursionError):
-            return None  # a note that is damaged or not mlnode's holds nothing back
+            return None  # a damaged or foreign note prevents nothing
 
 
 # -- judging -------------------------------------------------------------------------------
 
 
 class _Judged(NamedTuple):
-    """A part as it counts. lacks: why it does not have the value. clamped: both numbers."""
+    """A part after its answer. lacks: why it does not have the value. clamped: both numbers."""
 
     part: KnobFile
     lacks: str = ""
@@ -200,8 +198,8 @@ class _Judged(NamedTuple):
 
 
 def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
-    """The reading with what is known of its devices. by_profile: the value is a profile's, so that a device
-    without it is right; else it is the operator's, and refused."""
+    """The reading with the answers of its devices. by_profile: a profile wants the value, and a device
+    without it is right; else the operator wants it, and the value is refused."""
     if reading.optional and by_profile:
         return reading._replace(elsewhere=True)
     if reading.invalid and by_profile:
@@ -229,7 +227,7 @@ def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
 
 
 def _unmoved(part: KnobFile, known: Answers) -> KnobFile:
-    """The part, not moved where the write that would move it is not made."""
+    """The part, unmoved if the write that would move it is skipped."""
     stays = part.moved and part.mover is not None and known.stands(part.mover)
     return part._replace(moved="") if stays else part
 
@@ -253,7 +251,7 @@ def _joined(*texts: str) -> str:
 
 
 def _grouped(texts: Iterable[tuple[str, str]]) -> str:
-    """Each text once, with the devices of which it is true."""
+    """Each text once, with its devices."""
     labels: dict[str, dict[str, None]] = {}
     for device, words in texts:
         if words:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An area as the boot service and `mlnode apply` carry it out: setting by setting, as what one of them is
-denied must not leave the rest of the node untuned."""
+"""Apply an area for the boot service and `mlnode apply`: setting by setting, as one refused setting must not
+leave the rest of the node untuned."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from .origin import Origin
 from .plan import Plan, Request, afterwards, brings, ended, evaluate, kept_by_node, present
 from .steps import FileWrite, Step, UnitWrite, kernel_writes, single
 
-#: udev gives a NIC its name a moment after it has arrived, and one may arrive while we are at work: then
-#: what was read is under another name at the writing. The name comes with the first event of the NIC, so
-#: that a second is long; a third look is for another one that has come meanwhile.
+#: udev names a NIC a moment after its arrival, which may fall between a read and a write: then the name has
+#: changed. The name comes with the first event of the NIC, and a second is enough; a third try is for another
+#: NIC that has arrived meanwhile.
 _LOOKS_AGAIN = 2
 _LOOK_SECONDS = 1.0
 
 
 def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Outcome, list[str]]:
-    """Apply it, for a caller that holds the node's lock. Returns what went wrong, too. Raises MlnodeError.
+    """Apply an area, for a caller that holds the node's lock. Also returns the errors. Raises MlnodeError.
 
-    skip_reason: why nothing is done that may cut off a connection; empty if it is, as none exists yet.
+    skip_reason: why changes that may cut off a connection are skipped; empty if they are made, as no
+    connection exists yet.
     """
     plan = first = evaluate(host, request, kept_by_node(host))
     errors, gone = _run_each(host, plan, skip_reason)
@@ -51,7 +52,7 @@ def apply_each(host: Host, request: Request, skip_reason: str = "") -> tuple[Out
 
 
 def due(plan: Plan, skip_reason: str) -> tuple[list[Step], list[str]]:
-    """The steps of a plan that are carried out, and why others are not. skip_reason: as in apply_each()."""
+    """The steps of a plan to perform, and why others are skipped. skip_reason: as in apply_each()."""
     steps: list[Step] = []
     left_out: list[str] = []
     for step in single(plan.steps):
@@ -63,10 +64,10 @@ def due(plan: Plan, skip_reason: str) -> tuple[list[Step], list[str]]:
 
 
 def _run_each(host: Host, plan: Plan, skip_reason: str) -> tuple[list[str], list[str]]:
-    """Errors, and those that arose because something is no longer where it was seen."""
+    """Errors, and further errors because a device has moved since it was read."""
     if plan.steps and not host.is_superuser():
         raise HostError("change", plan.steps[0].key, None, "root is needed")
-    # One for all areas: it is what this run itself writes, and of a large node has a megabyte.
+    # Read once for all areas: only this run writes it, and on a large node it has a megabyte.
     origin = host.once("origin", lambda: Origin.for_look(host, alone=True))
     groups: dict[str, list[Step]] = {}
     gone: list[str] = []

@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Faults that keep the agent's units, and systemd's that read our drop-ins, from running at the next boot.
+"""Faults that keep the agent's units, and systemd's readers of our drop-ins, from running at the next boot.
 
-The next boot reads files, so that they are what is judged: they name the line at fault, and answer for an
-image and a captured tree as well. Where systemd runs it is asked once per run for what files cannot say:
-drop-ins from places that are not known here, and a unit that it could not load or sees another command of.
+The next boot reads files, therefore files are judged: they name the line at fault, and exist in an image and
+a captured tree as well. A running systemd is asked once per run for facts outside these files: drop-ins in
+unknown places, units that failed to load, and commands that differ from the file.
 
-A line of others counts unless it is listed as harmless (harmless.py). One that changes what was installed is
-a fault; whether any other keeps the unit from its work is unknown.
+A line from others counts unless it is listed as harmless (harmless.py). A line that changes an installed
+setting is a fault; the effect of any other line is unknown.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from .units import (
     UNIT_FOLDER,
 )
 
-#: What makes all right that is the agent's own
+#: Repairs all files of the agent
 MEND = "run site.yml, or install the agent"
 _TAKE_OUT = "take that line out and run systemctl daemon-reload"
 _TAKE_OUT_WORD = "take that out of the boot loader's entry"
-#: Of a line that may keep a unit from its work
+#: For a line that may stop a unit
 NOT_JUDGED = "which was not judged"
 
 #: Targets that every service of the agent needs and follows (systemd.service(5), Default Dependencies)
 _NEEDED = ("sysinit.target", "basic.target")
 
-#: The first files of the agent are in so many bytes, four times as many as it takes
+#: The names of the agent's first files lie within so many bytes, four times the measured length
 _NAMES = 1 << 17
 
 #: From this exit status on, systemd has not come to our command (systemd.exec(5), process exit codes)
@@ -61,13 +61,13 @@ _NOT_STARTED = 200
 #: Names of systemd as the first program, init= (bootparam(7))
 _INIT = ("systemd", "init")
 
-#: What all names of our units have
+#: Prefix of all our units
 _OURS = "mlnode-"
 
 #: Lines of another unit that act upon the unit they name
 _ACTING = ("Conflicts", "After", "Before")
 
-#: What starts those that a boot starts, and those that time does
+#: Targets of the units started at boot, and of the timers
 _STARTING, _TIMERS = "multi-user.target", "timers.target"
 
 #: Signs before a command that say how it is run (systemd.service(5)), which systemd does not show
@@ -75,9 +75,9 @@ _PREFIXES = "@-:+!|"
 
 
 class Fault(NamedTuple):
-    """remedy: what to do. theirs: it lies in a file of others, which an installation leaves alone. stops: the
-    unit does not do its work; else it is only not as it was installed. judged: False where it is not known
-    whether the unit does its work."""
+    """remedy: the action to take. theirs: it lies in a file of others, which an installation leaves alone.
+    stops: the unit does not do its work; else it only differs from the installed unit. judged: False if the
+    effect on the unit is unknown."""
 
     words: str
     remedy: str
@@ -90,17 +90,17 @@ class Fault(NamedTuple):
 
 
 def installed(host: Host) -> bool:
-    """True if anything of the agent is there. Raises HostError."""
+    """True if any file of the agent exists. Raises HostError."""
     return any(host.is_link(path) or host.exists(path) for path in (AGENT_COMMAND, *TEXTS, *LINKS))
 
 
-# running: whether the system that runs is the one that is meant, and may be asked; False in an image build,
-# whose files are for other machines.
+# running: True if the running system is the one to judge and may be asked; False in an image build, whose
+# files are for other machines.
 
 
 def stopped(host: Host, running: bool = True) -> str:
-    """Reason why the next boot does not run our command; empty if it does. Raises HostError, also where that
-    is not known."""
+    """Reason why the next boot does not run our command; empty if it does. Raises HostError, also if the
+    answer is unknown."""
     if not installed(host):
         return NO_AGENT
     stopping = [fault for fault in boot_faults(host, running) if fault.stops]
@@ -113,39 +113,38 @@ def stopped(host: Host, running: bool = True) -> str:
 
 
 def boot_faults(host: Host, running: bool = True) -> Sequence[Fault]:
-    """Faults that keep the boot service from its work, and files of it that are not as installed. Raises
-    HostError."""
+    """Faults that stop the boot service, and differences from its installed files. Raises HostError."""
     return host.once(
         f"faults of the boot service {running}", lambda: _boot_faults(host, running), of_files=True
     )
 
 
 def nic_faults(host: Host, running: bool = True) -> Sequence[Fault]:
-    """The same for what applies settings when a NIC arrives or changes its queues. Raises HostError."""
+    """Faults of the units that handle new NICs and changed queues. Raises HostError."""
     return host.once(f"faults of the NIC units {running}", lambda: _nic_faults(host, running), of_files=True)
 
 
 def timer_faults(host: Host, units: Sequence[str], running: bool = True) -> Sequence[Fault]:
-    """The same for a timer and its service, which timers.target starts. Raises HostError."""
+    """Faults of a timer and its service, which timers.target starts. Raises HostError."""
     return host.once(
         f"faults of {units} {running}", lambda: _timer_faults(host, units, running), of_files=True
     )
 
 
 def left(host: Host, running: bool = True) -> list[str]:
-    """Faults that an installation does not mend. Raises HostError."""
+    """Faults that an installation does not repair. Raises HostError."""
     faults = (*boot_faults(host, running), *nic_faults(host, running))
     return [str(fault) for fault in faults if fault.theirs]
 
 
 def loader_off(host: Host, unit: str, running: bool = True) -> str:
-    """Reason why a service of systemd does not read the files that it is there for; empty if it does, or if
-    that cannot be seen here, as in a tree without /usr. Raises HostError."""
+    """Reason why a systemd service does not read its configuration files; empty if it does. Also empty if
+    that cannot be seen, as in a tree without /usr. Raises HostError."""
     return host.once(f"loader {unit} {running}", lambda: _loader_off(host, unit, running), of_files=True)
 
 
 def is_idle(host: Host) -> bool:
-    """True where systemd runs and does not wait for NICs now."""
+    """True if systemd runs and does not wait for NICs now."""
     return _state(host, NIC_PATH_UNIT) in (("inactive",), ("failed",))
 
 
@@ -174,14 +173,14 @@ def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
         words = unit_words.last(host, NIC_PATH_UNIT) if _state(host, NIC_PATH_UNIT) == ("failed",) else ""
         cause = f" ({words})" if words else ""
         return (Fault(f"{NIC_PATH_UNIT} does not run{cause}", f"{MEND}, which starts it"),)
-    # What keeps both from working is reported once.
+    # Report a cause that stops both only once.
     return tuple(fault for fault in faults if fault not in boot_faults(host, running))
 
 
 def _command(host: Host, running: bool) -> list[Fault]:
     if not host.exists(AGENT_COMMAND):
         return [Fault(f"{AGENT_COMMAND} does not exist", "install the agent")]
-    # The first line names the interpreter, and what follows is a zip of megabytes, whose names are in order.
+    # The first line names the interpreter. A zip of megabytes follows, whose names are in order.
     content, _is_all = host.beginning(AGENT_COMMAND, _NAMES, math.inf)
     starts = content.startswith(b"#!") and content.startswith(b"PK\x03\x04", content.find(b"\n") + 1)
     if not (starts and b"mlnode/agent/cli.py" in content):
@@ -199,7 +198,7 @@ def _command(host: Host, running: bool) -> list[Fault]:
 
 
 def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fault]:
-    """link: what starts it at boot; empty where only a declaration does."""
+    """Faults of a unit. link: its start at boot; empty if a declaration creates it."""
     properties = _properties(host, running).get(name, {})
     unit = systemd_unit.load(host, name, properties.get("DropInPaths", ()))
     if not unit.fragment or (not host.exists(path) and not host.is_link(path)):
@@ -235,18 +234,18 @@ def _fault(line: Line, own: str, judged: bool) -> Fault:
 
 
 def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
-    """The fault of a file that is not as it was installed."""
+    """The fault of a file that differs from its installed content."""
     if not host.is_link(path) and not host.exists(path):
         return [Fault(f"{path} does not exist", MEND, stops=stops)]
     if target := host.link_target(path):
         return [Fault(f"{path} is a link to {target}", MEND, stops=stops)]
     if host.content(path) != TEXTS[path].encode("utf-8"):
-        return [Fault(f"{path} is not what this version of mlnode installs", MEND, stops=stops)]
+        return [Fault(f"{path} differs from the file of this mlnode version", MEND, stops=stops)]
     return []
 
 
 def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
-    """Faults of what starts the unit at boot."""
+    """Faults of the unit's start at boot."""
     line = _line(host, running)
     start = systemd_unit.start(host, name, line=line)
     if start.by:
@@ -269,14 +268,14 @@ def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
     return [Fault(problem, remedy, theirs=True)]
 
 
-# -- what others say about a unit ----------------------------------------------------------
+# -- lines of others about a unit ----------------------------------------------------------
 
 
 def _others(host: Host, unit: Unit, line: KernelLine | None) -> list[Fault]:
-    """Units of others that keep this one from being started in a boot: by a conflict, or by a cycle, which
-    systemd breaks by leaving one unit out.
+    """Units of others that prevent this one's start: by a conflict, or by a cycle, which systemd breaks by
+    leaving one unit out.
 
-    Every file that names it is read. Commands of others are not, though one may stop it, too.
+    Every file that names the unit is read. Commands of others are not read, although one may stop it too.
     """
     named = [
         (other, one)
@@ -312,7 +311,7 @@ def _stated(lines: Sequence[tuple[str, Line]], name: str) -> Iterator[tuple[str,
 
 
 def _order(host: Host, unit: Unit, others: Sequence[str]) -> dict[str, set[str]]:
-    """Unit → those that come earlier because they say Before=: this unit, and those that name it."""
+    """Unit → units ordered before it by Before=, among this unit and the units that name it."""
     order: dict[str, set[str]] = {}
     for one in (unit, *(systemd_unit.load(host, name) for name in others)):
         for later in one.words("Before"):
@@ -324,12 +323,12 @@ def _order(host: Host, unit: Unit, others: Sequence[str]) -> dict[str, set[str]]
 
 
 def _line(host: Host, running: bool) -> KernelLine | None:
-    """The kernel command line that counts for the next boot, as far as it is known. Raises HostError."""
+    """The kernel command line of the next boot, as far as it is known. Raises HostError."""
     return boot_loader.next_line(host) if running else None
 
 
 def _kernel_line(host: Host, running: bool) -> list[Fault]:
-    """Faults of words for systemd that are about no unit; what chooses a target is one of _start()."""
+    """Faults of words for systemd that concern no unit. For words that choose a target see _start()."""
     line = _line(host, running)
     faults = []
     for word in line.words if line else ():
@@ -342,7 +341,7 @@ def _kernel_line(host: Host, running: bool) -> list[Fault]:
 
 
 def _manager(host: Host) -> list[Fault]:
-    """The environment that the manager gives to all that it starts (systemd-system.conf(5))."""
+    """Faults of the environment that the manager gives to all its units (systemd-system.conf(5))."""
     return [
         Fault(f"{line.where} sets {line.text}, {NOT_JUDGED}", _TAKE_OUT, theirs=True, judged=False)
         for key in ("DefaultEnvironment", "ManagerEnvironment")
@@ -385,14 +384,14 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
         if one not in unit.lines:
             return f"{unit.fragment} lacks {one.text}"
         return f"{one.where} sets {one.text}" + ("" if judged else f", {NOT_JUDGED}")
-    # Every boot starts it, but for that of emergency.target: services require it by themselves (bootup(7)).
+    # Every boot starts it except emergency.target: services require sysinit.target by default (bootup(7)).
     start = systemd_unit.start(host, name, "sysinit.target", line)
     if start.by:
         return ""
     return f"{start.broken} keeps {name} from being started" if start.broken else f"nothing starts {name}"
 
 
-# -- what systemd says ---------------------------------------------------------------------
+# -- answers of systemd --------------------------------------------------------------------
 
 
 def _properties(host: Host, running: bool) -> Mapping[str, Properties]:
@@ -404,8 +403,8 @@ def _state(host: Host, unit: str) -> tuple[str, ...]:
 
 
 def _never_began(host: Host) -> list[Fault]:
-    """The fault of a boot service that systemd could not start, or has ended, in this boot. What a run of it
-    could not set is a row of its own."""
+    """Fault of a boot service that systemd could not start, or has ended, in this boot. Settings that its run
+    could not make have their own rows."""
     properties = _properties(host, True).get(AGENT_UNIT, {})
     if properties.get("ActiveState") != ("failed",):
         return []
@@ -419,7 +418,7 @@ def _never_began(host: Host) -> list[Fault]:
 
 
 def _as_loaded(name: str, properties: Properties, installed: Unit) -> list[Fault]:
-    """Faults of a unit whose files are right. What was loaded before they changed says nothing
+    """Faults of a loaded unit whose files are right. A unit loaded before its files changed says nothing
     about the next boot."""
     if not properties or properties.get("NeedDaemonReload") != ("no",):
         return []

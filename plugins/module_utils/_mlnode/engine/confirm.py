@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A change that undoes itself unless it is confirmed over a new connection.
 
-What it takes to undo it is on disk, and a restore has been started, before the first write. The restore is a
-timer of systemd that runs `mlnode undo --when-due ID`, or a detached process where there is no systemd.
-PENDING is the truth: confirm() or undo() decides by removing it under the node's lock. It says when the time
-is over, too: a restore that finds more time left in it waits for longer.
+The undo data is on disk, and a restore has been started, before the first write. The restore is a systemd
+timer that runs `mlnode undo --when-due ID`, or a detached process on a node without systemd. PENDING is
+authoritative: confirm() or undo() decides by removing it under the node's lock. It also holds the deadline: a
+restore that finds time left in it waits longer.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from .lock import locked
 from .origin import Entry, Origin, boot_id, forget_left
 from .restore import is_back
 
-#: For the lock, in seconds. A restore that gives up leaves the node cut off for good: so it is longer
-#: than anything that holds the lock, of which a boot loader's menu takes longest, five minutes.
+#: Timeout for the lock, in seconds. A restore that gives up leaves the node cut off for good. Regenerating a
+#: boot loader's menu holds the lock longest, for five minutes.
 UNDO_WAIT = 3600.0
 
-#: For how long what a driver refuses is tried again, in seconds: longer than any reset of a NIC
+#: Time for repeating writes that a driver refuses, in seconds: longer than any reset of a NIC
 STUBBORN = 30.0
 
-#: How often a restore looks whether it is still needed, in seconds
+#: Interval at which a restore tests if it is still needed, in seconds
 _LOOK = 1.0
 
-#: The option of `mlnode undo` that makes a restore of it
+#: The option of `mlnode undo` that runs it as a restore
 _WHEN_DUE = "--when-due"
 
 
@@ -48,10 +48,10 @@ _WHEN_DUE = "--when-due"
 def arm(
     host: Host, name: str, seconds: int, entries: Sequence[Entry], fresh: Sequence[Entry], words: str
 ) -> Pending:
-    """Have all entries put back in so many seconds. Nothing is changed yet: raises MlnodeError, and then
-    nothing is armed either.
+    """Schedule the undo of all entries in so many seconds, before any change. Raises MlnodeError, and then
+    nothing is armed.
 
-    fresh: what is new in the origin. words: the change, for people.
+    fresh: new entries of the origin. words: the change, for people.
     """
     refuse_while_pending(host)
     armed = Pending(
@@ -72,22 +72,22 @@ def arm(
     except BaseException:
         try:
             _disarm(host, armed)
-        except HostError:  # undoing what was never done changes nothing
+        except HostError:  # undoing an unmade change has no effect
             pass
         raise
     return armed
 
 
 def extend(host: Host, armed: Pending, entries: Sequence[Entry], fresh: Sequence[Entry]) -> Pending:
-    """More is done in the same run, and is undone with the rest. Raises MlnodeError."""
+    """Add more changes of the same run to the undo. Raises MlnodeError."""
     longer = armed._replace(entries=tuple(entries), fresh=tuple(str(entry["id"]) for entry in fresh))
     store.save(host, longer)
     return longer
 
 
 def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
-    """The time to confirm begins again, as the run has needed some of it for what comes after the change.
-    gone: ids of the origin that are forgotten once it is confirmed. Raises MlnodeError."""
+    """Begin the time to confirm again, as the work after the change has used some of it. gone: ids of the
+    origin to forget once the change is confirmed. Raises MlnodeError."""
     due = time.monotonic() + armed.seconds
     again = armed._replace(deadline=_deadline(armed.seconds), due=due, gone=tuple(gone))
     store.save(host, again)
@@ -95,15 +95,15 @@ def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
 
 
 def cancel(host: Host) -> None:
-    """The run that made the change has rolled it back. Raises MlnodeError."""
+    """Drop the pending undo after the run has rolled back its change. Raises MlnodeError."""
     waiting = store.load_pending(host)
     if waiting is not None:
         _disarm(host, waiting)
 
 
 def refuse_while_pending(host: Host) -> None:
-    """Raises RefusedError: a second change would be undone with the first, or half of it would. What should
-    have been undone by now is undone here."""
+    """Raises RefusedError while a change waits: a second change would be undone with the first, wholly or in
+    part. An overdue undo is performed here."""
     resume(host)
     waiting = store.load_pending(host)
     if waiting is not None:
@@ -111,25 +111,25 @@ def refuse_while_pending(host: Host) -> None:
 
 
 def resume(host: Host) -> str:
-    """Undo what should have been undone: the power failed meanwhile, or its restore was killed. Returns what
-    was undone, as a message; empty if nothing. Raises MlnodeError."""
+    """Perform an overdue undo, left by a power cut or by a killed restore. Returns a message about it; empty
+    if nothing was due. Raises MlnodeError."""
     waiting = store.load_pending(host)
     if waiting is None or not waiting.lapsed(host):
         return ""
     _needs_root(host, "undo")
-    # A module of one area brings the drivers of its own area only.
+    # A module of one area contains that area's drivers only.
     if not all(host.is_mounted(path) for entry in waiting.entries for path, _text in entry.get("writes", ())):
         raise RefusedError(f"{waiting.text}; its time is over, and `mlnode undo {waiting.id}` undoes it now")
     return _put_back(host, waiting).text
 
 
-# -- the two ends: these take the lock themselves ------------------------------------------------
+# -- confirm and undo: these take the lock themselves --------------------------------------------
 
 
 def _refuse_now(host: Host, armed: Pending) -> None:
     if armed.boot != boot_id(host):
         raise RefusedError(
-            f"the node was booted after {armed.id} was armed, so that it has to be undone: "
+            f"the node was booted after {armed.id} was armed, and the change must be undone: "
             f"`mlnode undo {armed.id}`"
         )
     if armed.connection and armed.connection == _connection(host):
@@ -140,8 +140,8 @@ def _refuse_now(host: Host, armed: Pending) -> None:
 
 
 def confirm(host: Host, change_id: str) -> bool:
-    """Keep the change, and disarm what waits. True if it waited; False if it had been confirmed before.
-    Raises MlnodeError, which says what became of it."""
+    """Keep the change, and disarm its undo. True if it waited; False if it had been confirmed before. Raises
+    MlnodeError with the state of the change."""
     _needs_root(host, "confirm")
     with locked(host):
         waiting = store.load_pending(host)
@@ -158,8 +158,8 @@ def confirm(host: Host, change_id: str) -> bool:
 
 
 def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Undone:
-    """Put everything back, now; without an id, whatever waits. Asked again for the same id it does nothing.
-    Raises MlnodeError where nothing waits."""
+    """Put everything back now. Without an id: the waiting change. Has no effect if repeated for the same id.
+    Raises MlnodeError if nothing waits."""
     _needs_root(host, "undo")
     with locked(host, wait_seconds):
         waiting = store.load_pending(host)
@@ -172,8 +172,8 @@ def undo(host: Host, change_id: str = "", wait_seconds: float = UNDO_WAIT) -> Un
 
 
 def undo_when_due(host: Host, change_id: str) -> Undone | None:
-    """The work of a restore: wait until the time to confirm is over, and undo the change then. Returns None
-    where that was decided otherwise. Raises MlnodeError."""
+    """The work of a restore: wait for the end of the time to confirm, then undo the change. Returns None if
+    the change was confirmed or undone meanwhile. Raises MlnodeError."""
     _needs_root(host, "undo")
     armed = store.load_pending(host)
     while armed is not None and armed.id == change_id:
@@ -185,7 +185,7 @@ def undo_when_due(host: Host, change_id: str) -> Undone | None:
             reloaded = store.load_pending(host)
             if reloaded == armed:
                 return _put_back(host, armed)
-        # A run has held the lock until now, and has decided, or has begun the time again.
+        # A run held the lock until now. It has decided, or has begun the time again.
         armed = reloaded
     return None
 
@@ -193,7 +193,7 @@ def undo_when_due(host: Host, change_id: str) -> Undone | None:
 def _looked(host: Host, before: Pending) -> Pending | None:
     try:
         return store.load_pending(host)
-    except MlnodeError:  # nothing is decided before it is read under the lock
+    except MlnodeError:  # the decision is made from a read under the lock
         return before
 
 
@@ -212,12 +212,12 @@ def _start(host: Host, armed: Pending) -> None:
 
 
 def _timer(host: Host, armed: Pending) -> None:
-    """Under systemd, as a process would end with the session that started it (logind.conf(5),
-    KillUserProcesses). A daemon-reload makes systemd before 254 count again (core/timer.c:
-    timer_enter_waiting): the restore may come late then, but never early."""
+    """Start a systemd timer: a process would end with its session (logind.conf(5), KillUserProcesses).
+    A daemon-reload makes systemd before 254 count again (core/timer.c: timer_enter_waiting): the restore may
+    come late then, but never early."""
     if not host.exists(AGENT_COMMAND):
         raise HostError("find", AGENT_COMMAND, None, "install the agent first (module agent, or any role)")
-    # An older one would refuse the option when it is too late, and unseen.
+    # An older one would refuse the option too late, and without a message.
     if _WHEN_DUE not in host.run([AGENT_COMMAND, "undo", "--help"]).out:
         raise HostError(
             "use", AGENT_COMMAND, None, "it is too old, or does not start: install the agent again"
@@ -232,7 +232,7 @@ def _unit(armed: Pending) -> str:
 
 
 def _disarm(host: Host, armed: Pending) -> None:
-    """The timer would find nothing to undo, so that it may stay if it cannot be stopped."""
+    """Stop the timer. If it cannot be stopped, it may stay, as it would find nothing to undo."""
     store.remove(host, PENDING)
     if host.systemd_runs():
         try:
@@ -242,9 +242,9 @@ def _disarm(host: Host, armed: Pending) -> None:
 
 
 def _put_back(host: Host, armed: Pending) -> Undone:
-    """Under the lock. Killed at any point it can be done again, as PENDING goes last."""
+    """Undo the change, under the lock. Safe to repeat after a kill, as PENDING is removed last."""
     same_boot = armed.boot == boot_id(host)
-    # Another boot has values of its own, and other devices behind the same numbers: files are what they were.
+    # A new boot resets values and reuses device numbers; only files persist.
     entries = [entry for entry in armed.entries if same_boot or "file" in entry]
     why = f"it was not confirmed over a new connection within {armed.seconds} s"
     if not same_boot:
@@ -260,15 +260,15 @@ def _put_back(host: Host, armed: Pending) -> Undone:
         undone_at = time.strftime(store.TIME, time.gmtime())
         done = Undone(armed.id, armed.name, undone_at, why, armed.words, tuple(stuck))
         store.save(host, done)
-        # A file that is still the new one would make the change again at the next boot, and a value may still
-        # keep users out: both are tried again by the next run.
+        # A new file would make the change again at the next boot, and a new value may still keep users out.
+        # The next run tries both again.
         if all(_is_back(host, entry) for entry in entries):
             _disarm(host, armed)
     return done
 
 
 def _rolled_back(host: Host, entries: Sequence[Entry]) -> list[str]:
-    """Entries that could not be put back. A driver refuses while it is reset, and accepts soon after."""
+    """Entries that could not be put back. Retries, as a driver refuses writes during a reset only."""
     until = time.monotonic() + STUBBORN
     while True:
         _undone, stuck = transaction.roll_back(host, entries)
@@ -278,7 +278,7 @@ def _rolled_back(host: Host, entries: Sequence[Entry]) -> list[str]:
 
 
 def _readers(entries: Sequence[Entry]) -> list[str]:
-    """Readers of these files, each once."""
+    """Readers of these files, without duplicates."""
     return [name for name in dict.fromkeys(str(entry.get("notify", "")) for entry in entries) if name]
 
 
@@ -290,18 +290,19 @@ def _is_back(host: Host, entry: Entry) -> bool:
 
 
 def _forget(host: Host, fresh: Sequence[str]) -> list[str]:
-    """Nothing of the change is left, so a later first change must find a later origin."""
+    """Forget the origin of the undone change: a later first change must record a new one."""
     try:
         origin = Origin.load(host)
         origin.forget([entry for entry in origin.entries() if entry["id"] in fresh])
     except MlnodeError as error:
-        return [f"the record of what was before ({error})"]
+        return [f"the record of the original state ({error})"]
     return []
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A signal, such as that of the connection which this very restore cuts, must not end it half way."""
+    """Ignore signals, such as the hangup of the connection that this restore cuts: none may end it half
+    way."""
     before = [
         (number, signal.signal(number, signal.SIG_IGN))
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -310,7 +311,7 @@ def _undisturbed() -> Iterator[None]:
         yield
     finally:
         for number, handler in before:
-            if handler is not None:  # none of Python's, which cannot be set again
+            if handler is not None:  # a handler not set by Python cannot be set again
                 signal.signal(number, handler)
 
 
@@ -322,7 +323,7 @@ def _deadline(seconds: int) -> str:
 
 
 def _record(host: Host, change_id: str) -> Undone | None:
-    """The record that this change was undone; None if it was not."""
+    """The undo record of this change; None if it was not undone."""
     undone_change = store.load_undone(host)
     return undone_change if undone_change is not None and undone_change.id == change_id else None
 
@@ -333,7 +334,7 @@ def _nothing(host: Host, change_id: str, other: Pending | None) -> str:
     if before is not None:
         return before.text
     if change_id and store.confirmed(host) == change_id:
-        return f"{change_id} has been confirmed, so that there is nothing to undo"
+        return f"{change_id} has been confirmed: there is nothing to undo"
     answer = "no change waits to be confirmed" + (f" as {change_id!r}" if change_id else "")
     return f"{answer}; {other.id} does" if other is not None else answer
 
@@ -344,8 +345,8 @@ def _needs_root(host: Host, action: str) -> None:
 
 
 def _connection(host: Host) -> str:
-    """The nearest one over which this process was started. It names both addresses and both ports, so every
-    connection has its own. Empty where there is none, or where that cannot be read."""
+    """The nearest connection over which this process was started, by both addresses and both ports. Empty if
+    there is none, or if it cannot be read."""
     found = (text for process in ssh.processes(host, os.getpid()) for text in process.connections)
     try:
         return next(found, "")

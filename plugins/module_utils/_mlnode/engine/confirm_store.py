@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The change that waits to be confirmed, and the one that was undone: two files that survive a power cut."""
+"""The change that waits to be confirmed, and the undone change: two files that survive a power cut."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .origin_paths import DAMAGE
 
 T = TypeVar("T")
 
-#: What waits to be confirmed; 0600, as it may hold the content of files that not everybody may read
+#: The waiting change; 0600, as it may hold content of files with limited access
 PENDING = places.PENDING
-#: What was undone and has not been reported yet
+#: The undone change, until it is reported
 UNDONE = places.UNDONE
-#: The last id that was confirmed since the boot, so that asking again after a lost answer does not fail
+#: The last id confirmed since the boot, so that asking again after a lost answer does not fail
 CONFIRMED = "/run/mlnode/confirmed"
 
-#: The agent that undoes may be older than what armed it: who raises this has to ask it in confirm._timer().
+#: The undoing agent may be older than the arming one: raise this only with a test in confirm._timer().
 FORMAT = 1
 
-#: A moment for people, in both files
+#: Time format for people, in both files
 TIME = "%Y-%m-%d %H:%M:%S UTC"
 
 _ID = regex(r"[0-9a-f]{8}\Z")
@@ -39,9 +39,9 @@ _ID = regex(r"[0-9a-f]{8}\Z")
 class Pending(NamedTuple):
     """A change that waits.
 
-    deadline: for people, as clocks jump; due is what counts, in seconds of CLOCK_MONOTONIC of this boot.
-    connection: over which it was made. fresh: ids of what is new in the origin; gone: of what is forgotten
-    there once it is confirmed.
+    deadline: for people, as clocks jump; due decides, in seconds of CLOCK_MONOTONIC of this boot. connection:
+    over which it was made. fresh: ids of new entries in the origin. gone: ids to forget there once it is
+    confirmed.
     """
 
     id: str
@@ -58,11 +58,11 @@ class Pending(NamedTuple):
 
     @property
     def left(self) -> int:
-        """Seconds until it is undone; 0 when that is due."""
+        """Seconds until it is undone; 0 if overdue."""
         return max(0, math.ceil(self.due - time.monotonic()))
 
     def lapsed(self, host: Host) -> bool:
-        """True where its restore should have happened: its time is over, or it died with the last boot."""
+        """True if its restore should have happened: its time is over, or it died with the last boot."""
         return self.boot != boot_id(host) or not self.left
 
     @property
@@ -81,7 +81,7 @@ class Pending(NamedTuple):
 
 
 class Undone(NamedTuple):
-    """A change that was undone. stuck: what could not be put back, and why."""
+    """A change that was undone. stuck: failures to put back, with their reasons."""
 
     id: str
     name: str
@@ -99,7 +99,7 @@ class Undone(NamedTuple):
 
 
 def load_pending(host: Host) -> Pending | None:
-    """None where nothing waits. Raises MlnodeError."""
+    """The waiting change; None if nothing waits. Raises MlnodeError."""
 
     def made(fields: Mapping[str, Any]) -> Pending:
         names = ("id", "name", "deadline", "words", "boot", "connection")
@@ -118,16 +118,16 @@ def load_pending(host: Host) -> Pending | None:
             gone=_texts(*fields["gone"]),
         )
 
-    # It stays where it is: no run may go on as if nothing had been armed.
+    # A damaged file stays: no run may go on as if nothing had been armed.
     advice = (
-        "what it would have put back is unknown: look at the NICs of this node, then remove it; "
-        "`mlnode revert` still knows what was before the first run"
+        "the values to put back are unknown: look at the NICs of this node, then remove the file; "
+        "`mlnode revert` still knows the state before the first run"
     )
     return _load(host, PENDING, made, advice)
 
 
 def load_undone(host: Host) -> Undone | None:
-    """None where nothing was undone since the last acknowledgement. Raises MlnodeError."""
+    """The undone change; None if there was none since the last acknowledgement. Raises MlnodeError."""
 
     def made(fields: Mapping[str, Any]) -> Undone:
         names = ("id", "name", "time", "why", "words")
@@ -138,7 +138,7 @@ def load_undone(host: Host) -> Undone | None:
 
 
 def report(host: Host) -> str:
-    """The message about a change undone and not reported yet, or why it cannot be read; empty if none."""
+    """The message about an unreported undo, or why it cannot be read; empty if none."""
     try:
         undone = load_undone(host)
     except MlnodeError as error:
@@ -147,7 +147,7 @@ def report(host: Host) -> str:
 
 
 def notes(host: Host) -> list[str]:
-    """One line for the change that waits and one for that which was undone. Raises nothing."""
+    """One line each for the waiting and the undone change. Raises nothing."""
     lines = []
     try:
         waiting = load_pending(host)
@@ -160,30 +160,30 @@ def notes(host: Host) -> list[str]:
 
 
 def acknowledge(host: Host) -> None:
-    """Mark it as reported. Raises HostError."""
+    """Mark the undone change as reported. Raises HostError."""
     remove(host, UNDONE)
 
 
 def save(host: Host, record: Pending | Undone) -> None:
-    """On disk before it returns. Raises HostError."""
+    """Write a record to disk before returning. Raises HostError."""
     path, mode = (PENDING, 0o600) if isinstance(record, Pending) else (UNDONE, 0o644)
     text = json.dumps({"format": FORMAT, **record._asdict()}, indent=1)
     host.write_file(path, f"{text}\n".encode("ascii"), mode)
 
 
 def remove(host: Host, path: str) -> None:
-    """Also the folder, if it is the last file in it. Absent is fine. Raises HostError."""
+    """Remove a file, and the folder if it was the last one in it. Absent is fine. Raises HostError."""
     host.remove_file(path)
     host.remove_folder_if_empty(path.rpartition("/")[0], may_stay=True)
 
 
 def confirmed(host: Host) -> str:
-    """The last id that was; empty if none. Raises StoreError, HostError."""
+    """The last confirmed id; empty if none. Raises StoreError, HostError."""
     return (_content(host, CONFIRMED) or b"").decode("ascii", "replace").strip()
 
 
 def _content(host: Host, path: str) -> bytes | None:
-    """None where it is not there."""
+    """The content of a file; None if it is absent."""
     try:
         return trust.read(host, path)
     except HostError as error:
@@ -205,5 +205,5 @@ def _load(host: Host, path: str, made: Callable[[Mapping[str, Any]], T], advice:
 
 def _texts(*texts: Any) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("something else where a text belongs")
+        raise TypeError("expected text, got another type")
     return texts

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Declarations of a node, kept on the node: /etc/mlnode/declared.d/NAME.json.
 
-Kept unresolved (`auto` stays `auto`), so that one image serves many machine types.
+`auto` is stored unresolved, and one image serves many machine types.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..model.setting import Setting
 
 FOLDER = "/etc/mlnode/declared.d"
 
-#: Of the document itself. Raised with every change after which an older agent could not read the file at all.
-#: A new kind, option or form of a value does not raise it: an agent that does not know it reports that, and
-#: applies the rest (partial.py).
+#: Version of the document. Raised with every change that makes the file unreadable to an older agent. A new
+#: kind, option or form of a value does not raise it: an older agent reports it and applies the rest
+#: (partial.py).
 FORMAT = 1
 
 _NAME = regex(r"[a-z0-9][a-z0-9_-]{0,62}\Z", re.ASCII)
@@ -34,16 +34,15 @@ Spec = Mapping[str, Any]
 
 
 class _Stored(Dict[str, Any]):
-    """A specification as a file has it. checked: the same, once it was asked for."""
+    """A specification as stored in a file. checked: its checked form, after the first request."""
 
     checked: Checked | None = None
 
 
 class Declaration(NamedTuple):
-    """Everything declared under one name: kind of knob → its specification, as it stands in the file.
+    """Everything declared under one name: kind of knob → its specification, unchanged from the file.
 
-    profile: kind of knob → the keys of its settings that a profile asks for, of all that the operator does
-    not declare himself.
+    profile: kind of knob → keys of the settings that a profile asks for and the operator does not declare.
     """
 
     name: str
@@ -55,7 +54,7 @@ class Declaration(NamedTuple):
         return path_of(self.name)
 
     def of(self, kind: str, table: Table) -> Checked:
-        """Specification of a kind, which is checked once for each file, as its content is parsed once. Raises
+        """Checked specification of a kind, cached for each file, as its content is parsed once. Raises
         DeclarationError."""
         spec = self.kinds.get(kind, {})
         if isinstance(spec, Checked):
@@ -67,14 +66,14 @@ class Declaration(NamedTuple):
         return spec.checked
 
 
-#: Path → content, and the declaration that it is. A run asks for all declarations a dozen times, as they may
-#: have been changed meanwhile: one that was not is parsed once, and one that this run writes never. No reader
-#: changes what it is given.
+#: Path → content and its declaration. A run asks for all declarations a dozen times, as they may change
+#: meanwhile: an unchanged file is parsed once, and a file that this run writes never. No reader modifies
+#: them.
 _known: dict[str, tuple[bytes, Declaration]] = {}
 
 
 def check_name(name: str) -> str:
-    """The name becomes a file name: raises DeclarationError for anything that is not a plain word."""
+    """The name becomes a file name: raises DeclarationError for anything but a plain word."""
     if not _NAME.match(name):
         raise DeclarationError(
             f"name {name!r}: use 1 to 63 of a-z, 0-9, _ and -, starting with a letter or digit"
@@ -89,7 +88,7 @@ def path_of(name: str) -> str:
 def render(declaration: Declaration) -> bytes:
     """The file's bytes, in the order of the declaration, which is the order of the writes.
 
-    Raises DeclarationError for more than parse() would read again.
+    Raises DeclarationError for a file larger than parse() accepts.
     """
     document = {
         "format": FORMAT,
@@ -107,14 +106,14 @@ def render(declaration: Declaration) -> bytes:
 
 
 def to_write(declaration: Declaration) -> bytes:
-    """As render(), for a file that this run writes: what it reads there is not parsed."""
+    """As render(), for a file that this run writes: it is not parsed again in this run."""
     content = render(declaration)
     _known[declaration.path] = content, declaration
     return content
 
 
 def parse(content: bytes, path: str) -> Declaration:
-    """Raises StoreError, naming the file, for anything render() would not have written."""
+    """Raises StoreError, naming the file, for anything that render() would not have written."""
     known = _known.get(path)
     if known is None or known[0] != content:
         known = _known[path] = content, _parsed(content, path)
@@ -151,7 +150,7 @@ def _of_profile(raw: Any, path: str) -> Mapping[str, Sequence[str]]:
 
 
 def load(host: Host, name: str) -> Declaration | None:
-    """The declaration of a name, or None where there is none."""
+    """The declaration of a name, or None if there is none."""
     path = path_of(name)
     try:
         return parse(trust.read(host, path), path)
@@ -164,7 +163,7 @@ def load(host: Host, name: str) -> Declaration | None:
 def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
     """All declarations, in the order of their names. Raises MlnodeError, never skips in silence.
 
-    errors: takes the words about a file that cannot be used, so that the others still count.
+    errors: takes the messages about unusable files, and the others still count.
     """
     declarations = []
     for file in host.names(FOLDER):
@@ -173,18 +172,18 @@ def load_all(host: Host, errors: list[str] | None = None) -> list[Declaration]:
             try:
                 declarations.append(parse(trust.read(host, path), path))
             except MlnodeError as error:
-                if isinstance(error, HostError) and error.absent:  # a run has removed it since
+                if isinstance(error, HostError) and error.absent:  # removed by a run meanwhile
                     continue
                 if errors is None:
                     raise
-                # One folder may be the cause for all files in it.
+                # The folder may be the one cause for all its files.
                 errors += [str(error)] if str(error) not in errors else []
     return declarations
 
 
 def expected(host: Host) -> list[Declaration]:
-    """Those that can be used, as they are once the run that is under way has ended: what one area makes of
-    another's must not depend on which of them is written first. Raises HostError."""
+    """Usable declarations as they will be after the present run: the effect of one area on another must not
+    depend on their order of writing. Raises HostError."""
     new: Declaration | None = host.under_way.get(FOLDER)
     declarations = [item for item in load_all(host, []) if new is None or item.name != new.name]
     if new is not None and new.kinds:
@@ -195,8 +194,8 @@ def expected(host: Host) -> list[Declaration]:
 def settings(
     host: Host, kind: str, table: Table, parse: Callable[[Checked], Sequence[Setting]], but: str = ""
 ) -> Iterator[tuple[Declaration, Any]]:
-    """Each setting of a kind with the declaration that has it, as of expected(). What cannot be parsed is
-    reported by its own run. but: the name of a declaration that is left out. Raises HostError."""
+    """Each setting of a kind with its declaration, from expected(). Faulty ones are skipped, as their own run
+    reports them. but: name of a declaration to leave out. Raises HostError."""
     for declaration in expected(host):
         if declaration.name == but:
             continue
@@ -209,7 +208,7 @@ def settings(
 
 @contextmanager
 def expecting(host: Host, new: Declaration | None) -> Iterator[None]:
-    """While a run plans and writes this declaration; None if it writes none."""
+    """Expect this declaration while a run plans and writes it; None if it writes none."""
     if new is not None:
         host.under_way[FOLDER] = new
     try:
@@ -219,15 +218,15 @@ def expecting(host: Host, new: Declaration | None) -> Iterator[None]:
 
 
 def declares(spec: Spec) -> bool:
-    """False where nothing is declared. A 0 is something, and so is a setting that is left alone by null."""
+    """False if nothing is declared. A 0 counts, and so does a null, which leaves a setting alone."""
     return any(value not in (None, {}, []) for value in spec.values())
 
 
 def updated(
     old: Declaration | None, name: str, kind: str, spec: Spec, profile: Collection[str] = ()
 ) -> Declaration:
-    """The declaration with one kind replaced and the others kept. What declares nothing leaves it. profile:
-    keys of the kind that a profile asks for."""
+    """The declaration with one kind replaced and the others kept. An empty specification removes the kind.
+    profile: keys of the kind that a profile asks for."""
     kinds: dict[str, Spec] = dict(old.kinds) if old else {}
     keys: dict[str, Sequence[str]] = dict(old.profile) if old else {}
     keys.pop(kind, None)

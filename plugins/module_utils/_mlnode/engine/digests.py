@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Short names of what is declared, by which a controller and a node find out that they mean the same."""
+"""Short digests of declarations, for a controller and a node to compare their versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _LENGTH = 16
 
 
 def digests(kinds: Mapping[str, Spec]) -> dict[str, str]:
-    """Kind → digest of its specification as schema.checked() gives it, for the kinds of which something is
-    declared."""
+    """Kind → digest of its specification in the form of schema.checked(), for non-empty kinds."""
     return {kind: _digest(spec) for kind, spec in kinds.items() if declares(spec)}
 
 
@@ -39,8 +38,8 @@ def differences(
     host: str,
     detail: Callable[[str, str], str] = lambda _name, _kind: "",
 ) -> list[str]:
-    """A message for each name that the node does not declare as the inventory says. host: its name there.
-    detail: what differs in one kind of it."""
+    """A message for each declaration on the node that differs from the inventory. host: the node's inventory
+    name. detail: the differences in one kind of it."""
     sentences = []
     for name, wanted in expected.items():
         present = declared.get(name, {})
@@ -66,7 +65,7 @@ def differences(
 
 
 def _remedy(expected: Digests, name: str, host: str) -> str:
-    """The other declarations, if any, and how the rest goes back to its origin."""
+    """The other declarations, if any, and the way back to the origin for the rest."""
     others = [other for other, wanted in expected.items() if wanted]
     if not others:
         return f"nothing: ansible-playbook mlnode.tuning.revert --limit {host or 'HOST'}"

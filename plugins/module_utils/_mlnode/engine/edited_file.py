@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file that both mlnode and others write, and its way back. Loaded by its name where such a file is
-written, so that only areas with such files have it sent along.
+"""A file written by both mlnode and others, and its way back. Loaded by name by the writers of such a file:
+only areas with such files package it.
 
-An entry of the origin holds `saved`, the file without us, and `wrote`, what we made of it last: two
-contents, as a killed run leaves the one before or the new one. Where the file is one of those, `saved` comes
-back whole. Else it was edited since: what we wrote is merged out, and the edits stay. The same happens to
-`saved` when a later run writes into a file that was edited, so that it is always the file without us.
+An entry of the origin holds `saved`, the file without our part, and `wrote`, our last version: two contents,
+as a killed run leaves either the previous or the new one. If the file equals one of them, `saved` is restored
+whole. Otherwise it was edited since: our part is merged out, and the edits stay. The same is done to `saved`
+when a later run writes into an edited file: it is always the file without our part.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .origin_paths import Saved, content_of, is_known, is_named_ours, is_plain
 #: As in origin.py
 Entry = Mapping[str, Any]
 
-#: Behind the name of an own file that was edited and is removed, as rpm does with .rpmsave: nothing that
-#: reads the folders we write to reads such a name.
+#: Suffix for an edited own file that is removed, as rpm does with .rpmsave: no reader of the folders we write
+#: to accepts such a name.
 COPY_SUFFIX = ".mlnode-saved"
 
 KEPT = "mlnode's part removed, later edits kept"
@@ -33,8 +33,8 @@ _LEFT_SINCE = "left as it is: replaced by others since"
 
 
 class WayBack(NamedTuple):
-    """Result of a revert for a file. after: what it will be, as snapshot() gives it; None: not there. note:
-    what became of edits, for people; empty if there were none. copy: where an edited own file is kept."""
+    """Result of a revert for a file. after: its future state in the form of snapshot(); None: absent. note:
+    the fate of edits, for people; empty if there were none. copy: the place of an edited own file."""
 
     before: Saved | None
     after: Saved | None
@@ -46,7 +46,7 @@ class WayBack(NamedTuple):
         return self.before != self.after
 
     def go(self, host: Host, path: str) -> None:
-        """Raises HostError."""
+        """Carry out the way back. Raises HostError."""
         if self.copy and self.before is not None:
             host.put_back(self.copy, self.before)
         if self.changes:
@@ -54,7 +54,7 @@ class WayBack(NamedTuple):
 
 
 def rebased(entry: Entry, now: Saved | None, content: bytes | None, wrote: Sequence[Any]) -> Entry:
-    """The entry of a file that was edited since, as it has to be on disk before this content is written."""
+    """The entry of an edited file that must be on disk before this content is written."""
     try:
         saved = _rebased(entry, now, content)
     except (merge.BrokenError, _NoTextError):
@@ -63,7 +63,7 @@ def rebased(entry: Entry, now: Saved | None, content: bytes | None, wrote: Seque
 
 
 def way_back(host: Host, entry: Entry) -> WayBack:
-    """Raises HostError, also where the edits leave no way."""
+    """The way back of a file. Raises HostError, also if the edits prevent it."""
     path, saved = entry["file"], entry["saved"]
     now = host.snapshot(path)
     whole = WayBack(now, saved, KEPT if entry.get("edited") and saved is not None else "")
@@ -95,7 +95,7 @@ def _merged_back(path: str, entry: Entry, now: Saved) -> WayBack:
     except _NoTextError:
         return WayBack(now, now, _LEFT_SINCE)
     except merge.BrokenError as error:
-        advice = f"it was edited since, and {error}: take out by hand what was written for this node"
+        advice = f"it was edited since, and {error}: remove mlnode's part by hand"
         raise HostError("restore", path, None, advice) from error
     note = "; ".join([KEPT, *merged.left])
     if entry["saved"] is None and not merged.text.strip():
@@ -113,13 +113,13 @@ def _same(now: Saved | None, saved: Saved | None) -> bool:
 
 
 class _NoTextError(ValueError):
-    """There is nothing that could be merged."""
+    """No text to merge exists."""
 
 
 def _rebased(entry: Entry, now: Saved | None, content: bytes | None) -> Saved | None:
-    """The file as it would be without us, now that it was edited, and before this content is written."""
+    """The edited file without our part, before this content is written."""
     if now is None or entry["wrote"][-1] is None:
-        return now  # removed by others, or made by them where we had removed it
+        return now  # removed by others, or created by them after we removed it
     merged = _merge(entry, now, _text(content))
     if entry["saved"] is None and not merged.text.strip():
         return None
@@ -132,14 +132,14 @@ def _merge(entry: Entry, now: Saved, after: str | None = None) -> merge.Merged:
 
 
 def _base(entry: Entry, now: str) -> str:
-    """Of what we wrote, that which was edited: a killed run has left the one before, or the new one."""
+    """Our version that was edited: a killed run has left the previous or the new one."""
     known = [record["content"] for record in entry["wrote"] if record is not None and "content" in record]
     if not known:
         raise _NoTextError
     texts = [_text(base64.b64decode(content)) for content in known]
     from difflib import SequenceMatcher
 
-    # The last of equally near ones, which is what is there after a run that ended well.
+    # The last of equally near ones, which is the usual one after a successful run.
     return max(reversed(texts), key=lambda text: SequenceMatcher(None, text, now).quick_ratio())
 
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one path from a declaration to an outcome; check mode is the same path without the writes.
 
-All areas of a declaration are one transaction. Each is evaluated before anything is written, so that what can
-be known to be wrong is refused, and again at its turn, as what an earlier area has done may have moved it.
+All areas of a declaration are one transaction. Every area is evaluated before anything is written, to refuse
+errors that can be detected beforehand. It is evaluated again at its turn, as an earlier area may have changed
+its values.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ __all__ = ["Outcome", "Outcomes", "Plan", "Request", "admit", "apply_together", 
 
 
 class Outcome(NamedTuple):
-    """Of one area: what was planned, and what every setting is now. waits: what undoes it unless it is
-    confirmed."""
+    """Result of one area: its plan, and the present state of every setting. waits: the pending undo of a
+    change that must be confirmed."""
 
     plan: Plan
     rows: tuple[Row, ...]
@@ -55,13 +56,13 @@ class Outcome(NamedTuple):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """All that is done in the area, in its order."""
+        """All steps of the area, in their order."""
         return (*self.leaving.steps, *self.plan.steps, *self.leaving.late)
 
 
 class Outcomes(NamedTuple):
-    """Of a declaration. outcomes: in the order of the requests. shared: the steps for the file of the
-    declaration, which belong to no area alone. waits: what undoes all of it unless it is confirmed.
+    """Result of a declaration. outcomes: in the order of the requests. shared: the steps for the declaration
+    file, which belongs to no single area. waits: the pending undo of the whole run, if it must be confirmed.
     unfinished: messages about earlier runs that were killed."""
 
     outcomes: tuple[Outcome, ...]
@@ -72,7 +73,7 @@ class Outcomes(NamedTuple):
 
     @property
     def refused(self) -> list[Row]:
-        """The settings that a guard has stopped, or a device that the operator has declared them for."""
+        """Settings refused by a guard, or by the device they are declared for."""
         return [row for outcome in self.outcomes for row in outcome.rows if row.status is Status.REFUSED]
 
 
@@ -81,8 +82,8 @@ _UNITS = places.READERS[0]
 
 
 class First(NamedTuple):
-    """Steps before all areas, of the agent. check: called once the steps are done; what it raises undoes
-    them. live: daemons are notified of it, whatever areas there are."""
+    """The agent's own steps, before all areas. check: called once the steps are done; an exception from it
+    undoes them. live: notify daemons even if no area is live."""
 
     steps: Callable[[], Sequence[Step]]
     check: Callable[[Sequence[Step]], None]
@@ -90,21 +91,20 @@ class First(NamedTuple):
 
 
 def _unchecked(_steps: Sequence[Step]) -> None:
-    """Each step has read back what it wrote."""
+    """Do nothing: each step reads back its own write."""
 
 
-#: Where only areas are applied
+#: For a run over areas only
 NOTHING = First(tuple, _unchecked)
 
 
-#: Where nothing is known of other areas than those asked for
+#: For a run that knows only the requested areas
 NO_KINDS: Mapping[str, Kind] = MappingProxyType({})
 
 
 def admit(plan: Plan) -> None:
-    """The gate of a run that is watched: raises DeclarationError for a declaration that is wrong for this
-    node, before anything is written. At a boot it costs that row alone, which is refused: see
-    boot_run.apply_each()."""
+    """Gate of an interactive run. Raises DeclarationError before anything is written if the declaration is
+    wrong for this node. At boot only the row at fault is refused: see boot_run.apply_each()."""
     invalid = [row for row in plan.rows if row.reading.invalid]
     if invalid:
         raise DeclarationError(f"{_words(invalid)}; nothing was changed")
@@ -137,13 +137,13 @@ def apply_together(
     risky: bool = True,
     kinds: Mapping[str, Kind] = NO_KINDS,
 ) -> Outcomes:
-    """Make it so, all or nothing. Raises MlnodeError; TransactionError says what was rolled back.
+    """Apply a declaration, all or nothing. Raises MlnodeError; TransactionError lists the rollback.
 
-    ask: the areas of one declaration, asked for once this run has the node's lock. confirm_seconds: after
-    which a change that may cut off the connection over which it is made is undone, unless it is confirmed
-    over a new one; 0 makes it for good. risky: False raises RiskError where there is such a
-    change, before anything is written. kinds: those besides the requests' own, of which something may be
-    declared on the node that keeps what leaves this declaration.
+    ask: returns the areas of one declaration; called once this run holds the node's lock. confirm_seconds: a
+    change that may cut off its own connection is undone after this time unless it is confirmed over a new
+    connection; 0 makes it permanent. risky: False raises RiskError before anything is written if there is
+    such a change. kinds: further kinds on the node, whose declarations may still need a value that leaves
+    this one.
     """
     with locked(host, wait_seconds) as mended:
         _refuse_while_pending(host)
@@ -183,7 +183,7 @@ class _Run:
         """Plan of each area as the node is now."""
         plans: list[Plan] = []
         for request in self._requests:
-            # A module that is loaded on the way may bring what is missing now, which is judged at its turn.
+            # A module to be loaded may provide a missing file. Such an area is judged at its turn.
             loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
             plans.append(self._plan(request, self._before, admit if loads else self._gate))
         refuse_two_areas(plans)
@@ -220,12 +220,12 @@ class _Run:
                 work.foresee(steps, [entry for one in foreseen for entry in present(self._host, one.plan)])
                 if agent:
                     work.perform(agent, check=lambda: first.check(agent), settled=True, notify=False)
-                # Before the declaration, so that a run which is killed here finds what leaves once more.
+                # Before the declaration: the next run after a kill still finds the settings to put back.
                 moved = False
                 for outcome in reversed(foreseen):
                     moved = work.perform(outcome.leaving.steps) or moved
-                # While a change waits to be confirmed, a power cut must find the declaration that was before;
-                # and so must the run after one that was killed before a late step.
+                # Until a change is confirmed, the old declaration must survive a power cut. It must also
+                # survive a kill before a late step.
                 is_last = bool(risks) or any(one.leaving.late for one in foreseen)
                 if not is_last:
                     work.perform(shared)
@@ -233,8 +233,8 @@ class _Run:
                 plans = self._stages(work, foreseen, known, moved, risky=bool(risks))
                 if is_last:
                     work.perform(shared)
-                # After the areas, one of which may raise a limit that a unit needs, and the declaration,
-                # without which a timer's first check ends at once.
+                # After the areas and the declaration: an area may raise a limit that a unit needs, and a
+                # timer's first check exits at once without a declaration.
                 late = [*agent, *(step for plan in plans for step in plan.steps if is_last)]
                 work.perform(_notices(late, _UNITS))
                 gone = [str(entry["id"]) for one in foreseen for entry in one.leaving.entries]
@@ -243,11 +243,11 @@ class _Run:
                 else:
                     forget_left(self._host, gone)
         except BaseException as error:
-            # What could not be put back is tried once more when the time is over.
+            # The armed undo tries stuck entries once more when the time is over.
             if self._waits and not getattr(error, "stuck", ()):
                 self._disarm()
             raise
-        # With the rows as they were before this run, and what was really done.
+        # Rows from before this run, steps as they were performed
         done = [
             outcome._replace(plan=outcome.plan._replace(steps=plan.steps))
             for outcome, plan in zip(foreseen, plans)
@@ -257,9 +257,9 @@ class _Run:
     def _stages(
         self, work: Transaction, foreseen: Sequence[Outcome], known: Kept, moved: bool, risky: bool
     ) -> list[Plan]:
-        """Perform each area, and return what was done in each. known: with the origin as it becomes. moved: a
-        value was put back before, so that each area is planned again at its turn, as it is after an area that
-        has written something."""
+        """Perform each area and return the performed plans. known: with the updated origin. moved: a value
+        was put back, and every area is planned again at its turn. An area that writes has the same effect on
+        the later ones."""
         done = []
         for request, outcome in zip(self._requests, foreseen):
             plan = outcome.plan
@@ -294,14 +294,14 @@ class _Run:
         return self._waits is not None
 
     def _disarm(self) -> None:
-        """All is back, so that a restore which comes nevertheless finds nothing to do."""
+        """Cancel the restore. If that fails, a late restore finds nothing to do."""
         try:
             _confirm().cancel(self._host)
         except MlnodeError:
             pass
 
     def _outcomes(self, done: Sequence[Outcome], shared: Sequence[Step]) -> Outcomes:
-        """With the rows as they are now. By then nothing is rolled back any more."""
+        """Outcomes with the present rows. Nothing is rolled back after this point."""
         steps = [*shared, *(step for outcome in done for step in outcome.steps)]
         if not steps:
             return Outcomes(tuple(done), (), changed=False)
@@ -319,12 +319,13 @@ class _Run:
 
 
 def _confirm() -> Any:
-    """The module confirm, by its name: most areas have nothing to confirm, and need not bring it along."""
+    """The module confirm, imported on demand: most areas have nothing to confirm and do not package it."""
     return import_module(".confirm", __package__)
 
 
 def _refuse_while_pending(host: Host) -> None:
-    """Leave an earlier change that waits to the agent, where it cannot be undone here. Raises MlnodeError."""
+    """Refuse to run while an earlier change waits; without the module confirm, the agent decides on it.
+    Raises MlnodeError."""
     try:
         confirm = _confirm()
     except ImportError:
@@ -355,7 +356,7 @@ def _is_live(requests: Sequence[Request]) -> bool:
 
 
 def _risks(steps: Sequence[Step]) -> list[str]:
-    """A message for each change that may cut off the connection over which it is made."""
+    """A message for each change that may cut off its own connection."""
     writes = [write for write in kernel_writes(steps) if write.file.risk]
     return [f"{write.key} from {write.file.runtime} to {write.file.want}" for write in writes]
 
@@ -365,6 +366,6 @@ def _words(rows: Sequence[Row]) -> str:
 
 
 def _try_again(host: Host) -> None:
-    """A user watches, so that changes which the agent has given up may be made. Raises HostError."""
+    """Allow changes again that the agent has given up, as a user watches this run. Raises HostError."""
     for name in host.names(places.FAILED_CHANGES):
         host.remove_file(f"{places.FAILED_CHANGES}/{name}")

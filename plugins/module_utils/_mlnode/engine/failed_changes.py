@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes of devices that the agent has tried and had to put back. Once is enough: every try would reset the
-device, and a change of queues starts the agent again through udev."""
+"""Changes of devices that the agent has tried and had to put back. They are not repeated: every try would
+reset the device, and a change of queues starts the agent again through udev."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDER = places.FAILED_CHANGES
 
 
 def hold(host: Host, device: str, writes: Iterable[KernelWrite], reason: str) -> None:
-    """The agent leaves these values alone from now on. Raises HostError."""
+    """Make the agent leave these values alone from now on. Raises HostError."""
     values = {**_values(host, device), **{one.file.path: [one.file.want, reason] for one in writes}}
     host.write_file(f"{FOLDER}/{device}", json.dumps(values).encode("ascii"))
 
@@ -39,4 +39,4 @@ def _values(host: Host, device: str) -> dict[str, Any]:
         recorded = json.loads(trust.read(host, f"{FOLDER}/{device}"))
         return {path: (str(value), str(reason)) for path, (value, reason) in recorded.items()}
     except (HostError, StoreError, ValueError, TypeError, AttributeError, RecursionError):
-        return {}  # a note that is damaged or not mlnode's holds nothing back
+        return {}  # a damaged or foreign note prevents nothing

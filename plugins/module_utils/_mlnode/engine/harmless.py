@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines that others may add to a unit of the agent without keeping it from its work.
+"""Lines that others may add to a unit of the agent without stopping its work.
 
-A list of harmless options, since a list of harmful ones never ends: every release of systemd adds some. An
-option that is not in it is reported and not judged. Each entry is here because its manual page says that it
-changes neither whether the unit is started nor what its programs see of the machine.
+A list of harmless options, as a list of harmful ones never ends: every release of systemd adds some. An
+unlisted option is reported and not judged. Each entry is here because its manual page says that it changes
+neither the unit's start nor its programs' view of the machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _one_of(*words: str) -> Rule:
 
 
 def _at_least(least: int) -> Rule:
-    """A limit of that size or more; both of a pair (SOFT:HARD)."""
+    """A limit of at least this size; both of a pair (SOFT:HARD)."""
     return lambda value, _installed: all(
         one == "infinity" or (one.isascii() and one.isdigit() and int(one) >= least)
         for one in value.split(":")
@@ -41,7 +41,7 @@ def _at_least(least: int) -> Rule:
 
 
 def _no_sooner(value: str, installed: Unit) -> bool:
-    """The unit has all the time that it was installed with, and no less than the usual 90 seconds."""
+    """True for a timeout of at least the installed one and the usual 90 seconds."""
     given = systemd_time.seconds(value)
     lines = [
         *installed.counting("[Service]", "TimeoutStartSec"),
@@ -60,8 +60,8 @@ def _up_to(most: int) -> Rule:
     return rule
 
 
-#: Variables that neither Python, started with -I, nor the C library below it take for anything but texts, the
-#: zone of a clock and the way to a web server. What the agent starts gets an environment of its own.
+#: Variables that Python, started with -I, and its C library use only for texts, the time zone and web
+#: proxies. The agent gives its own programs a separate environment.
 _VARIABLE = regex(
     r"(?:LANG|LANGUAGE|LC_[A-Z]+|TZ|NO_COLOR|(?:https?|no)_proxy|(?:HTTPS?|NO)_PROXY"
     r"|(?:NCCL|UCX|FI|OMPI|CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+)=",
@@ -70,12 +70,12 @@ _VARIABLE = regex(
 
 
 def environment(value: str, _installed: Unit | None = None) -> bool:
-    """True if a value of Environment= sets nothing that changes what the agent does."""
+    """True if no variable in a value of Environment= affects the agent."""
     words = kernel_line.split(value)  # quotes are the same there; escapes are not read here
     return "\\" not in value and all(_VARIABLE.match(word) for word in words)
 
 
-#: Calendar events that come at least once a day, in the forms that are read here (systemd.time(7))
+#: Calendar events at least once a day, in the supported forms (systemd.time(7))
 _DAILY = regex(r"(?:minutely|hourly|daily|(?:\*-\*-\* )?\*:[0-5]?[0-9](?:/[1-9][0-9]*)?(?::0?0)?)", 0)
 
 
@@ -93,16 +93,16 @@ _OUTPUT = _one_of("inherit", "null", "journal", "journal+console", "kmsg", "kmsg
 _UNIT: Mapping[str, Rule] = {
     # Words for people
     **dict.fromkeys(("Description", "Documentation", "SourcePath"), _any),
-    # An order neither starts nor stops anything; boot_service.py looks for cycles. What is wanted or upheld
-    # may fail. The others come once the unit has failed or is done.
+    # An order neither starts nor stops anything; boot_service.py looks for cycles. Wanted and upheld units
+    # may fail. The others start after this unit has failed or is done.
     **dict.fromkeys(("After", "Before", "Wants", "Upholds", "OnFailure", "OnSuccess"), _any),
-    # About stopping it, and forgetting it afterwards
+    # Stopping the unit, and forgetting it afterwards
     **dict.fromkeys(("RefuseManualStop", "IgnoreOnIsolate", "CollectMode"), _any),
 }
 
 #: systemd.service(5), systemd.exec(5), systemd.kill(5), systemd.resource-control(5)
 _SERVICE: Mapping[str, Rule] = {
-    # Its share of the machine; systemd passes over a number that is out of range
+    # Its share of the machine; systemd ignores a number out of range
     **dict.fromkeys(("Nice", "OOMScoreAdjust", "IOSchedulingPriority"), _any),
     **dict.fromkeys(("CPUWeight", "StartupCPUWeight", "CPUShares", "StartupCPUShares"), _any),
     **dict.fromkeys(("IOWeight", "StartupIOWeight", "BlockIOWeight", "StartupBlockIOWeight"), _any),
@@ -112,28 +112,28 @@ _SERVICE: Mapping[str, Rule] = {
     "CPUSchedulingPolicy": _one_of("other", "batch"),
     "IOSchedulingClass": _one_of("2", "best-effort"),
     # Limits: without any, or no narrower than the kernel's own (include/asm-generic/resource.h). The agent
-    # locks no memory, and leaves no core behind.
+    # locks no memory, and writes no core dump.
     **dict.fromkeys(("LimitCORE", "LimitMEMLOCK"), _any),
     "LimitNOFILE": _at_least(1024),
     **dict.fromkeys(("LimitCPU", "LimitFSIZE", "LimitDATA", "LimitSTACK"), _NO_LIMIT),
     **dict.fromkeys(("LimitRSS", "LimitNPROC", "LimitAS"), _NO_LIMIT),
-    # Where its words go
+    # The target of its output
     **dict.fromkeys(("SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SyslogLevelPrefix"), _any),
     **dict.fromkeys(("LogLevelMax", "LogRateLimitIntervalSec", "LogRateLimitBurst"), _any),
     "StandardInput": _NULL,
     **dict.fromkeys(("StandardOutput", "StandardError"), _OUTPUT),
-    # How it is stopped, which is not before it is done or has used up its time
+    # How it is stopped, which happens after its end or its timeout only
     **dict.fromkeys(("TimeoutStopSec", "TimeoutAbortSec", "KillMode", "KillSignal", "SendSIGKILL"), _any),
     **dict.fromkeys(("SendSIGHUP", "FinalKillSignal", "RestartKillSignal", "WatchdogSignal"), _any),
     **dict.fromkeys(("TimeoutStartFailureMode", "TimeoutStopFailureMode"), _any),
     "TimeoutStartSec": _no_sooner,
     "TimeoutSec": _no_sooner,
-    # Starts that are tried again after one that failed; not every systemd takes another word for Type=oneshot
+    # Retries after a failed start; some systemd versions take only this word for Type=oneshot
     "RestartSec": _any,
     "Restart": _one_of("no"),
     "Environment": environment,
-    # Options that take something away, with the word that takes nothing: an LXC container has a drop-in of
-    # these for all services
+    # Options that remove an access, with the word that removes nothing: an LXC container has such a drop-in
+    # for all services
     **dict.fromkeys(("DynamicUser", "PrivateDevices", "PrivateIPC", "PrivateMounts", "PrivateNetwork"), _OFF),
     **dict.fromkeys(("PrivatePIDs", "PrivateTmp", "PrivateUsers", "ProtectControlGroups"), _OFF),
     **dict.fromkeys(("ProtectClock", "ProtectHome", "ProtectHostname", "ProtectKernelLogs"), _OFF),
@@ -146,8 +146,8 @@ _SERVICE: Mapping[str, Rule] = {
     "KeyringMode": _one_of("private", "inherit"),
 }  # fmt: skip
 
-#: systemd.timer(5). More events, and another period: docs/knobs/metrics.md. A node is to be as punctual as it
-#: was installed, which is what the alerts count on.
+#: systemd.timer(5). For more events, or another period, see docs/knobs/metrics.md. The alerts rely on the
+#: installed accuracy.
 _TIMER: Mapping[str, Rule] = {
     "OnCalendar": _recurs,
     **dict.fromkeys(("OnActiveSec", "OnBootSec", "OnStartupSec"), _any),
@@ -162,7 +162,7 @@ SECTIONS = {"[Unit]": _UNIT, "[Service]": _SERVICE, "[Timer]": _TIMER}
 
 
 def is_listed(section: str, key: str) -> bool:
-    """True for an option that may have some other values."""
+    """True for an option with some harmless values."""
     return is_ignored(section, key) or key in SECTIONS.get(section, {})
 
 
@@ -175,14 +175,14 @@ def allows(section: str, key: str, value: str, installed: Unit) -> bool:
 
 
 def is_ignored(section: str, key: str) -> bool:
-    """True for what systemd itself does not read when it loads a unit: [Install], which is for systemctl
-    enable, and what begins with X- (systemd.unit(5))."""
+    """True for lines that systemd ignores when it loads a unit: [Install], which is for systemctl enable, and
+    names that begin with X- (systemd.unit(5))."""
     return section == "[Install]" or section.startswith("[X-") or key.startswith("X-")
 
 
-# -- a unit beside the installed one ---------------------------------------------------------
+# -- a unit compared with the installed one --------------------------------------------------
 
-#: What a service runs, each in its turn
+#: Commands of a service, in their order
 _COMMANDS = (
     *("ExecCondition", "ExecStartPre", "ExecStart", "ExecStartPost", "ExecReload"),
     *("ExecStop", "ExecStopPost"),
@@ -193,8 +193,8 @@ _CONDITIONS = ("Condition", "Assert")
 
 
 def differences(unit: Unit, installed: Unit) -> Iterator[tuple[Line, bool]]:
-    """The lines for which a unit may not do what the installed one does, a missing one without a file; and
-    True for what changes the installed unit, where the others add to it."""
+    """Lines that may make a unit work differently from the installed one; a missing line has no file. True:
+    the line changes the installed unit; False: it adds to it."""
     for section, key in dict.fromkeys((line.section, line.key) for line in (*installed.lines, *unit.lines)):
         if not _is_condition(section, key) and not is_ignored(section, key):
             yield from _different(section, key, unit, installed)
@@ -217,7 +217,7 @@ def _different(section: str, key: str, unit: Unit, installed: Unit) -> list[tupl
     new = [line for line, value in zip(present, values) if value not in wanted_values]
     if is_listed(section, key):
         bad = [line for line in new if not allows(section, key, line.value, installed)]
-        # A timer without any event never comes.
+        # A timer without any event never fires.
         bad = last if not present and key == "OnCalendar" else bad
         return [(line, bool(wanted)) for line in bad]
     if wanted or is_command:
@@ -226,16 +226,16 @@ def _different(section: str, key: str, unit: Unit, installed: Unit) -> list[tupl
 
 
 def _meaning(value: str) -> str:
-    """The words for yes are one."""
+    """The value with one spelling for all words that mean yes."""
     return "yes" if value.lower() in YES else value
 
 
 # -- the kernel command line ------------------------------------------------------------------
 
 #: Parameters of the kernel command line for systemd, kernel-command-line(7) and systemd(1), that change
-#: neither what is started nor what it sees
+#: neither the started units nor their view of the machine
 _PARAMETERS = (
-    *("systemd.unit", "systemd.mask"),  # judged by themselves
+    *("systemd.unit", "systemd.mask"),  # judged separately
     *("systemd.wants", "systemd.show_status", "systemd.status_unit_format", "systemd.debug_shell"),
     *("systemd.default_debug_tty", "systemd.dump_core", "systemd.crash_chvt", "systemd.crash_shell"),
     *("systemd.crash_reboot", "systemd.crash_action", "systemd.hostname", "systemd.machine_id"),
@@ -256,7 +256,7 @@ _PARAMETER_BEGINS = ("systemd.log_", "systemd.journald.")
 
 
 def allows_parameter(key: str, value: str) -> bool:
-    """True for a parameter that is not systemd's, or does no harm."""
+    """True for a parameter that is harmless or not for systemd."""
     if key == "systemd.setenv":
         return environment(value)
     return not key.startswith("systemd.") or key in _PARAMETERS or key.startswith(_PARAMETER_BEGINS)

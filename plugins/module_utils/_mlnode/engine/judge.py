@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one status of a setting, from what is wanted and what was read. Pure, but for with_bar()."""
+"""The one status of a setting, from its wanted and its read values. Pure, except for with_bar()."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..model.cause import Cause
 from ..model.setting import Layer, Reading, Setting, Status
 from .kind import AGENT_UNIT, Context, Row
 
-#: An empty value, as people can see it
+#: An empty value, visible to people
 EMPTY = '""'
 
 
 def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status, tuple[Cause, ...]]:
-    """The one status of a setting as the node is now, and why."""
+    """The present status of a setting, and its causes."""
     if context.runtime:
         if reading.runtime.absent is not None:
             return _alone(Status.DRIFTED if reading.missing else Status.UNSUPPORTED, reading.runtime.absent)
@@ -39,7 +39,7 @@ def judge(setting: Setting, reading: Reading, context: Context) -> tuple[Status,
     elif reading.refusal:
         return _alone(Status.REFUSED, reading.refusal)
     elif reading.boot.value.absent is not None and reading.boot.value == reading.runtime:
-        # One reason for both layers: nothing is here that could have it.
+        # One reason for both layers: nothing on this node could have it.
         return _alone(Status.UNSUPPORTED, reading.boot.value.absent)
     if context.boot:
         fault = _boot_fault(setting, reading)
@@ -61,13 +61,13 @@ def _said(code: str, text: str) -> tuple[Cause, ...]:
 
 
 def _elsewhere(reading: Reading, context: Context) -> tuple[Cause, ...]:
-    """Reference to the row that judges the boot layer, if another one does."""
+    """Reference to the row that judges the boot layer, if there is another one."""
     row = reading.boot.row if context.boot else ""
     return (Cause(Layer.BOOT, why.SEE, text=f"see {row}"),) if row else ()
 
 
 def more_than_declared(setting: Setting, reading: Reading) -> str:
-    """Words about the values that a setting which is only raised keeps; empty where none is more."""
+    """Message about the higher values that a raise-only setting keeps; empty if no value is higher."""
     floor = setting.floor or setting.want
     if not setting.raise_only or not floor:
         return ""
@@ -77,7 +77,7 @@ def more_than_declared(setting: Setting, reading: Reading) -> str:
 
 
 def _waiting(setting: Setting, reading: Reading, context: Context) -> tuple[Status, tuple[Cause, ...]]:
-    """A value that only a boot can bring: the boot layer carries it, or is what has to be mended."""
+    """Judge a value that only a boot can bring: the boot layer carries it, or must be repaired."""
     drift = (*_value(reading), *_lowered(reading))
     fault = _boot_fault(setting, reading)
     if fault:
@@ -105,7 +105,7 @@ def _lowered(reading: Reading) -> tuple[Cause, ...]:
 
 
 def with_bar(reading: Reading, context: Context) -> Reading:
-    """With the reason why a file that has to be written cannot be."""
+    """The reading with the reason why a file to be written cannot be."""
     if not context.runtime or reading.blocked or not differs(reading):
         return reading
     paths = [part.path for part in reading.parts if part.differs] or [reading.path]
@@ -114,10 +114,10 @@ def with_bar(reading: Reading, context: Context) -> Reading:
 
 
 def differs(reading: Reading) -> bool:
-    """True if the kernel's present value is not the wanted one."""
+    """True if the kernel's present value differs from the wanted one."""
     if reading.want is None:
         return False
-    if reading.parts:  # also where one of many could not be read
+    if reading.parts:  # even if one of many could not be read
         return any(part.differs for part in reading.parts)
     runtime = reading.runtime.text
     return runtime is not None and not values.same(runtime, reading.want)
@@ -141,16 +141,16 @@ def _boot_fault(setting: Setting, reading: Reading) -> tuple[Status, Cause] | No
 def _suffices(setting: Setting, reading: Reading, text: str) -> bool:
     if reading.want is None:  # `auto` left to the agent
         return True
-    # It brings exactly what is declared, whatever number that is in the next boot.
+    # The agent brings exactly the declared value, resolved at the next boot.
     if reading.boot.source == AGENT_UNIT:
         return True
-    if not setting.raise_only or setting.want is None:  # that of each device is in the reading
+    if not setting.raise_only or setting.want is None:  # the reading has each device's value
         return values.same(text, reading.want)
     return values.reaches(setting.want or "", text)
 
 
 def waits_for_boot(rows: Sequence[Row]) -> bool:
-    """True if something takes effect only after a reboot; of a check, if the run that it predicts ends so."""
+    """True if something takes effect only after a reboot; for a check, if the predicted run ends so."""
     return any(
         row.status is Status.PENDING_REBOOT
         or (row.status is Status.DRIFTED and row.reading.at_boot and differs(row.reading))

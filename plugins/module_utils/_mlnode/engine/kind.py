@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kind of knob: what each area of knobs/ offers to the engine."""
+"""A kind of knob: the interface between an area of knobs/ and the engine."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ..model.record import NamedTuple
 from ..model.schema import Checked, Option, Table
 from ..model.setting import BOTH_LAYERS, Boot, BootFile, Layer, Reading, Setting, Severity, Status, Value
 
-#: The link is what `systemctl enable` makes; read as a file, so that a captured tree shows it, too.
+#: `systemctl enable` makes the link; read as a file, which a captured tree shows too.
 AGENT_UNIT = places.AGENT_UNITS[0]
 AGENT_FILE = f"/etc/systemd/system/{AGENT_UNIT}"
 AGENT_LINK = f"/etc/systemd/system/multi-user.target.wants/{AGENT_UNIT}"
 
-#: Its answers, as files: why the next boot does not run it, empty if it does, and the same of an image, whose
-#: files are for other machines; the change that waits to be confirmed, and the one that was undone
+#: Answers of the agent, as files: why the next boot does not run it, empty if it does; the same for an image,
+#: whose files are for other machines; the change that waits to be confirmed; the undone change
 AGENT_FAULT = f"{places.AGENT}/fault"
 AGENT_IMAGE_FAULT = f"{places.AGENT}/image-fault"
 AGENT_PENDING = f"{places.AGENT}/pending"
 AGENT_UNDONE = f"{places.AGENT}/undone"
-#: The first of them where nothing of the agent is there
+#: Text of AGENT_FAULT if no file of the agent exists
 NO_AGENT = f"{AGENT_UNIT} is not enabled (install the agent)"
 
-#: Kind of the rows about the agent, and the one that says whether the next boot runs it
+#: Kind of the rows about the agent, and its row about the next boot
 AGENT_KIND = "agent"
 AGENT_ROW = f"{AGENT_KIND}.boot"
 
@@ -39,7 +39,7 @@ Spec = Mapping[str, Any]
 
 
 class Facts:
-    """The hardware as far as a formula asks for it; each fact is read once, and only when asked."""
+    """Hardware facts for formulas; each is read once, on the first request."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -48,7 +48,7 @@ class Facts:
         self._command_line: str | None = None
 
     def memory_kbytes(self, name: str = "MemTotal") -> int:
-        """A row of /proc/meminfo in KiB. Raises HostError where it is not there."""
+        """A row of /proc/meminfo in KiB. Raises HostError if there is no such row."""
         if self._memory is None:
             text = self._host.read("/proc/meminfo")
             rows = re.findall(r"^(\w+):\s+([0-9]{1,20}) kB$", text, re.MULTILINE | re.ASCII)
@@ -70,7 +70,7 @@ class Facts:
             raise
 
     def fastest_link_bit_per_s(self) -> int:
-        """Rate of the fastest physical interface that is up; 0 where none reports it (virtio, WiFi)."""
+        """Rate of the fastest physical interface that is up; 0 if none reports a rate (virtio, WiFi)."""
         if self._rate is None:
             names = self._host.names("/sys/class/net")
             self._rate = max((self._link_rate(name) for name in names), default=0)
@@ -86,7 +86,7 @@ class Facts:
         return (values.number(self._host.value(f"{base}/speed").text) or 0) * 1_000_000
 
     def kernel_release(self) -> str:
-        """As `uname -r`; empty where it cannot be read."""
+        """As `uname -r`; empty if it cannot be read."""
         path = "/proc/sys/kernel/osrelease"
         return self._host.once(path, lambda: self._host.value(path).text or "")
 
@@ -97,7 +97,7 @@ class Facts:
         given = []
         for word in self._command_line.split():
             key, equals, value = word.partition("=")
-            if key == "--":  # what follows is for init, not for the kernel
+            if key == "--":  # the words after it are for init, not for the kernel
                 break
             if key == name and equals:
                 given.append(value)
@@ -105,7 +105,7 @@ class Facts:
 
 
 class Info(NamedTuple):
-    """Grounds for a knob: what a deviation costs, the reason, and where that is written."""
+    """Grounds for a knob: the severity of a deviation, the reason, and its source."""
 
     severity: Severity
     reason: str
@@ -113,8 +113,8 @@ class Info(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One setting with what was read and the one status it ends in. by_profile: a profile asks for it, and
-    the operator does not declare it himself."""
+    """One setting with its reading and its one status. by_profile: a profile asks for it, not the operator's
+    own declaration."""
 
     setting: Setting
     reading: Reading
@@ -126,7 +126,7 @@ class Row(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The causes for people."""
+        """The causes as text for people."""
         return sentence(self.causes)
 
     def document(self) -> dict[str, Any]:
@@ -151,14 +151,13 @@ class Row(NamedTuple):
 
 
 class Context(NamedTuple):
-    """Facts for a kind besides its own settings.
+    """Facts for a kind apart from its own settings.
 
-    name: the declaration that is looked at. allow: guards the operator has switched off by name.
-    agent: whether the next boot runs the agent. agent_fault: why it does not. agent_unread: why that cannot
-    be read. agent_row: the report has a row of its own for that. on_disk: keys (and claims) the agent would
-    apply.
-    origins: kernel file → its value before mlnode dealt with it, as far as that is known. spec: what is
-    declared of this kind, as it stands there.
+    name: the declaration under evaluation. allow: names of guards that the operator has switched off. agent:
+    whether the next boot runs the agent. agent_fault: why it does not. agent_unread: why that cannot be read.
+    agent_row: the report has a separate row for that. on_disk: keys (and claims) that the agent would apply.
+    origins: kernel file → its original value, if known. spec: the declared specification of this kind,
+    unparsed.
     """
 
     host: Host
@@ -187,8 +186,7 @@ class Context(NamedTuple):
         return self.agent and self.on_disk.get(setting.key) == setting.claim
 
     def boot_by_agent(self, setting: Setting, want: str | None, instead_of: str = "") -> Boot:
-        """The boot layer of a setting that no drop-in carries. instead_of: why a drop-in that would is not
-        read."""
+        """The boot layer of a setting that no drop-in carries. instead_of: why its drop-in is not read."""
         if self.agent_applies(setting):
             return Boot(Value(text=want or setting.claim), AGENT_UNIT)
         row = AGENT_ROW if self.agent_row else ""
@@ -201,27 +199,27 @@ class Context(NamedTuple):
 
 
 class Kind:
-    """A kind of knob: knobs/AREA/kind.py of each area has one object of its class.
+    """A kind of knob: knobs/AREA/kind.py of each area has one instance.
 
-    The defaults here are for settings that have a file each, and that the agent alone brings back at boot.
+    The defaults here are for settings with one file each that only the agent restores at boot.
     """
 
     KIND: str
     OPTIONS: Table
-    #: The drivers of the files that it reads and writes
+    #: The drivers of the files it reads and writes
     MOUNTS: Mounts = {}
 
     def checked(self, spec: Any) -> Checked:
-        """The specification as all that is behind takes it. Raises DeclarationError."""
+        """The specification in checked form, as later stages expect it. Raises DeclarationError."""
         return schema.checked(self.KIND, spec, self.OPTIONS)
 
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
-        """Settings of a declaration, in the order in which they are applied. facts None: leave `auto`
-        unresolved. Raises DeclarationError."""
+        """Settings of a declaration, in the order of their application. facts None: leave `auto` unresolved.
+        Raises DeclarationError."""
         raise NotImplementedError
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting, in the same order. What cannot be read is unknown."""
+        """One reading per setting, in the same order. An unreadable setting is unknown."""
         try:
             node = self.look(settings, context)
         except HostError as error:
@@ -229,7 +227,7 @@ class Kind:
         return [self._known(setting, node) for setting in settings]
 
     def look(self, settings: Sequence[Setting], context: Context) -> Any:
-        """All that the readings of one run share. Raises HostError."""
+        """Data shared by all readings of one run. Raises HostError."""
         return context
 
     def _known(self, setting: Setting, node: Any) -> Reading:
@@ -239,7 +237,7 @@ class Kind:
             return _unreadable(setting, error)
 
     def read_one(self, setting: Any, node: Any) -> Reading:
-        """setting: as of parse(). node: as of look(). Raises HostError where its files cannot be read."""
+        """setting: from parse(). node: from look(). Raises HostError if its files cannot be read."""
         raise NotImplementedError
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
@@ -247,29 +245,29 @@ class Kind:
         return []
 
     def conflicts(self, key: str, other: str) -> bool:
-        """True if a write to one of two different keys would change the other, so that not both can be
-        declared. False as well where read() compares what several want."""
+        """True if a write to one of two different keys would change the other: both cannot be declared
+        together. Also False if read() compares their values."""
         return False
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-        """Facts of a result besides its rows, such as the commands that would do the same."""
+        """Facts of a result apart from its rows, such as equivalent commands."""
         return {}
 
     def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
-        """Reason why a kernel file of a setting that is not declared any more keeps its value, as the change
-        back to its origin would be refused to a declaration; empty where it goes back."""
+        """Reason why a kernel file of a setting that has left the declaration keeps its value: a declaration
+        of the original value would be refused. Empty if the value goes back."""
         return ""
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Every place that says something about the key at boot, for an explanation."""
+        """Every place that sets the key at boot, for an explanation."""
         return []
 
     def option(self, key: str) -> Option:
-        """The option that a setting comes from, or the one around it that has its reason."""
+        """The option of a setting, or the enclosing option that has its reason."""
         return reasoned(self.OPTIONS, key.split(".")[1:])
 
     def info_of(self, setting: Setting, runtime: Value) -> Info:
-        """As info(), of a declared setting."""
+        """As info(), for a declared setting."""
         return self.info(setting.key, runtime)
 
     def info(self, key: str, runtime: Value) -> Info:
@@ -284,7 +282,7 @@ def _unreadable(setting: Setting, error: HostError) -> Reading:
 
 
 def reasoned(table: Table, words: Sequence[str]) -> Option:
-    """The innermost option with a reason on the way of a key's words. Raises KeyError if there is none."""
+    """The innermost option with a reason on the path of a key's words. Raises KeyError if there is none."""
     found: Option | None = None
     for word in words:
         named = {option.key or name: option for name, option in table.items()}

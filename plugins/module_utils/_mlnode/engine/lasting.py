@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Boot files that are gone before the boot that they are for, as they are in memory.
+"""Boot files in memory, which are gone before the next boot.
 
-They last where an image brings them: one that was changed last before this boot is the image's own, and for a
-folder that the initramfs fills at each boot the image says in IMAGE which declarations it has.
+They last if an image contains them. A file last changed before this boot is the image's own. For a folder
+that the initramfs fills at each boot, the image lists its declarations in IMAGE.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from . import declared
 from .judge import judge
 from .kind import AGENT_FILE, AGENT_UNIT, Context, Row
 
-#: Made in the image, as by `sha256sum /etc/mlnode/declared.d/*.json`: a declaration that was changed since is
-#: not what the next boot brings
+#: Made in the image, with `sha256sum /etc/mlnode/declared.d/*.json`: the next boot does not bring a
+#: declaration that has changed since
 IMAGE = "/etc/mlnode/image.sha256"
 
 _LISTED = regex(r"^([0-9a-f]{64}) [ *](\S+)$")
 _FILE = regex(r"/[^\s:,]+")
-#: Where files of the node are. All others come with packages, and so with the image.
+#: Folders with files of the node. All others come with packages, and so with the image.
 _FOLDERS = ("/etc/", "/boot/", "/usr/local/", "/var/")
 
 _ADVICE = (
@@ -36,8 +36,8 @@ _ADVICE = (
 
 
 def of_rows(rows: Sequence[Row], context: Context) -> list[Row]:
-    """The rows, each with the boot layer that it will have."""
-    if not (context.runtime and context.boot):  # an image, or a node of which no boot is asked
+    """The rows, each with its boot layer after the next boot."""
+    if not (context.runtime and context.boot):  # an image, or a node whose boot layer is not asked for
         return list(rows)
     return [_of_row(row, context) for row in rows]
 
@@ -69,8 +69,8 @@ def agent() -> Sequence[str]:
 
 
 def lost(host: Host, path: str, name: str = "") -> Value | None:
-    """Why the next boot does not find a file as it is; None if it does. name: the declaration that it is of,
-    empty for the agent, which an image has with any declaration."""
+    """Why the next boot does not find the present file; None if it does. name: its declaration; empty for the
+    agent, which an image has with any declaration."""
     try:
         value = host.once(f"lasting {path.rpartition('/')[0]}", lambda: _place(host, path), of_files=True)
         if value == Value() or _from_image(host, path, name):
@@ -83,7 +83,7 @@ def lost(host: Host, path: str, name: str = "") -> Value | None:
 
 
 def _place(host: Host, path: str) -> Value:
-    """Where the folder of a file is in memory, or why that is not known; empty if it is on a disk."""
+    """The folder of a file that is in memory, or why that is unknown; empty if it is on a disk."""
     try:
         return Value(text=volatile.in_memory(host, path.rpartition("/")[0]) or None)
     except HostError as error:
@@ -100,6 +100,6 @@ def _from_image(host: Host, path: str, name: str) -> bool:
 
 
 def _digest(host: Host, path: str) -> str:
-    import hashlib  # few nodes have the list, and each look would pay for OpenSSL
+    import hashlib  # loads OpenSSL, and few nodes have the list
 
     return hashlib.sha256(host.content(path) or b"").hexdigest()

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way of what leaves a declaration back to its origin, file by file, unless it is to be left.
+"""Return of settings that leave a declaration to their origin, file by file, unless they are to be left.
 
-Files of the boot layer need nothing here: they are written again without it.
+Files of the boot layer need nothing here: they are rewritten without the settings.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .steps import KernelWrite, PutBack
 
 
 class Leaving(NamedTuple):
-    """Of one area: the steps that put back what leaves it, and its entries in the origin.
+    """For one area: the steps that put back its leaving settings, and their entries in the origin.
 
-    late: steps that come once the files of the area are written. stays: what leaves and keeps its
-    value, and why.
+    late: steps for after the area's files are written. stays: leaving settings that keep their value, with
+    the reason.
     """
 
     steps: tuple[PutBack, ...] = ()
@@ -35,7 +35,7 @@ class Leaving(NamedTuple):
 
 
 class _Gone(NamedTuple):
-    """Of one area: kernel file → the write that would set it as the old declaration has it."""
+    """For one area: kernel file → the write that would set its value of the old declaration."""
 
     writes: Mapping[str, KernelWrite] = MappingProxyType({})
     problem: str = ""
@@ -46,8 +46,8 @@ def leaving(
 ) -> list[Leaving]:
     """Settings that this run takes out of the declaration, area by area. Raises MlnodeError.
 
-    kinds: those that can be evaluated here. Where others are declared, too, a file goes back alone, without
-    what its write moves along.
+    kinds: areas that can be evaluated here. If others are declared too, a file goes back alone, without the
+    files that its write moves.
     """
     own = {request.kind.KIND for request in requests}
     gone = [_gone(host, request, plan, known) for request, plan in zip(requests, plans)]
@@ -65,7 +65,7 @@ def leaving(
 
 
 def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
-    """Part of the declaration on the node for this area, where it is another one."""
+    """The area's part of the declaration on the node, if it differs from the requested one."""
     if request.leave or {*request.layers} != {Layer.RUNTIME, Layer.BOOT}:
         return _Gone()
     area = request.kind.KIND
@@ -75,7 +75,9 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
     try:
         rows = evaluate(host, request._replace(spec=old.of(area, request.kind.OPTIONS)), known).rows
     except MlnodeError as error:
-        return _Gone(problem=f"what leaves {area} of {request.name} cannot be read, and stays: {error}")
+        return _Gone(
+            problem=f"settings that leave {area} of {request.name} cannot be read, and stay: {error}"
+        )
     declared = {*_files(plan.rows)}
     writes = (write for row in rows for write in writes_of(row, row.reading.parts))
     return _Gone({write.file.path: write for write in writes if write.file.path not in declared})
@@ -84,8 +86,8 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
 def _kept(
     host: Host, requests: Sequence[Request], plans: Sequence[Plan], known: Kept, kinds: Mapping[str, Kind]
 ) -> tuple[frozenset[str], str]:
-    """The kernel files that are declared once this run has ended, by whichever area and declaration, as kinds
-    share some; and why they are not known."""
+    """The kernel files declared after this run, by any area and declaration, as kinds share some; and why
+    they are unknown."""
     paths = {path for plan in plans for path in _files(plan.rows)}
     own = {(request.name, request.kind.KIND) for request in requests}
     for declaration in known.declarations:
@@ -97,8 +99,8 @@ def _kept(
                 spec = declaration.of(area, kind.OPTIONS)
                 paths |= {*_files(evaluate(host, Request(declaration.name, kind, spec), known).rows)}
             except MlnodeError as error:
-                doubt = f"whether {declaration.name} declares of {area} what leaves is unknown"
-                return frozenset(), f"{doubt}, so that it keeps its value: {error}"
+                doubt = f"whether {declaration.name} still declares settings of {area} is unknown"
+                return frozenset(), f"{doubt}, and they keep their values: {error}"
     return frozenset(paths), ""
 
 
@@ -110,7 +112,7 @@ def _put_back(
     origin: Sequence[Entry],
     blind: bool,
 ) -> Leaving:
-    """blind: areas are declared that cannot be evaluated here, and may have what a write moves along."""
+    """blind: some declared areas cannot be evaluated here, and may contain files that a write moves."""
     host = context.host
     steps: list[PutBack] = []
     late: list[PutBack] = []
@@ -120,12 +122,12 @@ def _put_back(
         path = str(whole["id"]).partition(":")[2]
         if "writes" not in whole or path not in gone or path in kept or is_obsolete(host, whole):
             continue
-        # What a write moves along, as THP does vm.min_free_kbytes, may be declared by itself.
+        # A moved file may be declared separately, such as vm.min_free_kbytes, which THP moves.
         writes = [[file, value] for file, value in whole["writes"] if file not in kept]
-        # The counterpart of a ratio or of bytes is how it gets back, and moves nothing along.
+        # The counterpart of a ratio or of bytes is its way back, and moves nothing.
         alone = blind and any(file == path for file, _value in writes)
         entry = {**whole, "writes": [one for one in writes if not alone or one[0] == path]}
-        # The origin of what it moves along is nowhere else.
+        # The only record of a moved file's origin is here.
         done = [] if len(entry["writes"]) < len(writes) else [whole]
         if is_back(host, entry):
             entries += done
@@ -141,13 +143,13 @@ def _put_back(
 
 
 def _value(entry: Entry, path: str) -> str:
-    """As it is written, without the choices that some files show around it."""
+    """The value as it is written, without the choices that some files show around it."""
     return next((str(value) for file, value in entry["writes"] if file == path), str(entry["value"]))
 
 
 def _risk(write: KernelWrite) -> str:
-    """Reason why a device keeps the value until the next boot: a run that changes it for what is declared is
-    asked for that, and may be confirmed."""
+    """Reason why a device keeps the value until the next boot. Only a run that changes the device for a
+    declared setting has been asked for that risk, and may be confirmed."""
     unit = write.file.unit
     if unit is None:
         return ""
@@ -155,7 +157,7 @@ def _risk(write: KernelWrite) -> str:
 
 
 def _files(rows: Sequence[Row]) -> Iterator[str]:
-    """Files that these settings set, or may set: what could not be read is declared all the same."""
+    """Files that these settings set, or may set: an unreadable setting is still declared."""
     for row in rows:
         yield from (write.file.path for write in writes_of(row, row.reading.parts))
         if row.status is Status.UNKNOWN:

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declarations that declare nothing, and files that the library wrote for a declaration that is gone.
+"""Declarations that declare nothing, and files of this collection whose declaration is gone.
 
-Both look like a node on which all is well: nothing is compared, so nothing differs.
+In both cases the node looks right: nothing is compared, so nothing differs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .declared import Declaration
 from .origin import Origin
 from .steps import FileWrite, Step
 
-#: What is missed without it
+#: Effects of a missing file
 _HOLDS = {
     places.MANAGEMENT: "without it a boot that has no routes yet does not know over which interfaces this "
     "node is managed, and leaves all NICs alone; "
@@ -29,7 +29,7 @@ _ADVICE = "run the playbook that declares it, or `mlnode revert` to undo all tha
 
 
 class _Found(NamedTuple):
-    """A file, or a block in one, that is there. name: of its declaration; "" where all share it."""
+    """An existing file, or a block in one. name: its declaration; "" if shared by all."""
 
     what: str
     kinds: Sequence[str]
@@ -37,7 +37,7 @@ class _Found(NamedTuple):
 
 
 def report(host: Host) -> list[str]:
-    """The messages of both. A declaration that cannot be used is reported elsewhere."""
+    """The messages about both. A declaration that cannot be used is reported elsewhere."""
     try:
         declarations = declared.load_all(host, [])
     except MlnodeError:
@@ -83,10 +83,11 @@ def orphans(host: Host, declarations: Sequence[Declaration]) -> list[str]:
 
 
 def outlived(steps: Sequence[Step], in_image: Callable[[], Sequence[Step]], name: str) -> list[str]:
-    """A message for each file of a declaration that would be removed, as it declares less by now.
+    """A message for each file of a declaration that a run would remove, as its settings are no longer
+    declared.
 
-    in_image: the steps for an image of the node, asked only where a file would be removed. What they keep is
-    declared, and of no use on this machine: it came with the image, and is not drift.
+    in_image: the steps for an image of the node, called only if a file would be removed. A file that these
+    steps keep is declared, and unused on this machine: it came with the image, and is not drift.
     """
     removed = _removed(steps, name)
     if removed:
@@ -98,8 +99,8 @@ def outlived(steps: Sequence[Step], in_image: Callable[[], Sequence[Step]], name
 
 
 def lost(host: Host, steps: Sequence[Step]) -> list[str]:
-    """A message for each file that a run has written for all declarations and that is gone. It is not a value
-    of a setting, so that no row shows the loss."""
+    """A message for each missing file that a run has written for all declarations. No row shows the loss, as
+    it changes no value of a setting."""
     missing = [
         step.path
         for step in steps
@@ -140,7 +141,7 @@ def _words(file: _Found) -> str:
 
 
 def _unread(host: Host, declarations: Sequence[Declaration]) -> set[str]:
-    """The names whose file cannot be used: what it declares is not known."""
+    """Names of declarations with an unusable file: their content is unknown."""
     files = {file[: -len(".json")] for file in host.names(declared.FOLDER) if file.endswith(".json")}
     return files - {item.name for item in declarations}
 

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One writer at a time: two playbooks, or a playbook and the boot service, must not interleave. And runs that
-have changed the node and were killed, or could not answer any more: the next one reports them, once.
+"""One writer at a time: two playbooks, or a playbook and the boot service, must not interleave. The next run
+also reports, once, runs that changed the node and were killed or could not answer any more.
 
-Those are notes in the file of the node's lock, which only root can read, one line of JSON each. A run writes
-its own before its first change and takes it away at its end, so that one which is found is that of a killed
-run. After a reboot there are none: what they were about, the values of the running kernel, is gone as well,
-and the boot service has applied what is declared by then.
+These notes are in the file of the node's lock, which only root can read, one line of JSON each. A run writes
+its own before its first change and removes it at its end: a note that is found belongs to a killed run. After
+a reboot there are none: their subject, the values of the running kernel, is gone too, and the boot service
+has applied the declarations by then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..model.record import NamedTuple
 
 LOCK_PATH = places.RUN_LOCK
 
-#: An apply takes well under a second; a minute covers a machine that swaps itself to death.
+#: An apply takes well under a second; a minute covers a machine that swaps heavily.
 WAIT_SECONDS = 60.0
 
 _POLL_SECONDS = 0.05
@@ -34,8 +34,8 @@ _POLL_SECONDS = 0.05
 
 @contextmanager
 def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]]:
-    """Hold the node's lock; what is root's is for root alone from here on. Gives the paths for which that had
-    to be mended. Raises LockTimeoutError naming the holder's process id, HostError for who is not root."""
+    """Hold the node's lock, and restrict root's files to root. Yields the paths that needed this repair.
+    Raises LockTimeoutError naming the holder's process id, or HostError for a user other than root."""
     try:
         handle = _wait(host, wait_seconds)
     except HostError as error:
@@ -46,19 +46,19 @@ def locked(host: Host, wait_seconds: float = WAIT_SECONDS) -> Iterator[list[str]
         _sign(handle, read_notes(host))
         yield trust.repair(host)
     finally:
-        # Removed while still held: a run that waits on this inode sees in _take that it is gone. One with
-        # notes stays, for a run that shows them.
+        # Removed while still held: a run that waits on this inode detects its removal in _take. A file with
+        # notes stays, for a run that reports them.
         try:
             if not read_notes(host):
                 os.unlink(host.real(LOCK_PATH, follow=False))
-        except OSError:  # gone already, or left for the next run, which does not mind
+        except OSError:  # gone already, or left for the next run, which can use it
             pass
         finally:
             os.close(handle)
 
 
 def is_held(host: Host) -> bool:
-    """True while another run changes this node, as far as this user may know."""
+    """True while another run changes this node, as far as this user can see."""
     try:
         handle = os.open(host.real(LOCK_PATH, follow=False), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:  # the holder removes it
@@ -74,14 +74,14 @@ def is_held(host: Host) -> bool:
 
 @contextmanager
 def alone(host: Host, path: str) -> Iterator[bool]:
-    """Hold another lock file of our own, which is there meanwhile; False where another process does. Raises
+    """Hold another of our lock files, which exists meanwhile; False if another process holds it. Raises
     HostError."""
     handle = _take(host, path)
     try:
         yield handle is not None
     finally:
         if handle is not None:
-            # While it is held: who waits for this inode sees that it is gone.
+            # While it is held: a process waiting on this inode detects its removal.
             host.remove_file(path)
             os.close(handle)
 
@@ -100,7 +100,7 @@ def _wait(host: Host, seconds: float) -> int:
 
 
 def _take(host: Host, path: str) -> int | None:
-    """The handle of a lock file, which is made if need be and locked; None while another process holds it."""
+    """The handle of a lock file, created if necessary and locked; None while another process holds it."""
     while True:
         handle = host.open_lock(path)
         try:
@@ -115,7 +115,7 @@ def _take(host: Host, path: str) -> int | None:
             if isinstance(error, OSError):
                 raise HostError("lock", path, error.errno) from error
             raise
-        os.close(handle)  # its holder has removed it since
+        os.close(handle)  # its holder has removed the file
 
 
 def _sign(handle: int, notes: Sequence[Note]) -> None:
@@ -128,18 +128,18 @@ def _sign(handle: int, notes: Sequence[Note]) -> None:
 
 # -- notes of runs ------------------------------------------------------------------------
 
-#: More than a node that is killed a hundred times before it is played again leaves, in bytes
+#: Bytes; more than a node leaves that is killed a hundred times without a report
 _MOST = 65536
 
-#: Of a message, in characters: that of a rollback names each value that could not be put back
+#: Characters of a message: a rollback lists each value that could not be put back
 _LONGEST = 4096
 
 KILLED, STOPPED, UNHEARD, UNKNOWN = "killed", "stopped", "unheard", "unknown"
 
 
 class Note(NamedTuple):
-    """A run for a declaration. end: how it ended, as far as that is known. completed: the files whose writing
-    was finished for it. error: its message, where it has failed."""
+    """A run for a declaration. end: how it ended, as far as known. completed: the files whose writing was
+    finished for it. error: its message, if it failed."""
 
     name: str
     pid: int
@@ -150,38 +150,37 @@ class Note(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For people. What it has done is looked at by the run that shows it."""
+        """For people. Its changes are reported by the run that shows the note."""
         if self.end == UNKNOWN:
-            return printable(f"{self.name}: what became of the notification is not known: {self.error}")
+            return printable(f"{self.name}: the result of the notification is unknown: {self.error}")
         run = f"an earlier run for {self.name} (process {self.pid}, begun {self.since})"
         if self.end == UNHEARD and self.error:
             return printable(f"{run} has failed, and could not answer any more: {self.error}")
         if self.end == UNHEARD:
             return printable(f"{run} has ended well, and could not answer any more")
         if self.end == STOPPED:
-            return printable(f"{run} was stopped, and has put back what it had changed")
+            return printable(f"{run} was stopped, and has put back its changes")
         files = f"{', '.join(self.completed)} is whole again" if self.completed else "no file is half written"
         return printable(
-            f"{run} was killed in the middle: {files}, and what it had not done yet is done by the next run "
-            "of that declaration"
+            f"{run} was killed in the middle: {files}, and the next run of that declaration does the rest"
         )
 
     @classmethod
     def of(cls, name: str, end: str = KILLED, error: str = "") -> Note:
-        """Of this process, now."""
+        """A note of this process, now."""
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return cls(name, os.getpid(), since, end, error=error[:_LONGEST])
 
 
 @contextmanager
 def marked(host: Host, name: str) -> Iterator[None]:
-    """Around the changes of a run that holds the lock."""
+    """Keep a note around the changes of a run that holds the lock."""
     note = Note.of(name)
     _write_notes(host, [*read_notes(host), note])
     end = ""
     try:
         yield
-    except Exception:  # said by the run itself
+    except Exception:  # the run itself reports it
         raise
     except BaseException:
         end = STOPPED
@@ -192,12 +191,12 @@ def marked(host: Host, name: str) -> Iterator[None]:
 
 
 def add_note(host: Host, note: Note) -> None:
-    """For a holder of the lock."""
+    """Add a note, for a holder of the lock."""
     _write_notes(host, [*read_notes(host), note])
 
 
 def completed(host: Host, paths: Sequence[str]) -> None:
-    """The files whose writing the holder of the lock has just finished, for the run that was killed last."""
+    """Add files whose writing the holder of the lock has just finished to the last note of a killed run."""
     notes = read_notes(host)
     if paths and notes:
         last = notes.pop()
@@ -205,7 +204,7 @@ def completed(host: Host, paths: Sequence[str]) -> None:
 
 
 def take_notes(host: Host) -> list[str]:
-    """All of them, for a holder of the lock that shows them."""
+    """Remove and return all notes, for a holder of the lock that reports them."""
     notes = read_notes(host)
     if notes:
         _write_notes(host, [])
@@ -213,7 +212,7 @@ def take_notes(host: Host) -> list[str]:
 
 
 def read_notes(host: Host) -> list[Note]:
-    """Empty where there are none, or for who may not read them. A line that a killed run has torn is none."""
+    """All notes; empty if there are none, or if this user may not read them. Ignores lines torn by a kill."""
     return [note for note in map(_parsed, _lines(host)[1:]) if note]
 
 
@@ -245,7 +244,7 @@ def _parsed(line: str) -> Note | None:
 
 
 def _write_notes(host: Host, notes: Sequence[Note]) -> None:
-    """Behind the first line, which is the holder's. Best effort: no run fails for a note."""
+    """Write notes after the first line, which is the holder's. Best effort: no run fails for a note."""
     try:
         handle = os.open(host.real(LOCK_PATH, follow=False), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

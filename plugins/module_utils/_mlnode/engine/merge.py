@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Removal of what was written into a file, where later edits by others stay.
+"""Removal of our part from a file, while later edits by others stay.
 
-A merge of three texts, word by word: `saved` was there before, `wrote` is what we made of it, `now` is what
-it has become. The way back from `wrote` to `saved` is taken wherever the way from `wrote` to `now` touches
-something else. Pure functions that know no file format: words, quotes and lines are the same in all of them.
+A merge of three texts, word by word: `saved` is the original, `wrote` is our version, `now` is the present
+text. Each edit from `wrote` back to `saved` is made unless an edit from `wrote` to `now` conflicts with it.
+Pure functions that know no file format: words, quotes and lines are common to all formats.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Container, Iterator, Sequence
 
 from ..model.record import NamedTuple, regex
 
-#: Blanks belong to what follows them; the last token of a text is an empty one
+#: Blanks belong to the token after them; the last token of a text is an empty one
 _TOKEN = regex(r"([^\S\n]*)(\n|[\"']|[^\s\"']+|\Z)", re.ASCII)
 _QUOTES = ("'", '"')
 _LINE_END = "\n"
 
 
 class BrokenError(ValueError):
-    """The result of the merge would have a quote that is not closed."""
+    """The result of the merge would have an unclosed quote."""
 
 
 class Merged(NamedTuple):
-    """text: without what was written. left: what of it is still there or did not come back, because others
-    edited just that; for people."""
+    """text: without our part. left: our remaining words, and original words that did not return, because
+    others edited the same place; for people."""
 
     text: str
     left: tuple[str, ...]
@@ -52,7 +52,7 @@ class _Edit(NamedTuple):
 
 
 class _Placed(NamedTuple):
-    """A token of the result, and where it stands in each of the three texts."""
+    """A token of the result, with its index in each of the three texts."""
 
     text: str
     base: int = -1
@@ -61,16 +61,16 @@ class _Placed(NamedTuple):
 
 
 def undone(saved: str, wrote: str, now: str, after: str | None = None) -> Merged:
-    """`now` without what was written. Raises BrokenError.
+    """`now` without our part. Raises BrokenError.
 
-    after: what `now` is about to be made by another write. An edit that this write undoes is none to keep.
+    after: the text that another write is about to make of `now`. An edit that this write undoes is not kept.
     """
     merge = _Merge(*map(_tokens, (saved, wrote, now)))
     if after is not None:
         merge.drop_edits_lost_in({token.text for token in _tokens(after)})
     merged = merge.result()
     if _open_lines(merged.text) > max(map(_open_lines, (saved, wrote, now))):
-        raise BrokenError("without what was written, a quote would not be closed")
+        raise BrokenError("without mlnode's part, a quote would not be closed")
     return merged
 
 
@@ -81,7 +81,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _open_lines(text: str) -> int:
-    """Lines with a quote that is not closed on them, comments left out."""
+    """Number of lines with an unclosed quote, without comments."""
     return sum(_is_open(line) for line in text.split("\n") if not line.lstrip().startswith("#"))
 
 
@@ -95,12 +95,12 @@ def _is_open(line: str) -> bool:
     return bool(quote)
 
 
-# -- what differs --------------------------------------------------------------------------
+# -- differences ---------------------------------------------------------------------------
 
 
 def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
-    """Lines that are alike first, then lines that begin alike, and only then words: like words of unlike
-    lines are not taken for each other."""
+    """Edits by equal lines first, then by lines with the same first word, and only then by words: equal words
+    of different lines do not match."""
     edits: list[_Edit] = []
     old, new = _lines(base), _lines(other)
     whole = [_text(base, line) for line in old], [_text(other, line) for line in new]
@@ -119,7 +119,7 @@ def _edits(base: Sequence[_Token], other: Sequence[_Token]) -> list[_Edit]:
 
 
 def _name(tokens: Sequence[_Token], line: tuple[int, int]) -> str:
-    """The first word of a line: most often the name of what it sets."""
+    """The first word of a line: usually the name of its setting."""
     return tokens[line[0]].text
 
 
@@ -141,7 +141,7 @@ def _span(
 
 
 def _opcodes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
-    # Only here: most looks merge nothing.
+    # Imported here: most looks merge nothing.
     from difflib import SequenceMatcher
 
     yield from SequenceMatcher(None, old, new).get_opcodes()
@@ -171,12 +171,12 @@ class _Merge:
         self._theirs = self._all_theirs
 
     def _ours(self) -> list[_Edit]:
-        """The way back in parts that can be gone by themselves."""
+        """The edits back to `saved`, in independent parts."""
         return [part for edit in self._way_back for part in self._parts(edit)]
 
     def _parts(self, edit: _Edit) -> Iterator[_Edit]:
-        """Whole lines, and words: so an edit in one line of a block, or of one word, keeps no other. What is
-        to come back for a word that was edited would stand beside it, and stays in one part with it."""
+        """Split an edit into whole lines and words: a conflict in one line or word does not stop the others.
+        A replacement for a word edited by others stays in one part with it, or both words would remain."""
         if edit.adds:
             if any(theirs.start < theirs.end and _meet(edit, theirs) for theirs in self._theirs):
                 yield edit
@@ -218,7 +218,7 @@ class _Merge:
         return Merged(self._render(self._placed(accepted)), tuple(dict.fromkeys(left)))
 
     def _is_there(self, ours: _Edit) -> bool:
-        """True if the same insertion was made at the same place: by a revert that was cut short, say."""
+        """True if the same insertion was made at the same place, such as by an interrupted revert."""
         return ours.adds and any(
             edit.start <= ours.start <= edit.end
             and _holds(self._now[edit.first : edit.last], self._added(ours))
@@ -237,7 +237,7 @@ class _Merge:
         remaining = [
             text for at, text in own if _is_word(self._base[at].text) and (at not in gone or text in chunks)
         ]
-        # A name that was there before, and is to stay, was not written by us.
+        # An original name that stays was not written by us.
         stays = Counter(back)
         remaining = [text for text in remaining if not stays[text]]
         lacking = [text for text in back if text not in chunks and text not in {text for _at, text in own}]
@@ -274,7 +274,7 @@ class _Merge:
         return "".join(parts)
 
     def _blanks(self, before: _Placed | None, token: _Placed) -> str:
-        """Blanks before a token: as in the text in which it follows the same one."""
+        """Blanks before a token, from the text in which it follows the same token."""
         last = before or _Placed("", -1, -1, -1)
         texts = {
             "now": (self._now, token.now, last.now),
@@ -296,13 +296,13 @@ class _Merge:
             return first
         if _is_word(before.text) and _is_word(token.text):
             return next(filter(None, own.values()), " ")
-        if 0 <= before.now < len(self._now) - 1:  # what stood between has taken its own blanks along
+        if 0 <= before.now < len(self._now) - 1:  # a removed token has taken its own blanks along
             own["between"] = self._now[before.now + 1].blanks
         return min(own.values(), key=len)
 
 
 def _meet(ours: _Edit, theirs: _Edit) -> bool:
-    """True if the edits conflict, as they do not where both take away, or where they stand side by side."""
+    """True if the edits conflict. Two removals do not, nor do two edits side by side."""
     if ours.start == ours.end:  # an insertion
         return theirs.start < ours.start < theirs.end
     if theirs.start == theirs.end:
@@ -318,7 +318,7 @@ def _holds(tokens: Sequence[_Token], part: Sequence[_Token]) -> bool:
 
 
 def _matched(edits: Sequence[_Edit], length: int) -> Iterator[tuple[int, int]]:
-    """Index in the base → index in the other text, of all that no edit touches."""
+    """Index in the base → index in the other text, for all tokens without an edit."""
     at, other = 0, 0
     for edit in (*edits, _Edit(length, length, 0, 0)):
         yield from zip(range(at, edit.start), range(other, other + edit.start - at))

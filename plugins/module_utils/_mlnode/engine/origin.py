@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """State of every knob and file before mlnode first dealt with it: /var/lib/mlnode/origin.json.
 
-A knob counts from its first declaration, even where nothing had to be changed then: a later run may have to.
-Written, and on disk, before the first change. A later run never overwrites an entry, so a
-killed run costs nothing: the next one finds the true origin, not a half-tuned one.
+A knob counts from its first declaration, even if it needed no change: a later run may change it. Entries are
+on disk before the first change and are never overwritten. After a killed run the next one finds the true
+origin, not a half-tuned one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..model.setting import KnobFile
 from . import lock, origin_paths
 
 PATH = "/var/lib/mlnode/origin.json"
-#: In another folder, most often on another file system, and part of what backups of /etc hold
+#: Usually on another file system, and part of backups of /etc
 COPY = "/etc/mlnode/origin.json"
 FORMAT = 1
 
@@ -32,8 +32,8 @@ Entry = Mapping[str, Any]
 
 
 def kernel_entry(host: Host, key: str, file: KnobFile) -> Entry:
-    """A kernel file's value, and the writes that bring it back. That of a device counts for this boot only,
-    and until the device is gone: its number may be another's then."""
+    """A kernel file's value, and the writes that bring it back. A device's entry is valid for this boot and
+    until the device is gone: its number may then belong to another device."""
     writes = [[write.path, write.value] for write in file.undo]
     entry: dict[str, Any] = {"id": f"kernel:{file.path}", "key": key, "value": file.runtime, "writes": writes}
     entry.update({name: True for name in origin_paths.FORMS if getattr(file, name)})
@@ -41,19 +41,19 @@ def kernel_entry(host: Host, key: str, file: KnobFile) -> Entry:
 
 
 def boot_id(host: Host) -> str:
-    """Another one at every boot: Documentation/admin-guide/sysctl/kernel.rst, random."""
+    """Random id of this boot: Documentation/admin-guide/sysctl/kernel.rst, random."""
     return host.once("boot id", lambda: host.value("/proc/sys/kernel/random/boot_id").text or "")
 
 
 def is_obsolete(host: Host, entry: Entry) -> bool:
-    """True where what the entry is about is gone, so that there is nothing to put back."""
+    """True if the entry's device is gone, which leaves nothing to put back."""
     if "device" not in entry:
         return False
     return entry["boot"] != boot_id(host) or not host.exists(entry["device"])
 
 
 def file_entry(host: Host, path: str, notify: str = "") -> Entry:
-    """A file as it is now, the folders that would have to be made for it, and who reads it."""
+    """A file as it is now, the missing folders above it, and its reader."""
     saved = host.snapshot(path)
     entry: dict[str, Any] = {"id": f"file:{path}", "key": path, "file": path, "saved": saved}
     entry["value"] = "absent" if saved is None else "present"
@@ -69,20 +69,19 @@ def is_closed(saved: Mapping[str, Any] | None) -> bool:
 
 
 def module_entry(name: str, stays: bool = False) -> Entry:
-    """stays: only a rollback unloads it."""
+    """A kernel module before it is loaded. stays: only a rollback unloads it."""
     entry = {"id": f"module:{name}", "key": f"module {name}", "value": "not loaded", "module": name}
     return {**entry, "stays": True} if stays else entry
 
 
-#: The content of the store that was read or written last, and its entries. Each area of a run reads the
-#: store, which seldom changes meanwhile, and its checks were a third of the run at boot.
+#: Content and entries of the store as last read or written. Each area of a run reads the store, which seldom
+#: changes meanwhile, and its checks were a third of the run at boot.
 _known: list[tuple[bytes, tuple[Entry, ...]]] = []
 
 
 class _Values(Mapping[str, str]):
-    """See Origin.values(). Whether an entry is obsolete is looked up for the files that are asked for: of the
-    thousand interrupts and queues of a large node an area asks for its own, and each costs a look at its
-    device."""
+    """See Origin.values(). Only requested files are tested for obsolete entries: a large node has a thousand
+    interrupts and queues, an area needs a few of them, and each test reads its device."""
 
     def __init__(self, host: Host, entries: Mapping[str, Entry]) -> None:
         self._host = host
@@ -103,11 +102,10 @@ class _Values(Mapping[str, str]):
 
 
 class Origin:
-    """The store. Entries keep the order in which things were first changed; undo goes backwards."""
+    """The store. Entries keep the order of their first change; undo goes backwards."""
 
     def __init__(self, host: Host, entries: list[Entry], note: str = "", kept: bool = True) -> None:
-        """note: what was wrong with the store, though it could be read. kept: False for one that is never
-        written."""
+        """note: a fault of a store that could still be read. kept: False if it must never be written."""
         self._host = host
         self._entries = {str(entry["id"]): entry for entry in entries}
         self._followed: dict[str, Entry] = {}
@@ -116,13 +114,13 @@ class Origin:
 
     @classmethod
     def load(cls, host: Host) -> Origin:
-        """Raises LostOriginError where it is damaged, or missing on a node that was tuned: going on would
-        make tuned values the new origin."""
+        """The store. Raises LostOriginError if it is damaged, or missing on a tuned node: going on would make
+        tuned values the new origin."""
         try:
             return cls._load(host)
         except LostOriginError:
-            # The first run writes the store before all else: for a file that has come since the store was
-            # looked for, it is there by now.
+            # The first run writes the store before any other file. A file that has appeared since the store
+            # was looked for has a store by now.
             return cls._load(host)
 
     @classmethod
@@ -138,17 +136,17 @@ class Origin:
             return cls(host, [])
         lost = f"{problem or f'{PATH} is missing'}, {copied or f'and so is its copy {COPY}'}"
         raise LostOriginError(
-            f"{lost}{f', though {trace} is there' if trace else ''}: what was before the first run is not "
-            f"known. Restore {PATH} from a backup, or give up undoing with `mlnode revert --without-origin`, "
-            "which removes the files that mlnode owns"
+            f"{lost}{f', though {trace} is there' if trace else ''}: the state before the first run "
+            f"is unknown. Restore {PATH} from a backup, or give up undoing with `mlnode revert "
+            "--without-origin`, which removes the files that mlnode owns"
         )
 
     @classmethod
     def for_look(cls, host: Host, alone: bool) -> Origin:
         """The store, or an empty one for a user who may look at the node but not at its origin.
 
-        alone: as in engine.Request. Where the store is lost, that is reported once for the node, and a boot
-        tunes it all the same: nothing is recorded then, as it would be no origin.
+        alone: as in engine.Request. A lost store is reported once for the node, and a boot tunes the node all
+        the same. It records nothing, as tuned values would become the origin.
         """
         try:
             return cls.load(host)
@@ -165,24 +163,24 @@ class Origin:
         return list(self._entries.values())
 
     def values(self) -> Mapping[str, str]:
-        """Kernel file → its value when it was first dealt with."""
+        """Kernel file → its original value."""
         return _Values(self._host, self._entries)
 
     def value_of(self, path: str) -> str | None:
-        """A kernel file's value before we first wrote it, or None if we never did."""
+        """A kernel file's value before our first write; None if there was no write."""
         entry = self._entries.get(f"kernel:{path}")
         return None if entry is None else str(entry["value"])
 
     def begin(self) -> None:
-        """Begin a part: what is remembered from now on can be taken back."""
+        """Begin a part: take_back() undoes everything remembered from now on."""
         self._followed = {}
 
     def remember(self, entries: list[Entry], writes: Mapping[str, bytes | None] | None = None) -> list[Entry]:
-        """Add what is not known yet, put it on disk before returning, and return what was new.
+        """Add unknown entries, put them on disk, and return the new ones.
 
         writes: path → content of the files that are about to be written.
         """
-        # Checked now, as it could not be put back later if this could not read it again.
+        # Checked now: an entry that cannot be read again could not be put back.
         fresh = [origin_paths.fit(checked, entry) for entry in entries if not self._knows(entry)]
         before = dict(self._entries)
         if fresh:
@@ -203,13 +201,13 @@ class Origin:
         return fresh
 
     def _is_whole(self) -> bool:
-        """False where one of the two files was lost: a run that has nothing to add brings it back."""
+        """False if one of the two files was lost: a run without new entries restores it."""
         if not self._entries or _is_read_only(self._host, COPY):
             return True
         return not self.note and self._host.exists(COPY)
 
     def take_back(self, fresh: list[Entry]) -> None:
-        """Nothing of what was remembered has been done, or all of it is undone."""
+        """Forget these entries: none of their changes was made, or all are undone."""
         followed, self._followed = self._followed, {}
         self._entries.update(followed)
         for entry in fresh:
@@ -218,7 +216,7 @@ class Origin:
             self._save()
 
     def _follow(self, writes: Mapping[str, bytes | None]) -> None:
-        """Record with the file's origin what will be written."""
+        """Record the future content with the file's origin."""
         for path, content in writes.items():
             entry = self._entries[f"file:{path}"]
             self._followed.setdefault(f"file:{path}", entry)
@@ -229,16 +227,14 @@ class Origin:
         return known is not None and not is_obsolete(self._host, known)
 
     def forget(self, entries: list[Entry]) -> None:
-        """These have been put back; the last one takes the file with it."""
+        """Remove entries that have been put back; the last one takes the file with it."""
         for entry in entries:
             self._entries.pop(str(entry["id"]), None)
-        if (
-            entries or not self._entries
-        ):  # where nothing is known, a killed run may have left a half-written file
+        if entries or not self._entries:  # a killed run may have left a half-written file without entries
             self._save()
 
     def _save(self) -> None:
-        """The copy is there first and goes last, so that at each moment one of the two exists."""
+        """Write the copy first and remove it last: one of the two exists at any time."""
         if not self._kept:
             return
         if not self._entries:
@@ -249,15 +245,15 @@ class Origin:
         entries = self.entries()
         content = (json.dumps({"format": FORMAT, "entries": entries}, indent=1) + "\n").encode("ascii")
         _known[:] = [(content, tuple(entries))]
-        # 0600: it may hold the content of files that not everybody may read.
-        # A system whose /etc cannot be written has the one; nothing can be declared there either.
+        # 0600: it may hold content of files with limited access.
+        # A system with a read-only /etc keeps one file only; nothing can be declared there either.
         for path in (PATH,) if _is_read_only(self._host, COPY) else (COPY, PATH):
             self._host.write_file(path, content, mode=0o600)
 
 
 def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
-    """The entries, or None with what is wrong; with nothing where the file is absent. Raises HostError,
-    and StoreError for what is sound and not to be used: another user's file, or that of a newer version."""
+    """The entries, or None with the fault; no fault if the file is absent. Raises HostError, or StoreError
+    for a valid file that must not be used: another user's file, or a newer version's."""
     try:
         content = trust.read(host, path)
     except HostError as error:
@@ -282,7 +278,7 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
 
 
 def _is_read_only(host: Host, path: str) -> bool:
-    """True if the file system is that a path is on, or would be."""
+    """True if the file system of this path, present or future, is read-only."""
     folder = path
     while not host.exists(folder):
         folder = os.path.dirname(folder)
@@ -293,7 +289,7 @@ def _is_read_only(host: Host, path: str) -> bool:
 
 
 def note(host: Host) -> str:
-    """Fault of the store, though it can be read; empty if none. Raises nothing."""
+    """Fault of a store that can still be read; empty if none. Raises nothing."""
     try:
         return Origin.load(host).note
     except MlnodeError:
@@ -301,8 +297,8 @@ def note(host: Host) -> str:
 
 
 def checked(entry: Entry) -> Entry:
-    """The entry. Raises ValueError, KeyError or TypeError where restore() would: an entry is whole or the
-    store is damaged."""
+    """The entry. Raises ValueError, KeyError or TypeError if restore() would: an entry is whole or the store
+    is damaged."""
     texts = [entry["id"], entry["key"], entry["value"]]
     origin_paths.refuse_unknown(entry)
     if "writes" in entry:
@@ -311,7 +307,7 @@ def checked(entry: Entry) -> Entry:
         if "device" in entry:
             texts += [entry["device"], entry["boot"]]
         if not all(entry.get(name, True) is True for name in origin_paths.FORMS):
-            raise TypeError(f"entry {entry['id']!r} holds something else where true belongs")
+            raise TypeError(f"entry {entry['id']!r}: expected true, got another value")
     elif "file" in entry:
         texts += [entry["file"], *_list(entry["folders"]), entry.get("notify", "")]
         _list(entry.get("wrote", []))
@@ -325,7 +321,7 @@ def checked(entry: Entry) -> Entry:
     else:
         texts.append(entry["module"])
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"entry {entry['id']!r} holds something else where a text belongs")
+        raise TypeError(f"entry {entry['id']!r}: expected text, got another type")
     origin_paths.check(entry, texts)
     return entry
 
@@ -337,8 +333,8 @@ def _list(value: Any) -> list[Any]:
 
 
 def forget_left(host: Host, ids: Collection[str]) -> None:
-    """Forget the origin of what has left its declaration and is back, as a later first change has to find a
-    later one. One that moves another knob, or is moved by one, is kept while that one has an origin. Raises
+    """Forget the origin of settings that have left their declaration and are back: a later first change must
+    record a new one. If two knobs move each other, one's origin is kept as long as the other's exists. Raises
     MlnodeError."""
     if not ids:
         return
@@ -348,7 +344,7 @@ def forget_left(host: Host, ids: Collection[str]) -> None:
 
 
 def _moved(entry: Entry) -> set[str]:
-    """The kernel files that its origin is about."""
+    """Kernel files of an entry."""
     if "writes" not in entry:
         return set()
     return {str(entry["id"]).partition(":")[2], *(str(path) for path, _value in entry["writes"])}
@@ -357,13 +353,13 @@ def _moved(entry: Entry) -> set[str]:
 def complete(host: Host) -> None:
     """Finish the files that a killed run was writing, before anything reads them. Raises HostError.
 
-    Its half-written store goes: the run that comes next may have nothing to add to it.
+    Its half-written store is removed: the next run may have no entries to add, and would leave it.
     """
     for path in (PATH, COPY):
         host.tidy(path)
     try:
         entries = Origin.load(host).entries()
-    except MlnodeError:  # reported where it is needed
+    except MlnodeError:  # reported by the first reader that needs it
         return
     files = [entry["file"] for entry in entries if "file" in entry]
     lock.completed(host, [path for path in files if host.complete(path)])

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An entry of the origin: what it may say, and what it records of a file before each write.
+"""An entry of the origin: its valid fields, and the record of a file before each write.
 
-A revert writes what stands there as root, so that an entry names nothing but what a run can have written. One
-in a form that only a newer version of mlnode knows is refused before anything is put back, as what is known
-of it may be half of what it means.
+A revert writes an entry's content as root. Therefore an entry may name only things that a run can have
+written. An entry in the form of a newer version is refused before anything is put back: half of its meaning
+may be unknown here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Entry = TypeVar("Entry", bound=Mapping[str, Any])
 #: A file as Host.snapshot() gives it
 Saved = Mapping[str, Any]
 
-#: What json, origin.checked() and what takes their values raise for a damaged file
+#: Exceptions from json, origin.checked() and the users of their values for a damaged file
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 #: As the kernel's own limit without the byte at the end (limits.h: PATH_MAX)
 _LONGEST_PATH = 4095
-#: (uid_t) -1 and (gid_t) -1 mean: leave it as it is (chown(2))
+#: (uid_t) -1 and (gid_t) -1 mean: leave it unchanged (chown(2))
 _LAST_ID = 0xFFFFFFFE
 _ALL_BITS = 0o7777
 
@@ -38,13 +38,13 @@ _MODULE = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,54}\Z", re.ASCII)
 _DEVICE = regex(r"/sys(?:/(?!\.\.?(?:/|\Z))[^/]+)+\Z")
 
 
-#: What every entry has
+#: Fields of every entry
 _ALL = frozenset({"id", "key", "value"})
 
-#: What putting a kernel file back has to heed: fields of KnobFile, kept where they are true
+#: Conditions for putting a kernel file back: fields of KnobFile, stored if true
 FORMS = ("partial", "among", "late", "negotiated")
 
-#: What makes an entry of a sort → what else it may have
+#: Field that makes an entry of a sort → its optional fields
 _SORTS = {
     "writes": frozenset({"boot", "device", *FORMS}),
     "file": frozenset({"saved", "edited", "folders", "notify", "wrote"}),
@@ -52,7 +52,7 @@ _SORTS = {
 }
 
 
-#: What to do about an origin of another version. A run reads it before it replaces the agent.
+#: Remedy for an origin of another version. A run reads it before it replaces the agent.
 WITH_ITS_AGENT = (
     "revert the node with the agent that has recorded it, which is still installed unless it was replaced by "
     "hand: run mlnode revert on the node, then site.yml again"
@@ -60,7 +60,7 @@ WITH_ITS_AGENT = (
 
 
 def refuse_unknown(entry: Mapping[str, Any]) -> None:
-    """Raises StoreError for what this version would not put back as it was meant."""
+    """Raises StoreError for an entry that this version would not put back correctly."""
     sort = next((sort for sort in _SORTS if sort in entry), "")
     unknown = sorted(map(str, {*entry} - _ALL - {sort} - _SORTS.get(sort, frozenset())))
     if unknown:
@@ -78,7 +78,7 @@ def _another(entry: Mapping[str, Any], form: str) -> StoreError:
 
 
 def check(entry: Mapping[str, Any], texts: Iterable[str]) -> None:
-    """Raises ValueError for an entry that no run can have made. texts: all that stand in it."""
+    """Raises ValueError for an entry that no run can have made. texts: all its texts."""
     strict_json.check([*texts], kernel_bytes=True)
     kind, _colon, name = entry["id"].partition(":")
     if "writes" in entry:
@@ -100,12 +100,12 @@ def _check_file(entry: Mapping[str, Any]) -> None:
     _refuse_unless(places.may_write(path) and len(path) <= _LONGEST_PATH, entry, path)
     for folder in entry["folders"]:
         _refuse_unless(len(folder) > 1 and path.startswith(f"{folder}/"), entry, folder)
-    if saved is not None and "link" in saved:  # which led anywhere before the first run
+    if saved is not None and "link" in saved:  # which had any target before the first run
         _refuse_unless(0 < len(saved["link"]) <= _LONGEST_PATH, entry, saved["link"])
 
 
 def check_attributes(saved: Mapping[str, Any]) -> None:
-    """Raises ValueError, KeyError or TypeError for a mode or an owner that no file has."""
+    """Raises ValueError, KeyError or TypeError for an invalid mode or owner."""
     for name, most in (("mode", _ALL_BITS), ("uid", _LAST_ID), ("gid", _LAST_ID)):
         number = saved[name]
         if not strict_json.is_of(number, int):
@@ -115,8 +115,7 @@ def check_attributes(saved: Mapping[str, Any]) -> None:
 
 
 def fit(checked: Callable[[Entry], Entry], entry: Entry) -> Entry:
-    """The entry that is to be kept. Raises StoreError, before anything is changed, where it could not be read
-    again."""
+    """The entry to store. Raises StoreError, before anything is changed, if it could not be read again."""
     try:
         return checked(entry)
     except DAMAGE as error:
@@ -129,29 +128,29 @@ def _refuse_unless(right: bool, entry: Mapping[str, Any], path: str = "") -> Non
         raise ValueError(f"entry {entry['id'][:200]!r} {problem} mlnode never writes")
 
 
-# -- what is recorded of a file ------------------------------------------------------------
+# -- the record of a file ------------------------------------------------------------------
 
 
 def is_named_ours(path: str) -> bool:
-    """True for mlnode's name in the path: such files are its own as a whole. Others belong to the system."""
+    """True for a path with mlnode's name: the whole file is its own. Other files belong to the system."""
     return "mlnode" in path
 
 
 def followed(host: Host, entry: Mapping[str, Any], content: bytes | None) -> Mapping[str, Any]:
-    """The entry of a file as it has to be on disk before this content is written. Raises HostError."""
+    """The entry of a file that must be on disk before this content is written. Raises HostError."""
     now, saved = host.snapshot(entry["file"]), entry["saved"]
     new = _record(entry, content)
     if content_of(now) == content_of(saved) and is_plain(now) and is_plain(saved):
         return {**entry, "wrote": [new]}
     known = entry.get("wrote", [])
-    # A link is replaced, and an edit of an own file overwritten, as its first line says.
+    # A link is replaced, and an edit of an own file is overwritten, as its first line says.
     if not is_plain(now) or (known and is_named_ours(entry["file"]) and not is_known(entry, now)):
         return {**entry, "wrote": _two(known[-1:], new)}
     current = _record(entry, content_of(now))
     wrote = _two([current], new)
     if not known or current in known:
         return {**entry, "wrote": wrote}
-    # By its name: who writes a file that others edit, too, brings it along.
+    # By its name: the writer of a file that others edit too packages it.
     edited_file = import_module(f"{__package__}.edited_file")
     rebased: Mapping[str, Any] = edited_file.rebased(entry, now, content, wrote)
     return rebased
@@ -169,7 +168,7 @@ def check_records(entry: Mapping[str, Any]) -> None:
 
 
 def is_known(entry: Mapping[str, Any], now: Saved | None) -> bool:
-    """True for a content that mlnode has written."""
+    """True for a content written by mlnode."""
     if not is_plain(now):
         return False
     content = content_of(now)
@@ -188,7 +187,7 @@ def content_of(saved: Saved | None) -> bytes | None:
 
 
 def _record(entry: Mapping[str, Any], content: bytes | None) -> dict[str, str] | None:
-    """Enough to know it again; the content itself only where it may have to be merged."""
+    """Data to recognize a content; the content itself only if it may need a merge."""
     if content is None:
         return None
     if b"\0" in content or (is_named_ours(entry["file"]) and entry["saved"] is None):
@@ -199,7 +198,7 @@ def _record(entry: Mapping[str, Any], content: bytes | None) -> dict[str, str] |
 def _digest(content: bytes | None) -> dict[str, str] | None:
     if content is None:
         return None
-    # Only here: it loads OpenSSL, and most looks compare nothing.
+    # Imported here: it loads OpenSSL, and most looks compare nothing.
     import hashlib
 
     return {"sha256": hashlib.sha256(content).hexdigest()}
@@ -210,8 +209,8 @@ def _two(old: Sequence[Any], new: Any) -> list[Any]:
 
 
 def present(host: Host) -> dict[str, str]:
-    """Path → who reads it, of our own files that are there: they show that a node was tuned whose origin
-    is lost. Raises HostError."""
+    """Path → reader, for our existing files: they reveal a tuned node whose origin is lost. Raises
+    HostError."""
     return {
         path: one.reader
         for one in places.OWN
@@ -221,7 +220,7 @@ def present(host: Host) -> dict[str, str]:
 
 
 def _is_ours(host: Host, path: str) -> bool:
-    """Not what an administrator has put there to keep us away: a unit linked to /dev/null, say."""
+    """False for an administrator's file in our place, such as a unit linked to /dev/null."""
     if path.startswith(places.WANTS):
         return places.is_own(host.link_target(path))
     return not host.is_link(path) and host.exists(path)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part of a specification by another version that this version understands: a setting in a form that is
-unknown here costs that setting, and no other.
+"""The understood part of a specification written by another version: a setting in an unknown form costs that
+setting, and no other.
 
 For the agent only. A playbook run refuses the whole specification, which its operator can correct.
 """
@@ -15,14 +15,13 @@ from ..model.schema import Checked, Option
 from ..model.setting import Setting
 from .kind import Kind, Spec
 
-#: Says why what is given to it is refused; None if it is not
+#: Returns why a part is refused; None if it is not
 _Test = Callable[[Any], Optional[str]]
 
 
 def understood(kind: Kind, spec: Spec) -> tuple[Checked, list[str]]:
-    """A specification that the kind refuses, without the parts that it refuses, and why it refuses them. Of
-    parts that contradict each other none is left. Raises DeclarationError where what is left is refused all
-    the same."""
+    """A refused specification without its refused parts, and the reasons. Parts that contradict each other
+    are all removed. Raises DeclarationError if the remainder is still refused."""
 
     def test(part: Any) -> str | None:
         try:
@@ -39,7 +38,7 @@ def understood(kind: Kind, spec: Spec) -> tuple[Checked, list[str]]:
 
 
 def settings(kind: Kind, spec: Spec) -> list[Setting]:
-    """Settings of the part of a specification that the kind takes, which may be none."""
+    """Settings of the understood part of a specification; may be empty."""
     try:
         return kind.parse(kind.checked(spec), None)
     except DeclarationError:
@@ -51,13 +50,13 @@ def settings(kind: Kind, spec: Spec) -> list[Setting]:
 
 
 def keys(kind: Kind, spec: Spec) -> frozenset[str]:
-    """Keys of the settings that a part of a specification declares. What has no meaning without the rest has
-    none."""
+    """Keys of the settings that a part of a specification declares. A part that is meaningless without the
+    rest has none."""
     return frozenset(setting.key for setting in settings(kind, spec))
 
 
 def _kept(given: Mapping[str, Any], option: Option, test: _Test, errors: list[str]) -> dict[str, Any]:
-    """A dictionary without the parts that are refused; empty if none is left."""
+    """A dictionary without its refused parts; empty if none is left."""
     shared = {name: given[name] for name in given if _is_shared(option.names.get(name))}
     parts: dict[str, dict[str, Any]] = {}
     for name in given:
@@ -80,7 +79,7 @@ def _kept(given: Mapping[str, Any], option: Option, test: _Test, errors: list[st
 
         problems: list[str] = []
         left: Any = _left(value, inner, deeper, problems)
-        if not problems:  # its parts are sound and contradict each other
+        if not problems:  # its parts are valid and contradict each other
             problems, left = [problem], None
         errors += problems
         if left:
@@ -95,7 +94,7 @@ def _left(value: Any, option: Option, test: _Test, errors: list[str]) -> Any:
 
 
 def _is_shared(option: Option | None) -> bool:
-    """Without it no other option has its meaning, so that none is left if it is refused."""
+    """True if the other options have no meaning without this one: a refusal removes all of them."""
     return option is not None and not option.declares and not option.parts
 
 
@@ -111,7 +110,7 @@ _UNKNOWN = Option("raw")
 
 
 def _items(given: list[Any], option: Option, test: _Test, errors: list[str]) -> list[Any]:
-    """A list without what is refused of it."""
+    """A list without its refused items."""
     items = []
     for at, item in enumerate(given):
         problem = test([item])
@@ -124,7 +123,7 @@ def _items(given: list[Any], option: Option, test: _Test, errors: list[str]) -> 
             left = _kept(item, option.element, lambda part: test([part]), problems)
         if not problems:
             problems, left = [problem], {}
-        # A rule without a name is reported by its place, and each was tried by itself.
+        # A rule without a name is reported by its place, and each was tried alone.
         errors += [problem_text.replace("[0]", f"[{at}]", 1) for problem_text in problems]
         if left:
             items.append(left)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a declaration to the steps that would carry it out, and what has become of them; writes nothing."""
+"""Steps that carry out a declaration, and the state after them; writes nothing."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ S = TypeVar("S", bound=Step)
 class Request(NamedTuple):
     """One kind of one declaration, and what may be done about it.
 
-    alone: the agent's, one of all requests of a node, for what a file of the node declares. What is wrong
-    with the files of other declarations is reported by their own requests, and stops nothing here; and what
-    is wrong with the agent has a row of its own. partial: the file declares more, which is not understood.
-    leave: what leaves the declaration keeps its value, instead of getting back its origin.
+    alone: an agent's request for a file of the node's declarations, one of several. Faults in the files of
+    other declarations are reported by their own requests and stop nothing here; the agent's faults have a
+    separate row. partial: the file declares further settings, which are not understood. leave: settings that
+    leave the declaration keep their value instead of getting back their origin.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Every setting with its status, and the steps that would make them right."""
+    """Every setting with its status, and the steps to make all of them right."""
 
     area: str
     rows: tuple[Row, ...]
@@ -66,9 +66,8 @@ class Plan(NamedTuple):
 class Kept(NamedTuple):
     """State that the node keeps of earlier runs, read once for all areas.
 
-    declarations: those on the node. origins: kernel file → its value before mlnode dealt with it.
-    agent_fault: why the next boot does not run the agent. agent_unread: why that cannot be read.
-    agent_installed: its files are there.
+    declarations: those on the node. origins: kernel file → its original value. agent_fault: why the next boot
+    does not run the agent. agent_unread: why that cannot be read. agent_installed: the agent's files exist.
     """
 
     declarations: tuple[Declaration, ...]
@@ -79,7 +78,7 @@ class Kept(NamedTuple):
 
 
 def kept(host: Host, layers: Sequence[Layer], alone: bool = False) -> Kept:
-    """Read it. alone: as in Request. Raises MlnodeError."""
+    """Read the kept state. alone: as in Request. Raises MlnodeError."""
     declarations = declared.load_all(host, [] if alone else None)
     origins = Origin.for_look(host, alone).values()
     fault, unread, installed = "", "", False
@@ -92,15 +91,15 @@ def kept(host: Host, layers: Sequence[Layer], alone: bool = False) -> Kept:
 
 
 def kept_by_node(host: Host) -> Kept:
-    """As kept(), for the agent's own requests: read once for all of them, until something is changed. What
-    a run adds to the origin without a change is what a setting shows anyway. Raises MlnodeError."""
-    return host.once("what the node keeps", lambda: kept(host, BOTH_LAYERS, alone=True))
+    """As kept(), for the agent's own requests: read once for all of them, until something is changed. Origins
+    that a run adds without a change equal the present values. Raises MlnodeError."""
+    return host.once("state kept by the node", lambda: kept(host, BOTH_LAYERS, alone=True))
 
 
 def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     """Parse, read and plan one area. Raises MlnodeError.
 
-    known: as kept() returns it, where several areas are evaluated in a row.
+    known: the result of kept(), if several areas are evaluated in a row.
     """
     known = known or kept(host, request.layers, request.alone)
     context = context_of(host, request, known)
@@ -113,7 +112,7 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     known_answers = Answers(host) if context.runtime else None
     for setting, reading in zip(settings, request.kind.read(settings, context)):
         by_profile = setting.key in request.profile
-        # Only a device answers to a value, and only a profile is for nodes that lack it.
+        # Only a device can answer a write, and only a profile is for nodes without the setting.
         answered = any(part.taker or part.answer or part.mover for part in reading.parts)
         if known_answers and (by_profile or answered):
             reading = settled(reading, known_answers, by_profile)
@@ -125,7 +124,7 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
         origin = reading.origin or context.origins.get(reading.path)
         rows.append(Row(setting, reading, status, causes, info, origin, by_profile))
     steps = _kernel_steps(rows, context)
-    if context.boot and not request.partial:  # a file made of a part would lose the lines of the rest
+    if context.boot and not request.partial:  # a file made of a part would lose the other lines
         files = request.kind.boot_files(request.name, rows, context)
         for file in files:
             steps += _file_steps(host, file, host.content(file.path), context)
@@ -135,12 +134,12 @@ def evaluate(host: Host, request: Request, known: Kept | None = None) -> Plan:
     return Plan(request.kind.KIND, tuple(rows), tuple(steps))
 
 
-#: A link to it is a file without content
+#: A link to this path is an empty file
 _NOTHING = "/dev/null"
 
 
 def _with_masks(host: Host, rows: list[Row], files: Sequence[BootFile]) -> list[Row]:
-    """Rows that nothing brings at boot name the file of the declaration that is a link to /dev/null."""
+    """Rows without a boot value name the declaration's file if it is a link to /dev/null."""
     paths = [one.path for one in files if one.content and host.link_target(one.path) == _NOTHING]
     if not paths:
         return rows
@@ -152,7 +151,7 @@ def _with_masks(host: Host, rows: list[Row], files: Sequence[BootFile]) -> list[
 
 
 def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | None:
-    """The node's declaration of this name after the run; None where it is not written."""
+    """The node's declaration of this name after the run; None if it is not written."""
     if not requests or Layer.BOOT not in requests[0].layers:
         return None
     name = requests[0].name
@@ -163,8 +162,8 @@ def declaration_of(requests: Sequence[Request], known: Kept) -> Declaration | No
 
 
 def declaration_steps(host: Host, new: Declaration | None) -> list[Step]:
-    """The step that writes it. It comes first: should the power fail between two files, the agent finishes
-    the work at boot."""
+    """The step that writes the declaration. It comes first: after a power cut between two files, the agent
+    finishes the work at boot."""
     if new is None:
         return []
     content = declared.to_write(new) if new.kinds else None
@@ -174,7 +173,7 @@ def declaration_steps(host: Host, new: Declaration | None) -> list[Step]:
 
 
 def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
-    """In the order of the settings, except that a device is changed as a whole before the next one is."""
+    """Writes in the order of the settings, but all writes of a device together."""
     if not context.runtime:
         return []
     steps: list[Step] = []
@@ -183,7 +182,7 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
         parts = _due(row)
         if not parts and (row.status is not Status.DRIFTED or not (differs(row.reading) or brings(row))):
             continue
-        # A setting without a file is the module itself.
+        # A setting without a file is the module's own.
         stays = not row.reading.parts
         for module, *parameters in map(str.split, row.reading.load):
             steps.append(LoadModule(row.setting.key, module, stays, tuple(parameters)))
@@ -193,13 +192,13 @@ def _kernel_steps(rows: Sequence[Row], context: Context) -> list[Step]:
 
 
 def brings(row: Row) -> bool:
-    """True for a setting whose file comes with a module that this run loads: its value is written once the
-    file is there and was read."""
+    """True for a setting whose file appears with a module that this run loads: it is read and written after
+    that."""
     return row.reading.missing and bool(row.reading.load)
 
 
 def _once(steps: Sequence[S]) -> list[S]:
-    """One write for each file. Two rules may agree on it; of a number and a lower floor the number counts."""
+    """One write for each file. Two rules may agree on it; a number counts against a lower floor."""
     greatest: dict[str, KernelWrite] = {}
     for step in steps:
         if isinstance(step, KernelWrite):
@@ -210,7 +209,7 @@ def _once(steps: Sequence[S]) -> list[S]:
 
 
 def _due(row: Row) -> list[KnobFile]:
-    """The parts that can be set right. One that is refused or cannot be read keeps none of the others."""
+    """The parts to write. A part that is refused or unreadable does not prevent the others."""
     reading = row.reading
     whole = row.status is Status.DRIFTED
     if row.status is Status.UNKNOWN:
@@ -221,7 +220,7 @@ def _due(row: Row) -> list[KnobFile]:
 
 
 def writes_of(row: Row, parts: Sequence[KnobFile]) -> list[KernelWrite]:
-    """The writes for these parts; none where only a boot brings the value."""
+    """The writes for these parts; empty if only a boot brings the value."""
     return [] if row.reading.at_boot else [KernelWrite(row.setting.key, part) for part in parts]
 
 
@@ -234,8 +233,8 @@ def _file_steps(host: Host, file: BootFile, old: bytes | None, context: Context)
 
 
 def present(host: Host, plan: Plan) -> list[Entry]:
-    """The origin of every knob that could ever be written, whether or not it has to be now."""
-    if not host.is_superuser():  # who changes nothing then, and could not keep it
+    """The origin of every knob that this area may ever write, even if it needs no change now."""
+    if not host.is_superuser():  # nothing is changed then, and the origin could not be stored
         return []
     rows = (row for row in plan.rows if not row.reading.blocked)
     return [
@@ -244,7 +243,7 @@ def present(host: Host, plan: Plan) -> list[Entry]:
 
 
 def context_of(host: Host, request: Request, known: Kept) -> Context:
-    """Without what is declared on the node. Raises MlnodeError."""
+    """Context of an area, without the node's declarations. Raises MlnodeError."""
     return Context(
         host=host,
         facts=Facts(host),
@@ -260,16 +259,16 @@ def context_of(host: Host, request: Request, known: Kept) -> Context:
     )
 
 
-#: A declaration on the node, and key → claim of what it has of one kind
+#: A declaration on the node, and key → claim for its settings of one kind
 _Claims = Tuple[Declaration, Mapping[str, str]]
 
 
 def _claims(
     request: Request, settings: Sequence[Setting], declarations: Sequence[Declaration]
 ) -> list[_Claims]:
-    """Claims that the node keeps of the kind. settings: those of the request. Raises DeclarationError naming
-    the file, except where this run replaces that file, or where a mistake in it is reported by its own
-    request, and the rest of it counts."""
+    """Claims that the node keeps of the kind. settings: of the request. Raises DeclarationError naming the
+    file, unless this run replaces that file. In a request of the agent, the rest of a faulty file counts: its
+    own request reports the fault."""
     kind = request.kind
     claims: list[_Claims] = []
     for declaration in declarations:
@@ -285,7 +284,7 @@ def _claims(
                     continue
                 if not request.alone:
                     raise DeclarationError(f"{declaration.path}: {error}") from error
-                # By its name, as no module has to bring along what only the agent needs.
+                # Imported by name: a module does not package modules that only the agent needs.
                 partial = import_module(".partial", __package__)
                 there = partial.settings(kind, declaration.kinds[kind.KIND])
         claims.append((declaration, {setting.key: setting.claim for setting in there}))
@@ -317,12 +316,12 @@ def _refuse_conflicting(request: Request, key: str, theirs: Mapping[str, str], o
             )
 
 
-# -- and what has become of it -------------------------------------------------------------
+# -- the state after the steps -------------------------------------------------------------
 
 
 def ended(plan: Plan, after: Plan) -> tuple[Plan, tuple[Row, ...], bool]:
-    """The plan without the writes that brought nothing, as a device has answered to them with its old value;
-    the rows as they are now, where what was mended says `changed`; and whether anything was."""
+    """The plan without writes that had no effect, as the device still answers with its old value; the present
+    rows, with `changed` for repaired settings; and whether anything changed."""
     before = {row.setting.key: row for row in plan.rows}
     written = {write.key for write in kernel_writes(plan.steps)}
     rows = []
@@ -345,7 +344,7 @@ def ended(plan: Plan, after: Plan) -> tuple[Plan, tuple[Row, ...], bool]:
     return taken, tuple(rows), moved or others
 
 
-#: Steps whose effect no value of a setting shows
+#: Steps whose effect shows in no value of a setting
 _NO_VALUE = (FileWrite, LinkWrite, LoadModule, Notify)
 
 
@@ -354,7 +353,7 @@ def _seen(reading: Reading) -> tuple[object, ...]:
 
 
 def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
-    """An error of the look at what has become of it: by then nothing is rolled back any more."""
+    """Message for an error of the look after the changes: at this point nothing is rolled back."""
     keys = ", ".join(dict.fromkeys(step.key for step in steps))
     return (
         f"{error}. This was met after all changes had been made, and they stay: {keys}"
@@ -364,7 +363,7 @@ def afterwards(error: MlnodeError, steps: Sequence[Step]) -> str:
 
 
 class _Wish(NamedTuple):
-    """The value that a setting of an area wants of a file."""
+    """The value that a setting of an area wants in a file."""
 
     area: str
     key: str
@@ -372,8 +371,8 @@ class _Wish(NamedTuple):
 
 
 def refuse_two_areas(plans: Sequence[Plan]) -> None:
-    """A kernel file that two areas want to be different would be changed twice in every run. One that wants a
-    least value is content with more. Raises DeclarationError."""
+    """Raises DeclarationError if two areas want different values in a kernel file, which every run would
+    change twice. A least value also accepts a higher one."""
     wanted: dict[str, _Wish] = {}
     floors: list[tuple[str, _Wish]] = []
     for area, row in ((plan.area, row) for plan in plans for row in plan.rows):

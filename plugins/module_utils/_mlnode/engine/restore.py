@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Entries of the origin put back: by a rollback, a revert, and what leaves a declaration."""
+"""Restore entries of the origin: for a rollback, a revert, and settings that leave a declaration."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..model.setting import Value
 from ..model.values import fits
 from .origin import Entry, is_obsolete
 
-#: For how long two ends negotiate: copper takes up to three seconds (IEEE 802.3, clause 28), and some drivers
-#: look at the link every two (intel/igb/igb_main.c: igb_watchdog_task)
+#: Time that two ends negotiate: copper takes up to three seconds (IEEE 802.3, clause 28), and some drivers
+#: read the link every two (intel/igb/igb_main.c: igb_watchdog_task)
 _NEGOTIATION_SECONDS = 8.0
 _POLL_SECONDS = 0.1
 
 
 def is_back(host: Host, entry: Entry) -> bool:
-    """True where the node already is what the entry says, or can never be again. Raises HostError."""
+    """True if the node already matches the entry, or never can again. Raises HostError."""
     if is_obsolete(host, entry):
         return True
     if "writes" in entry:
@@ -30,9 +30,9 @@ def is_back(host: Host, entry: Entry) -> bool:
 
 
 def restore(host: Host, entry: Entry) -> bool:
-    """Put one thing back whole, as a rollback does; for files, `mlnode revert` asks edited_file.way_back().
+    """Put one entry back whole, as a rollback does; for files, `mlnode revert` uses edited_file.way_back().
 
-    Returns False where it was already as the entry says. Raises HostError.
+    Returns False if the node already matched the entry. Raises HostError.
     """
     if is_back(host, entry):
         if "file" in entry:
@@ -51,9 +51,9 @@ def restore(host: Host, entry: Entry) -> bool:
 
 
 def remove_folders(host: Host, entry: Entry) -> None:
-    """Those that were made for a file, if nothing else is in them. Raises HostError."""
+    """Remove the folders made for a file, if nothing else is in them. Raises HostError."""
     for folder in reversed(entry["folders"]):
-        # A look first: on a read-only file system rmdir(2) fails for what is not there, too.
+        # Test first: on a read-only file system rmdir(2) fails even for a missing folder.
         if host.exists(folder):
             host.remove_folder_if_empty(folder)
 
@@ -82,8 +82,8 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
 
 
 def _write(host: Host, path: str, value: str) -> None:
-    """Of several files in one go; each that differs by itself where that is refused for the sake of one.
-    Raises HostError."""
+    """Write several files at once; if that is refused because of one, write each differing file alone. Raises
+    HostError."""
     folder, _slash, names = path.rpartition("/")
     try:
         host.write_kernel(path, value)
@@ -97,7 +97,7 @@ def _write(host: Host, path: str, value: str) -> None:
 
 
 def _settled(host: Host, entry: Entry, path: str, value: str) -> Value:
-    """The value that was written, once both ends of a link agree on it."""
+    """The written value, once both ends of a link agree on it."""
     runtime = host.value(path)
     until = time.monotonic() + _NEGOTIATION_SECONDS
     while "negotiated" in entry and not _fits(entry, runtime, value) and time.monotonic() < until:
@@ -107,5 +107,5 @@ def _settled(host: Host, entry: Entry, path: str, value: str) -> Value:
 
 
 def _may_differ(entry: Entry) -> bool:
-    """True where the kernel may give less, or where the other end of a link may have another opinion now."""
+    """True if the kernel may give less, or if the other end of a link may have changed its mind."""
     return bool(entry.get("partial") or entry.get("negotiated"))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything back to what it was before the first run: values, files, modules; newest change first."""
+"""Restore the node to its state before the first run: values, files, modules; newest change first."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .origin import Entry, Origin, complete, is_closed
 from .restore import is_back, remove_folders, restore
 from .units import NIC_PATH_FILE
 
-#: What checks keep of counters and of a subnet beside the origin (checks/rdma/counters.py, checks/subnet/,
-#: checks/preflight/losses.py, checks/campaign/store.py), what a check and a pull on a timer compare with,
-#: and what is left where the first write of one of them was killed: not asked for any more
+#: Records of checks (checks/rdma/counters.py, checks/subnet/, checks/preflight/losses.py,
+#: checks/campaign/store.py) and of timed checks and pulls, and leftovers of a killed first write of one: no
+#: longer needed
 FOLDER, _OF_BOOT = "/var/lib/mlnode", "/run/mlnode"
 _LEFT = ".*.mlnode-tmp"
 _KEPT = ("rdma-baseline.json", "ib-subnet*.cache", "check.json", "history.json", _LEFT)
-#: Notes about devices, in folders of their own
+#: Notes about devices, in separate folders
 NOTES = (places.ANSWERS, places.FAILED_CHANGES)
 BASELINES = (
     *(f"{FOLDER}/{name}" for name in _KEPT),
@@ -35,18 +35,18 @@ BASELINES = (
     *(places.PULLED, places.PULLED_COPY, f"{places.PULL_FOLDER}/*"),
     *(f"{folder}/*" for folder in NOTES),
 )
-#: Removed where they are empty then, the inner ones first
+#: Removed if empty, the inner ones first
 FOLDERS = (places.PULL_FOLDER, *NOTES, *places.FOLDERS)
 
 
-#: Files of which an initramfs may have a copy, and what left them before
+#: Files that an initramfs may contain a copy of, and the record of lines that have left them
 _COPIED = ("/etc/sysctl.d/zz-mlnode-NAME.conf", places.LEFT_SYSCTLS)
 
 
 class Change(NamedTuple):
-    """One thing that a revert changes. For a file the texts are its contents; None: not there. at_boot: the
-    running system keeps what the file said until it is booted again. note: what became of edits that others
-    have made in a file since; it may be all there is to say. is_closed: a file that others may not read."""
+    """One change of a revert. For a file the texts are its contents; None: absent. at_boot: the running
+    system keeps the file's settings until the next boot. note: the fate of later edits by others, which may
+    be the only result. is_closed: a file without access for other users."""
 
     key: str
     before: str | None
@@ -58,26 +58,26 @@ class Change(NamedTuple):
 
     @property
     def result(self) -> str:
-        """The value it has again; of a file, what became of it."""
+        """The restored value; for a file, its fate."""
         if self.is_file:
             return self.note or ("removed" if self.after is None else "restored")
         return self.after or ""
 
     @property
     def changes(self) -> bool:
-        """False for a file that stays as others have made it."""
+        """False for a file that keeps the edits of others."""
         return self.before != self.after
 
 
 def pending(host: Host) -> list[Change]:
-    """Changes that a revert would make, in their order. Raises MlnodeError."""
+    """Changes of a revert, in their order. Raises MlnodeError."""
     changes = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
     return [*(change for change in changes if change is not None), *_copies(host)]
 
 
 def _copies(host: Host) -> list[Change]:
-    """Note without a change on values that an initramfs may bring back at the next boot. To be asked while
-    our files are there; never raises."""
+    """Note without a change on values that an initramfs may restore at the next boot. Must run while our
+    files exist; never raises."""
     try:
         ours = [path for own in _COPIED for path in host.matching(places.pattern(own))]
         keys = [line.text for path in ours for line in sysctl_d.parse(host.text(path), path)]
@@ -89,12 +89,12 @@ def _copies(host: Host) -> list[Change]:
 
 
 def _stays(entry: Entry) -> bool:
-    """A kernel module that was declared itself: its users by now would lose it."""
+    """True for a module that was declared itself: unloading it would harm its present users."""
     return bool(entry.get("stays"))
 
 
 def _change(host: Host, entry: Entry) -> Change | None:
-    """None where it is as it was. Raises HostError."""
+    """The change that puts back an entry; None if it needs none. Raises HostError."""
     if "file" in entry:
         return _file_change(entry, edited_file.way_back(host, entry))
     if is_back(host, entry):
@@ -114,7 +114,7 @@ def _file_change(entry: Entry, way: WayBack) -> Change | None:
 
 
 def _put_back(host: Host, entry: Entry) -> bool:
-    """False where it was already as it was. Raises HostError."""
+    """Put back an entry; False if it needed no change. Raises HostError."""
     if "file" not in entry:
         return restore(host, entry)
     way = edited_file.way_back(host, entry)
@@ -126,7 +126,7 @@ def _put_back(host: Host, entry: Entry) -> bool:
 
 
 def _all_back(host: Host, todo: Sequence[Entry]) -> tuple[list[Entry], list[str], list[str]]:
-    """Entries that are back, what was changed for it, and what could not be put back, with the reasons."""
+    """Restored entries, the changes made for it, and the failures with their reasons."""
     done: list[Entry] = []
     undone: list[str] = []
     stuck: list[str] = []
@@ -141,7 +141,7 @@ def _all_back(host: Host, todo: Sequence[Entry]) -> tuple[list[Entry], list[str]
 
 
 def described(saved: Mapping[str, Any] | None) -> str | None:
-    """A file's content as text, None if there is none; of an archive only its size."""
+    """A file's content as text, None if there is none; for an archive only its size."""
     if saved is None:
         return None
     if "link" in saved:
@@ -151,9 +151,9 @@ def described(saved: Mapping[str, Any] | None) -> str | None:
 
 
 def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
-    """Put everything back and return what had to be changed.
+    """Put everything back and return the changes.
 
-    What cannot be put back is kept for the next try, and named in the TransactionError at the end.
+    Failed entries are kept for the next try, and listed in the TransactionError at the end.
     """
     with locked(host, wait_seconds):
         confirm.refuse_while_pending(host)
@@ -166,12 +166,12 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
             try:
                 change = None if _stays(entry) else _change(host, entry)
             except HostError:
-                continue  # _put_back() meets it again, and names it
+                continue  # _put_back() fails on it again, and reports it
             if change is not None:
                 changes.append(change)
         changes += _copies(host)
         removed = any(entry["id"] == f"file:{NIC_PATH_FILE}" for entry in origin.entries())
-        if removed:  # a NIC whose queues go back raises the flag, and would start what is being removed
+        if removed:  # a NIC whose queues go back raises the flag, and would start the unit under removal
             handlers.stop_waiting(host)
         done, undone, stuck = _all_back(host, [*reversed(origin.entries())])
         failed = _notify(host, done)
@@ -180,7 +180,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
         host.forget()
         if removed and not host.exists(NIC_PATH_FILE):
             handlers.forget_units(host)
-        lock.take_notes(host)  # what they have left is back
+        lock.take_notes(host)  # their settings are back
         if not stuck:
             for path in (path for pattern in BASELINES for path in host.matching(pattern)):
                 host.remove_file(path)
@@ -192,8 +192,8 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
 
 
 def _notify(host: Host, done: list[Entry]) -> dict[str, str]:
-    """Notify the readers of the files, even of one that is back already: a revert that was cut short has not.
-    Returns those who could not be notified, and why."""
+    """Notify the readers of the files, even of restored ones: an interrupted revert has not. Returns reader →
+    failure."""
     failed: dict[str, str] = {}
     for name in filter(None, dict.fromkeys(str(entry.get("notify", "")) for entry in done)):
         try:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The steps of which a run consists: each knows how it is done, and what the origin has to hold before."""
+"""The steps of a run: each knows how to perform it, and its entries in the origin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .restore import restore
 
 
 def _error_of(host: Host, path: str, value: str) -> HostError | None:
-    """The error with which a write ends; None if it was accepted."""
+    """The error of a write; None if it was accepted."""
     try:
         host.write_kernel(path, value)
     except HostError as error:
@@ -33,7 +33,7 @@ def _gone(refused: HostError | None, path: str) -> GoneError:
 
 
 class KernelWrite(NamedTuple):
-    """The value that a setting wants of one of its files."""
+    """The value that a setting wants in one of its files."""
 
     key: str
     file: KnobFile
@@ -51,8 +51,8 @@ class KernelWrite(NamedTuple):
         return text is not None and fits(text, self.file.want, self.file.among)
 
     def read_back(self, host: Host, refused: HostError | None = None) -> None:
-        """The state decides, and not the error of the write: a device without the value has answered, and
-        else HostError is raised."""
+        """Check the state, which decides instead of the write's error: a device without the value has
+        answered. Otherwise raises HostError."""
         file = self.file
         runtime = host.value(file.path)
         if runtime.absent is not None and file.taker and not host.exists(file.taker):
@@ -75,7 +75,7 @@ class KernelWrite(NamedTuple):
 
 
 class JoinedWrite(NamedTuple):
-    """Files of one folder that one write sets together: two rings are one reset of the NIC, and not two."""
+    """Files of one folder set by one write: two rings cost one reset of the NIC instead of two."""
 
     writes: tuple[KernelWrite, ...]
 
@@ -101,8 +101,8 @@ class JoinedWrite(NamedTuple):
             for write in self.writes:
                 write.read_back(host)
             return
-        # A driver may make the change and report an error: what is there is not written once more, as each
-        # write may reset the device (amzn-drivers issue 356).
+        # A driver may make the change and report an error: do not repeat successful writes, as each one may
+        # reset the device (amzn-drivers issue 356).
         left = tuple(write for write in self.writes if not write.has_it(host))
         if not all(answers.is_answer(write.file, refused) for write in left):
             raise refused
@@ -110,15 +110,15 @@ class JoinedWrite(NamedTuple):
             step.perform(host)
 
     def _apart(self) -> Sequence[KernelWrite | JoinedWrite]:
-        """One of them cannot be: those that are only means apart from the rest, else each by itself, which
-        shows which."""
+        """Separate writes after a refusal: files that are only means apart from the rest, else each file
+        alone to find the refused one."""
         means = [write for write in self.writes if write.file.means]
         needed = tuple(write for write in self.writes if not write.file.means)
         return [JoinedWrite(needed), *means] if means and len(needed) > 1 else [*needed, *means]
 
 
 class UnitWrite(NamedTuple):
-    """All changes of one device, and a look at it before anything else is changed."""
+    """All changes of one device, and a look at it before the next device is changed."""
 
     unit: Unit
     steps: tuple[KernelWrite | JoinedWrite, ...]
@@ -180,10 +180,9 @@ class LinkWrite(NamedTuple):
 
 
 class LoadModule(NamedTuple):
-    """A kernel module that a value needs. Beside values and files the third thing that a run changes, and no
-    kind's own: several need one. stays: it is wanted for itself. Its users by the time of a revert would lose
-    their interfaces with it, so that it is left to the next boot. parameters: what it is given beside what
-    files say."""
+    """A kernel module that a value needs: the third object of changes, after values and files, shared by
+    several kinds. stays: it was declared itself, and a revert leaves it to the next boot, as its users would
+    lose their interfaces. parameters: in addition to the ones in files."""
 
     key: str
     name: str
@@ -202,7 +201,7 @@ class LoadModule(NamedTuple):
 
 
 class Notify(NamedTuple):
-    """Only a notification of a service that has not read a file as it is now. first: as in BootFile."""
+    """A notification of a service that has not read the present content of a file. first: as in BootFile."""
 
     key: str
     notify: str
@@ -212,11 +211,11 @@ class Notify(NamedTuple):
         return []
 
     def perform(self, host: Host) -> None:
-        """Notified with all others, once all files are written."""
+        """Do nothing: it is notified with all others, once all files are written."""
 
 
 class PutBack(NamedTuple):
-    """The origin of a kernel file whose setting is not declared any more. write: as it is read at present."""
+    """The origin of a kernel file that is no longer declared. write: from the present reading."""
 
     entry: Entry
     write: KernelWrite
@@ -248,7 +247,7 @@ Step = Union[KernelWrite, JoinedWrite, UnitWrite, FileWrite, LinkWrite, LoadModu
 
 
 def kernel_writes(steps: Sequence[Step]) -> Iterator[KernelWrite]:
-    """Every single one of them, in order."""
+    """All kernel writes, one by one, in order."""
     for step in steps:
         if isinstance(step, KernelWrite):
             yield step
@@ -259,7 +258,7 @@ def kernel_writes(steps: Sequence[Step]) -> Iterator[KernelWrite]:
 
 
 def single(steps: Sequence[Step]) -> Iterator[Step]:
-    """The same steps, each change of a device by itself."""
+    """The same steps, with single changes of each device."""
     for step in steps:
         if isinstance(step, UnitWrite):
             for change in step.steps:
@@ -269,8 +268,9 @@ def single(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
-    """Writes that belong to no device in their order, and then those of each device together: what others
-    stand on before them, and what may cut off who asked for it at the end, so that nothing takes its time."""
+    """Writes without a device in their order, then the writes of each device together: lower devices before
+    the ones that depend on them, and devices that may cut off the user last, as later steps would use up the
+    time to confirm."""
     units: dict[str, list[KernelWrite]] = {}
     for write in writes:
         if write.file.unit is not None:
@@ -281,7 +281,7 @@ def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
 
 
 def _unit(writes: Sequence[KernelWrite]) -> Unit:
-    """The one that watches for longer, where one of the writes interrupts the device."""
+    """The device of the writes. A write that resets it takes precedence, as it needs a longer watch."""
     units = [write.file.unit for write in writes if write.file.unit]
     return next((unit for unit in units if unit.resets), units[0])
 

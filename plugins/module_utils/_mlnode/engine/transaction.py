@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All steps of one declaration, or none: write, read back, and put everything back on a failure."""
+"""All steps of one declaration, or none: write, read back, and roll back on a failure."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from .origin import Entry, Origin
 from .restore import restore
 from .steps import FileWrite, LinkWrite, Notify, Step, UnitWrite
 
-#: The agent, as its origin names it, and those who start it
+#: The agent's command, as its origin names it, and the units that start it
 _PROGRAM, _UNITS = f"file:{places.AGENT_COMMAND}", places.READERS[0]
 
 
 def _unarmed(_entries: Sequence[Entry], _fresh: Sequence[Entry]) -> None:
-    """Nothing has to be prepared."""
+    """Do nothing: there is nothing to prepare."""
 
 
 def _unchecked() -> None:
-    """Each step has read back what it wrote."""
+    """Do nothing: each step reads back its own write."""
 
 
-#: Steps that change files of the system, or what a service has read of them
+#: Steps that change files of the system, or a service's view of them
 _OF_FILES = (FileWrite, LinkWrite, Notify)
 
-#: Called with how all steps so far are put back, and what of it is new in the origin
+#: Called with the origins of all steps so far, and the new ones among them
 Arm = Callable[[Sequence[Entry], Sequence[Entry]], Any]
 
 
 class Waiting(Protocol):
-    """A change that is undone unless it is confirmed. left: in so many seconds. text: the whole message."""
+    """A change that is undone unless it is confirmed. left: time to confirm, in seconds. text: the whole
+    message."""
 
     @property
     def id(self) -> str: ...
@@ -49,19 +50,19 @@ class Waiting(Protocol):
 
 
 class Transaction:
-    """Steps in stages, where what one stage does is read before the next is planned. All of them, or none.
+    """Steps in stages: the effect of one stage is read before the next is planned. All steps, or none.
 
-    A context manager: an error inside it puts back everything that was performed, and becomes a
-    TransactionError that names what was rolled back.
+    A context manager: an error inside it rolls back all performed steps, and becomes a TransactionError that
+    lists the rollback.
     """
 
     def __init__(
         self, host: Host, origin: Origin, arm: Arm = _unarmed, notify: bool = True, gone_ends: bool = True
     ) -> None:
         """arm: called in each stage before the first step with a risk, else before the first; once it has
-        answered True, before each further stage. notify: False in an image build, as the daemons that run
-        there are the build host's. gone_ends: False where a device that is taken away meanwhile costs no
-        other one its value, as its rows are read again."""
+        returned True, before each further stage. notify: False in an image build, whose running daemons are
+        the build host's. gone_ends: False if the loss of a device must not stop the writes to others, as its
+        rows are read again."""
         self._host = host
         self._origin = origin
         self._arm = arm
@@ -92,10 +93,9 @@ class Transaction:
     ) -> bool:
         """Perform one stage in order; True if anything was written. Raises MlnodeError.
 
-        known: things that are right already and whose origin is to be kept all the same. check: called once
-        all steps are done, before any daemon is notified of them; what it raises undoes them. settled: an
-        armed undo leaves these steps as they are, such as the program that it is made by. notify: False where
-        a later stage notifies their daemons.
+        known: right settings whose origin must be kept all the same. check: called after all steps, before
+        any daemon is notified; an exception from it undoes them. settled: an armed undo keeps these steps, as
+        it needs them, such as its own program. notify: False if a later stage notifies the daemons.
         """
         entries = [step.entries(self._host) for step in steps]
         stage = [entry for of_step in entries for entry in of_step]
@@ -111,7 +111,7 @@ class Transaction:
                 self._tell(steps[:early])
             if number == first:
                 self._armed = bool(self._arm(*self._at_stake(begun, stage))) or self._armed
-            # The failed step itself may have taken half an effect, so it is put back too.
+            # The failed step itself may have had half an effect, so it is put back too.
             self._begun += of_step
             self._key = step.key
             try:
@@ -127,30 +127,30 @@ class Transaction:
         return bool(steps)
 
     def _tell(self, steps: Sequence[Step]) -> None:
-        """Notify those who read the files of these steps. Raises MlnodeError."""
+        """Notify the readers of the files of these steps. Raises MlnodeError."""
         for name in _readers(steps) if self._notify else []:
             self._notified.append(name)
             _notify(self._host, name)
 
     def _at_stake(self, begun: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
-        """Entries that an undo puts back, and those that are new in the origin."""
+        """Entries for an undo to put back, and the new entries among them."""
         entries = [entry for entry in (*begun, *new) if str(entry["id"]) not in self._settled]
         return entries, [entry for entry in self._fresh if str(entry["id"]) not in self._settled]
 
     def foresee(self, steps: Sequence[Step], known: Sequence[Entry] = ()) -> None:
-        """Keep the origin of all that the stages will probably write, before the first of them. Raises
-        MlnodeError; nothing is done then."""
+        """Keep the origin of all probable writes of the stages, before the first stage. Raises MlnodeError;
+        nothing is done then."""
         self._remember([entry for step in steps for entry in step.entries(self._host)], steps, known)
 
     def _remember(self, entries: Sequence[Entry], steps: Sequence[Step], known: Sequence[Entry]) -> None:
-        # Modules first, so that going backwards a value is back before its module is unloaded.
+        # Modules first: the rollback, in reverse, restores a value before it unloads the module.
         wanted = sorted([*known, *entries], key=lambda entry: "module" not in entry)
         writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}
         self._fresh += self._origin.remember(wanted, writes)
 
     def _stop_agent(self) -> None:
-        """Nothing starts a program any more that is about to be removed: a NIC whose queues go back would,
-        and so would a timer."""
+        """Stop all starters of a program that is about to be removed: NICs whose queues go back, and
+        timers."""
         is_new = any(entry["id"] == _PROGRAM and entry["saved"] is None for entry in self._begun)
         if is_new and _UNITS in self._notified:
             with suppress(HostError):  # notify_again() tries the same, and its error is reported
@@ -160,7 +160,7 @@ class Transaction:
         first = [entry for entry in self._begun if str(entry["id"]) not in self._settled]
         self._stop_agent()
         undone, stuck = roll_back(self._host, first)
-        # What is armed tries once more, with the program that this run has put there.
+        # An armed undo tries once more, with the program installed by this run.
         if not (stuck and self._armed):
             last = [entry for entry in self._begun if str(entry["id"]) in self._settled]
             more, failed = roll_back(self._host, last)
@@ -169,7 +169,7 @@ class Transaction:
         self._host.forget()
         stuck += self._unnoted()
         if not stuck:
-            # Nothing of this run is left, so a later first change must find a later origin.
+            # Nothing of this run is left: a later first change must record a new origin.
             stuck = _forget(self._origin, self._fresh)
         if isinstance(error, MlnodeError) or stuck:
             cause = str(error) or type(error).__name__
@@ -177,7 +177,7 @@ class Transaction:
             raise TransactionError(f"{where}{cause}", undone, stuck) from error
 
     def _unnoted(self) -> list[str]:
-        """Forget what devices have answered meanwhile: the next run asks them in its own state."""
+        """Forget the answers of devices from this run: the next run asks them in its own state."""
         ids = (str(entry["id"]).partition(":") for entry in self._begun)
         try:
             answers.forget(self._host, [path for sort, _colon, path in ids if sort == "kernel"])
@@ -195,17 +195,17 @@ def run(
     notify: bool = True,
     check: Callable[[], None] = _unchecked,
 ) -> None:
-    """A transaction of one stage. Raises TransactionError with what was rolled back."""
+    """Perform a transaction of one stage. Raises TransactionError with the rollback."""
     with Transaction(host, origin, arm, notify) as work:
         work.perform(steps, known, check)
 
 
 def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str]]:
-    """Newest first. Returns what is back, and what could not be put back, with the reasons."""
+    """Put back entries, newest first. Returns the restored ones, and the failures with their reasons."""
     undone: list[str] = []
     stuck: list[str] = []
     todo = [*reversed(entries)]
-    # Twice, as one may be refused until another one is back: the MTU of a VLAN before that of its NIC.
+    # Two passes, as a device may refuse until another one is back: the MTU of a VLAN before its NIC's.
     for _turn in range(2):
         again: list[Entry] = []
         stuck = []
@@ -214,7 +214,7 @@ def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str
                 restored = f"{entry['key']} = {entry['value']}"
                 if restore(host, entry) and restored not in undone:
                     undone.append(restored)
-            except BaseException as error:  # noqa: BLE001  # interrupted once more, say: the others still go back
+            except BaseException as error:  # noqa: BLE001  # a second interrupt: the others still go back
                 again.append(entry)
                 stuck.append(f"{entry['key']} ({str(error) or type(error).__name__})")
         todo = again
@@ -222,7 +222,7 @@ def roll_back(host: Host, entries: Sequence[Entry]) -> tuple[list[str], list[str
 
 
 def notify_again(host: Host, names: Sequence[str]) -> list[str]:
-    """Notify those who were notified of the new files that the old ones are back."""
+    """Notify the readers of new files that the old ones are back."""
     stuck: list[str] = []
     for name in names:
         try:
@@ -236,20 +236,21 @@ def _forget(origin: Origin, entries: list[Entry]) -> list[str]:
     try:
         origin.take_back(entries)
     except HostError as error:
-        return [f"the record of what was before ({error})"]
+        return [f"the record of the original state ({error})"]
     return []
 
 
 def _readers(steps: Sequence[Step]) -> list[str]:
-    """Services to be notified of their files, each once, in their order."""
+    """Services to be notified of their files, without duplicates, in their order."""
     names = (getattr(step, "notify", "") for step in steps)
     return list(dict.fromkeys(name for name in names if name))
 
 
 def _notify(host: Host, name: str) -> None:
-    """An unknown end undoes nothing: the run reports it. Raises HostError."""
+    """Notify a service. A failure to learn the result undoes nothing: the run reports it. Raises
+    HostError."""
     try:
-        # By its name: who writes such a file brings it along.
+        # By its name: the writer of such a file packages it.
         import_module(f"{__package__}.handlers").run(host, name)
     except UnansweredError as error:
         lock.add_note(host, lock.Note.of(name, lock.UNKNOWN, str(error)))

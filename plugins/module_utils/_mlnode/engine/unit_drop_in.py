@@ -11,8 +11,8 @@ from .kind import Context
 
 
 def drop_in(context: Context, unit: str, path: str, content: bytes | None) -> BootFile:
-    """A drop-in of a unit. Systemd is notified of one that is right already if it has not read it: a run for
-    the next boot only has written it, or one that was killed. Raises HostError."""
+    """A drop-in of a unit. Systemd is also notified of an unchanged drop-in that it has not read, left by a
+    run for the next boot only, or by a killed run. Raises HostError."""
     host = context.host
     here = context.runtime and content is not None and host.content(path) == content
     stale = here and systemd_show.is_unread(systemd_show.units(host).get(unit, {}), path)

@@ -31,15 +31,15 @@ PULL_TIMER_FILE = f"{UNIT_FOLDER}/{PULL_TIMER}"
 PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
-#: Present while a NIC has changed and no run has handled it yet
+#: Present if a NIC has changed and no run has handled it yet
 NIC_FLAG = "/run/mlnode-nics"
 
 # -- sandboxes -----------------------------------------------------------------------------
 
-# What all five services are denied. Of the rest, docs/guide/security.md says why it stays open.
-# ProtectProc=ptraceable hides from root, who has CAP_SYS_PTRACE, no process (proc(5), hidepid).
-# Block devices are read by grub-probe and os-prober, and written by nothing; character devices are those of
-# GPUs and RDMA, whose names are known once their driver is loaded.
+# Restrictions of all five services. For the reasons of the remaining access see docs/guide/security.md.
+# ProtectProc=ptraceable hides no process from root, who has CAP_SYS_PTRACE (proc(5), hidepid).
+# Block devices are read by grub-probe and os-prober, and never written. Character devices are those for GPUs
+# and RDMA, whose names are known once their driver is loaded.
 # Files get their mode by fchmod(2), whatever the umask is.
 _CLOSED = """\
 NoNewPrivileges=yes
@@ -65,15 +65,15 @@ SystemCallErrorNumber=EPERM
 UMask=0077
 """
 
-# Of what applies: /proc/sys, /sys and NICs (CAP_SYS_ADMIN, CAP_NET_ADMIN; user.max_* wants CAP_SYS_RESOURCE),
+# For applying: /proc/sys, /sys and NICs (CAP_SYS_ADMIN, CAP_NET_ADMIN; user.max_* wants CAP_SYS_RESOURCE),
 # modules (CAP_SYS_MODULE), files of others with their owner (CAP_CHOWN, CAP_FOWNER, CAP_DAC_OVERRIDE).
 # CAP_SYS_PTRACE shows which process has a GPU open, for the guard of busy NICs (proc(5), /proc/PID/fd).
-# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs.
-# No ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
-# AF_NETLINK is how dcb, of iproute2, sets the priorities of NICs; systemctl needs AF_UNIX.
-# /boot, mounts, block devices and /var/lib/os-prober are for the boot loader, whose menu is regenerated where
-# what is declared for it was lost: other systems are found by mounting their disks. Of the control groups
-# those of cgroup v1 alone are set, which have a swappiness of their own.
+# CAP_MKNOD is for nvidia-smi, which may be the first to need the devices of the GPUs. No
+# ProtectKernelTunables, ProtectKernelModules or PrivateNetwork: setting them is the service's work.
+# AF_NETLINK lets dcb, of iproute2, set the priorities of NICs; systemctl needs AF_UNIX. /boot, mounts, block
+# devices and /var/lib/os-prober are for regenerating a boot loader menu that lost its declared settings:
+# os-prober finds other systems by mounting their disks. Only the memory groups of cgroup v1 are writable:
+# each has a swappiness.
 _APPLIES = f"""\
 {_CLOSED}CapabilityBoundingSet=CAP_SYS_ADMIN CAP_NET_ADMIN CAP_SYS_MODULE CAP_SYS_RESOURCE
 CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_MKNOD
@@ -87,12 +87,12 @@ _OFFLINE = "RestrictAddressFamilies=AF_UNIX AF_NETLINK\nIPAddressDeny=any\n"
 _SANDBOX = _APPLIES + _OFFLINE
 _PULL_SANDBOX = f"{_APPLIES}RestrictAddressFamilies=AF_UNIX AF_NETLINK AF_INET AF_INET6\n"
 
-# Of what checks: it reads as `mlnode check` does and sets nothing. CAP_SYS_PTRACE as above, and
-# CAP_DAC_READ_SEARCH to reach a folder of metrics behind one that is closed. The file is written as the user
+# For checking: the service reads as `mlnode check` does and sets nothing. CAP_SYS_PTRACE as above, and
+# CAP_DAC_READ_SEARCH to reach a folder of metrics below a closed folder. The file is written as the user
 # who owns the folder (CAP_SETUID, CAP_SETGID), by a process that is ended if that user stops it (CAP_KILL).
-# No ProtectKernelTunables and ProtectKernelModules: a kernel file that is read-only, and modules that cannot
-# be seen, are findings. Only the node knows the folder: hence all of /var, /srv and /opt, and nothing below
-# /etc, /usr and /boot.
+# No ProtectKernelTunables and ProtectKernelModules: a read-only kernel file and invisible modules would be
+# findings. Only the node knows the folder: hence all of /var, /srv and /opt, and nothing below /etc, /usr
+# and /boot.
 _CHECK_SANDBOX = f"""\
 {_CLOSED}CapabilityBoundingSet=CAP_DAC_READ_SEARCH CAP_SYS_PTRACE CAP_SETUID CAP_SETGID CAP_KILL
 SystemCallFilter=@system-service
@@ -102,19 +102,18 @@ ProtectSystem=full
 
 # -- services ------------------------------------------------------------------------------
 
-# It runs once systemd's own sysctl and module services, tuned and the firewalls that set sysctls are done, so
-# that it has the last word, and before anything that starts jobs. Of the seven minutes one is for the lock
-# and five are for the boot loader; usually a second is enough. Exit status 3 is drift that it cannot mend,
-# which `mlnode check` shows.
-# Units of others are named here, and not by the kinds that know them: each command compares this text with
-# the file, and would import all kinds for a few words.
-# udev renames NICs while it works through what was there when it started: without the wait eth0 may be gone
-# between the reading and the writing. Without udev the wait neither takes time nor fails the start.
-# + (systemd.service(5)): programs of the system that only wait, or remove a flag, run outside of the sandbox.
-# To make one, mounts and a dozen filters for seccomp, takes as long as Python to start, for each program.
+# Runs after systemd's own sysctl and module services, tuned and the firewalls that set sysctls, as the last
+# write counts, and before anything that starts jobs. The timeout of seven minutes has one for the lock and
+# five for the boot loader; usually a second is enough. Exit status 3 is drift that it cannot repair, which
+# `mlnode check` shows. Units of others are named here instead of in their kinds: each command compares this
+# text with the file, and would import all kinds for a few words. udev renames NICs while it processes the
+# devices found at its start: without the wait eth0 may be gone between the read and the write. Without udev
+# the wait neither takes time nor fails the start. System programs that only wait, or remove a flag, run
+# outside of the sandbox: + in systemd.service(5). Making a sandbox, with mounts and a dozen seccomp filters,
+# takes as long as starting Python, for each program.
 UNIT = f"""\
 [Unit]
-Description=Apply what this node is declared to be (mlnode.tuning)
+Description=Apply the declared settings of this node (mlnode.tuning)
 After=local-fs.target systemd-modules-load.service systemd-sysctl.service
 After=tuned.service nvidia-persistenced.service ufw.service firewalld.service
 Before=slurmd.service kubelet.service containerd.service docker.service crio.service
@@ -132,15 +131,15 @@ TimeoutStartSec=420
 WantedBy=multi-user.target
 """
 
-# A driver that renews its queues causes an event for each: the second lets it finish. The flag goes before
-# the look, so that what changes meanwhile raises it again, and the path unit starts the service once more.
-# Many drivers ask for interrupts when the interface is raised, without any event: hence a second look
+# A driver that renews its queues causes an event for each: the second lets it finish. The flag is removed
+# before the run: a change during the run raises it again, and the path unit starts the service once more.
+# Many drivers request interrupts when the interface is raised, without any event: hence a second run
 # when the configuration of the network has had ten seconds, and one after the network is up at boot.
-# Without a condition: one that does not hold would leave the flag, and the unit would be started without end.
+# Without a condition: an unmet condition would keep the flag, and the unit would be started endlessly.
 # The time is for the lock, twice, as another process may be writing the boot loader's menu.
 NIC_UNIT = f"""\
 [Unit]
-Description=Apply what is declared for NICs that have arrived or changed their queues (mlnode.tuning)
+Description=Apply declared settings to NICs that have arrived or changed their queues (mlnode.tuning)
 After=mlnode-apply.service network.target network-online.target
 StartLimitIntervalSec=0
 
@@ -158,7 +157,7 @@ TimeoutStartSec=780
 WantedBy=multi-user.target
 """
 
-# Not after the boot service, which begins after all path units: that would be a cycle. What it starts is.
+# Not after the boot service, which begins after all path units: that would be a cycle. The started unit is.
 NIC_PATH = f"""\
 [Unit]
 Description=Wait for NICs that arrive or change their queues (mlnode.tuning)
@@ -170,9 +169,8 @@ PathExists={NIC_FLAG}
 WantedBy=multi-user.target
 """
 
-# It is meant to cost a job nothing: the lowest priority, and the disk only while no one else wants it. One
-# that hangs, as on a dead NFS server, ends before the next one is due; systemd
-# starts no second one beside it.
+# Must cost a job nothing: the lowest priority, and the disk only while it is idle. A check that hangs, as on
+# a dead NFS server, ends before the next is due; systemd starts no second instance.
 CHECK_UNIT = f"""\
 [Unit]
 Description=Check this node and write metrics for node_exporter (mlnode.tuning)
@@ -188,8 +186,8 @@ CPUSchedulingPolicy=batch
 TimeoutStartSec=300
 {_CHECK_SANDBOX}"""
 
-# A check of a minute, of nothing but what changes by the minute. The folder is the one that the check has
-# found. systemd's own lines about each start would be 2,880 a day in the journal; warnings stay.
+# A check every minute, only of values that change by the minute. The check service has found the folder.
+# systemd's own lines about each start would be 2,880 a day in the journal; warnings stay.
 WATCH_UNIT = f"""\
 [Unit]
 Description=Watch the governor and RDMA counters of this node for node_exporter (mlnode.tuning)
@@ -206,8 +204,8 @@ TimeoutStartSec=50
 LogLevelMax=notice
 {_CHECK_SANDBOX}"""
 
-# The delay spreads a fleet over the whole period. It is the same at each turn of a node, where systemd has
-# FixedRandomDelay= (247 and newer); older ones pass over the line, and two turns are up to 30 minutes apart.
+# The delay spreads a fleet over the whole period. It is constant for a node if systemd has FixedRandomDelay=
+# (247 and newer); older versions ignore the line, and two runs are up to 30 minutes apart.
 _TIMER = """\
 [Unit]
 Description={about} every 15 minutes (mlnode.tuning)
@@ -221,7 +219,7 @@ Unit={service}
 """
 CHECK_TIMER_UNIT = _TIMER.format(about="Check this node", service=CHECK_SERVICE)
 
-# Without a random delay, which differs at each turn before systemd 247: two looks would be two minutes apart.
+# Without a random delay, which varies before systemd 247: two runs would be up to two minutes apart.
 # They ask no server, which a fleet could overload.
 WATCH_TIMER_UNIT = f"""\
 [Unit]
@@ -234,10 +232,10 @@ Unit={WATCH_SERVICE}
 """
 PULL_TIMER_UNIT = _TIMER.format(about="Look for a new declaration of this node", service=PULL_SERVICE)
 
-# It applies, so that it may do what the boot service may, and in that time; a minute more is for the network.
+# It applies, with the rights and the timeout of the boot service, plus a minute for the network.
 PULL_UNIT = f"""\
 [Unit]
-Description=Pull what this node is declared to be (mlnode.tuning)
+Description=Pull the declaration of this node (mlnode.tuning)
 Wants=network-online.target
 After=mlnode-apply.service network-online.target
 ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
@@ -249,19 +247,19 @@ SuccessExitStatus=3
 TimeoutStartSec=480
 {_PULL_SANDBOX}"""
 
-# Interfaces without hardware come and go with every container. A flag that is up already needs no program.
+# Interfaces without hardware come and go with every container. A flag that is already up needs no program.
 UDEV = f"""\
-# A NIC that arrives or changes its queues gets what is declared for it (mlnode.tuning).
+# A NIC that arrives or changes its queues gets its declared settings (mlnode.tuning).
 TEST=="{NIC_FLAG}", GOTO="mlnode_end"
 ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
 ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
 LABEL="mlnode_end"
 """
 
-# At the first boot of an image without a machine-id systemd takes the presets, and where those disable what
-# they do not name, the links that were made in the image would go: systemd.preset(5), machine-id(5).
+# At the first boot of an image without a machine-id systemd applies the presets. If they disable unnamed
+# units by default, the image's links would be removed: systemd.preset(5), machine-id(5).
 PRESET = f"""\
-# What is enabled stays so at the first boot of an image (mlnode.tuning).
+# Units enabled in an image stay enabled at its first boot (mlnode.tuning).
 enable {AGENT_UNIT}
 enable {NIC_SERVICE}
 enable {NIC_PATH_UNIT}

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The crash kernel of kdump, and what it reads of this system.
+"""The crash kernel of kdump, and the files of this system that it reads.
 
 It has the few hundred MiB of crashkernel=. Debian's kdump-tools boots it into the same root file system,
-where systemd-sysctl reads sysctl.d before the dump is written; kdump of the Red Hat family writes it from an
-initramfs of its own, from which such files are taken away (kdump-utils).
+where systemd-sysctl reads sysctl.d before the dump is written. kdump of the Red Hat family writes the dump
+from a special initramfs without such files (kdump-utils).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from ..model.record import NamedTuple
 from . import sysctl_d, sysctl_values, systemd_conf
 
 _LOADED, SIZE = "/sys/kernel/kexec_crash_loaded", "/sys/kernel/kexec_crash_size"
-#: What writes the dump from the real root
+#: Unit that writes the dump from the real root
 _UNIT = "kdump-tools-dump.service"
-#: What it sets there, besides
+#: Further values that it sets there
 OVERRIDES = "/etc/kdump/sysctl.conf"
 _SCRIPT = "/usr/share/initramfs-tools/scripts/local-bottom/kdump-sysctl"
-#: find(1) takes no option of that form: the name that is to sort last is then -kdump.conf, which sorts first
+#: find(1) has no option of that form: the name that should sort last is then -kdump.conf, which sorts first
 #: (kdump-tools 1.8.1)
 _BROKEN = "-maxdepth=1"
 
-#: One twentieth of the reservation, as the guard of vm.min_free_kbytes has it for the whole machine: over 5
-#: to 10 % of memory a machine is out of it at once (vm.rst; Red Hat, Performance Tuning Guide), and a kernel
-#: and its initramfs already take half of a small reservation.
+#: One twentieth of the reservation, as in the guard of vm.min_free_kbytes for the whole machine: over 5 to 10
+#: % of memory a machine is out of it at once (vm.rst; Red Hat, Performance Tuning Guide), and a kernel and
+#: its initramfs already take half of a small reservation.
 SHARE = 20
 
 
 class Taken(NamedTuple):
-    """Memory that a line of sysctl.d takes from the crash kernel, in kB, and what it has."""
+    """Memory that a line of sysctl.d takes from the crash kernel, in kB, the limit, and the reservation."""
 
     key: str
     kbytes: int
@@ -47,7 +47,7 @@ class Taken(NamedTuple):
 
 
 def reserved_kbytes(host: Host) -> int:
-    """Memory of a crash kernel that is loaded; 0 where none is, or that cannot be read."""
+    """Memory of a loaded crash kernel; 0 if none is loaded, or if it cannot be read."""
     if host.value(_LOADED).text != "1":
         return 0
     return (values.number(host.value(SIZE).text) or 0) // 1024
@@ -59,8 +59,8 @@ def reads_sysctl_d(host: Host) -> bool:
 
 
 def taken(host: Host, page_kbytes: int, config: sysctl_d.BootConfig) -> list[Taken]:
-    """Lines that take more than its share; none where it reads none. page_kbytes: of a huge page of the
-    default size. Raises HostError."""
+    """Lines that take more than their share; empty if it reads no sysctl.d. page_kbytes: of a huge page of
+    the default size. Raises HostError."""
     reserved = reserved_kbytes(host)
     if not reserved or not reads_sysctl_d(host):
         return []

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Daemons that run, and the limits they run with, from /proc."""
+"""Running daemons and their limits, from /proc."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Daemon(NamedTuple):
 
 
 class Running(NamedTuple):
-    """hidden: why some processes cannot be seen; empty if all can. none: no process is shown at all."""
+    """hidden: why some processes are invisible; empty if all are visible. none: no process is visible."""
 
     daemons: tuple[Daemon, ...]
     hidden: str = ""
     none: bool = False
 
     def named(self, name: str) -> list[Daemon]:
-        """Not their children of that name, such as the sessions of sshd with the limits of their users."""
+        """Without their children of that name, such as sessions of sshd with their users' limits."""
         by_pid = {daemon.pid: daemon for daemon in self.daemons if daemon.name == name}
         return [daemon for daemon in by_pid.values() if daemon.parent not in by_pid]
 
 
 def running(host: Host, names: Collection[str]) -> Running:
-    """Processes of root that are called so: any user may call theirs slurmd. Names are cut to 15 characters
-    (TASK_COMM_LEN). Raises HostError where /proc cannot be listed."""
+    """Processes of root with these names: any user may call a process slurmd. Names are cut to 15 characters
+    (TASK_COMM_LEN). Raises HostError if /proc cannot be listed."""
     pids = sorted(int(name) for name in host.names("/proc") if _PID.match(name))
     daemons: list[Daemon] = []
     hidden = ""
@@ -61,8 +61,8 @@ def running(host: Host, names: Collection[str]) -> Running:
 
 
 def belongs(host: Host, pid: int, units: Collection[str]) -> bool:
-    """True if a process is in the control group of one of the units of this machine, in any hierarchy; also
-    True where its groups cannot be read."""
+    """True if a process is in the control group of one of these units, in any hierarchy; also True if its
+    groups cannot be read."""
     groups = _groups(host, pid)
     if not groups:
         return True
@@ -78,8 +78,8 @@ def _groups(host: Host, pid: int) -> Mapping[str, str]:
 
 
 def _unit(path: str, init: str) -> str:
-    """The unit of a control group: what follows the slices. Those of a container have its scope or folder
-    before them. So have all of them where systemd itself is in one, and groups are shown from outside."""
+    """The unit of a control group: the part after the slices. Groups in a container have its scope or folder
+    as a prefix. All groups have it if systemd itself is in a container, and they are shown from outside."""
     root = (init[: -len(_INIT)] if init.endswith(_INIT) else init).rstrip("/")
     if not path.startswith(f"{root}/"):
         return ""

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Configuration in folders such as /etc/sysctl.d and /usr/lib/sysctl.d: a name in an earlier folder hides the
-same name in a later one, and files count in the order of their names (sysctl.d(5), modules-load.d(5),
+same name in a later one, and files are effective in the order of their names (sysctl.d(5), modules-load.d(5),
 modprobe.d(5), systemd.unit(5))."""
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Iterator, Sequence
 from ..host.host import Host
 from ..model.errors import HostError
 
-#: Where these folders are; earlier hides later
+#: Parents of these folders; earlier hides later
 TOPS = ("/etc", "/run", "/usr/local/lib", "/usr/lib", "/lib")
 
 _MASK = "/dev/null"
 
 
 def counts(host: Host, path: str) -> bool:
-    """False for what is below /lib where that is a link to /usr/lib. Raises HostError."""
+    """False for paths below /lib if that is a link to /usr/lib. Raises HostError."""
     return not (path.startswith("/lib/") and host.is_link("/lib"))
 
 
@@ -30,10 +30,10 @@ def paths(
     problems: list[str] | None = None,
     without: str = "",
 ) -> list[str]:
-    """The files that count, in their order.
+    """The effective files, in their order.
 
-    problems: takes what cannot be read, which without it is raised as HostError. without: begin of the paths
-    that are taken for absent, so that they hide nothing either.
+    problems: takes messages about unreadable folders; without it they raise HostError. without: prefix of
+    paths to ignore, which also hide nothing.
     """
     files: dict[str, str] = {}
     for folder in folders:
@@ -62,7 +62,7 @@ def texts(
     endings: tuple[str, ...] = (".conf",),
     without: str = "",
 ) -> Iterator[tuple[str, str]]:
-    """Path and content of each; arguments as of paths()."""
+    """Path and content of each file; arguments as for paths()."""
     for path in paths(host, folders, endings, problems, without):
         try:
             yield path, text(host, path)
@@ -71,7 +71,7 @@ def texts(
 
 
 def text(host: Host, path: str) -> str:
-    """The content; empty for a folder, a link that leads nowhere, and one to /dev/null, which masks. Raises
+    """The content; empty for a folder, a dangling link, and a link to /dev/null, which masks. Raises
     HostError."""
     if is_masked(host, path):
         return ""
@@ -84,9 +84,9 @@ def text(host: Host, path: str) -> str:
 
 
 def wrapped(content: str, comment: str = "") -> Iterator[tuple[int, str]]:
-    """Lines, where a backslash at the end goes on with the next one; the number is that of the first.
+    """Lines, joined after a backslash at the end; the number is the first line's.
 
-    comment: sign of lines that end where they end, as in a shell; modprobe.d goes on with them.
+    comment: sign of comment lines, which never continue, as in a shell; in modprobe.d they do.
     """
     begun: list[str] = []
     here = 0
@@ -97,7 +97,7 @@ def wrapped(content: str, comment: str = "") -> Iterator[tuple[int, str]]:
             continue
         yield here - len(begun), "".join([*begun, text])
         begun = []
-    if begun:  # nothing follows
+    if begun:  # the text ends here
         yield here - len(begun) + 1, "".join(begun)
 
 

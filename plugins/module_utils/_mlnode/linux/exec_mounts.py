@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mounts from which no program can be started: noexec, of mount(8), in fstab(5), in units of systemd.mount(5)
-and as it is mounted now."""
+"""Mounts that forbid starting programs: noexec of mount(8), in fstab(5), in units of systemd.mount(5) and in
+the present mounts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import mounts, systemd_unit
 
 FSTAB = "/etc/fstab"
 _LOCAL_FS = "local-fs.target"
-#: What systemd makes of fstab, whose present text is what the next boot makes of it
+#: Units that systemd generates from fstab; the next boot generates them from the present fstab
 _OF_FSTAB = "/run/systemd/generator"
 
 #: Options after which a later `exec` is needed (mount(8), FILESYSTEM-INDEPENDENT MOUNT OPTIONS)
@@ -21,8 +21,8 @@ _OFF, _ON = ("noexec", "user", "users"), ("exec", "defaults")
 
 
 def next_boot(host: Host, path: str) -> tuple[str, str]:
-    """The place that mounts the folder of a program without exec at the next boot, and what is mounted; empty
-    where none does. Raises HostError."""
+    """Source and folder of the next boot's mount on a program's folder, if it is without exec; otherwise
+    empty. Raises HostError."""
     for folder in _folders(mountinfo.resolved(host, path)):
         unit, where, options = _unit(host, folder)
         if not unit:
@@ -33,14 +33,14 @@ def next_boot(host: Host, path: str) -> tuple[str, str]:
 
 
 def now(host: Host, path: str) -> tuple[str, str]:
-    """The same of what is mounted at present. Raises HostError."""
+    """As next_boot(), for the present mount. Raises HostError."""
     known = [*mountinfo.parse(mounts.table(host))]
     mount = mountinfo.carrying(known, mountinfo.resolved(host, path))
     return (mount.where, mount.point) if mount and "noexec" in mount.options else ("", "")
 
 
 def _folders(path: str) -> list[str]:
-    """Those above a file, the deepest first."""
+    """Folders above a file, the deepest first."""
     parts = path.strip("/").split("/")[:-1]
     return [f"/{'/'.join(parts[:number])}" for number in range(len(parts), -1, -1)]
 
@@ -51,7 +51,7 @@ def _forbids(options: Sequence[str]) -> bool:
 
 
 def _unit(host: Host, folder: str) -> tuple[str, str, list[str]]:
-    """Unit, place and options of what systemd mounts on a folder by a file of its own."""
+    """Unit, source and options of a mount that has a unit file."""
     name = f"{_escaped(folder)}.mount"
     unit = systemd_unit.load(host, name)
     if unit.masked or not unit.fragment or unit.fragment.startswith(_OF_FSTAB):

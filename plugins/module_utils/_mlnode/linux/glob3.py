@@ -10,7 +10,7 @@ from typing import Iterator
 
 from ..model.record import regex
 
-#: Named classes of glob(7) for the bytes of the C locale, as parts of a set of a regular expression
+#: Named classes of glob(7) in the C locale, as parts of a set of a regular expression
 _CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
@@ -34,13 +34,13 @@ _ANY, _NONE = "[^/]", r"[^\s\S]"
 
 
 def matches(pattern: str, path: str) -> bool:
-    """True if a pattern names a path."""
+    """True if a pattern matches a path."""
     return any(one.match(path) for one in _expressions(pattern))
 
 
 @lru_cache(maxsize=512)
 def _expressions(pattern: str) -> tuple[re.Pattern[str], ...]:
-    # An escaped slash is one as well.
+    # An escaped slash is a slash, too.
     found = (one.replace("\\/", "/").split("/") for one in _alternatives(pattern))
     return tuple(re.compile("/".join(map(_expression, parts)) + r"\Z") for parts in found)
 
@@ -50,7 +50,7 @@ def _expression(part: str) -> str:
 
 
 def _alternatives(pattern: str) -> Iterator[str]:
-    """The patterns that `{a,b}` stands for; one without its end stands for itself."""
+    """Alternatives of `{a,b}`; a brace without its end is a plain character."""
     begin = _next(pattern, 0, "{")
     ends = [begin]
     while ends[-1] >= 0 and (len(ends) == 1 or pattern[ends[-1]] == ","):
@@ -121,7 +121,7 @@ def _are_single(*texts: str) -> bool:
 
 
 def _joined(members: list[tuple[str, bool]]) -> str:
-    """A range that ends before it begins has no member."""
+    """Join the members of a set. A reversed range is empty."""
     found, at = [], 0
     while at < len(members):
         text = members[at][0]

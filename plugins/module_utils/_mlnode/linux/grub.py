@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GRUB's menu, and the program that writes it: grub-mkconfig, or update-grub where a distribution has it."""
+"""GRUB's menu, and its generator: grub-mkconfig, or the distribution's update-grub."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ CONFIGS = ("/boot/grub/grub.cfg", "/boot/grub2/grub.cfg")
 MKCONFIGS = ("/usr/sbin/grub-mkconfig", "/usr/sbin/grub2-mkconfig", "/usr/bin/grub-mkconfig")
 _UPDATE = "/usr/sbin/update-grub"
 
-#: os-prober, where it is switched on, mounts every partition of every disk
+#: Seconds; os-prober, if enabled, mounts every partition of every disk
 _MENU_SECONDS = 300.0
 
-#: The line of a menu entry that names a kernel: linux of the GRUB manual, and what distributions had before.
-#: Named as 10_linux looks for them, so that a memory test is none.
+#: The line of a menu entry with a kernel: linux of the GRUB manual, and its older variants. The file name is
+#: matched as in 10_linux, which excludes memory tests.
 KERNEL_LINE = regex(
     r"^[ \t]*linux(?:16|efi)?[ \t]+(?:[^ \t\n]*/)?(?:vmlinu|kernel)[^ \t\n]*(?:[ \t]+(.*))?$", re.MULTILINE
 )
 
 
 def config(host: Host) -> str | None:
-    """The path of the menu; None where there is none. Raises HostError where it is unknown."""
+    """The path of the menu; None if there is none. Raises HostError if it is unknown."""
     return next((path for path in CONFIGS if host.exists(path)), None)
 
 
 def mkconfig(host: Host) -> str | None:
-    """The program that makes the menu from /etc/default/grub; None where it is not installed."""
+    """The program that makes the menu from /etc/default/grub; None if it is not installed."""
     return next((path for path in MKCONFIGS if host.exists(path)), None)
 
 
 def command(host: Host, menu: str) -> tuple[str, ...] | None:
-    """Command by which this distribution regenerates the menu; None where none is installed."""
+    """Command by which this distribution regenerates the menu; None if none is installed."""
     if menu == CONFIGS[0] and host.exists(_UPDATE):
         return (_UPDATE,)
     program = mkconfig(host)
@@ -44,9 +44,9 @@ def command(host: Host, menu: str) -> tuple[str, ...] | None:
 
 
 def regenerate(host: Host) -> None:
-    """Regenerate the menu. Raises HostError; a menu without any kernel is put back to what it was."""
+    """Regenerate the menu. A menu without any kernel is replaced by the old one. Raises HostError."""
     menu = config(host)
-    if menu is None:  # GRUB has left the machine, and has no menu to regenerate
+    if menu is None:  # GRUB was removed, and has no menu to regenerate
         return
     argv = command(host, menu)
     if argv is None:

@@ -9,9 +9,9 @@ from typing import Callable, Iterator, NoReturn, Sequence
 
 from ..model.record import NamedTuple, dataclass, field, regex
 
-#: Blocks in each other, branches of one `if`, and words of one condition: a menu has at most five
+#: Nested blocks, branches of one `if`, and words of one condition: a menu has at most five
 _MOST_NESTED = 64
-#: A loop is not followed: what it sets is unknown
+#: A loop is not followed: variables in it are unknown
 _LOOPS = {"while": "done", "until": "done", "for": "done"}
 _KEYWORDS = frozenset({"then", "elif", "else", "fi", "do", "done"})
 _VARIABLE = regex(r"\$(?:\{([^}\n]*)\}|([A-Za-z_]\w*|[0-9]+|[?#@*]))", re.ASCII)
@@ -37,15 +37,15 @@ class Token(NamedTuple):
 
     @property
     def plain(self) -> str:
-        """A word without quotes and variables; else empty."""
+        """A word without quotes and variables; otherwise empty."""
         known = len(self.parts) == 1 and not self.parts[0].is_variable and not self.parts[0].quoted
         return self.parts[0].text if known and not self.sign else ""
 
 
 @dataclass
 class Command:
-    """A command with its words, and the block behind them. branches: of `if`, each with its condition, which
-    is empty for `else`. loop: a body that is performed any number of times; words: its variable."""
+    """A command with its words, and the block after them. branches: of `if`, each with its condition, which
+    is empty for `else`. loop: a body that runs any number of times; words: its variable."""
 
     line: int
     words: list[Token] = field(default_factory=list)
@@ -116,7 +116,7 @@ def _word(text: str, at: int) -> tuple[list[Part], int]:
 
 
 def _joined(parts: Sequence[Part]) -> list[Part]:
-    """Neighbours of one form as one."""
+    """Parts with adjacent ones of the same form merged."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None
@@ -143,7 +143,7 @@ class _Parser:
         return commands
 
     def _commands(self, ends: Sequence[str]) -> list[Command]:
-        """Up to one of these words or signs, which is left."""
+        """Commands before one of these words or signs, which is not consumed."""
         self._depth += 1
         if self._depth > _MOST_NESTED:
             self._fail()
@@ -226,8 +226,8 @@ class _Parser:
 
 
 class Test:
-    """[ ... ] (commands/test.c). None where a file or a number decides that is not known here. exists: of an
-    operator such as -f and a name."""
+    """[ ... ] (commands/test.c). None if an unknown file or number decides. exists: called with an operator
+    such as -f and a name."""
 
     def __init__(self, exists: Callable[[str, str], bool | None]) -> None:
         self._exists = exists

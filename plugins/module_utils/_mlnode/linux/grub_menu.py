@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The menu that GRUB makes of its configuration, and the entry that it starts by default: grub.cfg and all
-that it sources.
+"""GRUB's menu and its default entry, evaluated from grub.cfg and all files that it sources.
 
-A command whose result only GRUB knows, such as `if keystatus`, leaves both branches possible: a variable that
-they set differently is unknown from there on.
+If only GRUB knows the result of a command, such as `if keystatus`, both branches are possible: a variable
+that they set differently is unknown from there on.
 """
 
 from __future__ import annotations
@@ -17,31 +16,31 @@ from ..host.host import Host
 from ..model.record import NamedTuple, dataclass, field, regex
 from .grub_language import Command, Test, Token, parse
 
-#: More than any menu sources in each other
+#: Deeper than any menu's nested sources
 _DEPTH = 8
-#: More than any menu has
+#: More than in any menu
 _ALL = 1 << 16
 #: Commands outside of entries: ten times what grub-mkconfig writes for a hundred kernels
 _MOST_COMMANDS = 1 << 14
-#: A variable that is longer is not followed
+#: A longer variable is not followed
 _LONGEST = 1 << 12
 #: Options of menuentry with a value (commands/menuentry.c)
 _VALUED = ("--class", "--users", "--hotkey", "--source", "--id")
-#: What GRUB 2.02 and later set at their start (normal/main.c: features)
+#: Features that GRUB 2.02 and later set at their start (normal/main.c: features)
 _FEATURES = (
     "chainloader_bpb", "ntldr", "platform_search_hint", "default_font_path", "all_video_module",
     "menuentry_id", "menuentry_options", "200_final", "nativedisk_cmd", "timeout_style",
 )  # fmt: skip
 _ASSIGNMENT = regex(r"[A-Za-z_]\w*=", re.ASCII)
-#: As strtoul(3) reads it, with the base by its begin
+#: As in strtoul(3), with the base from its prefix
 _NUMBER = regex(r"\s*(?:0[xX]([0-9a-fA-F]{1,15})|(0[0-7]{0,15})|([1-9][0-9]{0,15}))", re.ASCII)
-#: What a file that load_env reads has to begin with (include/grub/lib/envblk.h)
+#: First line of a file for load_env (include/grub/lib/envblk.h)
 _ENVIRONMENT = "# GRUB Environment Block\n"
 
 
 @dataclass
 class Item:
-    """An entry of the menu, or a submenu with items; sure: how many of these are at their place."""
+    """An entry of the menu, or a submenu with items; sure: number of items at a certain place."""
 
     title: str
     id: str
@@ -59,10 +58,10 @@ class Item:
 
 
 class Menu(NamedTuple):
-    """items: all that may be in it; sure: how many of them, from the first on, are at their place.
+    """items: all possible ones; sure: number of items, from the first on, at a certain place.
 
-    default: as GRUB will find it, None if that is unknown; place: the line that sets it. files: all that were
-    read for it. exported: variables that an entry sees."""
+    default: as GRUB will find it, None if that is unknown; place: the line that sets it. files: all files
+    read for the menu. exported: variables visible to an entry."""
 
     items: tuple[Item, ...]
     sure: int
@@ -73,7 +72,7 @@ class Menu(NamedTuple):
 
 
 def menu(host: Host, path: str, exported: Mapping[str, str | None] = MappingProxyType({})) -> Menu:
-    """The menu of a configuration file. Raises HostError, ValueError where GRUB cannot read it either.
+    """The menu of a configuration file. Raises HostError, or ValueError if GRUB cannot read it either.
 
     exported: variables of the menu whose entry continues with this one."""
     run = _Run(host, path)
@@ -90,7 +89,7 @@ def menu(host: Host, path: str, exported: Mapping[str, str | None] = MappingProx
 
 
 def chosen(found: Menu) -> Item | None:
-    """The item that is started by default; None if it is unknown or the menu is empty (normal/menu.c)."""
+    """The default item; None if it is unknown or the menu is empty (normal/menu.c)."""
     items: Sequence[Item] = found.items
     sure, default = found.sure, found.default
     item: Item | None = None
@@ -114,7 +113,7 @@ def chosen(found: Menu) -> Item | None:
 
 
 def _first(path: str) -> tuple[str, str]:
-    """The first name of a path of names, and the rest; > itself is doubled in a name."""
+    """The first name of a path of names, and the remaining path; > itself is doubled in a name."""
     at = 0
     while at < len(path) and (path[at] != ">" or path.startswith(">>", at)):
         at += 1 + path.startswith(">>", at)
@@ -122,7 +121,7 @@ def _first(path: str) -> tuple[str, str]:
 
 
 def further(host: Host, path: str, found: Menu, item: Item) -> str | None:
-    """The file of the menu that an item continues with (configfile); empty if it does not, None if it is
+    """The file of the menu with which an item continues (configfile); empty if it does not, None if it is
     unknown. path: the configuration file. Raises HostError."""
     for command in item.commands:
         words = [token.plain for token in command.words]
@@ -175,7 +174,7 @@ class _Run:
         return True
 
     def _all(self, commands: Sequence[Command]) -> bool | None:
-        """The result of the last; None if only GRUB knows it."""
+        """The result of the last command; None if only GRUB knows it."""
         result: bool | None = True
         for command in commands:
             result = self._one(command)
@@ -264,7 +263,7 @@ class _Run:
         return True
 
     def _both(self, bodies: Sequence[list[Command]]) -> None:
-        """Either is possible: what differs behind them is unknown."""
+        """Evaluate all possible branches: variables that differ after them are unknown."""
         before, count = dict(self.variables), len(self.items)
         ends = []
         for body in bodies:
@@ -285,17 +284,17 @@ class _Run:
             self.place = f"{self._files[-1]}:{line}"
 
     def _lost(self) -> None:
-        """A file that cannot be followed may set all and add any entry."""
+        """After a file that cannot be followed: it may set any variable and add any entry."""
         self.variables["default"] = None
         self._add_unknown()
 
     def _add_unknown(self) -> None:
-        """Entries follow of which nothing is known here."""
+        """Mark all later entries as uncertain."""
         self.sure = min(self.sure, len(self.items))
 
     def expanded(self, words: Sequence[Token]) -> list[str] | None:
-        """Words without variables; None if one is unknown. A variable without quotes may be many words, or
-        none."""
+        """Words without variables; None if one is unknown. A variable without quotes may be any number of
+        words."""
         found: list[str] = []
         for word in words:
             texts, seen = [""], False
@@ -316,12 +315,12 @@ class _Run:
     # -- files -----------------------------------------------------------------------------
 
     def path_of(self, name: str) -> str | None:
-        """The file of this machine that GRUB means; None if that is unknown, empty if there is none."""
+        """The file of this machine for a GRUB path; None if that is unknown, empty if there is none."""
         if name.startswith("("):
-            return None  # a device by GRUB's name for it
+            return None  # a device by its GRUB name
         if name.startswith(f"{self._folder}/"):
             return name if self._host.exists(name) else ""
-        # Seen from a /boot that is a file system of its own, or from the root.
+        # Relative to a separate file system on /boot, or to the root.
         paths = (name, f"/boot{name}") if name.startswith("/") else ()
         return next((path for path in paths if self._host.exists(path)), "")
 

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copies of sysctl.d in an initramfs: its systemd-sysctl sets at the next boot what was in the files when it
-was made. The root file system's own sets again what its files name, so that only keys which they do not name
-any more come back with an old value.
+"""Copies of sysctl.d in an initramfs, whose systemd-sysctl sets the files' former content at the next boot.
+The root file system's own then sets the keys of its present files again. Therefore only keys that have left
+these files get an old value back.
 
-dracut copies the folder with its module systemd-sysctl, most versions only if hostonly is yes, and
-initramfs-tools with hooks of others.
+dracut copies the folder with its module systemd-sysctl, most versions only if hostonly is yes.
+initramfs-tools copies it with hooks of others.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..host.host import Host
 from ..model.record import NamedTuple, regex
 from . import drop_ins
 
-#: Name of what is reported of them
+#: Name for findings about them
 NAME = "initramfs"
 
-#: Where distributions and kernel-install put them: Fedora and RHEL, Debian and Ubuntu, SUSE, type 1 entries
+#: Paths of distributions and kernel-install: Fedora and RHEL, Debian and Ubuntu, SUSE, type 1 entries
 _IMAGES = (
     "/boot/initramfs-*.img",
     "/boot/initrd.img-*",
@@ -29,14 +29,14 @@ _IMAGES = (
     "/boot/efi/*/*/initrd",
     "/efi/*/*/initrd",
 )
-#: Those of another purpose, and what tools leave beside them
+#: Images for another purpose, and leftovers of tools
 _OTHERS = regex(r"kdump|rescue|fallback|\.(?:bak|old|dpkg-\w+|new|tmp)$")
 
 _DRACUT_CONF = "/etc/dracut.conf"
 _DRACUT_FOLDERS = ("/etc/dracut.conf.d", "/usr/lib/dracut/dracut.conf.d")
 _DRACUT_MODULE = "/usr/lib/dracut/modules.d/*systemd-sysctl/module-setup.sh"
 _HOOKS = ("/etc/initramfs-tools/hooks", "/usr/share/initramfs-tools/hooks")
-#: The folder, and the variable of dracut that has its name
+#: The folder, and the variable of dracut with its name
 _FOLDER = regex(r"/etc/sysctl\.d\b|\$\{?sysctlconfdir\b")
 _ASSIGNMENT = regex(r"""\s*(hostonly|omit_dracutmodules)(\+?)=["']?([^"'#\n]*)""")
 
@@ -58,7 +58,7 @@ def maker(host: Host) -> Maker | None:
 
 
 def images(host: Host, before: float | None = None) -> list[str]:
-    """Images that may have a copy made before that time, or at any. Raises HostError."""
+    """Images that may have a copy, older than `before` if given. Raises HostError."""
     if maker(host) is None:
         return []
     paths = [path for pattern in _IMAGES for path in host.matching(pattern) if not _OTHERS.search(path)]
@@ -86,8 +86,8 @@ def _maker(host: Host) -> Maker | None:
 
 
 def _copies(host: Host, path: str, options: dict[str, str]) -> bool:
-    """True if a module of dracut copies the folder of this host, or may: what hostonly is without a line is
-    the version's own."""
+    """True if a module of dracut copies the folder of this host, or may: without a line, the default of
+    hostonly depends on the version."""
     name = path.split("/")[-2].lstrip("0123456789")
     if name in options.get("omit_dracutmodules", "").split():
         return False

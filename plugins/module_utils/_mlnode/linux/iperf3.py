@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""iperf3: how it is called, and what of its JSON is a measurement.
+"""iperf3: its commands, and the measurements in its JSON.
 
-One process carries one TCP connection. Up to 3.15 a process is one thread, so that more connections in it
-share one core, and from 3.16 on each has a thread of its own (release notes of 3.16): several processes are
-the same with all versions. Its exit status says little: with -J, 3.12 ends with 0 where it could not connect
-at all.
+One process carries one TCP connection. Up to 3.15 a process is one thread, and all its connections share one
+core; from 3.16 on each connection has a thread (release notes of 3.16). Several processes behave the same
+with all versions. The exit status is unreliable: with -J, 3.12 exits with 0 even after a failed connection.
 """
 
 from __future__ import annotations
@@ -19,34 +18,33 @@ from ..model.record import NamedTuple
 
 PROGRAM = "iperf3"
 
-#: Of a side that could not reach the other yet
+#: Error of a client that could not reach the server yet
 REFUSED = "Connection refused"
 
-#: Why there is no result: the causes of an UnfitError here. No connection was made, nothing came through one,
-#: or a program ended.
+#: Causes of an UnfitError: no connection was made, no data came through one, or a program ended
 UNREACHABLE, NOTHING, ENDED = "unreachable", "nothing", "program"
 
-#: How its error begins where it could not connect (iperf_error.c: IECONNECT, IESTREAMCONNECT)
+#: Start of its error after a failed connection (iperf_error.c: IECONNECT, IESTREAMCONNECT)
 _NO_CONNECTION = "unable to connect"
 
-#: ... and how its errors begin once a connection broke (iperf_error.c of 3.12 to 3.18): a path that loses
+#: ... and of its errors after a broken connection (iperf_error.c of 3.12 to 3.18): a path that loses
 #: packets ends in any of them
 _BROKEN = (
     *(f"unable to {what}" for what in ("send", "receive", "read", "write")),
     *("control socket has closed", "the server has terminated"),
 )
 
-#: Parts by which a number may differ from what others in the same result give: rates are computed from times
-#: in microseconds, so that only another unit or another formula is further away.
+#: Largest relative difference between numbers of one result. Rates are computed from times in microseconds: a
+#: larger difference means another unit or formula.
 _ROUNDING = 0.01
 
-#: The part of the time asked for that must have been measured
+#: Least share of the requested time that must have been measured
 _LASTED = 0.9
 
-#: Intervals shorter than this, in seconds, are what is left at the end of a measurement
+#: Seconds; shorter intervals are the incomplete end of a measurement
 _WHOLE = 0.5
 
-#: A day of intervals has less, in characters
+#: Characters; a day of intervals has less
 _MOST = 1 << 24
 
 
@@ -65,22 +63,22 @@ class Flow(NamedTuple):
     def client(self) -> list[str]:
         argv = [PROGRAM, "-J", "-c", self.there, "-B", self.here, "-p", str(self.port)]
         argv += ["-t", str(self.seconds), "-O", str(self.omit), "--connect-timeout", "1000"]
-        # Not --get-server-output: where the other end's text comes in several packets, 3.12 takes the first
-        # of them for all of it, and prints a warning in front of its JSON.
+        # Not --get-server-output: if the other end's text comes in several packets, 3.12 takes the first
+        # one for all of it, and prints a warning in front of its JSON.
         return [*argv, *(["-R"] if self.backward else [])]
 
     @property
     def server(self) -> list[str]:
-        """It serves one client and ends."""
+        """Command of a server that serves one client and ends."""
         return [PROGRAM, "-J", "-s", "-1", "-B", self.here, "-p", str(self.port)]
 
 
 class Measured(NamedTuple):
-    """bits: received payload. seconds: how long that took. rates: bits per second in each whole second, as
-    the client saw them. cpu, peer_cpu: percent of one core that the processes at both ends took.
+    """bits: received payload. seconds: its duration. rates: bits per second in each whole second, measured by
+    the client. cpu, peer_cpu: percent of one core that the processes at both ends used.
 
-    retransmits: segments that the sender sent again; None where its kernel does not say. sent: bytes of
-    payload that it has sent. mss: bytes of payload in a full segment; None where it is not known.
+    retransmits: segments that the sender sent again; None if its kernel does not report it. sent: bytes of
+    payload that it sent. mss: bytes of payload in a full segment; None if it is unknown.
     """
 
     bits: float
@@ -94,7 +92,7 @@ class Measured(NamedTuple):
 
 
 def parse(done: Finished, flow: Flow) -> Measured:
-    """Of a client. Raises UnfitError for everything that is not this flow, whole and consistent."""
+    """The result of a client. Raises UnfitError unless it is for this flow, complete and consistent."""
     document = _document(done)
     _check_ends(document, flow)
     _check_test(document, flow)
@@ -103,11 +101,11 @@ def parse(done: Finished, flow: Flow) -> Measured:
     if bits <= 0:
         raise UnfitError("nothing was received", NOTHING)
     if seconds < _LASTED * flow.seconds:
-        raise UnfitError(f"{seconds:.2f} s were measured of {flow.seconds} s that were asked for")
+        raise UnfitError(f"expected a measurement of {flow.seconds} s, got {seconds:.2f} s")
     _check_rate(total, bits, seconds)
     rates = _rates(document)
     if len(rates) < flow.seconds - 1:
-        raise UnfitError(f"{len(rates)} seconds were reported of {flow.seconds}")
+        raise UnfitError(f"expected rates for {flow.seconds} seconds, got {len(rates)}")
     cpu = _dict(_dict(document, "end"), "cpu_utilization_percent")
     sent = _dict(_dict(document, "end"), "sum_sent")
     retransmits = int(_number(sent, "retransmits")) if "retransmits" in sent else None
@@ -125,8 +123,8 @@ def parse(done: Finished, flow: Flow) -> Measured:
 
 
 def served(done: Finished) -> str:
-    """Address of the client of a server that has ended; "" where none came. Raises UnfitError."""
-    # One that was ended by timeout(1) has printed that as its error, and no client.
+    """Address of the client of a finished server; "" if none came. Raises UnfitError."""
+    # After a timeout, the output has timeout(1)'s signal as the error, and no client.
     document = _loaded(done)
     client = _dict(document, "start").get("accepted_connection")
     return _text(client, "host") if isinstance(client, dict) else ""
@@ -147,27 +145,27 @@ def _loaded(done: Finished) -> Mapping[str, Any]:
         said = _line(done.err) or "nothing else"
         raise UnfitError(f"iperf3 ended with {done.rc} and no result; it said: {said}", ENDED)
     try:
-        document = strict_json.loads(done.out, "what iperf3 printed", most=_MOST)
+        document = strict_json.loads(done.out, "the output of iperf3", most=_MOST)
     except StoreError as error:
         begin = strict_json.shown(done.out.strip())
         raise UnfitError(
             f"iperf3 ended with {done.rc}, and {error}; it begins with {begin}", ENDED
         ) from error
     if not isinstance(document, dict):
-        raise UnfitError(f"iperf3 printed {strict_json.shown(document)}, and not a result")
+        raise UnfitError(f"expected a result of iperf3, got {strict_json.shown(document)}")
     return document
 
 
 def _check_ends(document: Mapping[str, Any], flow: Flow) -> None:
     connected = _dict(document, "start").get("connected")
     if not isinstance(connected, list) or len(connected) != 1:
-        count = len(connected) if isinstance(connected, list) else "no"
-        raise UnfitError(f"there are {count} connections, and not one")
+        count = len(connected) if isinstance(connected, list) else "none"
+        raise UnfitError(f"expected one connection, got {count}")
     here, there = (_text(connected[0], name) for name in ("local_host", "remote_host"))
     if here == there:
         raise UnfitError(f"{here} was measured to itself, through no network")
     if (here, there) != (flow.here, flow.there):
-        raise UnfitError(f"{here} -> {there} was measured, and not {flow.here} -> {flow.there}")
+        raise UnfitError(f"expected {flow.here} -> {flow.there}, got {here} -> {there}")
 
 
 def _check_test(document: Mapping[str, Any], flow: Flow) -> None:
@@ -181,7 +179,7 @@ def _check_test(document: Mapping[str, Any], flow: Flow) -> None:
     }
     for name, value in asked.items():
         if test.get(name) != value:
-            raise UnfitError(f"{name} is {strict_json.shown(test.get(name))}, and not {value}")
+            raise UnfitError(f"{name}: expected {value}, got {strict_json.shown(test.get(name))}")
 
 
 def _check_rate(total: Mapping[str, Any], bits: float, seconds: float) -> None:
@@ -214,14 +212,14 @@ def _dict(value: Any, name: str) -> Mapping[str, Any]:
 def _number(fields: Mapping[str, Any], name: str) -> float:
     value = fields.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise UnfitError(f"{name} is {strict_json.shown(value)}, and not a number from 0 on")
+        raise UnfitError(f"{name}: expected a number from 0 on, got {strict_json.shown(value)}")
     return float(value)
 
 
 def _text(fields: Any, name: str) -> str:
     value = fields.get(name) if isinstance(fields, dict) else None
     if not isinstance(value, str):
-        raise UnfitError(f"{name} is {strict_json.shown(value)}, and not an address")
+        raise UnfitError(f"{name}: expected an address, got {strict_json.shown(value)}")
     return value
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""IP addresses of a host, and the interface by which a packet would leave, asked of the kernel by ip(8)."""
+"""IP addresses of a host, and the outgoing interface of a packet, from the kernel through ip(8)."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ T = TypeVar("T")
 IP = Union[IPv4Address, IPv6Address]
 Network = Union[IPv4Network, IPv6Network]
 
-#: Flags of an IPv6 address that the kernel does not use: not yet checked for a duplicate, or it is one
+#: Flags of IPv6 addresses that the kernel does not use: duplicates, or not yet checked for them
 _UNUSED = ("tentative", "dadfailed")
 
 
 class Address(NamedTuple):
-    """An address of an interface, and the network that it makes reachable on the link."""
+    """An address of an interface, and the network that it reaches on the link."""
 
     ip: IP
     network: Network
 
 
 class Interface(NamedTuple):
-    """up: it was raised, whatever its cable says. vrf: the one it is in, which has a table of its own."""
+    """up: administratively up, with any cable state. vrf: its VRF, which has a separate table."""
 
     addresses: tuple[Address, ...]
     up: bool
@@ -37,25 +37,25 @@ class Interface(NamedTuple):
 
 
 def interfaces(host: Host) -> Mapping[str, Interface]:
-    """Name → what has an address for machines beyond its link. Raises HostError."""
+    """Name → interface with an address for machines beyond its link. Raises HostError."""
     return host.once("interfaces with addresses", lambda: _asked(host, _interfaces, "-d", "addr", "show"))
 
 
 def leaves_by(host: Host, source: IP, to: IP, vrf: str = "") -> str:
-    """The interface that the kernel's rules and tables choose for a packet. Raises HostError, also where they
-    lead nowhere."""
+    """The interface that the kernel's rules and tables choose for a packet. Raises HostError, also without a
+    route."""
     inside = ("vrf", vrf) if vrf else ()
     route = ("route", "get", str(to), "from", str(source), *inside)
     return _asked(host, lambda routes: str(routes[0]["dev"]), *route)
 
 
 def largest_mtus(host: Host) -> Mapping[str, int]:
-    """Interface → the largest MTU that its driver takes, of those that report it. Raises HostError."""
+    """Interface → the largest MTU of its driver, if reported. Raises HostError."""
     return host.once("largest MTUs", lambda: _asked(host, _largest_mtus, "-d", "link", "show"))
 
 
 def xdp(host: Host) -> Mapping[str, str]:
-    """Interface → the mode of the XDP program that is attached to it. Raises HostError."""
+    """Interface → the mode of its attached XDP program. Raises HostError."""
     return host.once("XDP programs", lambda: _asked(host, _xdp, "-d", "link", "show"))
 
 
@@ -73,7 +73,7 @@ def _asked(host: Host, understand: Callable[[Any], T], *arguments: str) -> T:
         # A missing program does not answer the question.
         raise HostError("ask", command[0], None, "it is not installed: install iproute2") from error
     try:
-        return understand(json.loads(out.strip() or "[]"))  # of nothing it may print nothing
+        return understand(json.loads(out.strip() or "[]"))  # an empty result may be an empty output
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = " ".join(command)
         raise HostError("understand", shown, None, f"it printed {out.strip()[:60]!r}") from error
@@ -82,7 +82,7 @@ def _asked(host: Host, understand: Callable[[Any], T], *arguments: str) -> T:
 def _interfaces(answer: Any) -> dict[str, Interface]:
     interfaces = {}
     for entry in answer:
-        # iproute2 before 5.1 prints {} for what has no such address.
+        # iproute2 before 5.1 prints {} for an interface without such an address.
         addresses = tuple(_address(one) for one in entry.get("addr_info", ()) if _is_used(one))
         if addresses:
             in_vrf = entry.get("linkinfo", {}).get("info_slave_kind") == "vrf"
@@ -93,7 +93,7 @@ def _interfaces(answer: Any) -> dict[str, Interface]:
 
 
 def _largest_mtus(answer: Any) -> dict[str, int]:
-    # iproute2 before 4.19 does not print it, and 0 is that of a driver which names none.
+    # iproute2 before 4.19 does not print it; 0 means that the driver reports no limit.
     return {str(entry["ifname"]): int(entry["max_mtu"]) for entry in answer if entry.get("max_mtu")}
 
 
@@ -103,6 +103,6 @@ def _is_used(entry: Mapping[str, Any]) -> bool:
 
 def _address(entry: Mapping[str, Any]) -> Address:
     local = ip_address(entry["local"])
-    # The other end of a point-to-point link has an address of its own, and this end has no network.
+    # The other end of a point-to-point link has a different address, and this end has no network.
     near = entry.get("address", local)
     return Address(local, ip_network(f"{near}/{int(entry['prefixlen'])}", strict=False))

@@ -9,19 +9,19 @@ from ..host.host import Host
 from . import systemd_show
 
 IRQBALANCE_UNIT = "irqbalance.service"
-#: What `systemctl enable` makes of its unit
+#: Link that `systemctl enable` makes for its unit
 IRQBALANCE_LINK = f"/etc/systemd/system/multi-user.target.wants/{IRQBALANCE_UNIT}"
-#: Begin of the path of a declaration's drop-in, which goes on with its name
+#: Prefix of the path of a declaration's drop-in, before the declaration's name
 IRQBALANCE_DROP_INS = f"/etc/systemd/system/{IRQBALANCE_UNIT}.d/zz-mlnode-irq."
-#: The script it asks about every interrupt
+#: The script that irqbalance runs for every interrupt
 IRQBALANCE_POLICY = "/etc/mlnode/irqbalance-policy"
 
 
 def ask_again(host: Host) -> None:
-    """irqbalance, if it runs, asks again about every interrupt. Raises HostError.
+    """Make a running irqbalance ask again about every interrupt. Raises HostError.
 
-    It takes no policy script that cannot be executed, so that a mode that was lost is mended here: no write
-    of the same content would.
+    irqbalance rejects a policy script without execute permission. A lost mode is restored here, as no write
+    of the same content would do it.
     """
     saved = host.snapshot(IRQBALANCE_POLICY)
     if saved is not None and not int(saved.get("mode", 0)) & 0o100:
@@ -34,18 +34,18 @@ def ask_again(host: Host) -> None:
 
 
 def _is_unread(host: Host) -> bool:
-    """True if systemd has not read the unit as it is now, or may not have. A reload may take the GPUs from
-    containers that run (docs/knobs/limits.md), and a list that changes does not need one."""
+    """True if systemd has not read the present unit, or may not have. A reload may take the GPUs from running
+    containers (docs/knobs/limits.md), and a changed list does not need one."""
     shown = systemd_show.units_now(host).get(IRQBALANCE_UNIT, {})
     there = host.matching(f"{IRQBALANCE_DROP_INS}*.conf")
-    if not there or "DropInPaths" not in shown:  # the last one has gone, or systemd cannot be asked
+    if not there or "DropInPaths" not in shown:  # the last one is gone, or systemd cannot be asked
         return True
     gone = {path for path in shown["DropInPaths"] if path.startswith(IRQBALANCE_DROP_INS)} - {*there}
     return bool(gone) or any(systemd_show.is_unread(shown, path) for path in there)
 
 
 def follow_boot(host: Host) -> None:
-    """irqbalance runs now if the next boot starts it, and else does not. Raises HostError."""
+    """Run irqbalance now if the next boot starts it, else stop it. Raises HostError."""
     if host.systemd_runs():
         verb = "start" if host.is_link(IRQBALANCE_LINK) else "stop"
         systemctl.job(host, verb, IRQBALANCE_UNIT, f"{verb} irqbalance:")

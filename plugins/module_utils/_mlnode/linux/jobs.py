@@ -3,7 +3,7 @@
 """Work on a node that would suffer if a link went down for a moment: jobs of Slurm, and processes that hold
 a GPU or an RDMA device (proc(5)).
 
-What no process shows is not seen: file systems that the kernel itself reaches over a NIC (NFS, Lustre, NVMe).
+Invisible without a process: file systems that the kernel itself reaches over a NIC (NFS, Lustre, NVMe).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..host.host import Host
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
 
-#: As many as fit into a message that people still read
+#: Most findings in a message that people still read
 _MOST = 8
 
-#: Who has one of these open computes, or talks past the kernel's network stack.
+#: A process with one of these open computes, or bypasses the kernel's network stack.
 #:   nvidiaN      every process that uses a GPU. nvidiactl is monitors' too; nvidia-uvm is never held alone.
 #:   uverbsN      queue pairs, which break with the link
 #:   kfd, renderD AMD's computations; Intel's, which have nothing else. cardN may be a console's.
@@ -32,7 +32,7 @@ _DEVICE = regex(
     re.ASCII,
 )
 
-#: /proc/PID/comm, which ends after 15 characters, of those who hold a device all the time and are not jobs
+#: /proc/PID/comm, cut to 15 characters, of services that hold a device all the time and are not jobs
 _SERVICES = {
     "nvidia-persiste": "nvidia-persistenced keeps the driver awake",
     "nv-fabricmanage": "nv-fabricmanager sets up NVSwitches",
@@ -46,21 +46,21 @@ _SERVICES = {
 }
 
 _STEP_NAME = "slurmstepd"
-#: The title that slurmstepd gives itself: [4711.0], [4711.batch], [4711.extern], and [4711] long ago
+#: The title that slurmstepd sets: [4711.0], [4711.batch], [4711.extern], and [4711] in old versions
 _STEP = regex(rb"slurmstepd: \[([0-9]{1,20})[^0-9]")
 #: One of these keeps Slurm's control group alive all the time (cgroup_v2.c of Slurm: _init_new_scope_dbus)
 _IDLE_STEP = b"infinity"
 
-#: proc(5), /proc/PID/stat: starttime is field 22, the 20th behind the name, in clock ticks since the boot.
+#: proc(5), /proc/PID/stat: starttime is field 22, the 20th after the name, in clock ticks since the boot.
 #: Programs are shown 100 a second on every architecture with GPUs (USER_HZ).
 _START, _TICKS = 19, 100
 
-#: What reading of a process ends with once it is gone, beside that its files are absent (fs/proc/base.c)
+#: Errors of reading a process that has ended, apart from missing files (fs/proc/base.c)
 _GONE = (errno.ESRCH,)
 
 
 class Holder(NamedTuple):
-    """A process that is not a known service, and the devices that it has open, in their order."""
+    """A process that is not a known service, and its open devices, in their order."""
 
     pid: int
     name: str
@@ -75,20 +75,21 @@ class Holders(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """Findings for people. unseen: what could not be looked at."""
+    """Findings for people. unseen: about unreadable processes."""
 
     running: tuple[str, ...]
     unseen: tuple[str, ...]
 
 
 def running(host: Host) -> list[str]:
-    """Both findings of look(); none is good news. Raises HostError."""
+    """Both findings of look(); an empty list is good news. Raises HostError."""
     seen = look(host)
     return [*seen.running, *seen.unseen]
 
 
 def look(host: Host) -> Seen:
-    """A captured tree without processes has none. Raises HostError where no processes can be read."""
+    """Findings about jobs; empty for a captured tree without processes. Raises HostError if no processes can
+    be read."""
     slurm: set[int] = set()
     other: list[str] = []
 
@@ -114,8 +115,8 @@ def holders(host: Host) -> Holders:
 
 
 def each(host: Host, process: Callable[[int, str], None]) -> tuple[str, ...]:
-    """Call process with number and name of each process, in their order; what it raises for one that has
-    ended meanwhile is passed over. Findings for what cannot be looked into. Raises HostError as look()."""
+    """Call process with the number and name of each process, in their order, and ignore its errors for ended
+    processes. Returns findings about unreadable ones. Raises HostError as look()."""
     closed: list[HostError] = []
     pids = _pids(host)
     for pid in pids:
@@ -129,8 +130,8 @@ def each(host: Host, process: Callable[[int, str], None]) -> tuple[str, ...]:
 
 
 def since(host: Host) -> float | None:
-    """Seconds from the boot to the start of the process that has computed for the longest; None without one.
-    A process that cannot be looked into counts, as it may compute. Raises HostError."""
+    """Seconds from the boot to the start of the longest computing process; None without one. An unreadable
+    process counts, as it may compute. Raises HostError."""
     starts = []
     for pid in _pids(host):
         try:
@@ -189,11 +190,11 @@ def _step(host: Host, pid: int, slurm: set[int]) -> str:
         return ""
     if _IDLE_STEP in line.split(b"\0")[1:]:
         return ""
-    return f"pid {pid} (slurmstepd) runs a Slurm job"  # which has no title yet
+    return f"pid {pid} (slurmstepd) runs a Slurm job"  # the process has no title yet
 
 
 def _held(host: Host, pid: int) -> set[str]:
-    """The devices that a process has open."""
+    """Open devices of a process."""
     folder = f"/proc/{pid}/fd"
     devices = set()
     for name in host.names(folder):
@@ -219,7 +220,7 @@ def _shortened(findings: Sequence[str]) -> list[str]:
 
 
 def _unseen(closed: Sequence[HostError], hidden: bool) -> list[str]:
-    """Findings for what may run unseen, which must not look like nothing."""
+    """Findings about processes that may run unseen, which must not look like nothing."""
     causes = []
     if closed:
         noun = "process" if len(closed) == 1 else "processes"

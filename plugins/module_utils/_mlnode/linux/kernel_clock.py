@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's clock as adjtimex(2) describes it: chronyd, systemd-timesyncd and their like report to the
-kernel how well they keep it."""
+"""The kernel's clock as adjtimex(2) describes it: chronyd, systemd-timesyncd and similar services report its
+accuracy to the kernel."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import struct
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 
-#: include/uapi/linux/timex.h: the clock is not synchronised. The kernel sets it itself where no correction
-#: has come for so long that the error may be 16 s (kernel/time/ntp.c: NTP_PHASE_LIMIT), or 9 hours.
+#: include/uapi/linux/timex.h: the clock is not synchronised. The kernel sets it itself after 9 hours without
+#: correction, when the error may be 16 s (kernel/time/ntp.c: NTP_PHASE_LIMIT).
 _UNSYNC = 0x0040
 
 #: The first fields of struct timex: modes, offset, freq, maxerror, esterror, status. modes 0 changes nothing.
 _TIMEX = struct.Struct("@Illlli")
-#: More than the whole of it, 208 bytes
+#: More than its size of 208 bytes
 _SIZE = 512
 
 
 class KernelClock(NamedTuple):
-    """most_error_us: by how much it may be wrong at most, in microseconds, as its keeper says."""
+    """most_error_us: the largest possible error in microseconds, reported by its service."""
 
     synchronised: bool
     most_error_us: int

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Words that systemd takes from the kernel command line: systemd(1), kernel-command-line(7) and its sources
+"""Words for systemd on the kernel command line: systemd(1), kernel-command-line(7) and its sources
 (src/basic/proc-cmdline.c, src/core/main.c)."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TARGETS = {
 
 
 class Word(NamedTuple):
-    """A parameter. key: with _ for -, as both mean the same there. text: as it is written."""
+    """A parameter. key: with _ for -, as both mean the same there. text: unchanged."""
 
     key: str
     value: str
@@ -29,14 +29,14 @@ class Word(NamedTuple):
 
 
 class KernelLine(NamedTuple):
-    """where: whose line it is."""
+    """where: the source of the line."""
 
     where: str
     words: tuple[Word, ...]
 
     @property
     def target(self) -> Word | None:
-        """The last word that chooses a target, its value being the name of it."""
+        """The last word that chooses a target, with the target's name as its value."""
         for word in reversed(self.words):
             if word.key == "systemd.unit" and word.value:
                 return word
@@ -46,19 +46,19 @@ class KernelLine(NamedTuple):
 
     @property
     def masked(self) -> tuple[str, ...]:
-        """The units that systemd.mask= keeps from being started (systemd-debug-generator(8))."""
+        """Units that systemd.mask= prevents from starting (systemd-debug-generator(8))."""
         names = [word.value for word in self.words if word.key == "systemd.mask"]
         return tuple(name if "." in name else f"{name}.service" for name in names)
 
     def masking(self, unit: str) -> str:
-        """The word that masks a unit; empty where none does."""
+        """The word that masks a unit; empty if there is none."""
         masks = [word for word in self.words if word.key == "systemd.mask"]
         return next((word.text for word, name in zip(masks, self.masked) if name == unit), "")
 
 
 def running(host: Host) -> KernelLine | None:
-    """The line of the running system; None where it is not known. Raises HostError."""
-    # A container shows that of its host, which its systemd does not go by (src/basic/proc-cmdline.c).
+    """The line of the running system; None if it is unknown. Raises HostError."""
+    # A container shows its host's line, which its systemd ignores (src/basic/proc-cmdline.c).
     if not host.systemd_runs() or host.exists("/run/systemd/container"):
         return None
     return parse(host.text(_RUNNING), RUNNING)
@@ -68,7 +68,7 @@ def parse(text: str, where: str) -> KernelLine:
     words = []
     for raw in split(text):
         key, _equals, value = raw.partition("=")
-        # What begins so is for systemd in the initramfs alone.
+        # Words with this prefix are for systemd in the initramfs alone.
         if not key.startswith("rd."):
             words.append(Word(key.replace("-", "_") if "." in key else key, value, raw))
     return KernelLine(where, tuple(words))

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Messages of the kernel since it was started.
+"""Messages of the kernel since its start.
 
-They are in a ring, which forgets the oldest ones; the journal of systemd keeps them longer.
+A ring holds them and forgets the oldest ones; the journal of systemd keeps them longer.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from ..model.errors import HostError
 from ..model.record import regex
 
 _LOG = "/dev/kmsg"
-#: The same of a captured tree, as `dmesg` prints it
+#: The kernel log of a captured tree, as `dmesg` prints it
 CAPTURED = f"{_LOG}.txt"
 _JOURNAL = ("journalctl", "--dmesg", "--boot", "--output=cat", "--quiet", "--no-pager")
 #: The journal of a boot is read in a fraction of that; no check waits longer for it
 _SECONDS = 10.0
 
-#: `PRIORITY,NUMBER,MICROSECONDS,FLAGS;MESSAGE`, with lines of properties behind it (ABI/testing/dev-kmsg)
+#: `PRIORITY,NUMBER,MICROSECONDS,FLAGS;MESSAGE`, with lines of properties after it (ABI/testing/dev-kmsg)
 _RECORD = regex(r"[0-9]+,([0-9]+),[^;\n]*;([^\n]*)")
 #: `<6>[    0.123456] `
 _STAMP = regex(r"(?:<[0-9]{1,3}>)?(?:\[ *[0-9]+\.[0-9]+\](?:\[[^\]]*\])? )?")
 
 
 def lines(host: Host) -> tuple[str, ...]:
-    """The messages of this boot, as far as they are kept; none where they cannot be read."""
+    """Available messages of this boot; empty if they cannot be read."""
     return host.once("kernel log", lambda: _lines(host), of_files=True)
 
 

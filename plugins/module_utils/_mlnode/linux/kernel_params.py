@@ -1,13 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parameters of the kernel command line in the kernels of the last ten years, and the words beside them that
-are for user space.
+"""Parameters of the kernel command line in the kernels of the last ten years, and its words for user space.
 
 Read from __setup(), early_param() and core_param() in the sources of Linux 4.19, 6.1 and 6.12, and from their
-admin-guide/kernel-parameters.txt; some of later ones. Those of other architectures than x86 and arm64, of
-fault injection and of drivers that no server has are left out, unless their name is nearly one that is here.
-Of the 368 names that 6.12 has and 4.19 has not, 14 are as near to an older one as a slip of the pen: the
-kernel that runs is asked, too.
+admin-guide/kernel-parameters.txt, with some later ones. Left out: architectures other than x86 and arm64,
+fault injection, and drivers not found in servers, unless their name is similar to a listed one. 14 of the 368
+names that are in 6.12 but not in 4.19 differ from an older one by one slip only: the running kernel is asked,
+too.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Iterable
 from ..model import slips
 from ..model.record import regex
 
-#: Those of the kernel itself, with _ for -, which is the same to it
+#: The kernel's own parameters, with _ for -, as both mean the same
 _NAMES = (
     "accept_memory acpi acpi_apic_instance acpi_backlight acpi_enforce_resources "
     "acpi_force_32bit_fadt_addr acpi_force_table_verification acpi_irq_balance acpi_irq_isa "
@@ -92,7 +91,7 @@ _NAMES = (
     "xen_scrub_pages xen_timer_slop"
 )
 
-#: Module → its parameters that are documented; any other module has its own
+#: Module → its documented parameters; any other module has its own
 _OF_MODULES = {
     "acpi": "debug_layer debug_level",
     "arm64": "no32bit_el0 nobti nomops nomte nopauth nosme nosve",
@@ -187,7 +186,7 @@ _OF_MODULES = {
 }
 
 #: For init, the initramfs and installers, which read /proc/cmdline: dracut.cmdline(7), initramfs-tools(7),
-#: kernel-command-line(7), live-boot(7), bootparam(7). None with a dot is listed, as the kernel leaves them.
+#: kernel-command-line(7), live-boot(7), bootparam(7). Without names with a dot, as the kernel ignores them.
 _FOR_USERS = """
 BOOT BOOT_DEBUG BOOTIF BOOT_IMAGE KEYMAP LANG MAC ROOTFS SYSFONT XCAT archisobasedir archisolabel auto
 autoinstall biosdevname blacklist bond boot bootc bootdev break bridge cloud_config_url cloud_init
@@ -201,14 +200,14 @@ rdloaddriver rdnetdebug rdshell rdudevdebug recovery rescue rhgb single skipfsck
 toram union url user_fullname username verbose vlan zfcp zfs znet
 """
 
-#: Values of parameters that take nothing else: mm/mempolicy.c, mm/huge_memory.c
+#: Complete sets of values: mm/mempolicy.c, mm/huge_memory.c
 _VALUES = {
     "numa_balancing": ("enable", "disable"),
     "transparent_hugepage": ("always", "madvise", "never"),
 }
 
-#: Words of parameters whose handlers ignore any other one, mostly in silence. Newer kernels have more: only
-#: a slip of one of these is a mistake (drivers/cpufreq/intel_pstate.c, amd-pstate.c; drivers/iommu;
+#: Words of parameters whose handlers ignore other words, mostly in silence. Newer kernels have more words:
+#: only a slip of a listed one is an error (drivers/cpufreq/intel_pstate.c, amd-pstate.c; drivers/iommu;
 #: drivers/pci/pcie/aspm.c; arch/x86/kernel/pci-dma.c, process.c, tsc.c; kernel/cpu.c, sched/core.c,
 #: time/tick-sched.c; security/lockdown)
 _WORDS = {
@@ -234,23 +233,23 @@ _WORDS = {
     "tsc": "reliable noirqtime unstable nowatchdog recalibrate watchdog",
 }
 
-#: Shorter names are too many words away from nothing: `ip` and `lp`
+#: Shorter names resemble too many other words: `ip` and `lp`
 _SHORTEST = 4
 
-#: The kernel's own lines about words that it does not take: init/main.c and kernel/params.c
+#: The kernel's messages about refused words: init/main.c and kernel/params.c
 _UNKNOWN = regex(r'Unknown kernel command line parameters? "(.*)", will be passed to user space')
 _NAMED = (
     regex(r"Malformed early option '([^']+)'"),
     regex(r"`[^']*' (?:invalid|too large) for parameter `([^']+)'"),
     regex(r"Unknown parameter `([^']+)'"),
 )
-#: Those of a module as it is loaded, which has a parameter's name alone (kernel/module/main.c:
+#: Messages of a module at loading, which contain the parameter's name alone (kernel/module/main.c:
 #: unknown_module_param_cb; kernel/params.c)
 _OF_MODULE = (
     regex(r"(?:^|\s)([\w-]+): unknown parameter '([^']+)' ignored"),
     regex(r"(?:^|\s)([\w-]+): `[^']*' (?:invalid|too large) for parameter `([^']+)'"),
 )
-#: Those of single parameters, by the name that they are about: kernel/sched/isolation.c, mm/mempolicy.c,
+#: Messages of single parameters, by parameter: kernel/sched/isolation.c, mm/mempolicy.c,
 #: mm/huge_memory.c, kernel/cpu.c, drivers/pci/pci.c, drivers/iommu, arch/x86/kernel/cpu/bugs.c
 _OWN = {
     "isolcpus": regex(r"isolcpus: (?:Invalid|Error, unknown|Skipped unknown) flag|isolcpus= incorrect CPU"),
@@ -267,7 +266,7 @@ _OWN = {
 
 
 def is_for_users(key: str) -> bool:
-    """True for a word that is not the kernel's to know. key: with _ for -."""
+    """True for a word for user space, which the kernel ignores. key: with _ for -."""
     return "." in key or key in _FOR_USERS.split()
 
 
@@ -278,8 +277,8 @@ def is_known(key: str) -> bool:
 
 
 def meant(key: str) -> str:
-    """The known parameter that a misspelt one is taken for; empty if it is known or for user space, or like
-    none of them. key: with _ for -."""
+    """The known parameter that a misspelt one resembles; empty if it is known, for user space, or unlike any.
+    key: with _ for -."""
     module, dot, _name = key.partition(".")
     if is_known(key) or (not dot and is_for_users(key)) or len(key) < _SHORTEST:
         return ""
@@ -293,7 +292,7 @@ def meant(key: str) -> str:
 
 
 def _dotted(module: str) -> Iterable[str]:
-    """Parameters of a module; of modules with nearly its name, if it is not known itself."""
+    """Parameters of a module; of modules with a similar name if it is unknown."""
     modules = [module] if module in _OF_MODULES else [*_OF_MODULES]
     return (f"{one}.{name}" for one in modules for name in _OF_MODULES[one].split())
 
@@ -312,8 +311,8 @@ def refused_value(key: str, value: str) -> str:
 
 
 def ignored(key: str, words: Iterable[str], log: Iterable[str]) -> str:
-    """The line of the kernel's log by which it did not take a parameter; empty if there is none. words: of
-    the command line, as it is given there."""
+    """The line of the kernel's log that reports a refused parameter; empty if there is none. words: of the
+    command line, unchanged."""
     own = _OWN.get(key)
     given = {_spelled(word) for word in words}
     for line in log:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services that are a kubelet or have one inside, and whether it sets kernel values itself: by flags, which
-win over its configuration (kubelet(1), cmd/kubelet/app/options), and by its configuration files."""
+"""Services that are or contain a kubelet, and whether it sets kernel values itself: by flags, which override
+its configuration (kubelet(1), cmd/kubelet/app/options), and by its configuration files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..model.record import NamedTuple, regex
 from . import drop_ins, systemd_unit
 from .sysctl_d import Line
 
-#: Unit → the file that may say protectKernelDefaults (of k3s and rke2 in their own spelling, of MicroK8s as a
-#: list of flags)
+#: Unit → file with protectKernelDefaults (k3s and rke2 have their own spelling, MicroK8s a list of
+#: flags)
 _UNITS = {
     "kubelet.service": "/var/lib/kubelet/config.yaml",
     "k3s.service": "/etc/rancher/k3s/config.yaml",
@@ -27,7 +27,7 @@ _UNITS = {
 }
 _CONFIG = regex(r"--config[= ]\"?(/[^\s\"']+)")
 _CONFIG_FOLDER = regex(r"--config-dir[= ]\"?(/[^\s\"']+)")
-#: In YAML at the begin of a line, in JSON anywhere
+#: In YAML at the start of a line, in JSON anywhere
 _OPTION = regex(
     r"(?:^\s*|[{,]\s*)\"?(?:protectKernelDefaults|protect-kernel-defaults)\"?\s*:\s*\"?(true|false)",
     re.ASCII,
@@ -40,8 +40,8 @@ _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
 
 class Kubelet(NamedTuple):
-    """where: file and line that decide whether it protects the kernel's values: then it ends if it finds
-    other ones, and sets none."""
+    """where: file and line that decide whether it protects the kernel's values. protects: it exits if they
+    differ, and sets none."""
 
     unit: str
     where: tuple[str, int]
@@ -73,8 +73,8 @@ def all_of(host: Host) -> Iterator[Kubelet]:
 
 
 def arguments(host: Host, unit: str) -> tuple[Line | None, list[Line]]:
-    """The line that starts a unit, None where there is no such unit, and all lines that may have arguments
-    for it: those of its files and of the files of its environment. Raises HostError."""
+    """The line that starts a unit, None if there is no such unit, and all lines with possible arguments: from
+    its files and from its environment files. Raises HostError."""
     loaded = systemd_unit.load(host, unit)
     commands = loaded.counting("[Service]", "ExecStart")
     if not commands:

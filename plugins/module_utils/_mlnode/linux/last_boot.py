@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files that are as old as the last boot or older: what they say was there when the machine started."""
+"""Files as old as the last boot or older: their content existed when the machine started."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _EARLY = "/run/systemd/notify"
 def is_older(host: Host, paths: Iterable[str]) -> bool:
     """True if none of these has been changed in this boot. False if that is unknown. Raises HostError.
 
-    The kernel counts its boot time back from the present clock (proc_stat(5)): a clock that was corrected
-    since makes files of this boot look older. The time of a file that was made early in this boot moves with
-    theirs, so that both have to be later.
+    The kernel counts its boot time back from the present clock (proc_stat(5)): after a clock correction,
+    files of this boot may look older. The time of a file made early in this boot moves with theirs, therefore
+    an old file must be older than both.
     """
     match = _BOOT_TIME.search(host.text("/proc/stat"))
     if match is None:

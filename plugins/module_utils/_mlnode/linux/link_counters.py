@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rises of counters: their former values are kept in a file, those of RDMA in
+"""Increases of counters since former values, which are kept in a file; for RDMA
 /var/lib/mlnode/rdma-baseline.json.
 
-Kept for this boot only, as every counter starts again with the next one, and for each device by its place
-and GUID, as another card under the same name has counters of its own. Of each counter two looks are kept: the
-baseline, which stays until it is reset, and the last one, so that what happened since shows however
-long ago the baseline is. A counter that went backwards was reset: it starts again.
+Values are valid for this boot only, as every counter restarts with the next one. Devices are identified by
+place and GUID, as another card under the same name has separate counters. For each counter two looks are
+kept: the baseline, which stays until it is reset, and the last one, which shows recent events even if the
+baseline is old. A lower value means that the counter was reset: it starts again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Rise(NamedTuple):
 
 
 class Rises(NamedTuple):
-    """Since the baseline and since the last look; none where the counter starts here, and why."""
+    """Since the baseline and since the last look; empty if the counter starts here, with the reason."""
 
     spans: tuple[Rise, ...] = ()
     why: str = ""
@@ -53,7 +53,7 @@ class Rises(NamedTuple):
 
 @dataclass
 class Device:
-    """Known values of a device's counters, by path. identity: what distinguishes it from another card."""
+    """Known values of a device's counters, by path. identity: distinguishes it from another card."""
 
     identity: str
     base: dict[str, Look] = field(default_factory=dict)
@@ -61,10 +61,10 @@ class Device:
 
 
 class Book:
-    """All looks of this boot, and those of now.
+    """All looks of this boot, and the present ones.
 
-    reset: now becomes the baseline. writable: save() may write. path: of the file. problem: why no rise is
-    known at all; "" if it is.
+    reset: the present looks become the baseline. writable: save() may write. path: of the file. problem: why
+    increases are unknown; "" if they are known.
     """
 
     def __init__(self, host: Host, reset: bool = False, writable: bool = False, path: str = PATH) -> None:
@@ -106,14 +106,14 @@ class Book:
         return "baseline taken" if self.writable else "no baseline, and this run may not take one"
 
     def keep(self, device: str, identity: str, path: str) -> None:
-        """A counter that could not be read now: what was known of it stays."""
+        """Keep the former values of a counter that could not be read now."""
         old = self._before(device, identity)
         new = self._now.setdefault(device, Device(identity))
         if path in old.base and path in old.last:
             new.base[path], new.last[path] = old.base[path], old.last[path]
 
     def save(self) -> None:
-        """Put the looks of now on disk; those of devices that were not looked at stay. Raises HostError."""
+        """Put the present looks on disk; keep the looks of other devices. Raises HostError."""
         if not self.writable or not self._boot or not self._now:
             return
         if self.problem and not self.reset:
@@ -126,8 +126,8 @@ class Book:
 
 
 def kept(host: Host) -> frozenset[str]:
-    """Paths of all counters that are compared with an earlier look in this boot; none where nothing is kept,
-    or what is cannot be read: the check reports that."""
+    """Paths of all counters that are compared with an earlier look in this boot; empty if there are none, or
+    if they cannot be read: the check reports that."""
     try:
         known = _load(host, _time(host)[0])
     except MlnodeError:
@@ -138,9 +138,9 @@ def kept(host: Host) -> frozenset[str]:
 
 
 def excuse(host: Host, rises: Mapping[str, int]) -> None:
-    """Counters that have risen by a change that was asked for, such as a reset of a link: what they are
-    compared with rises along. rises: path → by how much. What is not kept, or of another boot, needs none.
-    Raises HostError, StoreError."""
+    """Ignore increases caused by a requested change, such as a reset of a link: their former values are
+    raised too. rises: path → increase. Counters without a valid former value are skipped. Raises HostError,
+    StoreError."""
     risen = [path for path, rise in rises.items() if rise > 0]
     if not risen:
         return
@@ -155,7 +155,7 @@ def excuse(host: Host, rises: Mapping[str, int]) -> None:
 
 
 def _time(host: Host) -> tuple[str, float]:
-    """This boot, and the seconds since it: a clock that cannot be set. Raises HostError."""
+    """This boot, and the seconds since it, by a clock that cannot be set. Raises HostError."""
     boot = host.read(_BOOT_ID).strip()
     match = _SECONDS.match(host.read(_UPTIME))
     if not boot or match is None:
@@ -166,7 +166,8 @@ def _time(host: Host) -> tuple[str, float]:
 
 
 def _load(host: Host, boot: str, path: str = PATH) -> dict[str, Device]:
-    """Empty where nothing is kept, or of another boot. Raises StoreError, HostError."""
+    """Known devices; empty if there are none, or if they are from another boot. Raises StoreError,
+    HostError."""
     content = host.content(path)
     if content is None:
         return {}
@@ -184,7 +185,7 @@ def _write(host: Host, boot: str, devices: Mapping[str, Device], path: str = PAT
         "boot": boot,
         "devices": {name: _document(device) for name, device in sorted(devices.items())},
     }
-    # Readable for everybody, as the counters are.
+    # World-readable, as the counters are.
     host.write_file(path, (json.dumps(document, indent=1) + "\n").encode("ascii"), mode=0o644)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Neighbours of interfaces as LLDP has them, asked of lldpd by lldpctl(8). Nothing is sent."""
+"""Neighbours of interfaces by LLDP, from lldpd through lldpctl(8). Nothing is sent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..model.errors import HostError
 from ..model.record import NamedTuple
 
 TOOL = "lldpctl"
-#: Of the JSON formats the one that has the same keys whatever the number of neighbours (lldpcli(8))
+#: JSON format with the same keys for any number of neighbours (lldpcli(8))
 QUERY = (TOOL, "-f", "json0")
 
 
 class Neighbour(NamedTuple):
-    """switch: its system name, or else the id of its chassis. port: as the switch calls it."""
+    """switch: its system name, or else the id of its chassis. port: the switch's name for it."""
 
     switch: str
     port: str
@@ -38,7 +38,7 @@ def _parse(text: str) -> dict[str, Neighbour]:
             for one in section.get("interface", []):
                 [chassis], [port] = one["chassis"], one["port"]
                 switch = _first(chassis, "name") or _first(chassis, "id")
-                # Where the id of a port is an address, its name is in the description.
+                # A port whose id is an address has its name in the description.
                 named = _first(port, "id" if _first(port, "id", "type") == "ifname" else "descr")
                 neighbours.setdefault(str(one["name"]), Neighbour(switch, named or _first(port, "id")))
         return neighbours

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel modules: which of them this kernel has, which the next boot loads, and what would stop that.
+"""Kernel modules: the available ones, the ones loaded at the next boot, and obstacles to that.
 
-The rules are those of modules-load.d(5) and modprobe.d(5), read in the sources of systemd
-(src/modules-load, src/shared/module-util.c) and of kmod (libkmod/libkmod-config.c, libkmod-module.c).
+By the rules of modules-load.d(5) and modprobe.d(5), and the sources of systemd (src/modules-load,
+src/shared/module-util.c) and kmod (libkmod/libkmod-config.c, libkmod-module.c).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ..model import slips
 from ..model.record import NamedTuple, regex
 from . import drop_ins
 
-#: Where the kernel shows what is loaded
+#: Folder in which the kernel shows loaded modules
 LOADED = "/sys/module"
 
 _LOAD, _PROBE = (tuple(f"{top}/{name}" for top in drop_ins.TOPS) for name in ("modules-load.d", "modprobe.d"))
-#: What kmod reads; of modules-load.d systemd reads the first alone
+#: File types for kmod; in modules-load.d systemd reads the first one only
 _PROBED = (".conf", ".alias")
 
-#: Commands of an `install` line that load nothing. What one does is known of these, and of one that loads the
-#: module itself and does not end before.
+#: Commands of an `install` line that load nothing. Other commands have an unknown effect, unless they load
+#: the module itself and do not end before.
 _NOTHING = regex(r"(?:(?:/usr)?(?:/s?bin/)?(?:true|false)\b|:(?=\s|$)|/dev/null\b|exit\b)[^;&|]*$", re.ASCII)
 _ENDS, _PARTS = regex(r"\b(?:false|exit)\b", re.ASCII), regex(r"[;&|]")
 _IGNORING = ("-i", "--ignore-install")
@@ -34,17 +34,17 @@ _IGNORING = ("-i", "--ignore-install")
 #: blacklisted), kmod leaves out the second.
 _REFUSED, _LEFT_OUT = "module_blacklist", "modprobe.blacklist"
 COMMAND_LINE = "kernel command line"
-#: What systemd-modules-load takes from there
+#: Parameter for systemd-modules-load
 _NAMED = "modules_load"
 
 
 def underscored(name: str) -> str:
-    """The kernel's own spelling, in which both signs of a name are one."""
+    """The kernel's spelling, which replaces - by _."""
     return name.replace("-", "_")
 
 
 class Line(NamedTuple):
-    """A line that speaks of a module. text: what it says."""
+    """A line that names a module. text: its content."""
 
     text: str
     file: str
@@ -56,8 +56,8 @@ class Line(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Reason why a listed module does not come at boot. for_all: nor by hand, with modprobe, nor when the
-    kernel asks for it by its name. sure: False where it may come all the same."""
+    """Reason why a listed module is not loaded at boot. for_all: also not by modprobe, nor when the kernel
+    asks for its name. sure: False if it may be loaded all the same."""
 
     where: str
     what: str
@@ -70,31 +70,31 @@ class Bar(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Value that a module's parameter is given when it is loaded."""
+    """A module parameter's value at loading."""
 
     value: str
     where: str
 
 
 class Config(NamedTuple):
-    """Lines of all files, and those that could not be read, as they may say anything."""
+    """Lines of all files, and unreadable files, as they may contain anything."""
 
     listed: tuple[Line, ...]
     rules: tuple[Line, ...]
     unreadable: tuple[str, ...] = ()
 
     def listing(self, name: str) -> Line | None:
-        """The first line that has the module loaded at boot."""
+        """The first line that loads the module at boot."""
         return next((line for line in self.listed if underscored(line.text) == name), None)
 
     def barred(self, name: str) -> Bar | None:
-        """Obstacle to its loading by systemd-modules-load, or by a program that asks for it by its name."""
+        """Obstacle to its loading by systemd-modules-load, or by a program that asks for its name."""
         aliases = self._matching("alias", name)
         # Aliases of files come before modules (libkmod-module.c: kmod_module_new_from_lookup).
         if aliases and name not in [underscored(module) for _line, module in aliases]:
             line, module = aliases[0]
             return Bar(line.where, f"has the name stand for {module}", for_all=True)
-        for line, command in self._matching("install", name)[:1]:  # of several the first counts
+        for line, command in self._matching("install", name)[:1]:  # the first of several counts
             if not _installs(command, name):
                 words = f"has {command.split()[0]} run instead of loading it"
                 return Bar(line.where, words, for_all=True, sure=_NOTHING.match(command) is not None)
@@ -104,7 +104,7 @@ class Config(NamedTuple):
         return None
 
     def _matching(self, verb: str, name: str) -> list[tuple[Line, str]]:
-        """Lines of a verb whose pattern has the name, with what is behind that."""
+        """Lines of a verb whose pattern matches the name, with the text after the pattern."""
         return [
             (line, fields[1])
             for line, one, fields in _rules(self.rules)
@@ -112,7 +112,7 @@ class Config(NamedTuple):
         ]
 
     def given(self, name: str, parameter: str) -> list[Given]:
-        """Values that options lines give a parameter, in their order: the kernel takes the last."""
+        """Values for a parameter from options lines, in their order: the kernel takes the last."""
         return [
             found
             for line, verb, words in _rules(self.rules)
@@ -121,13 +121,13 @@ class Config(NamedTuple):
         ]
 
     def boot_sources(self, name: str) -> list[Line]:
-        """Every line that speaks of the module, for an explanation."""
+        """Every line that names the module, for an explanation."""
         rules = [line for line, _verb, fields in _rules(self.rules) if fnmatch.fnmatchcase(name, fields[0])]
         return [*(line for line in self.listed if underscored(line.text) == name), *rules]
 
 
 def _rules(lines: Sequence[Line]) -> Iterator[tuple[Line, str, tuple[str, str]]]:
-    """Verb, module and the rest of each line of modprobe.d that is complete."""
+    """Verb, module and the remaining text of each complete line of modprobe.d."""
     for line in lines:
         verb, *fields = line.text.split(None, 2)
         if verb in ("alias", "install", "options") and len(fields) == 2:
@@ -152,12 +152,12 @@ def _given(words: Sequence[str], parameter: str, where: str) -> Iterator[Given]:
     for word in words:
         key, equals, value = word.partition("=")
         if underscored(key) == parameter:
-            # A bare word switches a parameter on that is a yes or no (kernel/params.c: param_set_bool).
+            # A bare word switches a boolean parameter on (kernel/params.c: param_set_bool).
             yield Given(value if equals else "Y", where)
 
 
 def load(host: Host) -> Config:
-    """Read all folders. Never raises: what cannot be read is reported."""
+    """Read all folders. Never raises: unreadable files are reported."""
     unreadable: list[str] = []
     listed = [
         Line(text.strip(), path, number)
@@ -169,7 +169,7 @@ def load(host: Host) -> Config:
         Line(text, path, number)
         for path, content in drop_ins.texts(host, _PROBE, unreadable, _PROBED)
         for number, text in drop_ins.wrapped(content)
-        # Only a # at the very beginning makes a comment: with a blank before it, the line is a wrong one.
+        # Only a # at the very beginning starts a comment: after a blank it makes an invalid line.
         if text.strip() and not text.startswith("#")
     ]
     return Config(tuple(listed), tuple(rules), tuple(unreadable))
@@ -179,8 +179,8 @@ def load(host: Host) -> Config:
 
 
 def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
-    """True if the running kernel's command line has the module loaded at boot, and what of it stops that.
-    Raises HostError."""
+    """True if the running kernel's command line loads the module at boot, and the obstacle on it. Raises
+    HostError."""
     named = False
     refused: Bar | None = None
     left_out: Bar | None = None
@@ -193,22 +193,21 @@ def on_command_line(host: Host, name: str) -> tuple[bool, Bar | None]:
         if underscored(key) == _NAMED and not for_init:
             named = named or name in map(underscored, names)
         elif underscored(key) == _REFUSED and not for_init:
-            # A name as the kernel has it; of several such words the last counts (kernel/params.c:
+            # A name in the kernel's spelling; the last of several such words counts (kernel/params.c:
             # param_set_charp).
             refused = Bar(where, "has the kernel refuse it", for_all=True) if name in names else None
         elif key == _LEFT_OUT and name in map(underscored, names):
-            # kmod 30 wants the kernel's spelling, too; it does not stop at --.
+            # kmod 30 requires the kernel's spelling, too; it does not stop at --.
             left_out = left_out or Bar(where, "blacklists it", sure=name in names)
     return named, refused or left_out
 
 
 def given_on_command_line(host: Host, name: str, parameter: str) -> list[Given]:
-    """Values that the kernel command line gives a parameter: kmod adds it behind the lines of all files, and
-    what is built into the kernel has no other (libkmod-config.c: kmod_config_parse_kcmdline). Raises
-    HostError."""
+    """Values for a parameter from the kernel command line: kmod adds them after the lines of all files, and a
+    built-in module has no others (libkmod-config.c: kmod_config_parse_kcmdline). Raises HostError."""
     words = []
     for word in host.text("/proc/cmdline").split():
-        if word == "--":  # what follows is for init
+        if word == "--":  # the words after it are for init
             break
         module, dot, rest = word.partition(".")
         if dot and underscored(module) == name:
@@ -217,8 +216,8 @@ def given_on_command_line(host: Host, name: str, parameter: str) -> list[Given]:
 
 
 def meant(host: Host, module: str, parameter: str) -> str:
-    """The parameter of a loaded module that a misspelt one is taken for; empty if there is none. Parameters
-    that it does not show are not known. Raises HostError."""
+    """The parameter of a loaded module that a misspelt one resembles; empty if there is none. Hidden
+    parameters are unknown. Raises HostError."""
     shown = host.names(f"{LOADED}/{module}/parameters")
     if parameter in shown:
         return ""
@@ -227,7 +226,7 @@ def meant(host: Host, module: str, parameter: str) -> str:
     return name if name and number <= min(slips.most(name), slips.most(parameter)) else ""
 
 
-# -- what there is -------------------------------------------------------------------------
+# -- available modules ---------------------------------------------------------------------
 
 
 def is_loadable(host: Host, release: str, name: str) -> bool:
@@ -236,8 +235,8 @@ def is_loadable(host: Host, release: str, name: str) -> bool:
 
 
 def dependencies(host: Host, release: str, name: str) -> set[str] | None:
-    """The modules whose symbols a loadable module uses, as depmod(8) found; None where there is no such
-    module. Raises HostError."""
+    """The modules whose symbols a loadable module uses, by depmod(8); None if there is no such module. Raises
+    HostError."""
     for line in host.text(f"/lib/modules/{release}/modules.dep").splitlines():
         path, _colon, others = line.partition(":")
         if _stem(path) == name:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counters of the network: packets of interfaces, and what protocols count. They go on since the interface or
-the network namespace is there."""
+"""Counters of the network: packets of interfaces, and counters of protocols. They start with the interface or
+the network namespace."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def rows(text: str) -> Mapping[str, str]:
 
 
 def traffic(host: Host, name: str, row: str) -> Traffic:
-    """row: of rows(). Raises HostError.
+    """Packets of an interface. row: from rows(). Raises HostError.
 
-    `drop` counts two things: what had no room in the ring (rx_missed_errors, as most drivers of fast NICs
-    report it), and what has no reader. Frame errors are among the errors already (rtnl_link_stats64)."""
+    `drop` counts both packets without room in the ring (rx_missed_errors, as most drivers of fast NICs report
+    it) and packets without a reader. Frame errors are already among the errors (rtnl_link_stats64)."""
     counted = [values.number(word) for word in row.split()]
     numbers = [number for number in counted if number is not None]
     if len(numbers) != 16 or len(counted) != 16:
-        raise HostError("understand", DEV, None, f"it has {len(numbers)} numbers for {name}, and not 16")
+        raise HostError("understand", DEV, None, f"expected 16 numbers for {name}, got {len(numbers)}")
     path = _MISSED.format(name)
     missed = values.number(host.text(path)) or 0
     packets, errors, drops, full, frame = numbers[1:6]
@@ -63,8 +63,8 @@ def traffic(host: Host, name: str, row: str) -> Traffic:
 
 
 def group(text: str, name: str) -> Mapping[str, int]:
-    """A group of /proc/net/snmp or netstat: a line of names and one of numbers, both beginning with it. Empty
-    where it is not there."""
+    """A group of /proc/net/snmp or netstat: a line of names and one of numbers, both with this prefix. Empty
+    if there is none."""
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith(f"{name}: ")]
     if len(lines) != 2 or len(lines[0]) != len(lines[1]):
         return {}

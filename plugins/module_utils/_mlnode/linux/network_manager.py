@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel parameters that NetworkManager sets for the connections of its keyfiles, by nm-settings-keyfile(5)
-and its sources (src/core/devices/nm-device.c)."""
+"""Kernel parameters set by NetworkManager for the connections of its keyfiles: nm-settings-keyfile(5) and its
+sources (src/core/devices/nm-device.c)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CONFS = tuple(f"{top}/NetworkManager/conf.d" for top in _TOPS)
 _MAIN = "/etc/NetworkManager/NetworkManager.conf"
 
 _YES, _NO = ("1", "yes", "true", "on"), ("0", "no", "false", "off")
-#: Sections of a connection that have the address of its device
+#: Sections of a connection with the address of its device
 _LINKS = ("[ethernet]", "[802-3-ethernet]", "[infiniband]")
-#: A port of a bond or a bridge has no addresses of its own
+#: A port of a bond or a bridge has no addresses
 _CONTROLLERS = ("controller", "master")
 
 _FORWARD, _FORWARD6 = "net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"
@@ -31,14 +31,14 @@ _Options = Mapping["tuple[str, str]", systemd_conf.Line]
 
 
 class Connection(NamedTuple):
-    """Lines that it sets when it is activated. sure: False where it may never be."""
+    """Lines set at its activation. sure: False if it may never be activated."""
 
     lines: tuple[Line, ...]
     sure: bool
 
 
 def connections(host: Host) -> Iterator[Connection]:
-    """Those that set something. Raises HostError."""
+    """Connections that set something. Raises HostError."""
     for path in drop_ins.paths(host, _CONNECTIONS, ("",)):
         options = {(line.section, line.key): line for line in systemd_conf.assignments(host, path)}
         auto = options.get(("[connection]", "autoconnect"))
@@ -57,7 +57,7 @@ def _read_configuration(host: Host) -> Sequence[systemd_conf.Line]:
 
 
 def _leaves_some(host: Host) -> bool:
-    """True if its configuration leaves devices alone: which ones is not read here."""
+    """True if its configuration excludes devices, which are not evaluated here."""
     return any(
         (line.key == "unmanaged-devices" and line.value)
         or (line.section.startswith("[device") and line.key == "managed" and line.value.lower() in _NO)
@@ -73,7 +73,7 @@ def _shared(options: _Options) -> Iterator[Line]:
 
 
 def _of_interface(host: Host, options: _Options) -> Iterator[Line]:
-    """Lines of the interface, where the connection says which one it is for."""
+    """Lines of the interface, if the connection names one."""
     anchor, name = _interface(host, options)
     if anchor is None or any(("[connection]", key) in options for key in _CONTROLLERS):
         return
@@ -88,15 +88,15 @@ def _of_interface(host: Host, options: _Options) -> Iterator[Line]:
     if method == "disabled":
         yield Line(f"{folder}/disable_ipv6", "1", where.file, where.number)
     elif method != "ignore":
-        # It takes router advertisements itself (ip6_managed_setup).
+        # NetworkManager processes router advertisements itself (ip6_managed_setup).
         yield Line(f"{folder}/accept_ra", "0", where.file, where.number)
         yield Line(f"{folder}/disable_ipv6", "0", where.file, where.number)
         yield _privacy(host, options, folder, where)
 
 
 def _privacy(host: Host, options: _Options, folder: str, where: systemd_conf.Line) -> Line:
-    """Without a value of its own or of NetworkManager.conf it is that of `default`, as it is at that time
-    (_prop_get_ipv6_ip6_privacy)."""
+    """The setting from the connection or from NetworkManager.conf; otherwise the value of `default` at that
+    time (_prop_get_ipv6_ip6_privacy)."""
     usual = [line for line in _configuration(host) if line.key == "ipv6.ip6-privacy"]
     given = [*usual, *filter(None, [options.get(("[ipv6]", "ip6-privacy"))])]
     for line in reversed(given):
@@ -106,7 +106,7 @@ def _privacy(host: Host, options: _Options, folder: str, where: systemd_conf.Lin
 
 
 def _interface(host: Host, options: _Options) -> tuple[systemd_conf.Line | None, str]:
-    """The line that says for which interface it is, and its name."""
+    """The line with the interface of a connection, and its name."""
     named = options.get(("[connection]", "interface-name"))
     if named is not None and named.value:
         return named, named.value

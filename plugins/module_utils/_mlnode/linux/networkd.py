@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel parameters of interfaces that systemd-networkd sets, by systemd.network(5), networkd.conf(5) and its
+"""Kernel parameters of interfaces set by systemd-networkd: systemd.network(5), networkd.conf(5) and its
 sources (src/network/networkd-sysctl.c)."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .systemd_conf import BOOLEAN, YES, Line
 UNIT = "systemd-networkd.service"
 _FOLDERS = tuple(f"{top}/systemd/network" for top in drop_ins.TOPS)
 
-#: Option of [Network] → file of an interface below /proc/sys/net, and the value of each word. Others are
-#: numbers as they stand there.
+#: Option of [Network] → file of an interface below /proc/sys/net, and the value of each word. Numbers are
+#: written unchanged.
 _OPTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "IPv4ReversePathFilter": ("ipv4/conf/*/rp_filter", {"no": "0", "strict": "1", "loose": "2"}),
     "IPv4Forwarding": ("ipv4/conf/*/forwarding", BOOLEAN),
@@ -40,7 +40,7 @@ _OPTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
 }
 _MASQUERADE = "IPMasquerade"
-#: Other options that set a file, where none of the above does (link_get_ip_forwarding)
+#: Further options that set a file, if none of the above does (link_get_ip_forwarding)
 _ALSO: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "ipv4/conf/*/forwarding": {_MASQUERADE: dict.fromkeys(("ipv4", "both", *YES), "1")},
     "ipv6/conf/*/forwarding": {
@@ -48,25 +48,25 @@ _ALSO: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         "IPv6SendRA": dict.fromkeys(YES, "1"),
     },
 }
-#: File that networkd sets on each interface that it configures, where no option says otherwise → the value.
-#: It takes router advertisements itself, so that the kernel is not to (link_set_ipv6_accept_ra), and needs
-#: the promotion for leases (link_set_ipv4_promote_secondaries).
+#: File that networkd sets on each configured interface by default → the value. networkd processes router
+#: advertisements in place of the kernel (link_set_ipv6_accept_ra), and needs the promotion for leases
+#: (link_set_ipv4_promote_secondaries).
 _ALWAYS = {
     "ipv6/conf/*/accept_ra": "0",
     "ipv6/conf/*/proxy_ndp": "0",
     "ipv6/conf/*/use_tempaddr": "0",
     "ipv4/conf/*/promote_secondaries": "1",
 }
-#: File → the option and the word that leave it to the kernel
+#: File → the option and word that leave it to the kernel
 _KEPT = {"ipv6/conf/*/use_tempaddr": ("IPv6PrivacyExtensions", "kernel")}
 _NDP, _NDP_ADDRESS = "ipv6/conf/*/proxy_ndp", "IPv6ProxyNDPAddress"
-#: Switched on where an interface has IPv6 addresses (link_ipv6_enabled)
+#: Enabled if an interface has IPv6 addresses (link_ipv6_enabled)
 _DISABLE = "ipv6/conf/*/disable_ipv6"
-#: With them IPv6 of a link is another interface's matter, or off by default (systemd.network(5),
+#: With these, IPv6 of a link belongs to another interface, or is off by default (systemd.network(5),
 #: LinkLocalAddressing=)
 _PORTS = ("Bond", "Bridge", "KeepMaster", "MACVLAN", "MACVTAP")
-#: Option of [Network] in networkd.conf (256 and newer) → files, and those of interfaces whose own file says
-#: nothing
+#: Option of [Network] in networkd.conf (256 and newer) → files, among them the default of interfaces without
+#: an own option
 _GLOBAL = {
     "IPv4Forwarding": ("ipv4/conf/all/forwarding", "ipv4/ip_forward", "ipv4/conf/default/forwarding"),
     "IPv6Forwarding": ("ipv6/conf/all/forwarding", "ipv6/conf/default/forwarding"),
@@ -76,9 +76,9 @@ _OF_EACH = {
     "ipv6/conf/*/forwarding": "IPv6Forwarding",
     "ipv6/conf/*/use_tempaddr": "IPv6PrivacyExtensions",
 }
-#: Before 256 these options of any interface switched the whole machine on, and nothing off again. The option
-#: means nothing to newer ones (config_parse_ip_forward_deprecated). IPMasquerade= does so again in 257, where
-#: networkd.conf says nothing, and perhaps in releases of 256 (link_set_ip_forwarding).
+#: Before 256 these options of any interface switched the whole machine on, and nothing off again. Newer
+#: versions ignore the option (config_parse_ip_forward_deprecated). IPMasquerade= does so again in 257 if
+#: networkd.conf has no option, and perhaps in releases of 256 (link_set_ip_forwarding).
 _ONCE, _ONCE_UNTIL = "IPForward", 256
 _SINCE = {"IPv4Forwarding": _ONCE_UNTIL, "IPv6Forwarding": _ONCE_UNTIL}
 _ONCE_GLOBAL = {
@@ -86,10 +86,10 @@ _ONCE_GLOBAL = {
     "ipv4/conf/*/forwarding": ("ipv4", "ipv4/conf/*/forwarding"),
     "ipv6/conf/*/forwarding": ("ipv6", "ipv6/conf/*/forwarding"),
 }
-#: Names in /proc/sys/net/ipv*/conf that stand for others, and the one that networkd leaves alone
+#: Names in /proc/sys/net/ipv*/conf for several interfaces, and the interface that networkd ignores
 _NO_LINKS = ("all", "default", "lo")
 
-#: The library of systemd's programs has its version in its name, with that of the package behind it
+#: The library of systemd's programs has its version in its name, with the package version after it
 _LIBRARIES = tuple(
     f"{folder}/libsystemd-shared-*.so"
     for folder in ("/usr/lib/systemd", "/usr/lib64/systemd", "/usr/lib/*-linux-gnu*/systemd", "/lib/systemd")
@@ -103,9 +103,9 @@ _OF_INTERFACE = regex(r"/proc/sys/net/(ipv[46]/conf/)([^/]+)(/[a-z0-9_]+)\Z")
 
 
 class Found(NamedTuple):
-    """A line that sets a parameter. value: what the kernel shows then. sure: False where it is not known
-    whether its file is for that interface. implied: the line does not say so itself. at_start: networkd sets
-    it before it is up, and not with an interface."""
+    """A line that sets a parameter. value: shown by the kernel afterwards. sure: False if its file may be for
+    other interfaces. implied: the default that sets it, without an option. at_start: networkd sets it at its
+    own start, not with an interface."""
 
     line: Line
     value: str
@@ -119,7 +119,7 @@ class Found(NamedTuple):
 
 
 class _Network(NamedTuple):
-    """The file of an interface. sure: False where keys decide that are not read here."""
+    """The file of an interface. sure: False if it also depends on keys that are not evaluated here."""
 
     lines: tuple[Line, ...]
     sure: bool
@@ -130,8 +130,8 @@ class _Network(NamedTuple):
 
 
 def sets(host: Host, path: str) -> Found | None:
-    """The line by which networkd sets a file below /proc/sys; None for none, and where it does not run at
-    boot. Raises HostError."""
+    """The line by which networkd sets a file below /proc/sys; None if there is none, or if networkd does not
+    run at boot. Raises HostError."""
     match = _OF_INTERFACE.match(path)
     found = _of_interface(host, f"{match[1]}*{match[3]}", match[2]) if match else None
     found = found or _of_all(host, path[len("/proc/sys/net/") :])
@@ -146,7 +146,7 @@ def runs(host: Host) -> bool:
 
 
 def _version(host: Host) -> int | None:
-    """The version of systemd; None where it is not known. Raises HostError."""
+    """The version of systemd; None if it is unknown. Raises HostError."""
     return host.once("version of systemd", lambda: _read_version(host), of_files=True)
 
 
@@ -173,7 +173,7 @@ def _of_all(host: Host, file: str) -> Found | None:
 
 
 def _once(host: Host, file: str) -> Found | None:
-    """The line of an interface that set the whole machine. file: with * for an interface."""
+    """The line of an interface that sets the whole machine. file: with * for an interface."""
     if file not in _ONCE_GLOBAL:
         return None
     version = _version(host)
@@ -216,7 +216,7 @@ def _of_interface(host: Host, file: str, name: str) -> Found | None:
 
 
 def _is_kept(host: Host, network: _Network, file: str) -> bool:
-    """True if the file of an interface, or else networkd.conf, leaves a value to the kernel."""
+    """True if an interface's file, or networkd.conf by default, leaves a value to the kernel."""
     option, word = _KEPT.get(file, ("", ""))
     common = [line for line in _configuration(host) if line.key == option] if option else []
     line = network.last(option) or (common[-1] if common else None)
@@ -224,7 +224,7 @@ def _is_kept(host: Host, network: _Network, file: str) -> bool:
 
 
 def _of_configuration(host: Host, file: str) -> Found | None:
-    """The line of networkd.conf for interfaces whose own file says nothing."""
+    """The line of networkd.conf for interfaces without an own option."""
     option = _OF_EACH.get(file, "")
     words = _OPTIONS[option][1] if option else {}
     known = option not in _SINCE or (_version(host) or _SINCE[option]) >= _SINCE[option]
@@ -235,12 +235,12 @@ def _of_configuration(host: Host, file: str) -> Found | None:
 
 
 def _is_certain(host: Host, option: str) -> bool:
-    """False for an option that this systemd may not have, as its version is not known."""
+    """False for an option that this systemd may lack, as its version is unknown."""
     return option not in _SINCE or _version(host) is not None
 
 
 def _unsaid(network: _Network, file: str) -> Found | None:
-    """Value that networkd sets on an interface that it configures, without an option for it."""
+    """Value that networkd sets on a configured interface without an option for it."""
     line = next((line for line in network.lines if line.section == "[Match]"), None)
     if line is None:
         return None
@@ -260,8 +260,8 @@ def _unsaid(network: _Network, file: str) -> Found | None:
 
 
 def _of_name(host: Host, name: str) -> Sequence[_Network]:
-    """The files that may be that of an interface, of which the last is, if any; none where networkd leaves
-    it alone. Raises HostError."""
+    """Possible files of an interface; the last one applies, if any does. Empty if networkd ignores the
+    interface. Raises HostError."""
     if name in _NO_LINKS:
         return ()
     return host.once(f"networks of {name}", lambda: [*_fitting(host, name)], of_files=True)
@@ -279,7 +279,7 @@ def _fitting(host: Host, name: str) -> Iterator[_Network]:
         unmanaged = network.last("Unmanaged", "[Link]")
         if unmanaged is None or unmanaged.value.lower() not in YES:
             yield network
-        if fits:  # the first file that fits is the only one
+        if fits:  # the first matching file is the only one
             return
 
 
@@ -294,10 +294,10 @@ def _lines(host: Host, path: str) -> Iterator[Line]:
 
 
 def _fits(host: Host, lines: Sequence[Line], name: str) -> bool | None:
-    """True if a file is for an interface; None if that depends on keys that are not read here."""
+    """True if a file is for an interface; None if that depends on keys that are not evaluated here."""
     matches = [line for line in lines if line.section == "[Match]" and line.value]
     sure = True
-    if not matches:  # such a file is for all interfaces, and to newer versions for none (network_verify)
+    if not matches:  # such a file is for all interfaces, and in newer versions for none (network_verify)
         return None
     for key in dict.fromkeys(line.key for line in matches):
         words = [word for line in matches if line.key == key for word in line.value.split()]
@@ -314,8 +314,8 @@ def _fits(host: Host, lines: Sequence[Line], name: str) -> bool | None:
 
 
 def _type(host: Host, name: str) -> str | None:
-    """The type of a link as udev has it: the kernel's word for it, or that for Ethernet (sd-device and
-    src/shared/arphrd-util.c). None where it is another one."""
+    """The type of a link in udev's words: the kernel's word for it, or the one for Ethernet (sd-device and
+    src/shared/arphrd-util.c). None if it is of another type."""
     word = _of_uevent(host, name, "DEVTYPE")
     ethernet = host.value(f"/sys/class/net/{name}/type").text == "1"
     return word or ("ether" if ethernet else None)
@@ -335,7 +335,7 @@ def _address(host: Host, name: str) -> str | None:
 
 
 def _permanent(host: Host, name: str) -> str | None:
-    """The address that the hardware has: a bond gives its ports another one, and keeps theirs apart."""
+    """The address of the hardware: a bond gives its ports another one, and stores the original separately."""
     net = f"/sys/class/net/{name}"
     own = (host.value(f"{net}/bonding_slave/perm_hwaddr").text or "").strip().lower()
     if own or host.value(f"{net}/addr_assign_type").text != _NET_ADDR_PERM:
@@ -344,7 +344,7 @@ def _permanent(host: Host, name: str) -> str | None:
 
 
 _ADDRESSES = ("MACAddress", "PermanentMACAddress")
-#: Key of [Match] → what it is compared with; None where that is not known
+#: Key of [Match] → the interface's value to compare with; None if it is unknown
 _SHOWN: Mapping[str, Callable[[Host, str], str | None]] = {
     "Name": lambda _host, name: name,
     "Type": _type,

@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folder from which node_exporter reads metrics of other programs (its collector textfile), found in the
-configuration of the service that runs it: its packages, and those who install it by hand, each have another.
-
-One that runs in a container has no unit here, so that its folder has to be given.
+"""The folder from which node_exporter reads metrics of other programs (its collector textfile), found in its
+service's configuration, as each package and installation has a different one. A node_exporter in a container
+has no unit here: its folder must be declared.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ _DEBIAN_BINARY = "/usr/bin/prometheus-node-exporter"
 
 #: One dash or two, and = or a blank (github.com/alecthomas/kingpin); quotes are systemd's or a shell's
 _OPTION = regex(r"--?collector\.textfile\.directory[= ]\s*[\"']?(/[^\s\"']*)", re.ASCII)
-#: A variable of a file of arguments: ARGS of Debian, OPTIONS of others
+#: A variable of a file of arguments: ARGS in Debian, OPTIONS in others
 _VARIABLE = regex(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", re.ASCII)
 
-#: The names of mlnode's files in it: of a check, and of the watch of each minute
+#: Names of mlnode's files in the folder: from a check, and from the watch of each minute
 FILE, WATCH_FILE = "mlnode.prom", "mlnode_watch.prom"
 
-#: Its first line, by which it is known to be mlnode's
+#: Its first line, which identifies mlnode's file
 MARK = b"# Written by mlnode.tuning\n"
 
-#: Where the path of the last FILE is kept, for the removal of both, and for the watch
+#: File with the path of the last FILE, for the removal of both files, and for the watch
 NOTE = "/var/lib/mlnode/textfile"
 
 
 class Found(NamedTuple):
-    """path: the folder; empty where there is none, and why. source: what names it."""
+    """path: the folder; empty if there is none, with the problem. source: the line that sets it."""
 
     path: str
     source: str = ""
@@ -46,7 +45,7 @@ class Found(NamedTuple):
 
 
 def textfile_folder(host: Host) -> Found:
-    """Raises HostError where a file that would name it cannot be read."""
+    """Folder of the collector. Raises HostError if a file that may set it cannot be read."""
     installed = [unit for unit in UNITS if systemd_conf.fragment(host, unit)]
     for unit in installed:
         found = _of_unit(host, unit)
@@ -78,11 +77,11 @@ def _of_unit(host: Host, unit: str) -> Found:
 
 
 def _variable(host: Host, unit: str, name: str) -> tuple[str, str]:
-    """Value, and the line that gives it; the last one counts (systemd.exec(5), EnvironmentFile)."""
+    """Value of a variable, and its line; the last one counts (systemd.exec(5), EnvironmentFile)."""
     value, where = "", ""
     for given in systemd_conf.service(host, [unit], "EnvironmentFile"):
         path = given.value.lstrip("-")
-        # A value in quotes may go on over lines, as the options of this one often do.
+        # A value in quotes may span several lines, as this one often does.
         text = re.sub(r"\\\n", " ", host.text(path))
         for match in re.finditer(rf"^{name}=(.*)$", text, re.MULTILINE | re.ASCII):
             value, where = match.group(1), f"{path}, {name}"
@@ -90,21 +89,21 @@ def _variable(host: Host, unit: str, name: str) -> tuple[str, str]:
 
 
 def write(host: Host, folder: str, content: str) -> None:
-    """Replace the file of metrics whole; one that an earlier check has left elsewhere goes. Raises HostError.
+    """Replace the file of metrics as a whole, and remove an earlier one in another folder. Raises HostError.
 
-    node_exporter reads a file at any moment, and takes half of one for a whole one.
+    node_exporter may read a file at any moment, and would accept half of one.
     """
     path = f"{folder}/{FILE}"
     noted = host.text(NOTE).strip()
     if noted != path:
         _remove(host, noted)
         host.write_file(NOTE, f"{path}\n".encode(), mode=0o644)
-    # Fresh: what lies there may be the work of the owner of the folder.
+    # Fresh: an existing file may have been made by the owner of the folder.
     host.write_file(path, MARK + content.encode(), mode=0o644, fresh=True)
 
 
 def write_watch(host: Host, content: str) -> bool:
-    """Replace the file of the watch beside that of the last check; False before the first one. Raises
+    """Replace the file of the watch next to the last check's file; False before the first check. Raises
     HostError."""
     noted = host.text(NOTE).strip()
     if not noted.endswith(f"/{FILE}"):
@@ -118,7 +117,7 @@ def _watch_path(noted: str) -> str:
 
 
 def remove(host: Host) -> None:
-    """The files of metrics, and the note of them: else their last values would be exported for ever. Raises
+    """Remove the files of metrics, whose last values would be exported for ever, and the note of them. Raises
     HostError."""
     noted = host.text(NOTE).strip()
     if noted:
@@ -127,7 +126,7 @@ def remove(host: Host) -> None:
 
 
 def _remove(host: Host, path: str) -> None:
-    """Only what is mlnode's by its name and first line, whatever the note says."""
+    """Remove only mlnode's files, by name and first line, even if the note is wrong."""
     if path.endswith(f"/{FILE}"):
         host.remove_file(_watch_path(path), MARK)
         host.remove_file(path, MARK)

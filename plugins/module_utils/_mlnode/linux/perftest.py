@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ib_write_bw and ib_write_lat of perftest: how they are called, what their tables say, and what their errors
-mean.
+"""Commands, result tables and error messages of ib_write_bw and ib_write_lat (perftest).
 
-One side serves, the other one connects to it over TCP, and they exchange addresses of queue pairs. For a
-bandwidth the one that has connected writes into the memory of the server as fast as it can. For a latency
-both write in turn, each when it has seen what the other one wrote.
+The server listens, the client connects over TCP, and they exchange addresses of queue pairs. For bandwidth
+the client writes into the server's memory as fast as it can. For latency both write in turn, each after it
+has seen the other's write.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ LATENCY = "ib_write_lat"
 #: Bytes of a message of a latency, as perftest has it (perftest_parameters.h, DEF_SIZE_LAT)
 LEAST_SIZE = 2
 
-#: What both sides do before and after: memory is registered, queue pairs are made, results exchanged. Of that
-#: a second is perftest's own sleep; the rest is a slow machine.
+#: Setup and end on both sides: registering memory, making queue pairs, exchanging results. One second of it
+#: is perftest's own sleep; the rest is for a slow machine.
 _AROUND = 30
 
 _TITLE = "BW average[Gb/sec]"
@@ -45,7 +44,7 @@ _LATENCY_ROW = regex(
     r"^ *([0-9]{1,10}) +([0-9]{1,12})" + 7 * r"[ \t]+([0-9]{1,9}\.[0-9]{2})" + r"[ \t]*\r?\n", re.MULTILINE
 )
 
-#: Two digits after the point, of bandwidths that may be small; and a part that no rounding explains
+#: Two digits after the point, for small bandwidths; and a share beyond any rounding
 _DIGIT, _ROUNDING = 0.01, 0.02
 
 _DEVICE = regex(r"Device +: (\S+)")
@@ -59,17 +58,17 @@ _GPU = regex(r"^CUDA device ([0-9]+): PCIe address is ([0-9A-F]{2}:[0-9A-F]{2})$
 _PICKED = regex(r"^Picking device No\. ([0-9]+)$", re.MULTILINE)
 _ALLOCATED = regex(r"^allocated GPU buffer", re.MULTILINE)
 
-#: Of a side that could not reach the other yet
+#: Error of a client that could not reach the server yet
 NOT_YET = "Couldn't connect to"
 
 
 @dataclass(frozen=True)
 class Request:
-    """One side of a measurement. peer: whom to connect to; "" serves. gid: None where the port has LIDs.
+    """One side of a measurement. peer: the server's address; "" serves. gid: None if the port has LIDs.
 
-    seconds: of a bandwidth, with those at both ends that do not count. margin: how many these are, None for
-    perftest's own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server
-    writes. cuda: number of the GPU, in the order of PCI addresses, whose memory is used.
+    seconds: of a bandwidth, including the margins at both ends. margin: their length, None for perftest's
+    own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. cuda:
+    number of the GPU whose memory is used, in the order of PCI addresses.
     """
 
     device: str
@@ -86,7 +85,7 @@ class Request:
 
     @property
     def most(self) -> int:
-        """The seconds after which it is over, whatever happens."""
+        """Seconds after which it ends in any case."""
         return self.seconds + _AROUND
 
     @property
@@ -95,7 +94,7 @@ class Request:
 
     @property
     def command(self) -> list[str]:
-        # Else CUDA counts from the fastest one on (CUDA_DEVICE_ORDER).
+        # By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER).
         argv = [] if self.cuda is None else ["env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"]
         argv += [self.program, "-d", self.device, "-i", str(self.port), "-s", str(self.size), "-F"]
         argv += ["-n", str(self.iterations)] if self.iterations else ["-D", str(self.seconds)]
@@ -110,7 +109,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why nothing was measured, and what to do."""
+    """Why nothing was measured, and the remedy."""
 
     words: str
     advice: str
@@ -118,9 +117,9 @@ class Failure:
 
 @contextlib.contextmanager
 def running_on(cpus: Collection[int]) -> Iterator[None]:
-    """Have what is started meanwhile run there, with memory from there. None: as it was.
+    """Run programs started in the block on these CPUs, with memory near them. Empty: no change.
 
-    CPUs of which this process may use none, as in a container, change nothing.
+    CPUs that this process may not use, as in a container, are ignored; without any other, nothing changes.
     """
     before = os.sched_getaffinity(0)
     allowed = before & {*cpus}
@@ -133,11 +132,11 @@ def running_on(cpus: Collection[int]) -> Iterator[None]:
             os.sched_setaffinity(0, before)
 
 
-# -- what it says --------------------------------------------------------------------------
+# -- output --------------------------------------------------------------------------------
 
 
 def failure(done: Finished, request: Request) -> Failure:
-    """Why one that has ended has no result."""
+    """Why a finished program has no result."""
     if done.rc in TIMED_OUT and not request.peer:
         problem = f"no client connected and was done within {request.most} s"
         return Failure(problem, "start the other side, and let TCP to this port through the firewall")
@@ -154,7 +153,7 @@ def failure(done: Finished, request: Request) -> Failure:
 
 
 def is_path(why: Failure) -> bool:
-    """The queue pairs were made, and their packets got lost."""
+    """True if the queue pairs were made, but their packets were lost."""
     return why.advice == _PATH
 
 
@@ -168,14 +167,14 @@ class Bandwidth(NamedTuple):
 
 
 def bandwidth(text: str) -> Bandwidth | None:
-    """The one row below its title; None for anything else, and where its numbers are not of one unit."""
+    """The one row below its title; None for any other output, and for numbers in different units."""
     _before, title, below = text.partition(_TITLE)
     rows = _ROW.findall(below) if title else []
     if len(rows) != 1:
         return None
     size, iterations, _peak, average, millions = rows[0]
     found = Bandwidth(int(size), int(iterations), float(average), 1e6 * float(millions))
-    # A row of zeros is what is left where every write has failed.
+    # A row of zeros remains if every write has failed.
     if not found.gbits or not found.iterations or not found.messages:
         return None
     by_messages = found.messages * found.size * 8 / 1e9
@@ -184,7 +183,7 @@ def bandwidth(text: str) -> Bandwidth | None:
 
 
 class Latency(NamedTuple):
-    """In usec, of one way. typical: the median. p99, p999: what 99 and 99.9 of a hundred do not exceed."""
+    """In usec, one way. typical: the median. p99, p999: percentiles 99 and 99.9."""
 
     size: int
     iterations: int
@@ -198,7 +197,7 @@ class Latency(NamedTuple):
 
 
 def latency(text: str) -> Latency | None:
-    """As bandwidth(); None where the numbers are not in their order, too."""
+    """As bandwidth(); also None for numbers out of order."""
     lines = text.splitlines(keepends=True)
     title = next(
         (place for place, line in enumerate(lines) if " ".join(line.split()) == _LATENCY_TITLE), None
@@ -213,7 +212,7 @@ def latency(text: str) -> Latency | None:
 
 
 class Header(NamedTuple):
-    """Port and addresses of a measurement. gids: own one and the peer's; none where ports have LIDs."""
+    """Port and addresses of a measurement. gids: the own one and the peer's; empty if ports have LIDs."""
 
     device: str
     transport: str
@@ -222,7 +221,7 @@ class Header(NamedTuple):
 
 
 def header(text: str) -> Header | None:
-    """None where it is not whole, as before the other side has come."""
+    """The header; None if it is incomplete, as before the other side connects."""
     device, transport, mtu = (sign.search(text) for sign in (_DEVICE, _TRANSPORT, _MTU))
     if device is None or transport is None or mtu is None:
         return None
@@ -236,7 +235,7 @@ def header(text: str) -> Header | None:
 
 
 def gpu(text: str) -> str:
-    """Bus and device of the GPU whose memory was used, such as 17:00; "" where none was."""
+    """Bus and device of the GPU whose memory was used, such as 17:00; "" for host memory."""
     picked = _PICKED.search(text)
     known = dict(_GPU.findall(text))
     return known.get(picked.group(1), "") if picked and _ALLOCATED.search(text) else ""
@@ -261,14 +260,14 @@ _BUSY_PORT = (
 _NO_SERVER = "no server listens there: start the other side first, and let its TCP port through the firewall"
 _MEMORY = "a queue cannot be made or memory not be locked: look at that limit (rdma_check: memlock)"
 WITHOUT_CUDA = (
-    "this perftest was built without CUDA, as those of distributions are: build it on both sides, with "
+    "this perftest was built without CUDA, like the packages of distributions: build it on both sides, with "
     "./configure CUDA_H_PATH=/usr/local/cuda/include/cuda.h"
 )
 _DRIVER = "CUDA does not start: look at the driver of the GPUs, and at its libcuda.so.1"
 _PEER_MEMORY = "the port cannot register memory of the GPU: load nvidia_peermem (rdma_check: gpudirect)"
 _PROVIDER = "user space does not know the device: install its driver's part of rdma-core (ibverbs-providers)"
 
-#: As _MEANINGS, where memory of a GPU was asked for
+#: As _MEANINGS, for requests with GPU memory
 _OF_CUDA = (
     (regex(r"Unsupported memory type|unrecognized option '--use_cuda.*"), WITHOUT_CUDA),
     (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+\(.{0,8}\) (?:returned|error).*"), _DRIVER),
@@ -276,7 +275,7 @@ _OF_CUDA = (
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _PEER_MEMORY),
 )
 
-#: What it prints → what to do. The first one that is found counts: later lines follow from earlier ones
+#: Message → remedy. The first match counts: later lines follow from earlier ones
 _MEANINGS = (
     (regex(r"failed to run command.*"), "install perftest on both sides"),
     (regex(r"Couldn't connect to \S+"), _NO_SERVER),

@@ -17,10 +17,10 @@ PROGRAM = "ping"
 
 #: Bytes of the IP header (RFC 791, RFC 8200) and of the ICMP header (RFC 792, RFC 4443)
 _IPV4, _IPV6, _ICMP = 20, 40, 8
-#: ping ends itself at its deadline (-w); a machine that is late by more has other problems
+#: Seconds; ping exits at its deadline (-w), and a longer delay has another cause
 _GRACE = 10
 
-# What ping prints for LC_ALL=C: ping.c, ping6_common.c and ping_common.c of iputils, 20180629 to 20240905
+# Output of ping for LC_ALL=C: ping.c, ping6_common.c and ping_common.c of iputils, 20180629 to 20240905
 _STATISTICS = regex(r"^(\d{1,9}) packets transmitted, (\d{1,9}) received", re.MULTILINE)
 _LOCAL = regex(r"local error: message too long, mtu[=:] ?(\d{1,9})", re.IGNORECASE)
 _REPORT = regex(r"^From (\S+?):? icmp_seq=\d+ (.+)$", re.MULTILINE)
@@ -29,7 +29,7 @@ _SEND = regex(r"^(?:ping: )?sendmsg: (.+)$", re.MULTILINE)
 
 
 class Way(NamedTuple):
-    """Address of a peer, and how to send to it. interface, source: empty where routes decide."""
+    """Address of a peer, and the way to send to it. interface, source: empty if routes decide."""
 
     address: str
     interface: str
@@ -46,7 +46,8 @@ class Way(NamedTuple):
         return self._command(size, "-c", "1", "-i", f"{self.timeout:g}", "-w", str(self.seconds))
 
     def burst(self, size: int, number: int, every: float) -> list[str]:
-        """So many requests, one every so many seconds. SIGINT ends it with its statistics (ping(8))."""
+        """Command for so many requests at this interval in seconds. SIGINT ends it with statistics
+        (ping(8))."""
         most = number * every + 2 * self.timeout
         guard = ["timeout", "--signal=INT", f"--kill-after={_GRACE}", f"{most:.2f}"]
         return [*guard, *self._command(size, "-q", "-c", str(number), "-i", f"{every:g}", "-W", "1")]
@@ -63,8 +64,8 @@ class Way(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """arrived: a packet of this size came back whole. mtu: the largest size that may be sent, as a refusal
-    says. by, report: the sender of the refusal, and its words; empty where ping itself kept to the MTU."""
+    """arrived: a packet of this size came back whole. mtu: the largest permitted size, from a refusal. by,
+    report: the sender of the refusal, and its message; empty if ping itself kept to the MTU."""
 
     arrived: bool
     mtu: int = 0
@@ -73,12 +74,12 @@ class Reply(NamedTuple):
 
     @property
     def is_local(self) -> bool:
-        """The size exceeds an MTU that this node itself keeps to."""
+        """The size exceeds this node's own MTU."""
         return bool(self.mtu) and not self.by
 
 
 class Echoes(NamedTuple):
-    """Requests of one size that were sent, and how many of them, or of their answers, were lost."""
+    """Number of sent requests of one size, and of lost requests or answers."""
 
     sent: int
     lost: int
@@ -92,13 +93,13 @@ def count(host: Host, way: Way, size: int, number: int, every: float) -> Echoes:
     if not found:
         raise _refused(done)
     sent, received = int(found[1]), int(found[2])
-    # The last one of a burst that was ended may still be on its way.
+    # The last request of an ended burst may still be on its way.
     late = 1 if done.rc in TIMED_OUT and sent == received + 1 else 0
     return Echoes(sent - late, max(0, sent - received - late))
 
 
 def ask(host: Host, way: Way, size: int) -> Reply:
-    """Send echo requests in IP packets of one size. Raises HostError where nothing can be asked."""
+    """Send echo requests in IP packets of one size. Raises HostError if none can be sent."""
     done = host.run(way.command(size), way.seconds + _GRACE)
     if not _STATISTICS.search(done.out):
         raise _refused(done)
@@ -116,7 +117,8 @@ def ask(host: Host, way: Way, size: int) -> Reply:
 
 
 def _refused(done: Finished) -> HostError:
-    """ping(8): 2 is every error but a missing answer. Others than iputils' end with 1 or 64 at -M."""
+    """ping(8): 2 is every error but a missing answer. Implementations other than iputils exit with 1 or 64 at
+    -M."""
     lines = done.err.strip().splitlines() or [f"exit status {done.rc}"]
     if done.rc == 2:
         return HostError("run", PROGRAM, None, lines[-1])

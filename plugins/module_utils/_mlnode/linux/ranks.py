@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes that hold a GPU: where they may run, and on which NUMA nodes their memory is (proc(5): status,
-stat, numa_maps).
+"""Processes that hold a GPU: their allowed CPUs, and the NUMA nodes of their memory (proc(5): status, stat,
+numa_maps).
 
-CPUs are those of the main thread; others may have moved, such as those of NCCL, which bind themselves.
+CPUs are the main thread's; other threads may have moved, such as NCCL's, which bind themselves.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
 from . import jobs
 
-#: What of a process's devices is a GPU or another accelerator
+#: Device files of GPUs and other accelerators
 _GPU = regex(r"/dev/(?:nvidia[0-9]+|kfd|dri/renderD[0-9]+|accel/accel[0-9]+)\Z", re.ASCII)
 _CLASSES = {"dri": "drm", "accel": "accel"}
 _PCI = regex(r".*/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/(?:drm|accel)/[^/]+\Z", re.ASCII)
 _NVIDIA = "/proc/driver/nvidia/gpus"
 _MINOR = regex(r"^Device Minor:\s*([0-9]{1,6})\s*$", re.MULTILINE | re.ASCII)
-#: The field of /proc/PID/stat behind the name, in which anything may stand (proc_pid_stat(5): 39, processor)
+#: The field of /proc/PID/stat after the name, which may contain any text (proc_pid_stat(5): 39, processor)
 _PROCESSOR = 39 - 3
 
 
 class Rank(NamedTuple):
-    """cpus, nodes: on which it may run, and from which its memory may be. last: the CPU on which it ran last,
-    None where it is unknown."""
+    """cpus, nodes: allowed for its threads and its memory. last: the CPU of its last run, None if unknown."""
 
     pid: int
     name: str
@@ -44,8 +43,7 @@ class Rank(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """unseen: findings for what cannot be looked into. shown: any process is below /proc, as in no captured
-    tree."""
+    """unseen: findings about unreadable processes. shown: /proc has any process; False in a captured tree."""
 
     found: tuple[Rank, ...]
     unseen: tuple[str, ...]
@@ -53,7 +51,7 @@ class Ranks(NamedTuple):
 
 
 def look(host: Host) -> Ranks:
-    """Raises HostError where no processes can be read."""
+    """Processes with a GPU. Raises HostError if no processes can be read."""
     return host.once("ranks", lambda: _look(host))
 
 
@@ -90,12 +88,12 @@ def _listed(status: str, path: str, name: str) -> tuple[int, ...]:
     return numbers
 
 
-# -- which GPU it is -----------------------------------------------------------------------
+# -- the GPU of a device file --------------------------------------------------------------
 
 
 def address(host: Host, device: str) -> str | None:
-    """PCI address of the GPU behind a device file; None where the file is for all GPUs, as /dev/kfd, or the
-    GPU is unknown. Raises HostError."""
+    """PCI address of the GPU behind a device file; None if the file is for all GPUs, as /dev/kfd, or the GPU
+    is unknown. Raises HostError."""
     if device.startswith("/dev/nvidia"):
         return _nvidia(host).get(device[len("/dev/nvidia") :])
     folder, _slash, name = device[len("/dev/") :].partition("/")
@@ -107,7 +105,7 @@ def address(host: Host, device: str) -> str | None:
 
 
 def _nvidia(host: Host) -> Mapping[str, str]:
-    """Number of the device file → address, as NVIDIA's driver has it (nv-procfs.c)."""
+    """Number of the device file → address, from NVIDIA's driver (nv-procfs.c)."""
     return host.once("minors of nvidia", lambda: dict(_minors(host)))
 
 
@@ -118,13 +116,13 @@ def _minors(host: Host) -> Iterator[tuple[str, str]]:
             yield match.group(1), name.lower()
 
 
-# -- where its memory is -------------------------------------------------------------------
+# -- the memory of a process ---------------------------------------------------------------
 
 #: A process with thousands of mappings has a few hundred bytes for each
 MOST_BYTES = 8 << 20
 _COUNT = regex(r"N([0-9]{1,4})=([0-9]{1,18})\Z", re.ASCII)
 _SIZE = regex(r"kernelpagesize_kB=([0-9]{1,9})\Z", re.ASCII)
-_SHARED = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV")  # noqa: S108  names in a file, and none is made
+_SHARED = ("/dev/shm/", "/memfd:", "/dev/zero", "/SYSV")  # noqa: S108  names to compare; no file is created
 
 
 class Pages(NamedTuple):
@@ -135,9 +133,9 @@ class Pages(NamedTuple):
 
 
 def pages(host: Host, pid: int, seconds: float) -> Pages:
-    """Memory of the process itself, as `numastat -p` counts it, without what only maps a file: programs and
-    libraries are on the node of their first reader. Memory that a driver pins for itself is not in it.
-    Raises HostError."""
+    """Memory of the process itself, as `numastat -p` counts it. Without mapped files: programs and libraries
+    are on the node of their first reader. Without memory that a driver pins for its own use. Raises
+    HostError."""
     path = f"/proc/{pid}/numa_maps"
     content, whole = host.beginning(path, MOST_BYTES, seconds)
     on: dict[int, int] = {}
@@ -151,8 +149,8 @@ def pages(host: Host, pid: int, seconds: float) -> Pages:
 
 
 def _line(line: str) -> Iterator[tuple[int, int]]:
-    """Node and bytes, of a mapping such as `7f00 default anon=512 dirty=512 N1=512 kernelpagesize_kB=4`.
-    Raises ValueError for pages without a size, as old kernels print them."""
+    """Node and bytes of a mapping such as `7f00 default anon=512 dirty=512 N1=512 kernelpagesize_kB=4`.
+    Raises ValueError for pages without a size, as in old kernels."""
     words = line.split()
     file = next((word[len("file=") :] for word in words if word.startswith("file=")), "")
     own = not file or file.startswith(_SHARED) or any(word.startswith("anon=") for word in words)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kernel's routes, as /proc/net shows them: of IPv4 those of the table main, of IPv6 those of all tables,
-and of each the first next hop."""
+"""The kernel's routes from /proc/net: for IPv4 of the table main, for IPv6 of all tables, each with its first
+next hop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IPV4, IPV6 = "/proc/net/route", "/proc/net/ipv6_route"
 # include/uapi/linux/route.h
 _UP, _REJECT = 0x0001, 0x0200
 
-#: net/ipv4/fib_trie.c: fib_route_seq_show. The numbers are in the CPU's order of bytes; "*" stands for none.
+#: net/ipv4/fib_trie.c: fib_route_seq_show. The numbers are in the CPU's byte order; "*" means no interface.
 _LINE = regex(
     r"(?P<nic>[^\s/]+)\t(?P<network>[0-9A-F]{8})\t[0-9A-F]{8}\t(?P<flags>[0-9A-F]{4})"
     r"\t\d+\t\d+\t-?\d+\t(?P<mask>[0-9A-F]{8})\t",
@@ -36,14 +36,14 @@ _LINE6 = regex(
     re.ASCII,
 )
 
-#: What IPv6 gives every interface by itself, whether or not there is another end, fe80::/10 and ff00::/8, as
-#: its first bits and their number. ipaddress would do, and takes 5 ms to import.
+#: Routes that IPv6 gives every interface, even without another end: fe80::/10 and ff00::/8, as their first
+#: bits and number of bits. ipaddress would do, and takes 5 ms to import.
 _EVERYWHERE = ((0x3FA, 10), (0xFF, 8))
 _IPV6_BITS = 128
 
 
 class Route(NamedTuple):
-    """A way through an interface, to all addresses that begin with the first length bits of network."""
+    """A route through an interface, to all addresses that begin with the first length bits of network."""
 
     nic: str
     version: int
@@ -68,7 +68,7 @@ class Route(NamedTuple):
 
 
 def ipv4(host: Host) -> list[Route]:
-    """Raises HostError, also where the file is absent: a namespace without routes has an empty one."""
+    """Raises HostError, also if the file is absent: a namespace without routes has an empty one."""
     routes = []
     for match in _matches(IPV4, host.read(IPV4).splitlines()[1:], _LINE):
         network, mask = (_number(match[part]) for part in ("network", "mask"))
@@ -88,7 +88,7 @@ def ipv6(host: Host) -> list[Route]:
 
 
 def longest(routes: Sequence[Route], address: Address) -> list[Route]:
-    """The routes that an address may take: of equally long ones all, whatever metric chooses between them."""
+    """The possible routes of an address: all equally long ones, as only metrics choose between them."""
     fitting = [route for route in routes if route.leads_to(address)]
     length = max((route.length for route in fitting), default=0)
     return [route for route in fitting if route.length == length]
@@ -103,12 +103,12 @@ def _matches(path: str, lines: Sequence[str], pattern: Pattern[str]) -> Iterator
 
 
 def _number(text: str) -> int:
-    """An address as a number of which the first bits are the network's."""
+    """An address as a number whose first bits are the network's."""
     return int.from_bytes(int(text, 16).to_bytes(4, sys.byteorder), "big")
 
 
 def _usable(match: Match[str], version: int, network: int, length: int) -> list[Route]:
-    """None for what leads nowhere, or back to this machine."""
+    """The route; empty if it leads nowhere, or back to this machine."""
     flags = int(match["flags"], 16)
     if match["nic"] in ("", "*", "lo") or not flags & _UP or flags & _REJECT:
         return []

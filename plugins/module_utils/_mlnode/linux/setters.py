@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of other programs that set a kernel file to the value that it has."""
+"""Lines of other programs that explain the present value of a kernel file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import networkd, sysctl_d, sysctl_owners, sysctl_values, udev_rules
 
 
 def named(host: Host, reading: Reading) -> Reading:
-    """A reading with the line that has set a file to something else than what is wanted."""
+    """A reading with the line that has set a file to a value other than the wanted one."""
     try:
         setters = (of(host, part.path, part.runtime) for part in reading.parts if part.differs)
         return reading._replace(setter=next(filter(None, setters), None))
@@ -22,7 +22,7 @@ def named(host: Host, reading: Reading) -> Reading:
 
 
 def of(host: Host, path: str, runtime: str) -> Cause | None:
-    """The line that explains a value of a kernel file; None where no line does. Raises HostError."""
+    """The line that explains a value of a kernel file; None if no line does. Raises HostError."""
     if not path.startswith(("/proc/sys/", "/sys/block/", "/sys/class/block/", "/sys/class/bdi/")):
         return None
     network = networkd.sets(host, path) if path.startswith("/proc/sys/net/") else None
@@ -35,12 +35,12 @@ def of(host: Host, path: str, runtime: str) -> Cause | None:
 
 
 def _cause(where: str, text: str, sure: bool) -> Cause:
-    """sure: False where the line may be for other values."""
+    """sure: False if the line may be for other values."""
     return placed(Layer.RUNTIME, SET if sure else MAY_SET, where, f"{'sets' if sure else 'may set'} {text}")
 
 
 def _owner(host: Host, name: str, runtime: str) -> Cause | None:
-    """The line of a program with files of its own. Raises HostError."""
+    """The line of a program with its own configuration files. Raises HostError."""
     setter: Cause | None = None
     for owner in sysctl_owners.load(host):
         found = sysctl_owners.decided(owner, name, sysctl_values.writes(like=runtime))
@@ -55,7 +55,7 @@ def _owner(host: Host, name: str, runtime: str) -> Cause | None:
 
 
 def words(owner: sysctl_owners.Owner, found: sysctl_d.Decision) -> str:
-    """Value that a program sets, when, and the way to change that."""
+    """Value that a program sets, when, and how to change that."""
     key = sysctl_d.dotted(found.name)
     if found.effect.text is None:
         return f"{key} {owner.when}"

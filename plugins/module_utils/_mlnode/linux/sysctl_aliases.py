@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names below /proc/sys that stand for one variable of the kernel, and names whose write moves others.
+"""Names below /proc/sys for the same kernel variable, and names whose write moves others.
 
 Read in the sources of Linux 4.19 to 7.3; tests/system/test_sysctl_aliases.py writes to every namespaced key
 of the running kernel and compares. Paths are below /proc/sys, with slashes; `*` is the name of an interface.
@@ -14,7 +14,7 @@ from typing import Callable, Iterator, Optional, Sequence
 from ..model.record import NamedTuple
 from ..model.values import number, same
 
-#: Value that is not known, though the write moves the file: no kernel file shows it
+#: An unknown value after a write that moves the file: no kernel file shows it
 UNKNOWN = "?"
 
 #: Names of one variable. In the tables of struct ctl_table these have the same `data`:
@@ -30,15 +30,15 @@ SAME = (
     ("fs/fanotify/max_user_marks", "user/max_fanotify_marks"),
 )
 
-#: One setting with two ways to say it: a write to one sets the other to 0 (mm/page-writeback.c, mm/util.c)
+#: One setting with two forms: a write to one sets the other to 0 (mm/page-writeback.c, mm/util.c)
 PAIRS = (
     ("vm/dirty_bytes", "vm/dirty_ratio"),
     ("vm/dirty_background_bytes", "vm/dirty_background_ratio"),
     ("vm/overcommit_kbytes", "vm/overcommit_ratio"),
 )
 
-#: What a file shows after a write of a value to another name, which had the second value before (empty where
-#: that is not known); None where the write leaves the file alone
+#: Text of a file after a value is written to another name. Arguments: the value, and the file's text before
+#: (empty if unknown). Returns None if the write does not change the file
 Shows = Callable[[str, str], Optional[str]]
 
 
@@ -51,7 +51,7 @@ def _scaled(factor: int, divisor: int = 1) -> Shows:
 
 
 def _word(*words: str) -> Shows:
-    """The word that a number stands for, or the number of a word."""
+    """The word for a number, or the number of a word."""
     names = {one: other for at, word in enumerate(words) for one, other in ((str(at), word), (word, str(at)))}
     return lambda value, _before: names.get(value, UNKNOWN)
 
@@ -65,23 +65,23 @@ def _as_written(value: str, _before: str) -> str:
 
 
 def _zeroed(value: str, _before: str) -> str | None:
-    """A 0 leaves the other half in force: the kernel refuses it, or takes it for no limit."""
+    """A 0 leaves the other half in force: the kernel refuses it, or treats it as no limit."""
     return None if same(value, "0") else "0"
 
 
 def _if_new(value: str, before: str) -> str | None:
-    """IPv4 forwarding, which is off when the kernel starts: the value it has already moves no interface."""
+    """IPv4 forwarding, which is off when the kernel starts: an unchanged value moves no interface."""
     return None if same(value, before or "0") else value
 
 
 def _redirects(value: str, before: str) -> str | None:
-    """A router takes no redirects."""
+    """A router accepts no redirects."""
     return None if same(value, before or "0") else "1" if same(value, "0") else "0"
 
 
-#: One variable in two units, or by number and by name: what the second shows after a write to the first, and
-#: the other way round. Seconds, and clock ticks of 1/100 s (net/core/neighbour.c, net/ipv6/route.c,
-#: net/ipv4/route.c); packets and bytes; net/mptcp/ctrl.c; lib/sys_info.c
+#: One variable in two units, or by number and by name: the second's text after a write to the first, and vice
+#: versa. Seconds, and clock ticks of 1/100 s (net/core/neighbour.c, net/ipv6/route.c, net/ipv4/route.c);
+#: packets and bytes; net/mptcp/ctrl.c; lib/sys_info.c
 _UNITS: tuple[tuple[str, str, Shows, Shows], ...] = (
     *(
         (f"net/{family}/neigh/*/{first}", f"net/{family}/neigh/*/{second}", there, back)
@@ -103,11 +103,11 @@ _UNITS: tuple[tuple[str, str, Shows, Shows], ...] = (
     ("kernel/panic_print", "kernel/panic_sys_info", _any, _any),
 )
 
-#: A name whose value decides what another one takes (net/ipv4/sysctl_net_ipv4.c: ipv4_local_port_range), and
-#: the value up to which the rules of sysctl_values are right
+#: A name whose value limits the values of another one (net/ipv4/sysctl_net_ipv4.c: ipv4_local_port_range),
+#: and the value up to which the rules of sysctl_values are right
 NEEDS = {"net/ipv4/ip_local_port_range": ("net/ipv4/ip_unprivileged_port_start", 1024)}
 
-#: A write to one of `all` sets each interface and, but for the third, the default of later ones
+#: A write to one of `all` sets each interface and, except for the third, the default of later ones
 #: (net/ipv4/devinet.c: inet_forward_change; net/ipv6/addrconf.c: addrconf_sysctl_addr_gen_mode,
 #: addrconf_disable_ipv6, addrconf_sysctl_force_forwarding, addrconf_fixup_forwarding,
 #: addrconf_fixup_linkdown)
@@ -127,8 +127,8 @@ _SWITCHES = {"kernel/watchdog": ("kernel/nmi_watchdog", "kernel/soft_watchdog")}
 #: inet_forward_change()
 _FORWARDS, _REDIRECTS = SAME[1], "net/ipv4/conf/all/accept_redirects"
 
-#: Of an interface and `all`, the greater value counts, or the lesser (include/linux/inetdevice.h:
-#: IN_DEV_MAXCONF and IN_DEV_ORCONF, IN_DEV_ANDCONF). The others count by themselves.
+#: The greater, or the lesser, value of an interface and `all` counts (include/linux/inetdevice.h:
+#: IN_DEV_MAXCONF and IN_DEV_ORCONF, IN_DEV_ANDCONF). All other values count alone.
 _GREATER = frozenset(
     {
         *("accept_local", "arp_accept", "arp_announce", "arp_filter", "arp_ignore", "arp_notify"),
@@ -149,7 +149,7 @@ class Source(NamedTuple):
 
 
 def variable(name: str) -> str:
-    """The first of the names that show a variable alike."""
+    """The first of the names of a variable that show it alike."""
     return next((group[0] for group in SAME if name in group), name)
 
 
@@ -191,7 +191,7 @@ def _spreading(name: str) -> Iterator[Source]:
 
 
 def _fits(pattern: str, name: str) -> str | None:
-    """The interface for which a pattern is this name; None where it is another one."""
+    """The interface for which a pattern is this name; None if it does not match."""
     begin, star, end = pattern.partition("*")
     if not star:
         return "" if name == pattern else None
@@ -200,25 +200,25 @@ def _fits(pattern: str, name: str) -> str | None:
 
 
 def twins(name: str) -> dict[str, Shows]:
-    """The other names of the same variable, each with what this one shows after a write there."""
+    """Other names of the same variable → function for this name's text after a write there."""
     return {source.name: source.shows for source in _others(name) if source.one}
 
 
 def sibling(name: str) -> str | None:
-    """The other half of a pair of which a write to one sets the other to 0."""
+    """The other half of a pair, which a write to this one sets to 0."""
     return next((one for pair in PAIRS if name in pair for one in pair if one != name), None)
 
 
 def moves_others(name: str) -> bool:
-    """True for a name that sets those of interfaces as well, so that it has to be written before them."""
+    """True for a name that sets all interfaces as well, and must be written before them."""
     parts = name.split("/")
     of_all = len(parts) == 5 and parts[:1] + parts[2:4] == ["net", "conf", "all"]
     return (of_all and parts[4] in _SPREAD.get(parts[1], ())) or name in _FORWARDS or name in _SWITCHES
 
 
 def combined(name: str) -> tuple[str, bool] | None:
-    """The name for all interfaces with whose value the kernel combines that of one, and True where the
-    greater of both counts, False for the lesser; None where it counts alone."""
+    """The name for all interfaces whose value the kernel combines with this one's, and True if the greater of
+    both counts, False for the lesser; None if the value counts alone."""
     key = name.rpartition("/")[2]
     interface = _fits(f"net/ipv4/conf/*/{key}", name)
     if interface in (None, "all", "default") or key not in _GREATER | _LESSER:

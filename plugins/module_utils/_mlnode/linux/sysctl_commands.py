@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands by which units of the administrator, their scripts and /etc/rc.local set kernel values at boot:
+"""Commands in the administrator's units, their scripts and /etc/rc.local that set kernel values at boot:
 `sysctl -w KEY=VALUE`, `sysctl -p FILE` and `echo VALUE > /proc/sys/KEY` (sysctl(8))."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _COMMANDS = ("ExecStartPre", "ExecStart", "ExecStartPost")
 #: Signs before a command (systemd.service(5), COMMAND LINES)
 _SIGNS = "@-:+!|"
 _RC_LOCAL = "/etc/rc.local"
-#: /dev/stdin is whatever this process reads from
+#: /dev/stdin depends on the reading process
 _DEVICES = "/dev/"
 _SYSCTL_CONF = "/etc/sysctl.conf"
 #: The agent's units, which another row judges
@@ -32,15 +32,15 @@ _ECHO = regex(
     r"\b(?:echo|printf)\s+(?:-[ne]+\s+)?[\"']?([^\"'>|;&\n]*?)(?:\\n)?[\"']?\s*"
     r"(?:>|\|\s*(?:sudo\s+)?(?:/usr)?(?:/bin/)?tee)\s*[\"']?/proc/sys/([^\s\"';&|]+)"
 )
-#: Options of sysctl with files behind them, which is /etc/sysctl.conf if none is there
+#: Options of sysctl that take files, by default /etc/sysctl.conf
 _LOADS = ("-p", "-f", "--load", "-qp", "-ep", "-eqp", "-qep")
-#: Words by which a script does a line on some machines alone, or not at all; it only prints lines after `<<`
+#: Words that make a line of a script conditional; lines after `<<` are only printed
 _DECIDES = regex(
     r"(?:^|[\s;&|])(?:if|for|while|until|case|exit|return|function)\b|&&|\|\||\(\)"
     r"|(?<!<)<<-?\s*[\"'\\]?[A-Za-z_]",
     re.ASCII,
 )
-#: A text that is printed, up to a command in it, and not one that comes after it
+#: A printed text with a command in it, but no command after the text
 _SAYS = regex(
     r"\b(?:echo|printf|logger)\b(?:[^;&|\"']|\"[^\"]*\"|'[^']*')*(?:[\"'][^\"']*)?\bsysctl\s", re.ASCII
 )
@@ -48,7 +48,7 @@ _SHELL = regex(rb"#![^\n]*\b(?:ba|da|k|z)?sh\b")
 
 
 class Commands(NamedTuple):
-    """Lines that a unit sets; that of /etc/rc.local has no name. sure: False where a script decides."""
+    """Lines that a unit sets; /etc/rc.local has no unit name. sure: False if a script decides."""
 
     unit: str
     lines: tuple[Line, ...]
@@ -56,7 +56,7 @@ class Commands(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a command is."""
+    """The file and line of a command."""
 
     file: str
     number: int
@@ -87,7 +87,7 @@ def _of_unit(host: Host, unit: str) -> Iterator[Commands]:
 
 
 def _is_script(host: Host, path: str) -> bool:
-    """True for a script of a shell. No device is opened, as that alone arms a watchdog. Raises HostError."""
+    """True for a shell script. Never opens a device, as that alone arms a watchdog. Raises HostError."""
     if not host.is_file(path) or path.startswith(_DEVICES):
         return False
     try:
@@ -110,7 +110,7 @@ def _of_script(host: Host, path: str) -> tuple[tuple[Line, ...], bool]:
 
 
 def _is_sure(text: str, found: Sequence[Line]) -> bool:
-    """False where a line may not be run, or prints a command. found: what it seems to set."""
+    """False if a line may not be run, or only prints a command. found: the apparent settings."""
     return _DECIDES.search(text) is None and not (found and _SAYS.search(text))
 
 
@@ -122,12 +122,12 @@ def _set(host: Host, text: str, place: _Place) -> Iterator[Line]:
 
 
 def _known(value: str) -> str | None:
-    """A value; None where the shell makes it."""
+    """A value; None if the shell computes it."""
     return None if "$" in value or "`" in value else value.strip()
 
 
 def _words(text: str) -> Sequence[str]:
-    for part in (text, text.rstrip()[:-1]):  # the quote that ends it may begin before the command
+    for part in (text, text.rstrip()[:-1]):  # a closing quote may belong to one before the command
         try:
             return shlex.split(part, comments=True)
         except ValueError:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Values that systemd-sysctl will set at the next boot, and the file and line of each.
 
-The rules are those of sysctl.d(5) and systemd-sysctl(8): files of all folders are read in the order
-of their names; a name in an earlier folder hides the same name in a later one; the last
-assignment of a key wins; a glob yields to any explicit assignment or `-key` exclusion.
+By the rules of sysctl.d(5) and systemd-sysctl(8): files of all folders are read in the order of their names,
+and a name in an earlier folder hides the same name in a later one. The last assignment of a key wins. A glob
+yields to any explicit assignment or `-key` exclusion.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ FOLDERS = tuple(f"{top}/sysctl.d" for top in drop_ins.TOPS)
 #: Between the two spellings of a key
 _SWAPPED = str.maketrans("./", "/.")
 
-#: What systemd strips around keys and values (basic/string-util.h: WHITESPACE)
+#: Characters that systemd strips around keys and values (basic/string-util.h: WHITESPACE)
 _BLANK = " \t\n\r"
 
-#: Where systemd ends a line: at each of these, or at two or three different ones in a row (basic/fileio.c:
+#: systemd's line ends: any one of these, or two or three different ones in a row (basic/fileio.c:
 #: read_line_full)
 _LINE_END = regex("\n(?:\r\0?|\0\r?)?|\r(?:\n\0?|\0\n?)?|\0(?:\n\r?|\r\n?)?")
 
@@ -53,12 +53,12 @@ class Line(NamedTuple):
         return any(sign in self.key for sign in "*?[")
 
     def names(self, key: str) -> bool:
-        """True if it speaks of a key (path form)."""
+        """True if the line names a key (path form)."""
         return self.key == key or (self.is_glob and glob3.matches(self.key, key)) or self._climbs_to(key)
 
     def _climbs_to(self, key: str) -> bool:
-        """True if it sets a key by another path to its file. An exclusion by such a path excludes nothing, as
-        systemd compares names."""
+        """True if it sets a key through another path to its file. An exclusion by such a path has no effect,
+        as systemd compares names."""
         return (
             self.value is not None
             and "/../" in self.key
@@ -69,15 +69,14 @@ class Line(NamedTuple):
 def slashed(key: str) -> str:
     """The path below /proc/sys of a key in either spelling.
 
-    The first separator decides (sysctl.d(5)): net.ipv4.conf.eth0/100.x and net/ipv4/conf/eth0.100/x
-    are one key, because an interface name may hold dots. Empty parts are left out, as those of a single dot
-    (path_simplify).
+    The first separator decides (sysctl.d(5)): net.ipv4.conf.eth0/100.x and net/ipv4/conf/eth0.100/x are one
+    key, because an interface name may hold dots. Empty parts and single dots are left out (path_simplify).
     """
     return "/".join(part for part in parts(key) if part not in ("", "."))
 
 
 def parts(key: str) -> list[str]:
-    """The folders and the name of a key in either spelling, as they are written."""
+    """The folders and the name of a key in either spelling, unchanged."""
     first = next((sign for sign in key if sign in "./"), "/")
     path = key if first == "/" else key.translate(_SWAPPED)
     return path.strip("/").split("/")
@@ -89,7 +88,7 @@ def dotted(path: str) -> str:
 
 
 def parse(text: str, file: str) -> list[Line]:
-    """All statements of one file. Lines systemd ignores are ignored here; never raises."""
+    """All statements of one file, without the lines that systemd ignores; never raises."""
     lines = []
     for at, raw in enumerate(_LINE_END.split(text), start=1):
         line = raw.strip(_BLANK)
@@ -106,21 +105,21 @@ def parse(text: str, file: str) -> list[Line]:
 
 
 class Effect(NamedTuple):
-    """Result of a write. text: what the file shows afterwards; None where it is as before, or not known.
-    refused: the kernel answers with an error and changes nothing. unknown: why nothing is known."""
+    """Result of a write. text: shown by the file afterwards; None if unchanged or unknown. refused: the
+    kernel returns an error and changes nothing. unknown: why the result is unknown."""
 
     text: str | None = None
     refused: bool = False
     unknown: str = ""
 
 
-#: Key (in the usual spelling), text of a line, and what the file shows before it, if that is known
+#: Arguments: key (in the usual spelling), text of a line, and the file's text before it, if known
 Writes = Callable[[str, str, Optional[str]], Effect]
 
 
 class Decision(NamedTuple):
-    """The line that decides what a file shows after all lines, for its own name or for another whose write
-    moves the file. effect: on this file; nothing where the line excludes the key."""
+    """The line that decides a file's value after all lines, through its own name or through another name that
+    moves the file. effect: on this file; empty if the line excludes the key."""
 
     line: Line
     name: str
@@ -128,15 +127,15 @@ class Decision(NamedTuple):
 
 
 class BootConfig(NamedTuple):
-    """Every statement of every file, in the order in which they count."""
+    """Every statement of every file, in their effective order."""
 
     lines: tuple[Line, ...]
     unreadable: tuple[str, ...] = ()
 
     def winner(self, key: str) -> Line | None:
-        """The statement that decides a key (path form) at boot, or None where no file speaks of it.
+        """The statement that decides a key (path form) at boot, or None if no file names it.
 
-        Its value is None where the last word is an exclusion, so that nothing sets the key.
+        If an exclusion decides, the statement has no value, and the key stays unset.
         """
         matching = []
         for line in _last_of_each(self.lines):
@@ -147,20 +146,20 @@ class BootConfig(NamedTuple):
         return matching[-1] if matching else None
 
     def decided(self, key: str, writes: Writes) -> Decision | None:
-        """State of a file (path form) once systemd-sysctl is done, whatever the names in the lines; None
-        where no line moves it."""
+        """State of a file (path form) after systemd-sysctl, for any of its names in the lines; None if no
+        line moves it."""
         return decided(_last_of_each(self.lines), key, writes)
 
     def statements(self, key: str) -> list[Line]:
-        """Every line that speaks of a key, by whatever name, for an explanation; the winner is among them."""
+        """Every line that names a key, through any of its names, for an explanation; includes the winner."""
         names = [source.name for source in sysctl_aliases.sources(key)]
         return [line for line in self.lines if any(line.names(name) for name in names)]
 
 
 def decided(lines: Sequence[Line], key: str, writes: Writes) -> Decision | None:
-    """The line that decides, of lines that are written one after the other; None if none moves the file."""
+    """The deciding one of lines that are written in sequence; None if none moves the file."""
     explicit = {line.key for line in lines if not line.is_glob}
-    sources = sorted(sysctl_aliases.sources(key))  # as glob(3) has them
+    sources = sorted(sysctl_aliases.sources(key))  # in the order of glob(3)
     shown: dict[str, str] = {}
     found: Decision | None = None
     idle: Decision | None = None
@@ -184,7 +183,7 @@ def decided(lines: Sequence[Line], key: str, writes: Writes) -> Decision | None:
 
 
 def _doubted(effect: Effect, line: Line, lines: Sequence[Line], name: str) -> Effect:
-    """The effect of a line, as far as it does not depend on what other lines set."""
+    """The effect of a line; unknown if it depends on values that other lines set."""
     if "/../" in line.key:
         return Effect(unknown=f"its key has a `..`, and may be {dotted(name)}")
     needed, usual = sysctl_aliases.NEEDS.get(name, ("", 0))
@@ -202,8 +201,8 @@ def _moved(shown: str | None) -> Effect | None:
 
 
 def _last_of_each(lines: Iterable[Line]) -> list[Line]:
-    """systemd keeps one entry per key or pattern: a repeated one moves to the end, with one exception:
-    the same value again leaves the first where it was."""
+    """Last statement of each key or pattern. systemd keeps one entry for each: a repetition moves to the end,
+    but a repetition of the same value keeps the first place."""
     kept: dict[str, Line] = {}
     for line in lines:
         before = kept.get(line.key)
@@ -217,7 +216,7 @@ def _last_of_each(lines: Iterable[Line]) -> list[Line]:
 def load(host: Host, without: str = "") -> BootConfig:
     """Read every folder. A file that cannot be read is listed, as it may set anything.
 
-    without: begin of the paths that are taken for absent, so that they hide nothing either.
+    without: prefix of paths to ignore, which also hide nothing.
     """
     unreadable: list[str] = []
     lines: list[Line] = []
@@ -228,5 +227,5 @@ def load(host: Host, without: str = "") -> BootConfig:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(text: str, file: str) -> Sequence[Line]:
-    """A run asks for all files half a dozen times, as they may have been changed meanwhile."""
+    """Statements of a file, cached: a run asks for all files half a dozen times, as they may have changed."""
     return tuple(parse(text, file))

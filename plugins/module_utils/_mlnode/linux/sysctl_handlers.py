@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Handlers of the known keys of /proc/sys, which read the text that is written there.
 
-Read from the tables of struct ctl_table in Linux 4.19 and 6.12, and held against Linux 6.18 itself by
-tests/system/test_sysctl_grammar.py. The names of the keys and their widest ranges are in sysctl_keys; here is
-what differs from one plain number: vectors, units that the kernel converts, ranges which are narrower in some
-kernels, and parsers of their own. A key without a handler here is known to no rule: the effect of a text on
-it is unknown.
+Read from the tables of struct ctl_table in Linux 4.19 and 6.12, and compared with Linux 6.18 itself by
+tests/system/test_sysctl_grammar.py. sysctl_keys has the names of the keys and their widest ranges. This
+module has the differences from one plain number: vectors, units that the kernel converts, ranges that are
+narrower in some kernels, and special parsers. The effect of a text on a key without a handler is unknown.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ _ANY = (-(1 << 64), 1 << 64)
 
 
 class Handler(NamedTuple):
-    """form: `numbers`, `text`, `list`, `word` or `fixed`; empty where no rule is known.
+    """form: `numbers`, `text`, `list`, `word` or `fixed`; empty if no rule is known.
 
-    size: numbers of the file, or greatest length of a text, or end of a list. taken: numbers that all
-    kernels take, None for none; possible: those that some kernel takes. step: its multiples are shown as
-    they were written, and the kernel rounds others. whole: an error leaves all numbers as they were. rule:
-    what is done with numbers that were read.
+    size: numbers of the file, or greatest length of a text, or end of a list. taken: numbers that all kernels
+    take, None for none. possible: numbers that some kernel takes. step: its multiples are shown unchanged,
+    and the kernel rounds others. whole: an error leaves all numbers unchanged. rule: processing of the parsed
+    numbers.
     """
 
     form: str = ""
@@ -50,14 +49,14 @@ _VECTORS = {
     "net/ipv4/udp_mem": 3,
 }
 
-#: Vectors of unsigned long. Until 6.2 they pass over a number below 0, until 5.3 over one out of range, and
+#: Vectors of unsigned long. Until 6.2 they skip a number below 0, until 5.3 one out of range, and
 #: read the others (commits 1622ed7d0743 and e260ad01f0aa).
 LONG_VECTORS = frozenset({"net/ipv4/ping_group_range", "net/ipv4/tcp_mem", "net/ipv4/udp_mem"})
 
-#: Handlers that read into a copy, which an error throws away (net/ipv4/sysctl_net_ipv4.c)
+#: Handlers that read into a copy, which is discarded after an error (net/ipv4/sysctl_net_ipv4.c)
 _WHOLE = frozenset({"net/ipv4/ip_local_port_range", "net/ipv4/ping_group_range"})
 
-#: What is done with the numbers: see sysctl_values._RULES
+#: Processing of the numbers: see sysctl_values._RULES
 _RULED = {
     "kernel/sem": "semaphores",
     "net/core/flow_limit_table_len": "power",
@@ -66,9 +65,9 @@ _RULED = {
     "net/ipv4/ping_group_range": "groups",
 }
 
-#: proc_dointvec_jiffies() and its sisters keep an int of ticks. CONFIG_HZ of the distributions' kernels is
-#: 100, 250 or 1000, and no file shows it: what depends on it is unknown. Greatest number with 1000 and with
-#: 100; USER_HZ is 100.
+#: proc_dointvec_jiffies() and its variants keep an int of ticks. CONFIG_HZ of the distributions' kernels is
+#: 100, 250 or 1000, and no file shows it: values that depend on it are unknown. Greatest number with 1000 and
+#: with 100; USER_HZ is 100.
 _UNITS = {
     "s": Handler(
         "numbers", 1, (-(_INT_MAX // 1000), _INT_MAX // 1000), (-(_INT_MAX // 100), _INT_MAX // 100)
@@ -78,13 +77,14 @@ _UNITS = {
     "ticks": Handler("numbers", 1, (0, _INT_MAX // 10), _ANY, step=2),
 }
 
-#: Where the names of all keys with this beginning count seconds (net/netfilter/nf_conntrack_standalone.c)
+#: Prefixes of names that all count seconds (net/netfilter/nf_conntrack_standalone.c)
 _SECONDS = ("net/netfilter/nf_conntrack_", "net/netfilter/nf_flowtable_")
 
-#: Where any number but 0 is shown as 1 (net/bridge/br_netfilter_hooks.c: brnf_sysctl_call_tables)
+#: Prefix of switches: any number but 0 is shown as 1 (net/bridge/br_netfilter_hooks.c:
+#: brnf_sysctl_call_tables)
 _SWITCHES = "net/bridge/bridge-nf-"
 
-#: Numbers that every kernel takes, where the widest range is that of some: a kernel before 6.1 takes fewer
+#: Numbers that every kernel takes, for keys whose widest range is newer: a kernel before 6.1 takes fewer
 _NARROW_ONCE = {
     "kernel/numa_balancing": (0, 1),
     "net/core/fb_tunnels_only_for_init_net": (0, 1),
@@ -94,14 +94,14 @@ _NARROW_ONCE = {
     "vm/watermark_scale_factor": (1, 1000),
 }
 
-#: Folders of drivers whose ranges were not read: a text without a number is refused by these as well
+#: Folders of drivers whose ranges were not read: these refuse a text without a number as well
 _CHECKED_FOLDERS = (
     "abi/", "crypto/", "dev/", "fs/fuse/", "fs/nfs/", "fs/ntfs/", "fs/ocfs2/", "fs/xfs/", "kernel/perfmon/",
     "kernel/pty/", "net/dccp/", "net/ipv4/vs/", "net/iw_cm/", "net/mpls/", "net/rds/", "net/sctp/",
     "net/smc/", "net/tipc/", "net/vsock/", "sunrpc/",
 )  # fmt: skip
 
-#: proc_dostring() → the greatest length: what is longer is cut. core_pattern has rules of its own since 6.16.
+#: proc_dostring() → the greatest length; longer texts are cut. core_pattern has special rules since 6.16.
 _TEXTS = {
     "kernel/core_pattern": 127,
     "kernel/domainname": 64,
@@ -111,7 +111,7 @@ _TEXTS = {
     "kernel/poweroff_cmd": 255,
 }
 
-#: Names of something that the kernel has or a module brings, and other words: no numbers
+#: Names of objects in the kernel or its modules, and other words: no numbers
 _WORDS = frozenset(
     {
         "kernel/printk_devkmsg",
@@ -127,17 +127,17 @@ _WORDS = frozenset(
     }
 )
 
-#: proc_do_large_bitmap(): lists such as 1,5-9, with the number below which all members are. Ports have 16
-#: bits (net/ipv4/sysctl_net_ipv4.c), types of ICMPv6 8 (net/ipv6/icmp.c); CPUs are at most 8192
-#: (arch/x86/Kconfig: NR_CPUS_RANGE_END), and those that cannot be are left out.
+#: proc_do_large_bitmap(): lists such as 1,5-9; all members are below the number. Ports have 16 bits
+#: (net/ipv4/sysctl_net_ipv4.c), types of ICMPv6 8 (net/ipv6/icmp.c); CPUs are at most 8192
+#: (arch/x86/Kconfig: NR_CPUS_RANGE_END), and impossible CPUs are left out.
 _LISTS = {
     "kernel/watchdog_cpumask": 1 << 13,
     "net/ipv4/ip_local_reserved_ports": 1 << 16,
     "net/ipv6/icmp/ratemask": 1 << 8,
 }
 
-#: bitmap_parse(): hexadecimal masks of the CPUs that are possible, of which a refused text may change some as
-#: well (net/core/sysctl_net_core.c)
+#: bitmap_parse(): hexadecimal masks of the possible CPUs; even a refused text may change some of them
+#: (net/core/sysctl_net_core.c)
 _MASKS = frozenset({"net/core/flow_limit_cpu_bitmap", "net/core/rps_default_mask"})
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Entries of sysctl_table by their key, and the key that a misspelt one means."""
+"""Entries of sysctl_table by key, and the intended key of a misspelt one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ INT = (-(1 << 31), (1 << 31) - 1)
 #: Greatest numbers that are written as a letter
 _MOST = {"u": (1 << 32) - 1, "L": (1 << 63) - 1, "U": (1 << 64) - 1}
 
-#: The first of the versions that were read after 4.19
+#: The first of the examined versions after 4.19
 _MODERN = (6, 1)
 
-#: Where an interface stands in a path
+#: The interface in a path
 _INTERFACE = regex(r"(net/ipv[46]/(?:conf|neigh))/[^/]+(?=/)")
 
-#: A name of the table, and the text behind it
+#: A name of the table, and the text after it
 _NAME = regex(r"([^ =+,@]+)(\S*)")
 
 #: A shorter name may be in several folders by chance.
@@ -30,7 +30,7 @@ _LONG = 8
 
 
 def general(path: str) -> str:
-    """The name that the keys of all interfaces have in the table."""
+    """The table's common name for the keys of all interfaces."""
     return _INTERFACE.sub(r"\1/*", path)
 
 
@@ -40,8 +40,8 @@ def is_known(path: str) -> bool:
 
 
 class Numbers(NamedTuple):
-    """possible: those that some kernel of a release takes; None where that is not known. taken: those that
-    every one takes, None for none. unit: empty for plain numbers."""
+    """possible: numbers that some kernel of a release takes; None if unknown. taken: numbers that every
+    kernel takes, None for none. unit: empty for plain numbers."""
 
     possible: tuple[int, int] | None
     taken: tuple[int, int] | None
@@ -49,8 +49,7 @@ class Numbers(NamedTuple):
 
 
 def numbers(path: str, release: str = "") -> Numbers | None:
-    """The numbers of a key; None for one that is not known. release: of the kernel, empty if it is not
-    known."""
+    """The numbers of a key; None for an unknown key. release: of the kernel, empty if it is unknown."""
     entry = _entry(path)
     if entry is None:
         return None
@@ -58,7 +57,7 @@ def numbers(path: str, release: str = "") -> Numbers | None:
     widest, _comma, every = spans.partition(",")
     if widest == "=":
         return Numbers(None, None, unit)
-    # An int in old kernels, where it has a range today
+    # Keys with a range today are an int in old kernels
     possible = INT if widest.startswith("+") and not is_modern(release) else _span(widest[1:])
     taken = None if every == "?" else _span(every or widest[1:])
     return Numbers(possible, taken, unit)
@@ -74,19 +73,19 @@ def is_modern(release: str) -> bool:
 
 
 def _entry(path: str) -> str | None:
-    """The text behind the name of a key; None if it is not known."""
+    """The text after the name of a key; None if the key is unknown."""
     folder, _slash, name = general(path).rpartition("/")
     return _names(folder).get(name)
 
 
 @functools.lru_cache(maxsize=None)
 def _names(folder: str) -> Mapping[str, str]:
-    """Name of a key of the folder → the text behind it."""
+    """Name of a key of the folder → the text after it."""
     return dict(_NAME.findall(KEYS.get(folder, "")))
 
 
 def meant(path: str) -> str:
-    """The known key that a misspelt one is taken for; empty if it is known, or like none of them."""
+    """The known key that a misspelt one resembles; empty if it is known, or unlike any."""
     if is_known(path):
         return ""
     name = path.rpartition("/")[2]
@@ -107,7 +106,7 @@ def meant(path: str) -> str:
 
 
 def _all(path: str) -> list[str]:
-    """All keys, those of interfaces with the name that stands there in this path."""
+    """All keys; keys of interfaces get the interface's name from this path."""
     parts = path.split("/")
     found = []
     for folder in KEYS:

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that set keys of /proc/sys by files of their own, after sysctl.d was read: what each sets, by
-which line, and when. Each is read by its own rules, as far as its files say it; networkd.py is apart."""
+"""Programs that set keys of /proc/sys after sysctl.d: the keys, lines and time of each. Each is read by its
+own rules, as far as files show it; networkd.py is separate."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _FORWARD, _FORWARD6 = "net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"
 
 
 class Owner(NamedTuple):
-    """unit: that starts it. when: at which it sets its lines, for people. lines: in their order, with slashes
-    in the keys; a value of None is not known. sure: False where more than its files decides whether it sets
-    them. booted: a boot starts the unit. late: it sets them by events after its start, so that no order says
-    who is last. unread: why the files of a program cannot be read; nothing else is known of it then."""
+    """unit: the starting unit. when: time of the writes, for people. lines: in their order, with slashes in
+    the keys; a value of None is unknown. sure: False if further conditions decide whether it sets them.
+    booted: a boot starts the unit. late: it sets them by events after its start, in an unknown order. unread:
+    why the program's files cannot be read; nothing else is known of it then."""
 
     unit: str
     when: str
@@ -35,7 +35,7 @@ class Owner(NamedTuple):
 
 
 def load(host: Host) -> Sequence[Owner]:
-    """Those that have something to set, or cannot be read, in no order."""
+    """Owners with keys to set, and unreadable ones, in no order."""
     return host.once("owners of sysctls", lambda: [*_load(host)], of_files=True)
 
 
@@ -60,8 +60,8 @@ _UFW_DEFAULTS, _UFW_CONF = "/etc/default/ufw", "/etc/ufw/ufw.conf"
 
 
 def _ufw(host: Host) -> Iterator[Owner]:
-    """ufw-init runs `sysctl -e -q -p` on the file that IPT_SYSCTL names, at its start and each reload, unless
-    ENABLED says otherwise (ufw-init-functions: ufw_start)."""
+    """ufw-init runs `sysctl -e -q -p` on the file in IPT_SYSCTL, at its start and each reload, unless
+    ENABLED disables it (ufw-init-functions: ufw_start)."""
     given = _shell(drop_ins.text(host, _UFW_DEFAULTS))
     enabled = _shell(drop_ins.text(host, _UFW_CONF)).get("ENABLED", "")
     file = given.get("IPT_SYSCTL", "")
@@ -97,8 +97,8 @@ _NAT = regex(r"<masquerade\b|<forward-port\b[^>]*\bto-addr=")
 
 
 def _firewalld(host: Host) -> Iterator[Owner]:
-    """It switches forwarding on for a zone that masquerades (firewall/functions.py: enable_ip_forwarding).
-    Which zones have an interface is known once it runs."""
+    """firewalld switches forwarding on for a zone that masquerades (firewall/functions.py:
+    enable_ip_forwarding). Only the running service knows the interfaces of a zone."""
     lines = []
     for path in drop_ins.paths(host, _ZONES, (".xml",)):
         for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
@@ -126,9 +126,9 @@ _SYSCTL_CONF = "/etc/sysctl.conf"
 
 
 def _tuned(host: Host) -> Iterator[Owner]:
-    """The units of the type sysctl of its active profile. By default (reapply_sysctl) it then sets once more
-    what the files of /run and /etc say, without globs, and last of all /etc/sysctl.conf, whether or not
-    sysctl.d has a link to it (tuned/plugins/plugin_sysctl.py: _apply_system_sysctl)."""
+    """Sysctl units of the active profile. By default (reapply_sysctl) tuned then sets again the lines of the
+    files in /run and /etc, without globs. Last comes /etc/sysctl.conf, even without a link in sysctl.d
+    (tuned/plugins/plugin_sysctl.py: _apply_system_sysctl)."""
     lines = [*tuned.sysctls(host)]
     again = _shell(drop_ins.text(host, _TUNED_MAIN).replace(" ", "")).get("reapply_sysctl", "1").lower()
     if lines and again not in _NO:
@@ -155,7 +155,7 @@ _NETAVARK = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark")
 
 
 def _docker(host: Host) -> Iterator[Owner]:
-    """dockerd switches forwarding on unless an option forbids it, that of IPv6 if its bridge has IPv6
+    """dockerd switches forwarding on unless an option forbids it; IPv6 forwarding if its bridge has IPv6
     (libnetwork's setup_ip_forwarding.go)."""
     for unit, usual in _DOCKERS.items():
         command, given = kubelets.arguments(host, unit)
@@ -173,7 +173,7 @@ def _docker(host: Host) -> Iterator[Owner]:
 
 
 def _networks(host: Host) -> Iterator[Owner]:
-    """Plugins that are a container's gateway (CNI: plugins/main/bridge; podman: netavark)."""
+    """Plugins that act as a container's gateway (CNI: plugins/main/bridge; podman: netavark)."""
     lines = []
     for path in drop_ins.paths(host, (_CNI,), (".conf", ".conflist")):
         for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
@@ -211,8 +211,8 @@ _PROXY = (
 
 
 def _kubelet(host: Host) -> Iterator[Owner]:
-    """A kubelet that does not protect the kernel's values sets its own; one that does ends if it finds other
-    ones."""
+    """A kubelet that does not protect the kernel's values sets its own; a protecting kubelet exits if they
+    differ."""
     for one in kubelets.all_of(host):
         own = () if one.protects else tuple(Line(key, value, *one.where) for key, value in _KUBELET.items())
         yield Owner(one.unit, "when the kubelet starts (protectKernelDefaults is false)", own)
@@ -226,8 +226,8 @@ _KDUMP_UNIT, _KDUMP = "kdump-tools.service", "/etc/default/kdump-tools"
 
 
 def _kdump(host: Host) -> Iterator[Owner]:
-    """kdump-config of Debian and Ubuntu: at a load it has an oops become a panic (apply_panic_triggers; older
-    ones set what KDUMP_SYSCTL says)."""
+    """kdump-config of Debian and Ubuntu: loading makes an oops a panic (apply_panic_triggers; older versions
+    set the value of KDUMP_SYSCTL)."""
     text = drop_ins.text(host, _KDUMP)
     given = _shell(text)
     if not text or given.get("USE_KDUMP", "0") == "0":
@@ -252,7 +252,7 @@ def decided(
     owner: Owner, key: str, writes: sysctl_d.Writes, present: str | None = None
 ) -> sysctl_d.Decision | None:
     """The line of a program that decides a key (path form), of lines that set it; None if none moves it.
-    present: what the key shows before, which a value that begins with `>` or `<` is compared with."""
+    present: the key's text before, for comparison with values that begin with `>` or `<`."""
 
     def relative(name: str, text: str, before: str | None) -> sysctl_d.Effect:
         least = _RELATIVE.match(text)
@@ -291,8 +291,8 @@ _TARGETS = ("sysinit.target", "basic.target")
 
 
 def comes_after(host: Host, unit: str, other: str) -> bool | None:
-    """True if a boot starts a unit once another is up, False for the other way round, None where neither
-    waits for the other. Raises HostError."""
+    """True if a boot starts a unit once another is up, False for the reverse order, None if neither waits for
+    the other. Raises HostError."""
     among = systemd_unit.booted(host) | {unit, other, *_TARGETS}
     before = {target: {*names} for target, names in _EARLY.items()}
     for name in (unit, other):

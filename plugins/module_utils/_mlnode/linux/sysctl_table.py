@@ -1,21 +1,21 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keys of /proc/sys in the kernels of the last ten years, and the numbers that they take.
+"""Keys of /proc/sys in the kernels of the last ten years, and their numbers.
 
 Read from the tables of struct ctl_table in the sources of Linux 4.19, 6.1, 6.12 and 7.3, and from
-/proc/sys of 6.18; kernel/*unprivileged* and kernel/apparmor_* are also of Debian and Ubuntu. Subtrees of old
-protocols and of other architectures are left out: no key is like one of theirs.
+/proc/sys of 6.18; kernel/*unprivileged* and kernel/apparmor_* are also from Debian and Ubuntu. Subtrees of
+old protocols and of other architectures are left out: their keys resemble none of these.
 
-An entry is a name and, where they are not those of int,
+An entry is a name and, if its numbers differ from the range of int,
 
-    =LEAST:MOST   the numbers that some of these kernels take, as a preview must not refuse what one of them
-                  takes; after + instead, those of 6.1 and later, as older ones take an int. An empty end is
-                  that of int; u, L and U are the greatest unsigned int, long and unsigned long of 64 bits.
-                  With = alone they are not known, or it takes no numbers
-    ,LEAST:MOST   those that every kernel takes, where these are fewer by its version, its build or the
+    =LEAST:MOST   the numbers that some of these kernels take, as a preview must not refuse numbers that one
+                  of them takes; after + instead, the range since 6.1, as older kernels take an int. An empty
+                  end is the one of int; u, L and U are the greatest unsigned int, long and unsigned long of
+                  64 bits. With = alone they are unknown, or it takes no numbers
+    ,LEAST:MOST   the numbers that every kernel takes, if these are fewer by its version, its build or the
                   machine: 17592186040320 is UINT_MAX pages of 4 KiB (mm/page-writeback.c), 8192 more than
-                  SOCK_MIN_RCVBUF of each (include/net/sock.h). ? where the kernel asks for more than a range,
-                  such as another value, the hardware, or what was set before, and for what is read-only
+                  SOCK_MIN_RCVBUF of each (include/net/sock.h). ? if the kernel requires more than a range,
+                  such as another value, the hardware, or an earlier setting, and for read-only keys
     @UNIT         their unit, of sysctl_handlers
 
 A `*` is the name of an interface.

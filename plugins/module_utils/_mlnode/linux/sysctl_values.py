@@ -1,19 +1,18 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The effect of a text that is written to a file of /proc/sys: what the file shows afterwards, that the
-kernel refuses the text, or that neither is known. Pure text functions; the handlers of the keys are in
-sysctl_handlers.
+"""Effect of a text written to a file of /proc/sys: the file's text afterwards, a refusal by the kernel, or
+unknown. Pure text functions; sysctl_handlers has the handlers of the keys.
 
 Numbers: kernel/sysctl.c, proc_get_long() and its strtoul_lenient() with base 0 (lib/kstrtox.c:
-_parse_integer_fixup_radix), which proc_dointvec and its sisters share (minmax, douintvec, dou8vec,
+_parse_integer_fixup_radix), which proc_dointvec and its variants share (minmax, douintvec, dou8vec,
 doulongvec, dobool, do_static_key, jiffies). A leading 0 is octal, 0x hexadecimal. They read as many numbers
-as the file has, and ignore what follows a blank after the last one: `10 # ten` is 10. A vector takes the
-numbers up to a mistake although the write fails. The words of kstrtobool() are refused: those belong to
+as the file has, and ignore the text after a blank behind the last one: `10 # ten` is 10. A vector takes the
+numbers before a mistake although the write fails. The words of kstrtobool() are refused: these belong to
 module parameters and files of sysfs. Texts: _proc_do_string(); lists of numbers: proc_do_large_bitmap(), in
 the same file.
 
 The rest of a text goes to the kernel in a second write, which it ignores while kernel.sysctl_writes_strict
-is 1, as it is unless someone changes it.
+is 1, the default.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from . import sysctl_d, sysctl_handlers
 from .sysctl_d import Effect
 from .sysctl_handlers import Handler
 
-#: isspace() of the kernel (lib/ctype.c), which takes the byte A0 as well
+#: isspace() of the kernel (lib/ctype.c), which includes the byte A0
 _SPACES = " \t\n\v\f\r\udca0"
-#: What ends a number (proc_wspace_sep)
+#: Signs that end a number (proc_wspace_sep)
 _BLANKS = " \t\n"
 
 #: TMPBUFLEN is 22: a number of 21 characters or more is refused, as more might follow
 _LONGEST = 20
-#: unsigned long of the 64-bit machines this is for
+#: unsigned long of 64-bit machines, the only ones supported
 _ULONG_MAX = (1 << 64) - 1
 #: A page with an end: the kernel reads no more at once (4 KiB is the smallest page)
 _PAGE = 4094
@@ -47,16 +46,16 @@ _NUMBER = regex(
 _KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{8}){3}"
 _FASTOPEN = regex(rf"{_KEY}(?:,{_KEY})?\Z", re.ASCII)
 
-#: Names of modules that the kernel loads for a word, whose blanks make it the name of none
+#: Names of modules that the kernel loads for a word; a blank makes it an unknown name
 _NAMES = frozenset({"net/core/default_qdisc", "net/ipv4/tcp_congestion_control"})
 
-#: Versions from which on a number above ULONG_MAX is refused and no longer cut (7f2923c4f73f), and vectors
+#: Versions from which a number above ULONG_MAX is refused and no longer cut (7f2923c4f73f), and vectors
 #: of unsigned long stop at a number below 0 (1622ed7d0743)
 _OVERFLOW, _NEGATIVE = (5, 1), (6, 2)
 
-#: Spellings of a switch that people write and kstrtobool() takes, and no parser of sysctls
+#: Common spellings of a switch, which kstrtobool() takes and no parser of sysctls
 _SWITCHES = {"y": 1, "yes": 1, "t": 1, "true": 1, "on": 1, "n": 0, "no": 0, "f": 0, "false": 0, "off": 0}
-#: What looks like a number and is not spelled as the kernel prints it
+#: Numbers in a different spelling from the kernel's output
 _ODD_NUMBER = regex(r"[+-]?0[0-9]+\Z|[+-]?0[xX][0-9a-fA-F]+\Z|\+[0-9]+\Z|-0\Z", re.ASCII)
 
 
@@ -64,7 +63,7 @@ _REFUSED = Effect(refused=True)
 
 
 class _UnknownError(Exception):
-    """The effect is not known; why."""
+    """The effect is unknown, with the reason."""
 
 
 class _RefusedError(Exception):
@@ -83,9 +82,8 @@ def effect(
 ) -> Effect:
     """Effect of writing a text, and the line end that systemd-sysctl adds, to the file of a key.
 
-    before: what the file shows at that time, if it is known. like: a value of this key that the kernel is
-    known to take, such as the one that it shows: the same text is taken again. release: of the kernel,
-    empty if it is not known.
+    before: the file's text before the write, if known. like: a value of this key that the kernel is known to
+    take, such as the present one: the same text is taken again. release: of the kernel, empty if unknown.
     """
     path = sysctl_d.slashed(key)
     try:
@@ -99,7 +97,7 @@ def effect(
 
 
 def writes(like: str | None = None, release: str = "") -> sysctl_d.Writes:
-    """effect() of each line of a file of sysctl.d."""
+    """effect() as a function for the lines of sysctl.d."""
     return lambda key, text, before: effect(key, text, before=before, like=like, release=release)
 
 
@@ -121,7 +119,7 @@ def _shown(path: str, handler: Handler, text: str, before: str | None, release: 
 
 
 def number(word: str) -> int | None:
-    """One number as proc_get_long() reads it; None where it is refused or not certain: -0 is 0 to an int, and
+    """One number as proc_get_long() reads it; None if it is refused or uncertain: -0 is 0 to an int, and
     unsigned numbers refuse it."""
     try:
         value, rest = _first_number(word, "", "7.0")
@@ -131,7 +129,7 @@ def number(word: str) -> int | None:
 
 
 def _first_number(text: str, ends: str, release: str) -> tuple[int, str]:
-    """proc_get_long(): the number that a text begins with, and what follows it."""
+    """proc_get_long(): the number at the start of a text, and the remaining text."""
     match = _NUMBER.match(text)
     if match is None or match.end() > _LONGEST:
         raise _RefusedError
@@ -171,7 +169,7 @@ def _numbers(path: str, handler: Handler, text: str, before: str | None, release
 
 
 def _vector(path: str, handler: Handler, text: str, release: str) -> _Vector:
-    """__do_proc_dointvec() and its sisters."""
+    """__do_proc_dointvec() and its variants."""
     left = text + "\n"
     found: list[int] = []
     passes_over = path in sysctl_handlers.LONG_VECTORS and not _is_from(_NEGATIVE, release)
@@ -205,7 +203,7 @@ def _require_within(handler: Handler, value: int, *, negative: bool) -> None:
 
 
 def _completed(numbers: Sequence[int], count: int, before: str | None) -> list[int]:
-    """The numbers of a vector of which only the first are set."""
+    """The numbers of a vector after a write of the first ones."""
     old = values.integers(before or "")
     if old is None or len(old) != count:
         raise _UnknownError(f"it sets {len(numbers)} of {count} numbers, and the others stay as they were")
@@ -244,8 +242,8 @@ def _power(numbers: list[int], _before: str | None) -> list[int]:
 
 
 def _semaphores(numbers: list[int], before: str | None) -> list[int]:
-    """proc_ipc_sem_dointvec(): an error of the fourth number leaves that one as it was. Its most is 32768,
-    and more with ipcmni_extend on the command line."""
+    """proc_ipc_sem_dointvec(): an error in the fourth number leaves it unchanged. Its maximum is 32768, or
+    more with ipcmni_extend on the command line."""
     if numbers[3] > 32768:
         raise _UnknownError("the greatest number of sets depends on the kernel command line")
     if numbers[3] >= 0:
@@ -287,7 +285,7 @@ def _members(path: str, end: int, text: str) -> str:
 
 def _list(text: str, end: int) -> str | None:
     """proc_do_large_bitmap(): an empty text clears the list; one comma may follow the last member. Blanks are
-    refused. A line end parts members as well, and what follows a NUL belongs to no text of sysctl.d."""
+    refused. A line end separates members as well, and no text of sysctl.d continues after a NUL."""
     text = re.sub("\n+", ",", text.strip("\n"))
     if not text:
         return ""
@@ -309,17 +307,17 @@ def _word(path: str, text: str, release: str) -> str:
             return text.lower()
     elif path in _NAMES and len(text.split()) != 1:
         raise _RefusedError
-    raise _UnknownError("it depends on what the kernel and its modules have")
+    raise _UnknownError("it depends on the kernel and its modules")
 
 
 # -- declarations --------------------------------------------------------------------------
 
 
 def require(key: str, text: str | None, like: str | None = None, release: str = "") -> None:
-    """Raises DeclarationError for a value that the kernel refuses, or takes a part of, or shows as another.
+    """Raises DeclarationError for a value that the kernel refuses, takes in part, or shows differently.
 
     like: the present value, which shows how many numbers a file has. release: of the kernel. Without both,
-    no kernel was asked."""
+    the check is for any kernel."""
     if text is None:
         return
     path = sysctl_d.slashed(key)
@@ -333,7 +331,7 @@ def require(key: str, text: str | None, like: str | None = None, release: str = 
     like = like if like is None else " ".join(values.tokens(like))
     present = _integers(like) if like is not None else None
     if present is None and (like is not None or not handler.form):
-        return  # words, or nothing is known
+        return  # words, or an unknown key
     _require_numbers(handler, text, like, present)
     found = effect(key, text, like=like, release=release)
     if found.refused:
@@ -342,7 +340,7 @@ def require(key: str, text: str | None, like: str | None = None, release: str = 
         raise DeclarationError(f"the kernel makes {found.text} of {text!r}: declare {found.text}")
 
 
-#: What the kernel asks for beyond the range
+#: Conditions of the kernel in addition to the range
 _RULE_WORDS = {
     "ports": ": the first number must not be greater than the second",
     "power": ": it must be a power of two",
@@ -363,7 +361,7 @@ def _require_numbers(handler: Handler, text: str, like: str | None, present: lis
 
 
 def _integers(text: str) -> list[int] | None:
-    """The numbers of a text that is nothing else; None if there is another word, or none at all."""
+    """The numbers of a text; None if it has another word, or no number at all."""
     words = re.split(f"[{_BLANKS}]+", text.strip(_BLANKS))
     numbers = [number(word) for word in words]
     found = [one for one in numbers if one is not None]

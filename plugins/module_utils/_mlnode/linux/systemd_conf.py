@@ -42,20 +42,20 @@ class Line(NamedTuple):
 
 
 def configuration(host: Host, name: str) -> list[Line]:
-    """Lines of a daemon's configuration, in the order in which they count. Raises HostError."""
+    """Lines of a daemon's configuration, in their effective order. Raises HostError."""
     files = [path for path in (f"{folder}/{name}" for folder in _CONF) if host.exists(path)]
     more = drop_ins.paths(host, [f"{folder}/{name}.d" for folder in _CONF])
     return [line for path in (*files[:1], *more) for line in assignments(host, path)]
 
 
 def manager(host: Host, key: str) -> list[Line]:
-    """All of a key of [Manager], in the order in which they count. Raises HostError."""
+    """All lines of a key of [Manager], in their effective order. Raises HostError."""
     lines = host.once("lines of the manager", lambda: configuration(host, "system.conf"), of_files=True)
     return _of(lines, "[Manager]", key)
 
 
 def fragment(host: Host, unit: str) -> str:
-    """The file of a unit; empty where there is none, or it is masked. Raises HostError."""
+    """The file of a unit; empty if there is none, or if it is masked. Raises HostError."""
     for path in (f"{folder}/{unit}" for folder in UNITS if drop_ins.counts(host, folder)):
         if drop_ins.is_masked(host, path):
             return ""
@@ -65,15 +65,15 @@ def fragment(host: Host, unit: str) -> str:
 
 
 def alias_of(host: Host, path: str) -> str:
-    """The unit that a unit's file is only another name of, being a link to it; empty where it is its own."""
+    """The target unit of a link, which makes the link's name an alias; empty if the names are equal."""
     target = host.link_target(path).rpartition("/")[2]
     return target if target != path.rpartition("/")[2] else ""
 
 
 def service(host: Host, names: Sequence[str], key: str) -> list[Line]:
-    """All of a key of [Service], in the order in which they count. names: all that the service has, its own
-    first. Raises HostError."""
-    # Drop-ins of a name hide those for all services, whatever their folders (shared/dropin.c).
+    """All lines of a key of [Service], in their effective order. names: all names of the service, the main
+    one first. Raises HostError."""
+    # Drop-ins of a name hide those for all services, in any folder (shared/dropin.c).
     folders = [f"{one}/{name}.d" for name in [*names, "service"] for one in UNITS]
     paths = filter(None, [fragment(host, names[0]), *drop_ins.paths(host, folders)])
     return _of((line for path in paths for line in assignments(host, path)), "[Service]", key)
@@ -84,12 +84,12 @@ def _of(lines: Iterable[Line], section: str, key: str) -> list[Line]:
 
 
 def assignments(host: Host, path: str) -> Iterator[Line]:
-    """Every line of a file that sets a key; none of one that is masked. Raises HostError."""
+    """Every line of a file that sets a key; empty for a masked file. Raises HostError."""
     return of_text(drop_ins.text(host, path), path)
 
 
 def of_text(text: str, path: str) -> Iterator[Line]:
-    """As assignments(), of what a file holds."""
+    """As assignments(), from the text of a file."""
     here = ""
     for number, line in _lines(text):
         if line.startswith("[") and line.endswith("]"):
@@ -100,7 +100,7 @@ def of_text(text: str, path: str) -> Iterator[Line]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments; a backslash at the end goes on with the next, and the number is the first's."""
+    """Lines without comments, joined after a backslash at the end; the number is the first line's."""
     begun: list[str] = []
     first = 1
     for here, raw in enumerate(text.split("\n"), start=1):
@@ -113,5 +113,5 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         yield first, " ".join([*begun, line])
         begun = []
-    if begun:  # nothing follows
+    if begun:  # the text ends here
         yield first, " ".join(begun)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Units as systemd has loaded them, asked once for all that mlnode has to do with: to start systemctl takes
-as long as to look at a dozen settings."""
+"""Units as systemd has loaded them, asked once for all of mlnode's units: starting systemctl takes as long as
+reading a dozen settings."""
 
 from __future__ import annotations
 
@@ -22,53 +22,53 @@ _PROPERTIES = (
     *("Result", "ExecMainStatus"),
 )
 
-#: Always there. It has the limits that systemd gives to units which do not say otherwise (src/core/unit.c:
+#: Always there. It has systemd's default limits for units without own ones (src/core/unit.c:
 #: unit_patch_contexts): the properties of the manager itself would take one more start of systemctl.
 ROOT_MOUNT = "-.mount"
 _LIMITS = ("LimitNOFILE", "LimitMEMLOCK", "LimitSTACK", "LimitCORE", "LimitNPROC")
 
-#: Those of our declarations, whatever their kind: places.OWN
+#: Drop-ins of our declarations, of any kind: places.OWN
 _DROP_INS = "/etc/systemd/system/*.service.d/zz-mlnode-*.conf"
 
-_ANSWER = "what systemd says of units"
+_ANSWER = "properties of units"
 
-#: Property → its values, of which ExecStart= may have several
+#: Property → its values; ExecStart= may have several
 Properties = Mapping[str, Tuple[str, ...]]
 
 
 def units(host: Host) -> Mapping[str, Properties]:
-    """Unit → what systemd has loaded: the agent's, those that read our drop-ins, have one or are started by
-    one, and ROOT_MOUNT. Nothing where it does not run or does not answer."""
+    """Unit → its loaded properties: for the agent's units, units that read our drop-ins, have one or are
+    started by one, and ROOT_MOUNT. Empty if systemd does not run or does not answer."""
     return host.once(_ANSWER, lambda: units_now(host), of_files=True)
 
 
 def ask(host: Host) -> None:
-    """Have systemctl look while the caller looks at something else: a fifth of a check is the wait for it."""
+    """Start systemctl while the caller reads other data: waiting for it is a fifth of a check."""
     host.ahead(_ANSWER, lambda: _asked(host), of_files=True)
 
 
 def units_now(host: Host) -> Mapping[str, Properties]:
-    """As units(), for who has just written a file of one."""
+    """As units(), for a caller that has just written a unit's file."""
     return _asked(host)()
 
 
 def is_unread(shown: Properties, path: str) -> bool:
-    """True if systemd has not read the present content of a drop-in that is there. shown: of its unit; empty,
-    and then it is False, where systemd does not run or cannot be asked."""
-    # What is masked needs a reload whenever it has drop-ins, also after one (systemd issue 33672).
+    """True if systemd has not read the present content of an existing drop-in. shown: of its unit; empty if
+    systemd does not run or cannot be asked, which gives False."""
+    # A masked unit with drop-ins always needs a reload, even after one (systemd issue 33672).
     if shown.get("LoadState") != ("loaded",):
         return False
-    # Some versions do not see that a drop-in is new (systemd issue 31752), but show which they have read.
+    # Some versions do not detect a new drop-in (systemd issue 31752), but show the ones they have read.
     return shown.get("NeedDaemonReload") == ("yes",) or path not in shown.get("DropInPaths", (path,))
 
 
 def _asked(host: Host) -> Callable[[], Mapping[str, Properties]]:
-    """Start systemctl. The result waits for its answer, and has nothing where there is none."""
+    """Start systemctl. The result waits for its answer, and returns nothing if there is none."""
     try:
         if not host.systemd_runs():
             return dict
         own = [path.split("/")[-2][: -len(".d")] for path in host.matching(_DROP_INS)]
-        # It takes systemd three milliseconds to show one.
+        # Showing a unit takes systemd three milliseconds.
         timed = [units for drop_in, units in TIMED.items() if host.matching(pattern(drop_in))]
         asked = [*dict.fromkeys((*_UNITS, *own, *chain(*timed), ROOT_MOUNT))]
         limits = [f"{name}{kind}" for name in _LIMITS for kind in ("", "Soft")]
@@ -84,7 +84,7 @@ def _answer(asked: Sequence[str], end: Callable[[], Finished]) -> Mapping[str, P
         done = end()
     except HostError:  # as in a captured tree
         return {}
-    # In the order in which they are asked for: the Id of an alias is another name.
+    # In the order of the request: the Id of an alias is another name.
     blocks = done.out.split("\n\n") if done.rc == 0 else []
     return {unit: _fields(block) for unit, block in zip(asked, blocks)}
 

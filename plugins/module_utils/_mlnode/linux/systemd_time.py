@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spans of time as systemd's files have them: systemd.time(7)."""
+"""Time spans in systemd's files: systemd.time(7)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..model.record import regex
 
 _PART = regex(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zµμ]*)", 0)
 
-#: Seconds of each unit; a number without one has seconds. Longer ones than days are not understood here.
+#: Seconds of each unit; a number without a unit is in seconds. Units longer than days are not supported.
 _SECONDS = {
     **dict.fromkeys(("us", "usec", "µs", "μs"), 1e-6),
     **dict.fromkeys(("ms", "msec"), 1e-3),
@@ -20,7 +20,7 @@ _SECONDS = {
 
 
 def seconds(text: str) -> float | None:
-    """A span; infinite where it says so, None where it is not understood."""
+    """A span in seconds; infinite for `infinity`, None if it is not understood."""
     text = text.strip()
     if text == "infinity":
         return float("inf")

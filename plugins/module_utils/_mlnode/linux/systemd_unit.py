@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A unit as the next boot will load it: its file, all of its drop-ins, and the targets that start it.
 
-By the rules of systemd.unit(5), bootup(7) and of systemd's sources (src/shared/dropin.c,
-src/basic/unit-file.c, src/core/load-dropin.c), from files alone: a captured tree and an image answer as a
-running node does.
+By the rules of systemd.unit(5), bootup(7) and systemd's sources (src/shared/dropin.c, src/basic/unit-file.c,
+src/core/load-dropin.c), from files alone: a captured tree and an image give the same answers as a running
+node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .kernel_line import KernelLine
 from .systemd_conf import NO, Line
 
 #: systemd.unit(5), "Unit File Load Path": an earlier folder hides the same name in a later one. /lib counts
-#: only where it is not a link to /usr/lib.
+#: unless it is a link to /usr/lib.
 PLACES = (
     "/etc/systemd/system.control",
     "/run/systemd/system.control",
@@ -35,21 +35,21 @@ PLACES = (
     "/run/systemd/generator.late",
 )
 
-#: Where distributions have theirs
+#: Folders of units from distributions
 _SHIPPED = ("/usr/lib/", "/lib/")
 
 DEFAULT_TARGET = "default.target"
 _GRAPHICAL, _MULTI_USER = "graphical.target", "multi-user.target"
 
-#: What starts the units it names (systemd.unit(5)); Requisite= and PartOf= start nothing
+#: Options that start the named units (systemd.unit(5)); Requisite= and PartOf= start nothing
 _STARTING = ("Wants", "Requires", "BindsTo", "Upholds")
 _FOLDERS = ("wants", "requires")
 
-#: An empty assignment takes none of these back: a drop-in can only add to them (systemd.unit(5), Conflicts=;
+#: An empty assignment resets none of these: a drop-in can only add to them (systemd.unit(5), Conflicts=;
 #: src/core/load-fragment.c: config_parse_unit_deps)
 _DEPENDENCIES = (*_STARTING, "After", "Before", "Conflicts", "Requisite", "PartOf", "OnFailure", "OnSuccess")
 
-#: The kinds of units that a boot starts as a part of others
+#: Types of units that a boot starts as a part of others
 _KINDS = (".target", ".service", ".socket", ".timer", ".path", ".mount")
 
 #: Links between names of targets; systemd itself gives up after as many (src/basic/unit-file.c: FOLLOW_MAX)
@@ -57,8 +57,8 @@ _MOST_LINKS = 8
 
 
 class Unit(NamedTuple):
-    """fragment: the file that makes it, empty where there is none. masked: that file keeps it from ever being
-    started. lines: all assignments in the order in which they count."""
+    """fragment: the unit's main file, empty if there is none. masked: that file prevents every start. lines:
+    all assignments, in their effective order."""
 
     name: str
     fragment: str
@@ -66,7 +66,7 @@ class Unit(NamedTuple):
     lines: tuple[Line, ...]
 
     def counting(self, section: str, key: str) -> list[Line]:
-        """Those of a key that are left: an empty assignment takes back all before it, but no dependency."""
+        """Effective lines of a key: an empty assignment resets all before it, except for dependencies."""
         lines: list[Line] = []
         stays = section == "[Unit]" and key in _DEPENDENCIES
         for line in self.lines:
@@ -79,8 +79,8 @@ class Unit(NamedTuple):
         return [word for line in self.counting("[Unit]", key) for word in line.value.split()]
 
     def conditions(self, begin: str) -> list[Line]:
-        """Conditions of a start. begin: Condition or Assert. An empty one of any name takes back all
-        before it (systemd.unit(5))."""
+        """Conditions of a start. begin: Condition or Assert. An empty one of any name resets all before it
+        (systemd.unit(5))."""
         lines: list[Line] = []
         for line in self.lines:
             if line.section == "[Unit]" and line.key.startswith(begin):
@@ -88,13 +88,13 @@ class Unit(NamedTuple):
         return lines
 
     def last(self, section: str, keys: Sequence[str]) -> Line | None:
-        """The last line that speaks of one of the keys, be it to take others back."""
+        """The last line with one of the keys, even a line that resets it."""
         lines = [line for line in self.lines if line.section == section and line.key in keys]
         return lines[-1] if lines else None
 
 
 def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
-    """more: drop-ins that systemd has read besides. Raises HostError."""
+    """more: further drop-ins that systemd has read. Raises HostError."""
     fragment = next(iter(_paths(host, name)), "")
     if fragment and _is_nothing(host, fragment):
         return Unit(name, fragment, True, ())
@@ -105,7 +105,7 @@ def load(host: Host, name: str, more: Sequence[str] = ()) -> Unit:
 
 
 def shipped(host: Host, name: str) -> Unit:
-    """The file of a unit that came with the distribution, without drop-ins. Raises HostError."""
+    """The distribution's file of a unit, without drop-ins. Raises HostError."""
     for path in (f"{place}/{name}" for place, names in _places(host).items() if name in names):
         if path.startswith(_SHIPPED) and not _is_nothing(host, path):
             return Unit(name, path, False, tuple(_assignments(host, path)))
@@ -113,7 +113,7 @@ def shipped(host: Host, name: str) -> Unit:
 
 
 def of_text(name: str, text: str) -> Unit:
-    """A unit of which this is all. Its lines have no numbers."""
+    """A unit made of this text alone. Its lines have no numbers."""
     lines: list[Line] = []
     section = ""
     for line in text.splitlines():
@@ -128,8 +128,8 @@ def of_text(name: str, text: str) -> Unit:
 def _places(host: Host) -> Mapping[str, frozenset[str]]:
     """The names in each place. Raises HostError.
 
-    Listed once for a run: most of what a unit may consist of is not there, and looking for each of its
-    possible drop-ins and links took a hundred calls for a unit and a thousand for what starts it.
+    Listed once for a run: most possible files of a unit do not exist. Looking for each possible drop-in and
+    link took a hundred calls for a unit and a thousand for its starting targets.
     """
     return host.once(
         "places of units",
@@ -139,12 +139,12 @@ def _places(host: Host) -> Mapping[str, frozenset[str]]:
 
 
 def _paths(host: Host, name: str) -> list[str]:
-    """Where the name is, the place that counts first. Raises HostError."""
+    """Paths of a name, the effective one first. Raises HostError."""
     return [f"{place}/{name}" for place, names in _places(host).items() if name in names]
 
 
 def _is_nothing(host: Host, path: str) -> bool:
-    """An empty file or a link to /dev/null, which systemd takes for a mask."""
+    """True for an empty file or a link to /dev/null, which mask a unit."""
     if _text(host, path):
         return False
     return drop_ins.is_masked(host, path) or (host.exists(path) and host.content(path) == b"")
@@ -155,13 +155,14 @@ def _assignments(host: Host, path: str) -> Iterator[Line]:
 
 
 def _text(host: Host, path: str) -> str:
-    """As drop_ins.text(), read once for a run: what names a unit is sought in all files. Raises HostError."""
+    """As drop_ins.text(), read once for a run: a search for a unit's name reads all files. Raises
+    HostError."""
     return host.once(f"text of {path}", lambda: drop_ins.text(host, path), of_files=True)
 
 
 def _drop_ins(host: Host, name: str) -> list[str]:
-    """In the order of their names. Of the same name the one of the unit itself counts, then that of a prefix
-    of its name, then that for all units of its type."""
+    """Drop-ins of a unit, in the order of their names. For each name the unit's own drop-in counts, else a
+    prefix's, else the one for all units of its type."""
     kind = name.rpartition(".")[2]
     prefixes = list(_with_prefixes(name))
     for alias in _aliases(host, name):
@@ -176,7 +177,7 @@ def _drop_ins(host: Host, name: str) -> list[str]:
 
 
 def _aliases(host: Host, name: str) -> list[str]:
-    """Other names of a unit that have drop-ins: these count for it as well (src/core/load-dropin.h:
+    """Other names of a unit that have drop-ins: these are effective for it as well (src/core/load-dropin.h:
     unit_find_dropin_paths). Raises HostError."""
     others = host.once("links to units that have drop-ins", lambda: _linked(host), of_files=True)
     kind = "." + name.rpartition(".")[2]
@@ -184,7 +185,7 @@ def _aliases(host: Host, name: str) -> list[str]:
 
 
 def _linked(host: Host) -> list[tuple[str, str]]:
-    """Each unit that has drop-ins, and the name that its file is a link to."""
+    """Pairs of a unit with drop-ins and the target name of its file, if that is a link."""
     others = {one[: -len(".d")] for names in _places(host).values() for one in names if one.endswith(".d")}
     return [
         (other, host.link_target(path).rpartition("/")[2])
@@ -201,18 +202,18 @@ def _with_prefixes(name: str) -> Iterator[str]:
 
 
 def _prefixes(stem: str) -> Iterator[str]:
-    """Of a-b-c: a-b- and a-."""
+    """For a-b-c: a-b- and a-."""
     parts = stem.split("-")
     for number in range(len(parts) - 1, 0, -1):
         yield "-".join(parts[:number]) + "-"
 
 
-# -- what starts it ------------------------------------------------------------------------
+# -- the start of a unit -------------------------------------------------------------------
 
 
 class Start(NamedTuple):
-    """Start of a unit at boot. by: the link or line, empty where nothing does. broken: a link of that
-    name that starts something else, or nothing. target, where: the default target, and who says so."""
+    """Start of a unit at boot. by: the link or line, empty if nothing starts it. broken: a link of that name
+    to another unit, or to nothing. target, where: the default target, and its source."""
 
     by: str
     broken: str
@@ -221,7 +222,7 @@ class Start(NamedTuple):
 
 
 def start(host: Host, name: str, first: str = "", line: KernelLine | None = None) -> Start:
-    """Follows the targets that the default one starts, or those of another first one. Raises HostError."""
+    """Follow all targets from the default one, or from another first one. Raises HostError."""
     target, where = (first, "") if first else default_target(host, line)
     masked = line.masked if line else ()
     todo, seen, broken = [target], {target}, ""
@@ -242,8 +243,8 @@ def start(host: Host, name: str, first: str = "", line: KernelLine | None = None
 
 
 def booted(host: Host, line: KernelLine | None = None) -> frozenset[str]:
-    """All units that a boot into the default target starts, as files say: those which wait for a device, a
-    socket or a timer to start them are not in it. Raises HostError."""
+    """All units that a boot into the default target starts, by their files. Not included: units that a
+    device, a socket or a timer starts later. Raises HostError."""
     masked = line.masked if line else ()
     todo = [default_target(host, line)[0]]
     seen = set(todo)
@@ -256,10 +257,10 @@ def booted(host: Host, line: KernelLine | None = None) -> frozenset[str]:
 
 
 def default_target(host: Host, line: KernelLine | None = None) -> tuple[str, str]:
-    """Its name, and the file or parameter that chooses it. Raises HostError.
+    """Name of the default target, and the file or parameter that sets it. Raises HostError.
 
-    line: that of the kernel, where it is known. Where no file chooses a target, as in a tree without /usr, it
-    is what distributions have.
+    line: the kernel command line, if known. If no file sets a target, as in a tree without /usr, the usual
+    target of distributions is returned.
     """
     if line is not None and line.target:
         return line.target.value, f"{line.where} has {line.target.text}"
@@ -269,7 +270,7 @@ def default_target(host: Host, line: KernelLine | None = None) -> tuple[str, str
 
 
 def _real_name(host: Host, name: str) -> str:
-    """The target that a name stands for: a link to one of another name is an alias of it."""
+    """The target behind a name: a link to another name is its alias."""
     for _link in range(_MOST_LINKS):
         path = next(iter(_paths(host, name)), "")
         other = systemd_conf.alias_of(host, path) if path else ""
@@ -280,8 +281,9 @@ def _real_name(host: Host, name: str) -> str:
 
 
 def _links(host: Host, target: str) -> dict[str, list[str]]:
-    """Name of a unit → the links by which a target wants or requires it. One in an earlier folder hides that
-    of a later one, so that a link to /dev/null takes a unit away (src/shared/dropin.c). Raises HostError."""
+    """Name of a unit → the links by which a target wants or requires it. A link in an earlier folder hides
+    the same name in a later one: a link to /dev/null removes a unit (src/shared/dropin.c). Raises
+    HostError."""
     paths_of: dict[str, list[str]] = {}
     for kind in _FOLDERS:
         hiding: dict[str, str] = {}
@@ -294,8 +296,8 @@ def _links(host: Host, target: str) -> dict[str, list[str]]:
 
 
 def leads_to(host: Host, path: str, name: str) -> bool:
-    """systemd takes the unit by the name of the link, unless it leads to a mask; one that leads to a file of
-    another name was made by mistake, and it warns of it (load-dropin.c: process_deps)."""
+    """True if the link leads to a file with this unit's name. systemd starts the unit by the name of the
+    link, unless it leads to a mask, and warns of a different target (load-dropin.c: process_deps)."""
     return host.link_target(path).rpartition("/")[2] == name
 
 
@@ -316,11 +318,11 @@ def _read_started(host: Host, target: str) -> list[str]:
     return list(dict.fromkeys(_real_name(host, one) if one.endswith(".target") else one for one in names))
 
 
-# -- what others say of it -----------------------------------------------------------------
+# -- lines of other units ------------------------------------------------------------------
 
 
 def naming(host: Host, word: str) -> Sequence[tuple[str, Line]]:
-    """Lines of [Unit] with a word, of all unit files and drop-ins, each with the unit or prefix that has it.
+    """Lines of [Unit] that contain a word, from all unit files and drop-ins, each with its unit or prefix.
     Read once for a run. Raises HostError."""
     return host.once(f"units that name {word}", lambda: [*_naming(host, word)])
 
@@ -334,7 +336,7 @@ def _naming(host: Host, word: str) -> Iterator[tuple[str, Line]]:
 
 
 def _all_files(host: Host) -> Iterator[tuple[str, str]]:
-    """Every file of a unit, and the unit. One that is hidden by another place is among them."""
+    """Every file of a unit, and the unit. Includes files hidden by an earlier folder."""
     for place, names in _places(host).items():
         for name in sorted(names):
             path = f"{place}/{name}"
@@ -350,9 +352,9 @@ def _all_files(host: Host) -> Iterator[tuple[str, str]]:
 
 
 def waits_for(host: Host, first: str, last: str, among: frozenset[str], more: Mapping[str, set[str]]) -> bool:
-    """True if a unit is started after another one, directly or by way of others. among: the units of
-    the boot, as no other has a place in its order. more: unit → those that it follows because they say so
-    with Before=. Raises HostError."""
+    """True if a unit is started after another one, directly or through others. among: the units of the boot,
+    as no other has a place in its order. more: unit → units ordered before it by their own Before=. Raises
+    HostError."""
     todo, seen = [first], {first}
     while todo:
         here = todo.pop()
@@ -369,7 +371,8 @@ def _follows(host: Host, name: str) -> Sequence[str]:
 
 
 def _read_follows(host: Host, name: str) -> list[str]:
-    """By its own files, with the default dependencies of its kind (systemd.service(5), systemd.target(5))."""
+    """From its own files, with the default dependencies of its type (systemd.service(5),
+    systemd.target(5))."""
     unit = load(host, name)
     names = unit.words("After")
     if not unit.fragment or not _by_default(unit):
@@ -382,8 +385,8 @@ def _read_follows(host: Host, name: str) -> list[str]:
 
 
 def _precedes(host: Host, name: str, target: str) -> bool:
-    """True if a target is reached after a unit that it starts: not where the unit says that it comes later
-    (src/core/unit.c: unit_add_default_target_dependency)."""
+    """True if a target is reached after a unit that it starts, the default unless the unit orders itself
+    later (src/core/unit.c: unit_add_default_target_dependency)."""
     unit = load(host, name)
     return _by_default(unit) and target not in unit.words("After")
 

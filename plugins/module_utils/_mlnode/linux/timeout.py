@@ -7,13 +7,13 @@ from __future__ import annotations
 import signal
 from typing import Sequence
 
-#: How long an end may take that was asked for with SIGTERM, in seconds
+#: Time for a program to exit after SIGTERM, in seconds
 GRACE = 2
 
-#: How it ends where it had to end the program; with SIGKILL it goes itself as well
+#: Exit status if it had to end the program; SIGKILL ends timeout(1) itself as well
 TIMED_OUT = (124, -signal.SIGKILL)
 
 
 def limited(command: Sequence[str], most: float, grace: int = GRACE) -> list[str]:
-    """The command to run in place of another one, which ends after so many seconds."""
+    """A command that runs this one and ends it after so many seconds."""
     return ["timeout", f"--kill-after={grace}", f"{most:.1f}", *command]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values that the active profile of tuned sets, with the line of each (tuned-profiles(7), tuned.conf(5))."""
+"""Values that the active profile of tuned sets, with their lines (tuned-profiles(7), tuned.conf(5))."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ..model.record import NamedTuple, regex
 from . import sysctl_d
 
 ACTIVE_PROFILE = "/etc/tuned/active_profile"
-#: The first that has a profile counts; since 2.23 they lie in a folder of their own
+#: The first folder with a profile counts; since 2.23 they are in subfolders
 #: (tuned/consts.py: LOAD_DIRECTORIES)
 _FOLDERS = ("/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned")
 
-#: Profiles that include each other, and variables of variables, as deep as any known chain and twice that
+#: Limit for nested profiles and variables: twice the depth of any known chain
 _DEEPEST = 8
 
-#: Options that are about a unit and not for its plugin (tuned/profiles/unit.py, tuned/plugins/base.py)
+#: Options that concern a unit and not its plugin (tuned/profiles/unit.py, tuned/plugins/base.py)
 _OF_UNITS = (
     *("type", "enabled", "replace", "drop", "priority", "devices", "devices_udev_regex"),
     *("script_pre", "script_post", "uname_regex", "cpuinfo_regex"),
 )
-#: Those that make a unit one for some machines alone
+#: Options that restrict a unit to some machines
 _MATCHING = ("uname_regex", "cpuinfo_regex")
 _YES = ("1", "true", "True")
 
-#: A # behind a blank begins a comment (tuned/profiles/loader.py: inline_comment_prefixes)
+#: A # after a blank begins a comment (tuned/profiles/loader.py: inline_comment_prefixes)
 _COMMENT = regex(r"(?:^|\s)#.*")
 _VARIABLE = regex(r"(?<!\\)\$\{(\w+)\}")
 
-#: What is declared here → section and option of tuned
+#: Declared key → section and option of tuned
 _OPTIONS = {
     "thp.enabled": ("vm", ("transparent_hugepages", "transparent_hugepage")),
     "thp.defrag": ("vm", ("transparent_hugepage.defrag",)),
@@ -42,15 +42,15 @@ _OPTIONS = {
 
 
 class Line(NamedTuple):
-    """An option of a profile. value: None where tuned makes it on the machine, of a function or of a variable
-    that no file has."""
+    """An option of a profile. value: None if tuned computes it on the machine, from a function or from a
+    variable without a file."""
 
     value: str | None
     where: str
 
 
 def sets(host: Host, kind: str, key: str) -> Line | None:
-    """The line of the active profile that sets a key, the last one of several. Raises HostError."""
+    """The last line of the active profile that sets a key. Raises HostError."""
     section, options = _OPTIONS.get(key, (kind, (key,)))
     if section not in ("sysctl", "vm", "cpu"):
         return None
@@ -61,16 +61,16 @@ def sets(host: Host, kind: str, key: str) -> Line | None:
 
 
 def sysctls(host: Host) -> Iterator[sysctl_d.Line]:
-    """Lines of the units of the type sysctl, in their order. A value may begin with `>` or `<`: it is set
-    where it is greater, or less, than the present one (tuned/plugins/base.py:
-    _process_assignment_modifiers). Raises HostError."""
+    """Lines of sysctl units, in their order. A value that begins with `>` or `<` is set only if it is
+    greater, or less, than the present one (tuned/plugins/base.py: _process_assignment_modifiers). Raises
+    HostError."""
     for name, line in _lines(host, "sysctl"):
         file, _colon, number = line.where.rpartition(":")
         yield sysctl_d.Line(sysctl_d.slashed(name), line.value, file, int(number))
 
 
 def _lines(host: Host, kind: str) -> Iterator[tuple[str, Line]]:
-    """Option and line of every unit of a type that the active profile has in the end."""
+    """Option and line of every unit of a type in the merged active profile."""
     units = _merged(host)
     variables = _variables(host, units.get("variables", {}))
     for name, options in units.items():
@@ -87,7 +87,7 @@ def _word(options: Mapping[str, Line], name: str, default: str) -> str:
 
 
 def _merged(host: Host) -> dict[str, dict[str, Line]]:
-    """Section → options: each profile adds to what it includes, unless it replaces that
+    """Section → options: each profile adds to the included ones, unless it replaces them
     (tuned/profiles/merger.py). Raises HostError."""
     units: dict[str, dict[str, Line]] = {}
     for profile in host.text(ACTIVE_PROFILE).split():
@@ -100,7 +100,7 @@ def _merged(host: Host) -> dict[str, dict[str, Line]]:
 
 
 def _profiles(host: Host, profile: str, depth: int) -> Iterator[dict[str, dict[str, Line]]]:
-    """The sections of a profile, after those of the profiles that it includes."""
+    """The sections of a profile, after the sections of its included profiles."""
     path = next((path for path in _paths(profile) if host.exists(path)), "")
     if not path or "/" in profile or depth > _DEEPEST:
         return
@@ -129,8 +129,7 @@ def _sections(host: Host, path: str) -> dict[str, dict[str, Line]]:
 
 
 def _variables(host: Host, given: Mapping[str, Line]) -> dict[str, str | None]:
-    """Values by name, with those of files that are included (tuned/profiles/variables.py). Raises
-    HostError."""
+    """Values by name, including those from files (tuned/profiles/variables.py). Raises HostError."""
     found: dict[str, str | None] = {}
     for name, line in given.items():
         path = line.value or ""
@@ -143,7 +142,7 @@ def _variables(host: Host, given: Mapping[str, Line]) -> dict[str, str | None]:
 
 
 def _expanded(text: str, variables: Mapping[str, str | None]) -> str | None:
-    """A text with its variables; None where one is not known, or a function makes it."""
+    """A text with its variables expanded; None if one is unknown or computed by a function."""
     for _depth in range(_DEEPEST):
         name = _VARIABLE.search(text)
         value = variables.get(name[1]) if name else None

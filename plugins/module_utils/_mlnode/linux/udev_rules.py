@@ -18,14 +18,14 @@ _DISK = regex(r"(/sys/(?:class/)?block/([^/]+))/(queue/[a-z_]+)\Z")
 _BDI = regex(r"(/sys/class/bdi/([^/]+))/([a-z_]+)\Z")
 #: Other names of an attribute
 _ALSO = {"queue/read_ahead_kb": "bdi/read_ahead_kb"}
-#: Words for the name of a device, which are not resolved (udev(7), substitutions)
+#: Variables for the name of a device, which are not resolved (udev(7), substitutions)
 _NAME = regex(r"\$(?:name|kernel|env\{[A-Z_]+\})|%[kE](?:\{[A-Z_]+\})?")
 _SETS = regex(r"([A-Za-z0-9_./*${}%-]+)=(\S+)")
 
 
 class Found(NamedTuple):
-    """An assignment. value: empty where it is not known. sure: False where other keys of the rule decide
-    whether it is for this device."""
+    """An assignment. value: empty if it is unknown. sure: False if other keys decide whether the rule is for
+    this device."""
 
     where: str
     text: str
@@ -58,7 +58,7 @@ def sets(host: Host, path: str) -> list[Found]:
 
 
 def paths(host: Host) -> list[str]:
-    """The files that count, in their order. Raises HostError."""
+    """The effective files, in their order. Raises HostError."""
     return drop_ins.paths(host, _FOLDERS, (".rules",))
 
 
@@ -72,7 +72,8 @@ def _rules(host: Host) -> Iterator[tuple[str, list[_Token]]]:
 
 
 def _sets(host: Host, path: str, token: _Token, tokens: Sequence[_Token]) -> tuple[str, bool] | None:
-    """The value that an assignment gives to a file, and whether that is sure; None where it does not."""
+    """The value that an assignment gives to a file, and whether that is sure; None if it sets another
+    file."""
     if token.operator in ("==", "!="):
         return None
     if path.startswith("/proc/sys/"):
@@ -109,7 +110,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _fits(host: Host, token: _Token, device: str, name: str, subsystem: str) -> bool | None:
-    """True if a match of a rule holds for a device; None if that is not known."""
+    """True if a match of a rule holds for a device; None if that is unknown."""
     if token.operator not in ("==", "!="):
         return True
     have = {"KERNEL": name, "SUBSYSTEM": subsystem}.get(token.key)

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folders in memory: a tmpfs or a RAM disk, and an overlay that keeps its changes in one, as live images,
-overlayroot and systemd.volatile= have it. What is written there is gone with the next boot."""
+"""Folders in memory: a tmpfs or a RAM disk, and an overlay with its changes in one, as in live images,
+overlayroot and systemd.volatile=. Files written there are gone with the next boot."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from . import mounts
 #: rootfs is the initramfs itself, which is a tmpfs or a ramfs (ramfs-rootfs-initramfs.rst)
 _IN_MEMORY = ("tmpfs", "ramfs", "rootfs")
 _RAM_DISK = regex(r"/dev/z?ram[0-9]+\Z", re.ASCII)
-#: The snapshot by which dracut's live images are writable (dmsquash-live-root): where it keeps its changes is
-#: known to the initramfs alone
+#: The snapshot that makes dracut's live images writable (dmsquash-live-root): only the initramfs knows the
+#: place of its changes
 _LIVE = "/dev/mapper/live-rw"
 _OVERLAYS = ("overlay", "overlayfs")
 #: Unions of other kinds, whose branches mountinfo does not show as folders (live-boot(7), union=)
 _UNIONS = ("aufs", "unionfs", "fuse.unionfs", "fuse.unionfs-fuse", "fuse.fuse-overlayfs")
-#: A file as a disk, which may be in memory itself (root=live:, toram)
+#: A file used as a disk, which may be in memory itself (root=live:, toram)
 _LOOP = regex(r"/dev/(loop[0-9]+)(?:p[0-9]+)?\Z", re.ASCII)
-#: Overlays on each other; the kernel allows two (FILESYSTEM_MAX_STACK_DEPTH)
+#: Nested overlays; the kernel allows two (FILESYSTEM_MAX_STACK_DEPTH)
 _DEPTH = 2
 
 
 def in_memory(host: Host, path: str) -> str:
-    """The file system in memory that a path is on, for people; empty if it is on another one, or in a
-    container, whose files are its host's matter. Raises HostError where that is not known."""
+    """The file system in memory that contains a path, for people; empty if it is on a disk, or in a
+    container, whose files its host manages. Raises HostError if that is unknown."""
     if host.once("container", lambda: mountinfo.container(host)):
         return ""
     return _found(host, _mounts(host), mountinfo.resolved(host, path), path, 0)
 
 
 def is_overlay(host: Host, path: str) -> bool:
-    """True if unchanged files of a folder are those of an image below. Raises HostError."""
+    """True if unchanged files of a folder come from an image below. Raises HostError."""
     real = mountinfo.resolved(host, path)
     mount = _carrying(_mounts(host), real)
     return mount is not None and mount.kind in _OVERLAYS

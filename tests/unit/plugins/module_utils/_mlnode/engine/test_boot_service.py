@@ -265,7 +265,7 @@ def test_an_edited_unit_that_still_runs_is_drift_of_its_own_row_alone(tuned: Boo
     tuned.put(AGENT_FILE, tuned.read(AGENT_FILE) + "# mine\n")
     rows = survey(tuned)
     assert rows["agent.boot"].reason.startswith(
-        f"boot: {AGENT_FILE} is not what this version of mlnode installs"
+        f"boot: {AGENT_FILE} differs from the file of this mlnode version"
     )
     assert rows["agent.boot"].reading.boot.value.text == "runs"
     assert rows["thp.enabled"].reason == ""
@@ -370,7 +370,7 @@ def declare(machine: Machine, **kinds: Any) -> None:
         (link(agent_files.UDEV_FILE, "/dev/null"), f"{agent_files.UDEV_FILE} is a link to /dev/null"),
         (
             lambda machine: machine.put(agent_files.UDEV_FILE, "# nothing\n"),
-            "is not what this version of mlnode",
+            "differs from the file of this mlnode version",
         ),
         (lambda machine: machine.remove(agent_files.NIC_PATH_LINK), "mlnode-nic.path is not enabled"),
         (link(agent_files.NIC_PATH_FILE, "/dev/null"), "masks mlnode-nic.path: systemctl unmask"),

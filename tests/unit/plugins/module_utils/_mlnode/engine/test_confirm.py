@@ -272,7 +272,7 @@ def test_confirming_again_after_a_lost_answer_is_no_error(node: Node) -> None:
 
     assert not confirm.confirm(node, armed.id)
     assert node.tree() == before
-    with pytest.raises(MlnodeError, match=f"{armed.id} has been confirmed, so that there is nothing to undo"):
+    with pytest.raises(MlnodeError, match=f"{armed.id} has been confirmed: there is nothing to undo"):
         confirm.undo(node, armed.id)
 
 

@@ -142,7 +142,7 @@ def test_what_would_be_no_shell_any_more_is_not_written(node: GrubMachine) -> No
     node.put(DEFAULTS, "A= one y\n")
     broken = {**entry, "saved": {**entry["saved"], "content": QUOTED}}
     node.put(origin.PATH, json.dumps({"format": 1, "entries": [broken]}))
-    with pytest.raises(TransactionError, match="take out by hand what was written"):
+    with pytest.raises(TransactionError, match="remove mlnode's part by hand"):
         revert.revert(node)
     assert node.read(DEFAULTS) == "A= one y\n"
     assert Origin.load(node).entries() == [broken], "kept for the next try"

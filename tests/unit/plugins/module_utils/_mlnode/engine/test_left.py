@@ -116,7 +116,7 @@ def test_what_cannot_be_read_keeps_all_that_leaves(machine: Machine) -> None:
     machine.put(other, machine.read(other).replace('"never"', '["never"]'))
     found = settle(machine, {})
     assert machine.now(SWAPPINESS) == "10"
-    assert "whether site declares of thp what leaves is unknown" in " ".join(found.warnings)
+    assert "whether site still declares settings of thp is unknown" in " ".join(found.warnings)
 
 
 # -- undone with the rest ----------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_a_killed_run_is_named_once(machine: Machine) -> None:
     [words] = earlier(found.warnings)
     assert seen == words, "a check names it, too, and leaves it to be named"
     assert words.startswith("an earlier run for node (process ")
-    assert "was killed in the middle: no file is half written, and what it had not done yet" in words
+    assert "was killed in the middle: no file is half written, and the next run" in words
     assert not machine.exists(LOCK_PATH)
     assert earlier(declare.run(machine, ORDER).warnings) == []
 
@@ -104,7 +104,7 @@ def test_one_that_was_stopped_has_put_back_its_changes(machine: Machine) -> None
 
     [words] = earlier(declare.run(machine, ORDER).warnings)
 
-    assert words.endswith("was stopped, and has put back what it had changed")
+    assert words.endswith("was stopped, and has put back its changes")
 
 
 @pytest.mark.parametrize("changed", [True, False])

@@ -215,7 +215,7 @@ def test_a_boot_tunes_the_node_all_the_same_and_records_nothing(machine: Machine
     assert machine.now(SWAPPINESS) == "10"
     assert [str(item.row.status) for item in found.rows] == ["changed"]
     assert len(found.errors) == 1
-    assert "what was before the first run is not known" in found.errors[0]
+    assert "the state before the first run is unknown" in found.errors[0]
     assert machine.content(PATH) == store
     assert machine.content(COPY) is None
 
@@ -227,7 +227,7 @@ def test_a_look_reports_it_once_beside_all_rows(machine: Machine, capsys: pytest
     lose(machine)
     assert rows(machine) == before
     assert cli.main(["check", "--root", machine.root]) == cli.ERROR
-    assert capsys.readouterr().err.count("what was before the first run is not known") == 1
+    assert capsys.readouterr().err.count("the state before the first run is unknown") == 1
 
 
 # -- the way out ---------------------------------------------------------------------------

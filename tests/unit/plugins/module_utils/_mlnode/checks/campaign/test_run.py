@@ -187,7 +187,7 @@ def test_one_that_was_collected_early_stops_at_its_next_round(node: CampaignMach
             "closed",
         ),
         (lambda words: measured(words, nothing), "nothing", "nothing was received"),
-        (lambda words: measured(words, elsewhere), "other", "was measured, and not 10.9.0.1 -> 10.9.0.2"),
+        (lambda words: measured(words, elsewhere), "other", "expected 10.9.0.1 -> 10.9.0.2, got"),
         (lambda words: absent(), "program", "No such file"),
         (lambda words: unanswered(), "timeout", "in time"),
     ],

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A question to the agent on a node, in one remote call.
 
-It runs without a module, with which Ansible would send the library and many other files, which Python
-compiles on the node each time. If the agent is missing or differs, this one is sent and run from a temporary folder.
+It runs without a module: for one, Ansible would send the library and many other files, which Python compiles
+on the node each time. If the agent is missing or differs, this one is sent and run from a temporary folder.
 """
 
 from __future__ import annotations

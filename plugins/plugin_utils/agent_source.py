@@ -34,7 +34,7 @@ def archive() -> bytes:
 
 
 def packed(packer: ModuleType) -> bytes:
-    """The archive, compressed with bz2 or zlib by the first host that needs it, which takes as long as a ping.
+    """The archive, compressed with bz2 or zlib by the first host that needs it. This takes as long as a ping.
 
     The processes of all hosts share it as a file in the folder that Ansible makes and removes for each run,
     and that only its user can enter.

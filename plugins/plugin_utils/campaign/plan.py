@@ -3,10 +3,10 @@
 """Plan of a campaign: which nodes measure each other in which round.
 
 The circle method: of an even number n of places, one is fixed and the others turn around it; after n - 1
-rounds each has met each other once. In round r the places i and j meet if i + j = r modulo n - 1, and the place
-that would meet itself meets the fixed place. A node computes its peer of a round by arithmetic: the plan is
-not stored, and any part of it can be computed alone. With an odd number of nodes the fixed place is empty,
-and the node that meets it rests.
+rounds each has met each other once. In round r the places i and j meet if i + j = r modulo n - 1, and the
+place that would meet itself meets the fixed place. A node computes its peer of a round by arithmetic: the
+plan is not stored, and any part of it can be computed alone. With an odd number of nodes the fixed place is
+empty, and the node that meets it rests.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command mlnode-results: results on the controller, compared, followed over time, and merged.
 
-Exit status as that of mlnode: 0 as it should be, 1 an error, 2 a wrong call, 3 something is worse or missing.
+Exit status as for mlnode: 0 as expected, 1 an error, 2 wrong usage, 3 something is worse or missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..fleet_report import document, files, merge, page, table
 from . import compare, fleet, inventory, nccl, result, trend
 from .change import is_success
 
-#: 2 is that of argparse.
+#: argparse exits with 2.
 OK, ERROR, NOT_OK = 0, 1, 3
 
 

@@ -56,7 +56,7 @@ attributes:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
   diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    description: Returns the changes, or the required changes in C(check_mode), when in diff mode.
     support: full
   idempotent:
     description: When run twice in a row outside check mode, with the same arguments, the second run shows no change.

@@ -18,7 +18,7 @@ options:
       - V(unknown) is V(fail) and V(unknown). Nothing passes without having been read.
       - V(warn) is every deviation, V(fail), V(unknown), V(pending) and V(warn). V(pending) values are correct in the
         files, and take effect with the restart or reboot in their advice.
-      - V(never) is none, without warnings, and leaves the decision to the reader of RV(checks).
+      - V(never) never fails, gives no warnings, and leaves the decision to the reader of RV(checks).
     type: str
     choices: [{choices}]
     default: {default}

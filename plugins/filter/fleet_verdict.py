@@ -112,7 +112,7 @@ def fleet_verdict(
     try:
         given, asked, peers = (_of_nodes(one) for one in (results, subnet or {}, nodes or {}))
         if fail_on not in FAIL_ON:
-            raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
+            raise ValueError(f"fail_on: must be one of {', '.join(FAIL_ON)}, got {fail_on!r}")
         if module == "node_preflight":
             return preflight.report(given, fail_on, accept_unknown)._asdict()
         if module == "path_mtu":

@@ -62,7 +62,7 @@ def rollout_waves(waves: Any, canary: Any = 1, size: Any = "10%") -> list[str]:
     if waves == "fixed":
         return [str(first), f"{each}{unit}"]
     if waves != "exponential":
-        raise AnsibleFilterError(f"rollout_waves: {waves!r} is none of fixed, exponential")
+        raise AnsibleFilterError(f"rollout_waves: must be fixed or exponential, got {waves!r}")
     sizes = [each]
     while sum(sizes) < most:
         sizes.append(2 * sizes[-1])

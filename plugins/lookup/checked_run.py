@@ -89,7 +89,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # LookupBase has no types
         wrong = asked.wrong_tags(own, run, skip, tags, self.get_option("whole"))
         if command.get("start_at_task"):
             wrong.append(
-                f"--start-at-task: {own}.yml does nothing useful from the middle on; play all of it, as "
-                "what is right is left as it is"
+                f"--start-at-task: {own}.yml cannot start in the middle; run all of it, which changes "
+                "nothing on correct nodes"
             )
         return wrong

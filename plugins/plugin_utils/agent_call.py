@@ -85,7 +85,7 @@ sys.exit(run.returncode)
 #: Reason for which a task may not be left running in the background
 _NO_ASYNC = (
     "it acts on the node's answer, as it may have to send the agent, or to confirm a change over a new "
-    "connection. Leave out async and poll; more nodes at a time is what forks are for"
+    "connection. Leave out async and poll; use forks to handle more nodes at a time"
 )
 
 
@@ -257,9 +257,8 @@ _ADVICE = {
     ),
     (True, False): "It was ended while it looked at the node, and nothing was changed: run it again",
     (True, True): (
-        "It had begun, so it was not asked again. Where it was stopped it has put back its changes; where it "
-        "was killed, the next run completes what it left, and says so in a warning; a campaign ends by "
-        "itself. Run it again"
+        "It had begun, so it was not asked again. If it was stopped, it has undone its changes. If it was "
+        "killed, the next run completes its work, with a warning. A campaign ends on its own. Run it again"
     ),
 }
 

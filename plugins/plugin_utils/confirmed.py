@@ -39,8 +39,8 @@ GRACE = 10.0
 ANSWER = 60.0
 
 ADVICE = (
-    "Look at the MTU of the switch ports, of the peers and of the routers between (mlnode.tuning.path_mtu "
-    "finds the one that is too small), and at the link and the bond of the interface: speed, FEC, LACP"
+    "Check the MTU of the switch ports, of the peers and of the routers between them (mlnode.tuning.path_mtu "
+    "finds the smallest), and the link and the bond of the interface: speed, FEC, LACP"
 )
 
 
@@ -131,7 +131,7 @@ class ConfirmedAction(AgentAction):
         lost = f"the connection was lost while NICs were being changed ({error})"
         if state is None:
             return self._silent(
-                f"{lost}, and the node has not answered since. Where the management path was changed, the "
+                f"{lost}, and the node has not answered since. If the management path was changed, the "
                 f"old values were due to be back after {seconds:.0f} s. {ADVICE}"
             )
         if state["pending"]:

@@ -25,9 +25,9 @@ COMPARED = ("hca_type", "board_id", "firmware", "link_layer", "rate", "mtu", "ne
 _WORDS = {"gid": "GID index", "mtu": "RDMA MTU", "netdev_mtu": "interface's MTU", "gpus": "number of GPUs"}
 
 _ADVICE = {
-    "": "look whether the card is there and has its driver (lspci, rdma link)",
-    "hca_type": "exchange the card, or compare these nodes in a group of their own",
-    "board_id": "exchange the card, or compare these nodes in a group of their own",
+    "": "verify that the card is present and has its driver (lspci, rdma link)",
+    "hca_type": "replace the card, or compare these nodes in a separate group",
+    "board_id": "replace the card, or compare these nodes in a separate group",
     "firmware": "bring all to one firmware",
     "link_layer": "set the card to the other protocol: mlxconfig LINK_TYPE_P1, then a reset of the card",
     "rate": "look at cable, transceiver and the switch port's speed",
@@ -114,7 +114,7 @@ def _missing(name: str, result: Any, look: str = NAME) -> Check:
     answer = result if isinstance(result, Mapping) else {}
     state = "unreachable" if answer.get("unreachable") else "not checked"
     state += f": {answer['msg']}" if answer.get("msg") else ""
-    return Check(look, name, Verdict.FAIL, "", state, "", "what is not checked is not known to be well")
+    return Check(look, name, Verdict.FAIL, "", state, "", "its state is unknown until it is checked")
 
 
 def _not_as_expected(name: str, result: Any) -> list[Check]:

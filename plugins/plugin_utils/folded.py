@@ -48,7 +48,7 @@ def _one(pairs: Sequence[Pair]) -> Pair:
     new = [pair for pair in pairs if first and not pair.get("before")]
     lines = [f"{_name(pair)}: {_what(pair)}; -vv shows how\n" for pair in pairs if pair not in new]
     if new:
-        what = "the agent, its units, what is declared, and its drop-in for these values"
+        what = "the agent, its units, the declaration, and its drop-in for these values"
         lines.append(f"{len(new)} files are installed: {what}; -vv shows each\n")
     return {
         "before_header": "files of the agent",

@@ -18,7 +18,7 @@ from .campaign import model
 #: its default clockskew (krb5.conf(5)): 300 both.
 REFUSED = 300.0
 
-_ALIKE = f"{SYNC}; where all nodes differ alike, it is the controller's clock"
+_ALIKE = f"{SYNC}; if all nodes have the same offset, correct the controller's clock"
 
 
 def compared(

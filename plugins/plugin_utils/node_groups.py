@@ -132,8 +132,8 @@ def _both(own: Mapping[str, Sequence[str]], options: Mapping[str, Any]) -> list[
     one, other = exclusive
     both = [host for host in own.get(one, ()) if host in own.get(other, ())]
     fault = (
-        f"In the group `{one}` and in `{other}`: {few(both, _NAMED)}. Each would undo what the other "
-        "declares. Take each host out of one of them."
+        f"In the group `{one}` and in `{other}`: {few(both, _NAMED)}. Each would undo the other's "
+        "declaration. Take each host out of one of them."
     )
     return [fault] if both else []
 

@@ -215,7 +215,7 @@ def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], Lo
     for end, count in low.items():
         measured, before = found[end].tally.measured, found[end]
         if before.verdict is Verdict.PASS and count >= LEAST_PARTNERS and count >= PART * measured:
-            why = f"low with {count} of {measured} partners, but in no direction of its own with all"
+            why = f"low with {count} of {measured} partners, but not with all of them in one direction"
             changed[end] = before._replace(verdict=Verdict.UNKNOWN, reason=why)
     return changed
 

@@ -195,7 +195,7 @@ def _efficiency(kind: Kind, mtu: int | None) -> tuple[float, str]:
         return 1.0, "its MTU is not known"
     payload, headers = kind.overhead(mtu)
     part = payload / (payload + headers + _AROUND)
-    return part, f"of which {part:.3f} is payload at MTU {mtu}"
+    return part, f"payload {part:.3f} at MTU {mtu}"
 
 
 def least(limits: Iterable[Limit]) -> Limit | None:

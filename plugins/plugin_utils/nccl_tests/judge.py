@@ -261,7 +261,7 @@ def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ra
     problem, reading = "", None
     try:
         if status is not None and posixpath.dirname(str(raw["path"])) not in command:
-            raise ValueError("what is known of its first node is of another run")
+            raise ValueError("the answer of its first node is from another run")
         reading = read.read(stdout, _content(raw.get("json")), str(raw["path"]))
         _complete(reading, [nodes[name] for name in names], about.gpus)
         if status != 0 and not reading.out_of_bounds:

@@ -75,7 +75,7 @@ def read(stdout: str, content: str | None, path: str) -> Reading:
     written = re.findall(r"^# Writing JSON output to (.*)$", stdout, re.MULTILINE)
     if written and written != [path]:
         others = strict_json.shown(", ".join(written))
-        raise ValueError(f"nccl-tests wrote {others}, and not {path}: what is there is not of this run")
+        raise ValueError(f"expected nccl-tests to write {path}, got {others}; {path} is from another run")
     found = _table(stdout) if content is None and not written else _json(content, path)
     _consistent(found)
     return found
@@ -209,7 +209,7 @@ def _cells(words: Sequence[str]) -> Measure:
 
 def _cell(text: str) -> float:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", text):
-        raise ValueError(f"the table has {strict_json.shown(text)}, where a number belongs")
+        raise ValueError(f"the table: expected a number, got {strict_json.shown(text)}")
     return amount("a number of the table", float(text))
 
 

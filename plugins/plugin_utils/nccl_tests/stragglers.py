@@ -41,7 +41,7 @@ def judge(found: Reading) -> Stragglers:
     if not rows:
         return Stragglers(Verdict.UNKNOWN, "this nccl-tests wrote no times of its processes (option -I)")
     if any(len(times) != len(found.devices) for _size, times in rows):
-        return Stragglers(Verdict.UNKNOWN, "times are not those of all processes")
+        return Stragglers(Verdict.UNKNOWN, "times of some processes are missing")
     findings = tuple(finding for size, times in rows for finding in _findings(size, times, found))
     if any(one.broke == "ratio" for one in findings):
         return Stragglers(Verdict.FAIL, _worst(findings, "ratio"), findings)

@@ -20,8 +20,8 @@ class ActionModule(AgentOrModule):
     CALL = "revert"
 
     def asked(self) -> dict[str, Any] | None:
-        """None for a revert by a node that has no agent of these sources: it has no option for the Python of
-        one that is sent."""
+        """Answer of the agent. None for a revert on a node without an agent of these sources: the module has
+        no option for the Python of a sent agent."""
         checked = ArgumentSpecValidator(options_of.module(self.module)).validate(dict(self._task.args))
         if checked.error_messages:
             raise NoAnswerError("; ".join(checked.error_messages))

@@ -26,7 +26,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.area_view import Are
 
 from ..module_utils._mlnode.knobs.nic import schema as nic_schema
 
-# Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
+# Ansible imports this file once and then forks for each host: one read serves all hosts.
 agent_source.warm()
 inventory.warm()
 _SPEC = {**options_of.module("declare"), **{area: {"type": "dict"} for area in areas.AREAS}}
@@ -99,8 +99,8 @@ class ActionModule(AreaView):
         return answer
 
     def _of_role(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Options of which a task of the role could only say that they are omitted, which module_defaults
-        would not count after."""
+        """Options from variables of the role. A task of the role would have to omit them, and module_defaults
+        would not apply to an omitted option."""
         prefix = self._task.args.get("variables") or ""
         names = {name: f"{prefix}_{name}" for name in ("layers", "on_unsupported") if prefix}
         return {
@@ -128,7 +128,7 @@ class ActionModule(AreaView):
     ) -> dict[str, Any]:
         """Options of the call to the agent."""
         resolved = (*areas.AREAS, "profile", "variables")
-        # An area that is given is declared, also where it is null.
+        # A given area is declared, even if it is null.
         spec = {name: given[name] for name in resolved if name not in areas.AREAS or name in self._task.args}
         declared = profile.declared(spec, variables, self._templar.template)
         return {
@@ -155,8 +155,8 @@ def _wrong(given: Mapping[str, Any]) -> list[str]:
 
 
 def _shown(answer: dict[str, Any], verbosity: int) -> dict[str, Any]:
-    """The answer as people read it: one line for files that only carry values, and the fleet report has what
-    is unsupported, with the hosts that share a cause."""
+    """The answer for readers: the agent's files share one line in the diff. If enabled, the fleet report
+    lists unsupported settings instead, with all hosts that share a cause."""
     answer = {**answer}
     if answer.get("diff") and verbosity < folded.WHOLE:
         answer["diff"] = folded.folded(answer["diff"])

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Have the agent compare a node with its declarations, and these with the inventory."""
+"""Ask the agent to compare a node with its declarations, and these with the inventory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import Ag
 
 from ..module_utils._mlnode.model import strict_json
 
-#: Of a node without agent and declarations, of which none are expected
+#: Answer of a node without agent and declarations, if none are expected
 NOTHING: dict[str, Any] = {
     "changed": False,
     "compliant": True,
@@ -30,10 +30,10 @@ NOTHING: dict[str, Any] = {
     **{name: {} for name in ("digests", "summary")},
 }
 
-#: What makes an exception
+#: Fields of an exception
 _EXCEPTION = ("key", "reason", "until")
 
-# Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
+# Ansible imports this file once and then forks for each host: one read serves all hosts.
 agent_source.warm()
 options_of.module("node_drift")
 profile.warm()
@@ -78,8 +78,8 @@ class ActionModule(AgentAction):
 
 
 def _asked_for(answer: Mapping[str, Any], ignore: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Exceptions are those of the fleet: a node may say of each what it has made of it, and has none of its
-    own."""
+    """The answer with the exceptions of the fleet only. A node may report the state of each, but cannot add
+    exceptions."""
     if not answer.get("exceptions"):
         return {}
     asked = [tuple(str(one[name]) for name in _EXCEPTION) for one in ignore]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A module that looks at a node: asked of the agent where it is there, else run with its own files."""
+"""Action of modules that inspect a node: ask the agent if it is installed, else run the module itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import node_clock, options_of
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_or_module import AgentOrModule
 
-#: In no module's own documentation, but in a fragment of it; one that has not this option refuses it
+#: Documented in a fragment, not by the modules themselves. Modules without this option refuse it.
 _FAIL_ON = {"fail_on": {"type": "str"}}
 
 
@@ -42,6 +42,6 @@ class ActionModule(AgentOrModule):
             return None  # it reports what is wrong
         given = {name: value for name, value in checked.validated_parameters.items() if value is not None}
         check = bool(self._task.check_mode)
-        # What was begun may go on, and a second start would be refused.
+        # A started campaign may go on, and a second start would be refused.
         begins = given.get("state") == "started" and not check
         return self.ask(self.CALL, {"module": self.module, "given": given, "check": check}, changes=begins)

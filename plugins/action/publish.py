@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sign what a node is declared to be, and write it for the node to pull."""
+"""Sign the declarations of a node, and write them for the node to pull."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ..module_utils._mlnode.model.errors import MlnodeError, printable
 #: Seconds; a key on a token waits for a touch
 _PATIENCE = 60
 
-#: Of a signature (PROTOCOL.sshsig), and what is before the key in it: that, a version, and the key's length
+#: Begin of a signature (PROTOCOL.sshsig). Before the key come these bytes, a version, and the key's length.
 _MAGIC = b"SSHSIG"
 _BEFORE = 14
 
-# Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
+# Ansible imports this file once and then forks for each host: one read serves all hosts.
 _SPEC = options_of.module("publish")
 registry.imported()
 
@@ -92,8 +92,8 @@ def _declarations(node: str, given: Sequence[Mapping[str, Any]]) -> list[dict[st
 
 
 def _published(path: pathlib.Path) -> tuple[Document | None, bytes, bytes]:
-    """The document there, its bytes, and the public key that has signed them; nothing where it is not a whole
-    document. Raises OSError."""
+    """The published document, its bytes, and the public key that signed them; nothing if the document is
+    incomplete. Raises OSError."""
     try:
         signature, content = pull_document.split(path.read_bytes())
         return pull_document.parse(content), content, _signer(signature)

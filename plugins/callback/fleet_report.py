@@ -1,24 +1,24 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""End a playbook with one table of all hosts, and writes it as JSON, JUnit XML and an HTML page."""
+"""End a playbook with one table of all hosts, and write it as JSON, JUnit XML and an HTML page."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet_report
 type: aggregate
-short_description: One table of all hosts at the end of a playbook, and files of it
+short_description: One table of all hosts at the end of a playbook, and the same as files
 version_added: 0.1.0
 description:
-  - Collects the settings and checks that modules of this collection return, for every host and whatever the
-    strategy, and says at the end which hosts are not as expected, and in which settings.
-  - Hosts that could not be reached, that failed, or that were to be looked at and were not, are named. None
-    of them counts as a success.
-  - A playbook that uses none of these modules gets no report.
+  - Collects the settings and checks that modules of this collection return, for every host and with any
+    strategy, and lists at the end the hosts and settings that are not as expected.
+  - Lists hosts that were unreachable, failed, or were not checked as planned. None of them counts as a
+    success.
+  - A playbook without these modules gets no report.
   - Results of campaigns that M(mlnode.tuning.measure) writes, as in C(campaign.yml), are added. Each
     rail of a node is a check, and the page has a map of the pairs. No other task can name a file to read.
-  - What C(no_log) hides is not known here. The host counts as failed.
+  - Results hidden by C(no_log) are unknown. The host counts as failed.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 requirements:
@@ -37,7 +37,7 @@ options:
       - name: mlnode_report_table
   json:
     description:
-      - File to write the report to as JSON. Its folder is made where there is none. Not written if empty.
+      - File for the report as JSON. Its folder is created if missing. Not written if empty.
       - Variables of this plugin are extra variables (C(-e)), as it belongs to no host.
     type: path
     ini:
@@ -57,7 +57,7 @@ options:
     vars:
       - name: mlnode_report_junit
   html:
-    description: As O(json), as a page of what differs, by cause. It is one file that needs no network.
+    description: As O(json), as a page of differences by cause. It is one file that needs no network.
     type: path
     ini:
       - {section: callback_fleet_report, key: html}
@@ -93,7 +93,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer,
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import files
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import OF_SUBNET, Fleet
 
-#: Tasks of a playbook that fail because of earlier reports. Those of a role have their own reasons.
+#: Tasks of a playbook that fail because of earlier reports. Such tasks of a role have other reasons.
 _VERDICTS = ("ansible.builtin.assert", "ansible.builtin.fail", "assert", "fail")
 
 #: Modules of this collection that report neither settings nor checks
@@ -107,7 +107,7 @@ _READERS = "ansible_collections.mlnode.tuning.plugins.plugin_utils.results"
 #: Variable that inventory_check.yml shows: hosts in no group of nodes
 _LEFT_ALONE = "mlnode_left_alone"
 
-#: Option → the module with its lines(), imported where it is asked for
+#: Option → the module with its lines(), imported only for this option
 _FILES = {"json": "document", "junit": "junit", "html": "page"}
 
 
@@ -162,7 +162,7 @@ class CallbackModule(CallbackBase):
         host = self._take(result, troubled=not ignore_errors)
         if ignore_errors:
             return
-        # What modules reported, and an assertion about it, is in the findings and errors already.
+        # Reports of modules, and assertions about them, are in the findings and errors already.
         reported = any(answer.get(name) for name in ("settings", "areas", "checks", "errors"))
         verdict = _action(result) in _VERDICTS and getattr(result.task, "_role", None) is None
         of_all = self._take_measured(result) or (verdict and result.task.run_once)
@@ -202,8 +202,8 @@ class CallbackModule(CallbackBase):
         return missing or any(one.bad or one.errors or one.failures or one.unreachable for one in others)
 
     def _take(self, result: Any, troubled: bool = False) -> Any:
-        """The host with what was reported about it. Without any report it is not counted, unless it is in
-        trouble: it may be there for something else, as localhost is."""
+        """The host with its reports. A host without any report only counts if it has failed: it may have
+        another purpose, like localhost."""
         known = result.host
         module = _action(result).rpartition(".")[2]
         fresh = known.get_name() not in self._fleet.hosts
@@ -213,7 +213,7 @@ class CallbackModule(CallbackBase):
             self._note("unsupported", self._fleet.causes, result)
             self._note("unsupported_overrides", self._fleet.unsupported, result)
         if "censored" in _answer(result) and _is_ours(result.task) and module not in _SILENT:
-            # Without an entry a report of an earlier run would stay, and be taken for that of this one.
+            # Without an entry, the report of an earlier run would stay, and be mistaken for this one.
             host.errors.append(f"{result.task.get_name()}: no_log hides what {module} has reported")
         if findings or host.errors:
             self._reported = self._reported or module != OF_SUBNET
@@ -246,13 +246,13 @@ class CallbackModule(CallbackBase):
         self._reported = True
 
     def _close_play(self) -> None:
-        """Add hosts of the play that were not checked, so that they are counted."""
+        """Add the hosts of the play that were not checked, to count them."""
         if self._reported:
             for host in self._targets:
                 self._fleet.host(host.get_name(), _groups(host))
         self._reported = False
 
-    # -- what comes of it ------------------------------------------------------------------------------
+    # -- output ----------------------------------------------------------------------------------------
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         self._close_play()
@@ -310,7 +310,7 @@ def _groups(host: Any) -> list[str]:
 
 
 def _message(answer: Mapping[str, Any]) -> str:
-    """One line: of a long answer the playbook's output has the rest. Of a loop, its first failure's."""
+    """One line: the playbook's output has the rest of a long answer. A loop has its first failure's line."""
     loop = answer.get("results")
     for item in loop if isinstance(loop, list) else []:
         if isinstance(item, Mapping) and item.get("failed"):

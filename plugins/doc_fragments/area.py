@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that modules of one area share, and the options of each area, as the tables have them from which
-they are checked."""
+"""Documentation that modules of one area share, with the options of each area from its argument tables."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ class ModuleDocFragment:
 
 
 def _documented(name: str, option: schema.Option, argument: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """An option as its argument spec has it, with its paragraphs."""
+    """An option with its argument spec and its paragraphs of description."""
     inner = argument.pop("options", {})
     paragraphs = [" ".join(text.split()) for text in option.text.split("\n\n")]
     about = {"description": paragraphs, **argument}
@@ -33,7 +32,7 @@ def _documented(name: str, option: schema.Option, argument: dict[str, Any]) -> t
 
 
 def _module(area: str) -> str:
-    """YAML, of which JSON is a part."""
+    """Fragment of one area as YAML, which includes JSON."""
     shared, attributes, group = map(
         yaml.safe_load, (Declaration.DOCUMENTATION, Declaration.ATTRIBUTES, Declaration.GROUP)
     )
@@ -49,7 +48,7 @@ def _module(area: str) -> str:
 
 
 def _all() -> str:
-    """Every area, with all of its options as one dictionary."""
+    """Fragment with one dictionary option for each area."""
     about = {
         area: {"description": f"As M(mlnode.tuning.{module}).", "type": "dict"}
         for area, module in registry.MODULES.items()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options, attributes and notes shared by modules. Those of one area have all but BY_AGENT with its options."""
+"""Options, attributes and notes shared by modules. The fragments of areas include all of them but BY_AGENT."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ options:
   name:
     description:
       - The declaration this call belongs to. It is kept on the node as C(/etc/mlnode/declared.d/NAME.json).
-      - Several names may declare different settings of one node. Where two declare the same setting
-        differently, the call fails and names both.
+      - Several names may declare different settings of one node. If two declare different values for one setting,
+        the call fails and lists both.
     type: str
     default: default
   layers:
     description:
-      - V(runtime) is the running kernel, V(boot) is what the next boot brings.
+      - V(runtime) is the running kernel, V(boot) is the next boot.
       - V(boot) alone is for image builds. It reads no hardware of the build host and changes none of its
         values; automatic values are computed by the agent on the machine that boots the image.
       - V(runtime) alone changes the running kernel and keeps nothing.
@@ -29,20 +29,20 @@ options:
     default: [runtime, boot]
   on_unsupported:
     description:
-      - What to do where this kernel has no such setting or does not let anyone write it.
-      - V(fail) stops before anything is changed, V(warn) says so, V(ignore) shows it in RV(settings) only.
+      - Action if this kernel lacks the setting or makes it read-only.
+      - V(fail) stops before anything is changed, V(warn) warns, V(ignore) shows it in RV(settings) only.
     type: str
     choices: [fail, warn, ignore]
     default: warn
 notes:
-  - Where the agent of this collection is installed on the node, it is asked, in one remote call; else the module
-    runs with the files of its own area. The result is the same.
+  - If the agent of this collection is installed on the node, it answers in one remote call; otherwise the module
+    runs with the files of its area. The result is the same.
 """
 
     BY_AGENT = r"""
 options: {}
 notes:
-  - No file of the system carries these values. They come back at boot through the agent, see
+  - No file of the system carries these values. The agent sets them again at boot, see
     M(mlnode.tuning.agent); without it a setting is reported as drifted in its boot layer.
 seealso:
   - module: mlnode.tuning.agent
@@ -56,7 +56,7 @@ attributes:
     description: Can run in C(check_mode) and return changed status prediction without modifying target.
     support: full
   diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in C(check_mode)), when in diff mode.
+    description: Returns the changes, or the required changes in C(check_mode), when in diff mode.
     support: full
   idempotent:
     description: When run twice in a row outside check mode, with the same arguments, the second run shows no change.

@@ -20,5 +20,5 @@ class ModuleDocFragment:
 options: {{}}
 notes:
   - Keys of ports and devices in O(expect) are {_named(expect.PORT_KEYS)}. Keys of the node, in C(all) only, are
-    {_named(expect.NODE_KEYS)}. An unknown key is refused with the nearest one.
+    {_named(expect.NODE_KEYS)}. An unknown key is refused with the nearest known key.
 """

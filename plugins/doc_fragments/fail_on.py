@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option of every module that checks, which has the same meaning in all of them, and their attributes."""
+"""The common option `fail_on` of all modules that check, and their attributes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _OPTION = r"""
 options:
   fail_on:
     description:
-      - The verdicts in RV(checks) for which this module fails. Others that are not as expected are warnings.
+      - The verdicts in RV(checks) that fail this module. Other deviations are warnings.
       - V(fail) is V(fail) alone.
-      - V(unknown) is V(fail) and V(unknown), so that nothing passes that could not be read.
-      - V(warn) is V(fail), V(unknown), V(pending) and V(warn), all that is not as expected. What is V(pending) is right
-        in the files, and takes effect with the restart or reboot that its advice names.
-      - V(never) is none, without warnings, and leaves the decision to the reader of RV(checks).
+      - V(unknown) is V(fail) and V(unknown). Nothing passes without having been read.
+      - V(warn) is every deviation, V(fail), V(unknown), V(pending) and V(warn). V(pending) values are correct in the
+        files, and take effect with the restart or reboot in their advice.
+      - V(never) never fails, gives no warnings, and leaves the decision to the reader of RV(checks).
     type: str
     choices: [{choices}]
     default: {default}
@@ -34,7 +34,7 @@ options:
 
 
 class ModuleDocFragment:
-    """Used as C(extends_documentation_fragment: mlnode.tuning.fail_on.unknown), where V(unknown) is the default."""
+    """Used as C(extends_documentation_fragment: mlnode.tuning.fail_on.unknown), with the default V(unknown)."""
 
 
 for _default in FAIL_ON:

@@ -10,51 +10,50 @@ name: fleet_verdict
 short_description: Judge the results of a module on all nodes of a fleet
 version_added: 0.1.0
 description:
-  - Of M(mlnode.tuning.node_preflight), makes one table of the results of all nodes. The worst comes
-    first, then what the fewest nodes have. Nodes with the same finding share a line.
-  - Of M(mlnode.tuning.path_mtu), finds the nodes and paths to blame. Two groups of nodes between which
-    nothing arrives are one line, as they have one switch or uplink in common, and so is a node that is
-    low towards most of its peers. All other paths are a line each, with their direction.
-  - Of M(mlnode.tuning.rdma_check), compares nodes, and names those that differ from the majority in
+  - For M(mlnode.tuning.node_preflight), makes one table of the results of all nodes. The worst finding comes
+    first, then the rarest. Nodes with the same finding share a line.
+  - For M(mlnode.tuning.path_mtu), finds the nodes and paths to blame. Two groups of nodes without any
+    connection are one line, as they have one switch or uplink in common. A node that is low towards most of
+    its peers is also one line. Each other path has a line, with its direction.
+  - For M(mlnode.tuning.rdma_check), compares nodes, and lists those that differ from the majority in
     adapter, board, firmware, link layer, rate and width, RDMA MTU, MTU of the interface, or the index of
-    the usable GID. Adds what each node's own checks and M(mlnode.tuning.ib_subnet) have found.
+    the usable GID. Adds the findings of each node's own checks and of M(mlnode.tuning.ib_subnet).
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input, module
 options:
   _input:
-    description: A dictionary with the name of each node and its result, or what there is in place of one.
+    description: A dictionary with the name of each node and its result, or the failure in its place.
     type: dict
     required: true
   module:
-    description: The module that has returned the results.
+    description: The module that returned the results.
     type: str
     choices: [node_preflight, path_mtu, rdma_check]
     required: true
   fail_on:
     description:
       - The verdicts that fail, as O(mlnode.tuning.rdma_check#module:fail_on). A node without a result
-        fails, whatever this is. Not used for V(path_mtu).
+        always fails. Not used for V(path_mtu).
     type: str
     choices: [fail, unknown, warn, never]
     default: unknown
   accept_unknown:
     description:
-      - Of V(node_preflight), names of checks that may be V(unknown), such as V(jobs). They stay in the
-        table, and count for no verdict.
+      - For V(node_preflight), names of checks that may be V(unknown), such as V(jobs). They stay in the
+        table, but do not count.
     type: list
     elements: str
     default: []
   nodes:
     description:
-      - Of V(path_mtu), a dictionary with the name of each node and where the others reach it, one or a
+      - For V(path_mtu), a dictionary with the name of each node and its address for the others, one or a
         list, as O(mlnode.tuning.path_mtu#module:peers). Each node has sent to all others, in this order.
     type: dict
     default: {}
   subnet:
     description:
-      - Of V(rdma_check), a dictionary with the name of the node on which M(mlnode.tuning.ib_subnet) ran,
-        and its result.
+      - For V(rdma_check), a dictionary with the node that ran M(mlnode.tuning.ib_subnet), and the result.
     type: dict
     default: {}
 seealso:
@@ -78,14 +77,13 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - Of V(node_preflight) and V(path_mtu), C(verdict), the worst one, V(unknown) with a node without a
-      result; C(success), whether all nodes have a result and nothing fails; and C(table), lines for a
-      terminal, of which the last one is a summary. Of V(node_preflight) also C(nodes), the verdict of
-      each.
-    - Of V(rdma_check), one line for each check in C(failures), for each other one that is not as
-      expected in C(warnings), and for each part of the comparison and of the subnet that is well in
-      C(notes); C(summary), how many checks ended with each verdict, without the nodes' own that are
-      well; and C(fleet), the comparison, as RV(mlnode.tuning.rdma_check#module:checks).
+    - For V(node_preflight) and V(path_mtu), C(verdict) is the worst verdict, V(unknown) if a node has no
+      result. C(success) is true if all nodes have a result and nothing fails. C(table) has lines for a
+      terminal; the last one is a summary. For V(node_preflight), C(nodes) has the verdict of each node.
+    - For V(rdma_check), C(failures) has one line for each failed check, C(warnings) for each other
+      deviation, and C(notes) for each part of the comparison and of the subnet without a deviation.
+      C(summary) is the number of checks by verdict, without the nodes' own successful checks. C(fleet) is
+      the comparison, as RV(mlnode.tuning.rdma_check#module:checks).
   type: dict
   sample: {verdict: unknown, success: false, nodes: {gpu001: pass, gpu002: unknown}, table: []}
 """
@@ -114,7 +112,7 @@ def fleet_verdict(
     try:
         given, asked, peers = (_of_nodes(one) for one in (results, subnet or {}, nodes or {}))
         if fail_on not in FAIL_ON:
-            raise ValueError(f"fail_on: {fail_on!r} is none of {', '.join(FAIL_ON)}")
+            raise ValueError(f"fail_on: must be one of {', '.join(FAIL_ON)}, got {fail_on!r}")
         if module == "node_preflight":
             return preflight.report(given, fail_on, accept_unknown)._asdict()
         if module == "path_mtu":

@@ -64,7 +64,7 @@ options:
     elements: str
     default: []
   needed:
-    description: Groups of which each must have a chosen host.
+    description: Groups that each need a selected host.
     type: list
     elements: str
     default: []

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which nodes look at which others before a job."""
+"""Peers of each node for the checks before a job."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ name: preflight_peers
 short_description: Choose two other nodes for each node of a fleet
 version_added: 0.1.0
 description:
-  - Makes O(mlnode.tuning.node_preflight#module:peers) of each node, as the playbook C(preflight.yml) gives
-    them. The nodes that are worked on at the same time are a ring, and each has its two neighbours, on each
-    rail.
+  - Computes O(mlnode.tuning.node_preflight#module:peers) of each node for the playbook C(preflight.yml). The
+    nodes of one batch form a ring, and the peers of a node are its two neighbours, on each rail.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input
 options:
   _input:
     description:
-      - A dictionary with the name of each node and where it is reached, in the order in which they are
-        started - a list of its addresses, one for each rail, from which it sends as well, or one address or
-        name.
+      - A dictionary with the name of each node and its addresses, in the order of their start. The addresses
+        are one name or address, or a list with one address for each rail, from which the node also sends.
     type: dict
     required: true
   at_once:
-    description: How many nodes are worked on at the same time, C(ansible_forks).
+    description: Number of nodes in a batch, C(ansible_forks).
     type: int
     required: true
 seealso:

@@ -10,19 +10,19 @@ name: rollout_waves
 short_description: The waves of a rollout, for the keyword serial
 version_added: 0.1.0
 description:
-  - Makes the list for C(mlnode_serial) of the playbook C(site.yml), or for C(serial) of a play, of which
-    Ansible repeats the last item until all hosts had their turn.
+  - Computes the list for C(mlnode_serial) of the playbook C(site.yml), or for C(serial) of a play. Ansible
+    repeats the last item until all hosts are done.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input
 options:
   _input:
-    description: V(fixed) for waves of one size, V(exponential) where each is twice the one before.
+    description: V(fixed) for waves of one size, V(exponential) to double each wave.
     type: str
     choices: [fixed, exponential]
     required: true
   canary:
-    description: How many nodes come first, at least 1.
+    description: Number of nodes in the first wave, at least 1.
     type: int
     default: 1
   size:
@@ -51,7 +51,7 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-#: More nodes than any inventory has, so that the doubling of a number ends
+#: More nodes than any inventory has, to end the doubling of a number
 _MOST_NODES = 1 << 20
 
 
@@ -62,7 +62,7 @@ def rollout_waves(waves: Any, canary: Any = 1, size: Any = "10%") -> list[str]:
     if waves == "fixed":
         return [str(first), f"{each}{unit}"]
     if waves != "exponential":
-        raise AnsibleFilterError(f"rollout_waves: {waves!r} is none of fixed, exponential")
+        raise AnsibleFilterError(f"rollout_waves: must be fixed or exponential, got {waves!r}")
     sizes = [each]
     while sum(sizes) < most:
         sizes.append(2 * sizes[-1])

@@ -10,25 +10,25 @@ name: checked_run
 short_description: Check the options of a run before its first play
 version_added: 0.1.0
 description:
-  - For C(hosts) of a first play, which Ansible reads whatever tags are chosen. Fails if C(--tags),
-    C(--skip-tags) or C(--limit) ask for something that is not there, C(--start-at-task) would begin in the
-    middle, or an extra variable or a file of C(group_vars) nearly has the name of one that would be read.
-  - A playbook of your own that imports one of this collection may have its own tags. There, only a tag that
-    is nearly the name of an area is refused, and only if no task has it.
+  - For C(hosts) of a first play, which Ansible reads with any selection of tags. Fails if C(--tags),
+    C(--skip-tags) or C(--limit) select something unknown, or if C(--start-at-task) would begin in the middle.
+    Also fails if the name of an extra variable or of a file in C(group_vars) resembles a known one.
+  - Your own playbook may import one of this collection, and have more tags. There, only a tag that resembles
+    the name of an area is refused, and only if no task has it.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
   areas:
-    description: Whether the playbook goes by areas, which are tags then.
+    description: Whether the playbook has the areas as tags.
     type: bool
     default: false
   tags:
-    description: More tags that the playbook goes by.
+    description: Other tags of the playbook.
     type: list
     elements: str
     default: []
   whole:
-    description: What to do instead, for the message of a playbook that does not go by areas.
+    description: Advice for the message of a playbook without areas as tags.
     type: str
     default: ''
 """
@@ -89,7 +89,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # LookupBase has no types
         wrong = asked.wrong_tags(own, run, skip, tags, self.get_option("whole"))
         if command.get("start_at_task"):
             wrong.append(
-                f"--start-at-task: {own}.yml does nothing useful from the middle on; play all of it, as "
-                "what is right is left as it is"
+                f"--start-at-task: {own}.yml cannot start in the middle; run all of it, which changes "
+                "nothing on correct nodes"
             )
         return wrong

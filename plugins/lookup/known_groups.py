@@ -10,8 +10,9 @@ name: known_groups
 short_description: Names that an inventory gives to the groups of nodes
 version_added: 0.1.0
 description:
-  - The name of the group C(training) is the extra variable C(mlnode_training), else the variable of that
-    name of localhost, as in C(group_vars/all), else C(training). It is the same for each other group.
+  - The name of the group C(training) is the extra variable C(mlnode_training), otherwise the variable with
+    that name on localhost, as in C(group_vars/all), otherwise C(training). The same applies to each other
+    group.
   - For C(hosts) of a play, which Ansible reads before it has a host. C(--list-hosts) and C(--syntax-check)
     see extra variables only.
 author:
@@ -66,5 +67,5 @@ class LookupModule(LookupBase):  # type: ignore[misc]  # LookupBase has no types
         name = f"mlnode_{group}"
         if name in known:
             return str(self._templar.template(known[name]))
-        # hostvars is missing where plays are listed or their syntax is checked.
+        # hostvars is missing when plays are listed or their syntax is checked.
         return str((known.get("hostvars") or {"localhost": {}})["localhost"].get(name, group))

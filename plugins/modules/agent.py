@@ -15,19 +15,19 @@ description:
     but Python 3.8 or newer, and C(mlnode-apply.service), which applies the node's declarations at every boot.
   - The service is enabled, not started. A running systemd is made to read the unit; without one, as in a chroot or
     an image build, it is found at the next boot.
-  - Equal sources give an equal file, so that a second run changes nothing.
-  - A unit that is masked or was edited is installed again. What others have put beside the units, such as a drop-in
-    with a condition or another command, or a default target that does not start them, is left alone and reported as
-    a warning with its file and line, as the node is not as declared after its next boot.
+  - Equal sources give an equal file, and a second run changes nothing.
+  - A unit that is masked or was edited is installed again. Additions by others are left alone, such as a drop-in with a
+    condition or another command, or a default target that does not start the units. Each is a warning with its file
+    and line, as it keeps the node from its declaration after the next boot.
 options:
   interpreter:
-    description: The Python the command starts with, as written behind C(#!).
+    description: The Python for the first line of the command, behind C(#!).
     type: str
     default: /usr/bin/env python3
   reload:
     description:
-      - Whether a running systemd is made to read the units, and to wait for NICs from now on.
-      - V(false) is for image builds on a machine of their own, where nothing is to be tuned.
+      - Whether a running systemd reads the units, and waits for NICs, from now on.
+      - V(false) is for image builds on a separate machine, which is not to be tuned.
     type: bool
     default: true
 extends_documentation_fragment:
@@ -40,14 +40,14 @@ EXAMPLES = r"""
 - name: Install the agent
   mlnode.tuning.agent:
 
-- name: Install the agent into an image, from the machine that the image is made of
+- name: Install the agent into an image, on the machine that becomes the image
   mlnode.tuning.agent:
     reload: false
 """
 
 RETURN = r"""
 path:
-  description: Where the command is.
+  description: Path of the command.
   returned: success
   type: str
   sample: /usr/local/bin/mlnode

@@ -12,29 +12,27 @@ short_description: Declare parameters of the kernel command line
 version_added: 0.1.0
 description:
   - Gives the kernel parameters for the next boot, one by one, and leaves all others as they are.
-  - What the next boot brings is read from the boot loader's own menu, and what the running kernel has from
-    C(/proc/cmdline). Where only a reboot is missing, a parameter is V(pending_reboot). This module never reboots.
+  - Reads the parameters of the next boot from the boot loader's own menu, and the running kernel's from
+    C(/proc/cmdline). If only a reboot is missing, a parameter is V(pending_reboot). This module never reboots.
   - Isolates CPUs from one list, and refuses to leave too few of them for everything else.
 extends_documentation_fragment:
   - mlnode.tuning.area.boot
 notes:
-  - Debian and Ubuntu keep the parameters in C(/etc/default/grub.d/zz-mlnode-NAME.cfg), which takes the named ones
-    out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) and sets them again. Where C(grub-mkconfig) reads
-    no such files, the two lines of C(/etc/default/grub) are edited. C(update-grub) or C(grub-mkconfig) runs once,
-    and only if something has changed or the menu says something else. A menu without any kernel is put back.
-  - On the Red Hat family the C(options) lines of C(/boot/loader/entries) are edited, and C(/etc/kernel/cmdline) and
-    C(/etc/default/grub) for kernels to come. Entries that use C($kernelopts) (RHEL 8) are V(unsupported), and the
-    reason names the C(grubby) command. This was tried on trees of files only, not on such a machine.
-  - Entries for recovery get the parameters too where GRUB makes its menu of C(GRUB_CMDLINE_LINUX); they are not
-    checked. Neither are entries of other systems, and those that an administrator has written by hand beside the
-    installed kernels.
-  - A parameter is V(unsupported) where GRUB does not start the kernel (a container, a hypervisor, the network,
-    systemd-boot), or where this kernel is built without what it needs.
-  - In files that are edited in place, words stay when they are no longer declared. M(mlnode.tuning.node_revert) puts
-    the files back; the running kernel keeps its command line until the next reboot. On the Red Hat family that is
-    the entries of the kernels that were there then, and kernels that were installed since keep the words.
-  - The kernel reads 2047 characters of its command line and drops the rest silently, so that more than that
-    is an error.
+  - Debian and Ubuntu keep the parameters in C(/etc/default/grub.d/zz-mlnode-NAME.cfg), which takes the declared ones
+    out of C(GRUB_CMDLINE_LINUX) and C(GRUB_CMDLINE_LINUX_DEFAULT) and sets them again. If C(grub-mkconfig) does not
+    read such files, the two lines of C(/etc/default/grub) are edited. C(update-grub) or C(grub-mkconfig) runs once, and
+    only if a file has changed or the menu differs. If the new menu has no kernel, the old one is restored.
+  - On the Red Hat family the C(options) lines of C(/boot/loader/entries) are edited, and for future kernels
+    C(/etc/kernel/cmdline) and C(/etc/default/grub). Entries that use C($kernelopts) (RHEL 8) are V(unsupported), and the
+    reason contains the C(grubby) command. This was tested on file trees only, not on such a machine.
+  - Recovery entries get the parameters too if GRUB generates its menu from C(GRUB_CMDLINE_LINUX), but they are not
+    checked. Entries of other systems, and entries that an administrator wrote by hand, are not checked either.
+  - A parameter is V(unsupported) if GRUB does not start the kernel (a container, a hypervisor, the network,
+    systemd-boot), or if this kernel is built without the required option.
+  - In files that are edited in place, parameters stay after their declaration is removed. M(mlnode.tuning.node_revert)
+    restores the files; the running kernel keeps its command line until the next reboot. On the Red Hat family the
+    revert covers the entries of the kernels that were installed then. Kernels installed since keep the parameters.
+  - The kernel reads 2047 characters of its command line and drops the rest silently. A longer line is an error.
   - The kernel starts with every word. A misspelt name that is nearly a known one, and a value that no kernel takes,
     are errors before anything is written. A parameter that the kernel reports as unknown or refused after the boot
     has drifted, with the kernel's line as the reason.
@@ -47,7 +45,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Boot a training node without surprises
+- name: Set the boot parameters of a training node
   mlnode.tuning.boot_params:
     name: site
     parameters:
@@ -57,7 +55,7 @@ EXAMPLES = r"""
       console: [tty0, "ttyS0,115200"]
     absent: [quiet]
 
-- name: Keep the CPUs of a serving node to the server, but for two on each socket
+- name: Reserve the CPUs of a serving node, except two on each socket
   mlnode.tuning.boot_params:
     name: site
     isolate:
@@ -88,15 +86,15 @@ settings:
       boot: isolcpus=managed_irq,domain,2-31,34-63
       status: pending_reboot
 reboot_required:
-  description: Whether something takes effect only after a reboot.
+  description: Whether a setting takes effect only after a reboot.
   returned: success
   type: bool
 running:
   description:
-    - What a reboot would end. Slurm jobs, and processes that have a GPU or an RDMA device open; and what could
-      not be looked into.
-    - Empty is good news, and only for this moment. A scheduler may start work on the node before it is down, so drain
-      it first.
+    - Work that a reboot would end - Slurm jobs, and processes that have a GPU or an RDMA device open. Also lists
+      anything that could not be inspected.
+    - An empty list is valid for this moment only. A scheduler may start work on the node before it is down, so drain it
+      first.
   returned: if a reboot is required
   type: list
   elements: str

@@ -12,20 +12,20 @@ short_description: Declare the governor, energy preferences, boost and idle stat
 version_added: 0.1.0
 description:
   - Sets how CPUs choose their clock and how deeply they may sleep, in the running kernel and for the next boot.
-  - Every option is a rule over CPUs. It is expanded on the node into the files of each cpufreq policy or CPU, of
-    which only those that differ are written, all or none of one option.
-  - Everything is written in the order of the options below, which is the one that makes them stick. A change of
-    governor moves the energy preference, and switching boost off moves C(min_perf_pct).
-  - Words are checked against the lists of each policy, before anything is written.
-  - CPUs that are offline are left out, and the result says so. A node without cpufreq, such as most virtual
-    machines, ends as V(unsupported), see O(on_unsupported).
+  - Every option is a rule over CPUs. The node expands it into the files of each cpufreq policy or CPU and writes only
+    those that differ, all or none of one option.
+  - The options are written in the order below, because some reset others. A change of governor moves the energy
+    preference, and switching boost off moves C(min_perf_pct).
+  - Words are checked against the lists of each policy before anything is written.
+  - Offline CPUs are left out, and the result lists them. A node without cpufreq, such as most virtual machines, ends as
+    V(unsupported), see O(on_unsupported).
 extends_documentation_fragment:
   - mlnode.tuning.area.cpu
   - mlnode.tuning.declaration.by_agent
 notes:
   - tuned and power-profiles-daemon set the same files, at boot and whenever a profile changes. Let one of them own
     a setting.
-  - Where the firmware has switched boost off the kernel cannot switch it on, and O(boost) ends as V(unsupported).
+  - If the firmware has disabled boost, the kernel cannot enable it, and O(boost) ends as V(unsupported).
 seealso:
   - name: CPU performance scaling
     description: Governors, policies and boost in the kernel's own documentation.
@@ -33,20 +33,20 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Full clock on every CPU of a training node
+- name: Run every CPU of a training node at full clock
   mlnode.tuning.cpu_governor:
     name: site
     governor: performance
     energy_perf_bias: performance
     boost: true
 
-- name: Shallow idle states only, on the CPUs that serve requests
+- name: Allow only shallow idle states on the CPUs that serve requests
   mlnode.tuning.cpu_governor:
     name: serving_cpus
     cpus: 4-31,36-63
     max_latency_us: "10"
 
-- name: A dynamic clock that leans to performance
+- name: Use a dynamic clock that prefers performance
   mlnode.tuning.cpu_governor:
     name: site
     governor: powersave
@@ -66,7 +66,7 @@ settings:
       boot: null
       status: drifted
 reboot_required:
-  description: Whether something takes effect only after a reboot.
+  description: Whether a setting takes effect only after a reboot.
   returned: success
   type: bool
 """

@@ -11,67 +11,66 @@ module: declare
 short_description: Declare a whole node in one remote call
 version_added: 0.1.0
 description:
-  - Hands a declaration of all areas to the agent of the node, which applies it as one transaction, all or nothing, in
-    a fixed order. The agent is installed first where it is missing or is not the one of this collection; in check mode
-    it is run from a temporary folder, and nothing is installed.
-  - Every area takes the options of its own module, such as those of M(mlnode.tuning.sysctl_ml) in O(sysctl). A list of
-    rules may also be a dictionary with the name of each rule. V(null) anywhere means that this setting is left alone.
-  - The areas that are not given leave the declaration of this O(name), and what leaves it goes back to its origin.
-  - C(--tags) and C(--skip-tags) with names of areas choose among them, if the task has the tag C(always). What is not
-    chosen stays as it is.
-  - A warning names an earlier run that was killed, was stopped, or could not answer any more, once. An agent that ends
-    without an answer after it has begun is not asked a second time.
-  - A difference is returned where the play runs with C(--diff), and of files that others may not read it shows only
-    that they change.
-  - A guard that refuses a setting leaves the rest to be applied; the task fails after that.
+  - Sends a declaration of all areas to the agent of the node, which applies it as one transaction, all or nothing, in a
+    fixed order. If the agent is missing, or differs from this collection's, it is installed first; in check mode it runs
+    from a temporary folder, and nothing is installed.
+  - Every area takes the options of its module; O(sysctl) takes the options of M(mlnode.tuning.sysctl_ml). A list of
+    rules may also be a dictionary with the name of each rule. V(null) anywhere leaves this setting alone.
+  - Areas that are not given leave the declaration of this O(name), and their settings go back to their origin.
+  - C(--tags) and C(--skip-tags) with names of areas select among them, if the task has the tag C(always). Other areas
+    stay as they are.
+  - A warning reports, once, an earlier run that was killed, was stopped, or could not answer. An agent that has begun
+    and ends without an answer is not asked a second time.
+  - A difference is returned if the play runs with C(--diff). It hides the content of files that others may not read.
+  - If a guard refuses a setting, the rest is applied; the task fails after that.
   - A change that may cut off the node is made only after the node was reached, and has to be confirmed over a new
-    connection, which this action does by itself; see O(confirm_seconds).
+    connection, which this action does on its own; see O(confirm_seconds).
 options:
   name:
-    description: Name of the declaration on the node. Two that declare one key differently are an error.
+    description: Name of the declaration on the node. Two declarations with different values for one key are an error.
     type: str
     default: node
   profile:
     description:
-      - What is declared where an area does not say otherwise, a profile of this collection (V(training), V(inference),
-        V(fabric)) or the path of a YAML file with areas on the controller. What is given of an area replaces what the
-        profile says of that setting.
-      - Of several, each replaces what those before it say. Presets (V(roce_nvidia), V(roce_gcp), V(roce_oci)) are for
-        such a place.
+      - The declaration of all areas without options, as a profile of this collection (V(training), V(inference),
+        V(fabric)) or the path of a YAML file with areas on the controller. An option of an area replaces the profile's
+        value of that setting.
+      - With several profiles, a later one replaces the settings of the earlier ones. Presets (V(roce_nvidia), V(roce_gcp),
+        V(roce_oci)) are meant for the later places.
     type: list
     elements: str
     default: []
   layers:
-    description: Where to declare it, as in M(mlnode.tuning.sysctl_ml).
+    description: Layers to declare, as in M(mlnode.tuning.sysctl_ml).
     type: list
     elements: str
     choices: [runtime, boot]
     default: [runtime, boot]
   on_unsupported:
-    description: What to do where the kernel or a device has no such setting.
+    description: Action if the kernel or a device has no such setting.
     type: str
     choices: [fail, warn, ignore]
     default: warn
   leave:
-    description: Whether what leaves the declaration keeps its value, instead of going back to its origin.
+    description: Whether a setting that is no longer declared keeps its value, instead of going back to its origin.
     type: bool
     default: false
   confirm_seconds:
     description:
-      - How many seconds after the end of the run a change that may cut off the node undoes itself, unless it is confirmed
-        over a new connection. V(0) makes it for good.
+      - Seconds after the end of the run until a change that may cut off the node is undone, unless it is confirmed over a
+        new connection. V(0) makes it permanent.
     type: int
     default: 60
   fabric_type:
     description:
-      - The RDMA ports that the node has to have; without any, nothing is changed. V(auto) takes both kinds. If not
-        given, the node needs none. Looked at with the layer V(runtime) only.
+      - The RDMA ports that the node must have; if they are missing, nothing is changed. V(auto) accepts both kinds. If
+        omitted, the node needs none. Checked with the layer V(runtime) only.
     type: str
     choices: [auto, roce, infiniband]
   fail_at:
     description:
-      - The least severity at which something declared that is not in force after the run fails the task. What waits for
-        a reboot does not count.
+      - The least severity at which a declared setting that is not in effect after the run fails the task. Settings that
+        wait for a reboot do not count.
     type: str
     choices: [low, medium, high, never]
     default: high
@@ -82,7 +81,7 @@ options:
     default: []
     suboptions:
       key:
-        description: The setting. C(*), C(?) and C([...]) stand for others, as in a shell.
+        description: The setting. C(*), C(?) and C([...]) are wildcards, as in a shell.
         type: str
         required: true
       reason:
@@ -94,34 +93,33 @@ options:
         type: str
         required: true
   judged_later:
-    description: Whether RV(not_in_force) is left to the play instead of failing the task.
+    description: Whether the play judges RV(not_in_force), instead of a failure of the task.
     type: bool
     default: false
   rollout:
     description:
-      - A file on the controller in which each node gets a line once all that is declared of it is in force and nothing
-        waits for a reboot. A node whose last line there is of the same declaration and the same version of the agent is
-        skipped.
+      - A file on the controller. A node gets a line in it when all of its declaration is in effect and nothing waits for
+        a reboot. A node is skipped if its last line has the same declaration and the same version of the agent.
       - In check mode it is neither read nor written.
     type: path
     default: ""
   render:
     description:
-      - Whether to return as RV(rendered) what the agent would be asked, and not to ask it. The node is not reached. For
+      - Whether to return the question to the agent as RV(rendered) instead of asking it. The node is not reached. For
         M(mlnode.tuning.publish).
     type: bool
     default: false
   interpreter:
-    description: The Python that the agent starts with, as written behind C(#!), without quotes.
+    description: The Python for the first line of the agent, behind C(#!), without quotes.
     type: str
     default: /usr/bin/env python3
   variables:
     description:
-      - The prefix of variables that say what is declared of each area, as the role P(mlnode.tuning.node#role) has them. With
-        V(node), C(node_thp) is what O(thp) says, C(node_sysctl) the settings of O(sysctl), and so on. An area that is
-        given as an option as well takes the option.
-      - C(node_layers) and C(node_on_unsupported) are O(layers) and O(on_unsupported), and count more than these, which
-        C(module_defaults) may have set.
+      - The prefix of variables with declarations of areas, in the form of the role P(mlnode.tuning.node#role). With
+        V(node), C(node_thp) is the value of O(thp), C(node_sysctl) the settings of O(sysctl), and so on. If an area is
+        also given as an option, the option is used.
+      - C(node_layers) and C(node_on_unsupported) take precedence over O(layers) and O(on_unsupported), which may come from
+        C(module_defaults).
     type: str
     default: ""
 attributes:
@@ -155,27 +153,27 @@ EXAMPLES = r"""
 RETURN = r"""
 areas:
   description:
-    - Area and what its own module would have returned, C(changed), C(settings), C(reboot_required) and, for some,
-      C(commands), C(switch) or C(running).
-  returned: success, and where a guard refuses a setting
+    - The result of each area as its own module would return it, with C(changed), C(settings), C(reboot_required) and, for
+      some areas, C(commands), C(switch) or C(running).
+  returned: success, or if a guard refuses a setting
   type: dict
   sample:
     thp: {changed: true, reboot_required: false, settings: []}
 settings:
   description:
-    - Settings of the agent itself, as C(settings) of an area. With those of RV(areas) they are what
-      C(mlnode status) counts on the node.
+    - Settings of the agent itself, in the form of an area's C(settings). C(mlnode status) counts them and the
+      settings of RV(areas) on the node.
   returned: success, if the agent is installed, and not in check mode
   type: list
   elements: dict
 layers:
-  description: O(layers), wherever it was given; none of them with O(render).
+  description: O(layers), from any source; empty with O(render).
   returned: unless the options are wrong
   type: list
   elements: str
   sample: [runtime, boot]
 reboot_required:
-  description: Whether something takes effect only after a reboot.
+  description: Whether a setting takes effect only after a reboot.
   returned: success
   type: bool
 not_in_force:
@@ -184,19 +182,20 @@ not_in_force:
   type: list
   elements: str
 unsupported_overrides:
-  description: One line with the reason for each setting that the node has not and that the inventory, not a profile, declares.
+  description: >-
+    One line with the reason for each setting that the node lacks and that the inventory, not a profile, declares.
   returned: success
   type: list
   elements: str
   sample: ["lnet.debug: /proc/sys/lnet/debug does not exist: this kernel has no such setting"]
 rendered:
-  description: The question to the agent, with the areas as profile and variables have them.
+  description: The question to the agent, with the areas from profile and variables.
   returned: with O(render)
   type: dict
   sample: {name: node, areas: {thp: {enabled: madvise}}}
 confirmed:
   description: Whether a change that may cut off the node was confirmed over a new connection.
-  returned: where there was such a change
+  returned: if there was such a change
   type: bool
   sample: true
 """

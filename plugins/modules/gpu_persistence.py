@@ -11,24 +11,24 @@ module: gpu_persistence
 short_description: Declare the persistence mode of NVIDIA's GPUs
 version_added: 0.1.0
 description:
-  - Has the driver keep unused GPUs initialized, or not. Without it the first program waits for seconds.
-  - Runs C(nvidia-persistenced) where it is installed, as its vendor recommends, and sets the mode of each GPU with
-    C(nvidia-smi), which alone reports it.
+  - Makes the driver keep unused GPUs initialized, or not. Without persistence, the first program waits for seconds.
+  - Runs C(nvidia-persistenced) if it is installed, as its vendor recommends, and sets the mode of each GPU with
+    C(nvidia-smi), the only tool that reports it.
 extends_documentation_fragment:
   - mlnode.tuning.area.gpu
 notes:
-  - At boot a daemon that is enabled brings the mode, unless it is started with C(--no-persistence-mode) as on Ubuntu;
-    else the agent does, see M(mlnode.tuning.agent).
-  - V(unsupported) where no NVIDIA GPU exists, its driver is not loaded, C(nvidia-smi) is not installed, or in a
-    container. GPUs of other vendors have no such mode.
-  - A GPU that the kernel has and C(nvidia-smi) does not show makes it V(unknown), as it may have failed.
+  - At boot an enabled daemon sets the mode, unless it is started with C(--no-persistence-mode) as on Ubuntu. Otherwise
+    the agent sets it, see M(mlnode.tuning.agent).
+  - V(unsupported) in a container, without an NVIDIA GPU, without its driver, or without C(nvidia-smi). GPUs of other
+    vendors have no such mode.
+  - If the kernel has a GPU that C(nvidia-smi) does not list, the setting is V(unknown), as the GPU may have failed.
 seealso:
   - module: mlnode.tuning.node_audit
   - module: mlnode.tuning.agent
 """
 
 EXAMPLES = r"""
-- name: Keep GPUs awake
+- name: Keep GPUs initialized
   mlnode.tuning.gpu_persistence:
     name: site
     persistence: true
@@ -42,7 +42,7 @@ settings:
   elements: dict
   sample: [{key: gpu.persistence, want: "on", runtime: "on: 0-6; off: 7", boot: "on", status: drifted}]
 reboot_required:
-  description: Whether something takes effect only after a reboot; never for this module.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

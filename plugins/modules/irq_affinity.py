@@ -12,13 +12,13 @@ short_description: Declare on which CPUs the interrupts and packets of NICs are 
 version_added: 0.1.0
 description:
   - Puts the interrupts of NICs on chosen CPUs by rules, and steers packets with RPS, XPS and RFS.
-  - A rule is kept, not the numbers of interrupts, which change with every boot. The agent applies it again at
-    boot, and when a NIC arrives or changes its queues.
-  - Interrupts are found below the NIC's device in sysfs. Those that serve no queue, such as C(mlx5_async), stay
-    where they are.
-  - Every interrupt is read back after it was written. Where the kernel keeps one to itself it is left out, and
-    where that is so for all of a rule its status is V(managed).
-  - CPUs that C(isolcpus) or C(nohz_full) keep free get no interrupt, unless O(allow) says so.
+  - The node keeps the rules, not the numbers of interrupts, which change with every boot. The agent applies them again
+    at boot, and when a NIC arrives or changes its queues.
+  - Interrupts are found below the NIC's device in sysfs. Interrupts without a queue, such as C(mlx5_async), keep their
+    CPUs.
+  - Every interrupt is read back after it was written. An interrupt that the kernel manages is left out; if this applies
+    to all interrupts of a rule, its status is V(managed).
+  - CPUs that C(isolcpus) or C(nohz_full) reserves get no interrupt, unless O(allow) permits it.
   - irqbalance can be configured to leave the declared interrupts alone, or be switched off.
 extends_documentation_fragment:
   - mlnode.tuning.area.irq
@@ -28,14 +28,14 @@ notes:
   - >-
     In summaries, C(eth0: 0..27) means queue 0 on CPU 0, queue 1 on CPU 1 and so on, C(0..54:2) takes every second
     CPU, and C(0-7 x4) are four queues that may each use CPUs 0 to 7.
-  - In a container only NICs are meant whose interface is there too. Its host's other ones are declared on the host.
+  - In a container, rules apply only to NICs whose interface is there too. Declare the others on the host.
 seealso:
   - module: mlnode.tuning.node_topology
   - module: mlnode.tuning.sysctl_ml
 """
 
 EXAMPLES = r"""
-- name: Queues of the rails on the cores beside them, and irqbalance for all the rest
+- name: Put queues of rails on the cores of their NUMA node, and leave the rest to irqbalance
   mlnode.tuning.irq_affinity:
     name: site
     rules:
@@ -45,7 +45,7 @@ EXAMPLES = r"""
         strategy: spread
     irqbalance: agree
 
-- name: A serving node, whose NICs keep to four cores of each socket
+- name: Keep the NICs of a serving node on four cores of each socket
   mlnode.tuning.irq_affinity:
     name: site
     rules:
@@ -56,7 +56,7 @@ EXAMPLES = r"""
         xps: auto
     irqbalance: disable
 
-- name: One queue for 16 CPUs, as small virtual machines have it
+- name: Spread one queue over 16 CPUs on a small virtual machine
   mlnode.tuning.irq_affinity:
     rules:
       - name: virtio
@@ -65,7 +65,7 @@ EXAMPLES = r"""
         rps: auto
         rfs_entries: 32768
 
-- name: Two ports on CPUs of one's own choice
+- name: Put two ports on selected CPUs
   mlnode.tuning.irq_affinity:
     rules:
       - name: storage
@@ -88,7 +88,7 @@ settings:
       boot: "eth2, eth3: 0..27; eth4, eth5: 28..55"
       status: drifted
 reboot_required:
-  description: Whether something takes effect only after a reboot.
+  description: Whether a setting takes effect only after a reboot.
   returned: success
   type: bool
 """

@@ -11,27 +11,27 @@ module: kernel_modules
 short_description: Declare kernel modules that are loaded now and at every boot, and their parameters
 version_added: 0.1.0
 description:
-  - Loads kernel modules, and keeps a file in C(/etc/modules-load.d) that has systemd load them at every boot.
-  - Reads what would stop that at boot, in C(modprobe.d) and on the kernel command line. Such a module is
+  - Loads kernel modules, and writes a file in C(/etc/modules-load.d) for systemd to load them at every boot.
+  - Reads the lines in C(modprobe.d) and on the kernel command line that would prevent this at boot. Such a module is
     V(overridden), with file and line.
 extends_documentation_fragment:
   - mlnode.tuning.area.modules
 notes:
-  - A parameter is compared with what the module shows in C(/sys/module), and NVIDIA's C(NVreg_) ones with
-    C(/proc/driver/nvidia/params). Another line that counts later makes it V(overridden), with file and line. A
-    module that does not show a parameter makes it V(unsupported); the line is written all the same.
-  - A module that an initramfs loads takes the parameters that were there when that was made. Make that again with
-    C(update-initramfs -u) or C(dracut -f) where a value is still V(pending_reboot) after a boot.
-  - A module that is built into the kernel counts as loaded. One that this kernel does not have is V(unsupported), and is
+  - A parameter is compared with its value in C(/sys/module), and NVIDIA's C(NVreg_) parameters with
+    C(/proc/driver/nvidia/params). If a later line takes precedence, it is V(overridden), with file and line. If the
+    module does not show the parameter, it is V(unsupported), but the line is written.
+  - A module in an initramfs takes the parameters from the time when that initramfs was built. If a value is still
+    V(pending_reboot) after a boot, rebuild the initramfs with C(update-initramfs -u) or C(dracut -f).
+  - A module that is built into the kernel counts as loaded. A module that this kernel lacks is V(unsupported), and is
     left out of the file.
-  - In a container modules are those of its host. One that is loaded there is V(ok), any other V(unsupported).
-  - C(blacklist) keeps systemd from loading a module at boot, and not C(modprobe). So it is loaded now, by the agent at
-    every boot, and stays V(overridden) until the line is gone. What C(install NAME /bin/false) or
-    C(module_blacklist=) stops is not loaded at all.
-  - In an image build, O(layers) as V([boot]), the file is written, nothing is loaded, and whether the image has the
-    module is not asked.
-  - A revert removes the file, and unloads what this collection has loaded. A module that is in use stays until the next
-    boot.
+  - A container has the modules of its host. A module that is loaded there is V(ok), any other V(unsupported).
+  - C(blacklist) keeps systemd from loading a module at boot, but not C(modprobe). The module is loaded now, and by the
+    agent at every boot, and stays V(overridden) until the line is gone. A module with C(install NAME /bin/false) or
+    C(module_blacklist=) is not loaded at all.
+  - In an image build (O(layers) is V([boot])) the file is written, nothing is loaded, and the modules of the image are
+    not checked.
+  - A revert removes the file, and unloads the modules that this collection has loaded. A module in use stays until the
+    next boot.
 seealso:
   - module: mlnode.tuning.boot_params
   - module: mlnode.tuning.rdma_check
@@ -39,19 +39,19 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: What programs need to use RDMA
+- name: Load the modules that programs need for RDMA
   mlnode.tuning.kernel_modules:
     name: site
     modules: [ib_uverbs, rdma_ucm]
 
-- name: Devices of RDMA in network namespaces of their own, for containers
+- name: Give containers exclusive RDMA devices in their network namespaces
   mlnode.tuning.kernel_modules:
     name: site
     options:
       ib_core:
         netns_mode: 0
 
-- name: Into an image, for the machines that boot it
+- name: Declare modules in an image for the machines that boot it
   mlnode.tuning.kernel_modules:
     name: site
     modules: [ib_uverbs, rdma_ucm, nvidia_peermem]
@@ -67,7 +67,7 @@ settings:
   sample: [{key: module.ib_uverbs, want: loaded, runtime: loaded, boot: null, status: overridden}]
 reboot_required:
   description: >-
-    Whether something takes effect only after a reboot, as C(kernel.modules_disabled) lets nothing be loaded before.
+    Whether a setting takes effect only after a reboot, because C(kernel.modules_disabled) blocks loading until then.
   returned: success
   type: bool
 """

@@ -11,25 +11,24 @@ module: limits
 short_description: Declare resource limits of logins and services
 version_added: 0.1.0
 description:
-  - Declares how many files a process may open, how much memory it may lock, and the like, for those who hand limits on.
-    These are PAM, which gives them to logins, systemd, which gives them to services, and the services that start jobs.
-  - C(limits.d) does not reach services, and the settings of systemd do not reach logins, so that each limit is set for
-    both.
-  - Reads all files by the rules of PAM and systemd. Where a later line says something else, the limit is
-    V(overridden), with file and line.
+  - Declares how many files a process may open, how much memory it may lock, and similar limits. PAM sets them for logins,
+    systemd for services, and the services that start jobs pass them on.
+  - C(limits.d) does not apply to services, and settings of systemd do not apply to logins. Each limit is set for both.
+  - Reads all files by the rules of PAM and systemd. If a later line has another value, the limit is V(overridden), with
+    file and line.
 extends_documentation_fragment:
   - mlnode.tuning.area.limits
 notes:
-  - A service that runs keeps the limits with which it was started, and nothing here restarts one, as its jobs would die.
-    It is V(pending_reboot) until it or the node is restarted.
-  - A login that is open keeps its limits. The next one has the new ones.
-  - Most versions of PAM deny every login whose limits they cannot set. So O(nofile) above C(fs.nr_open) is refused, and a container that
-    may not raise its limits is V(unsupported) and gets no file.
-  - Another drop-in of the same unit or another file in C(limits.d) whose name sorts after C(zz-mlnode-) beats these, and
-    so do lines of PAM for a user or a group, which the row names.
-  - What the container runtime sets for each container is not touched.
-  - V(auto) of O(memlock) is never taken back by a later run that finds no device, as a driver may be late.
-  - In an image build, O(layers) as V([boot]), drop-ins are written for the services that the image has.
+  - A running service keeps its limits from its start, and this module restarts none, as jobs would die. The limit is
+    V(pending_reboot) until the service or the node is restarted.
+  - An open login keeps its limits. The next one has the new ones.
+  - Most versions of PAM deny every login whose limits they cannot set. An O(nofile) above C(fs.nr_open) is therefore
+    refused, and a container that may not raise its limits is V(unsupported) and gets no file.
+  - Another drop-in of the same unit or another file in C(limits.d) takes precedence if its name sorts after C(zz-mlnode-).
+    So do lines of PAM for a user or a group; the row lists them.
+  - Limits that the container runtime sets for each container are not changed.
+  - V(auto) of O(memlock) stays in effect if a later run finds no device, as a driver may be late.
+  - In an image build (O(layers) is V([boot])) drop-ins are written for the services of the image.
 seealso:
   - module: mlnode.tuning.sysctl_ml
   - module: mlnode.tuning.rdma_check
@@ -37,7 +36,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Files and locked memory for logins, services and jobs
+- name: Raise the limits of files and locked memory for logins, services and jobs
   mlnode.tuning.limits:
     name: site
     nofile:
@@ -47,7 +46,7 @@ EXAMPLES = r"""
       slurmd: "65536:1048576"
     memlock: auto
 
-- name: A soft limit of files that a program may raise, for users of Slurm alone
+- name: Let programs of Slurm users raise their soft limit of files
   mlnode.tuning.limits:
     name: site
     nofile: "65536:1048576"

@@ -23,37 +23,37 @@ options:
   kind:
     description:
       - V(campaign) measures between pairs of nodes, and finds slow nodes and paths.
-      - V(nccl) runs C(all_reduce_perf) of nccl-tests on all nodes together. If that is slow, halves of them run it, and
-        then the slow ones of those, until the node or the path is known.
-      - V(effect) measures before and after the declaration of the nodes, in alternation, and puts them back at the end. A
-        node must be found either as declared or as before the first run. A phase without one of its nodes or pairs ends it
-        at once. If the controller dies, the next run in the same folder puts the nodes back.
+      - V(nccl) runs C(all_reduce_perf) of nccl-tests on all nodes together. If the result is slow, each half of the nodes
+        runs it, then the halves of the slow half, until the slow node or path is found.
+      - V(effect) measures before and after the declaration of the nodes, in alternation, and restores them at the end. A
+        node must be found either as declared or as before the first run. A phase without one of its nodes or pairs ends
+        the measurement at once. If the controller dies, the next run in the same folder restores the nodes.
     type: str
     choices: [campaign, nccl, effect]
     required: true
   campaign_kind:
-    description: The figure that is measured between two nodes, as O(mlnode.tuning.campaign#module:kind).
+    description: The figure to measure between two nodes, as O(mlnode.tuning.campaign#module:kind).
     type: str
     choices: [tcp, rdma_bw, rdma_lat, gpudirect]
     default: tcp
   campaign_rounds:
-    description: How many others each node measures, V(0) for all. With an odd number of nodes at least two.
+    description: Number of peers that each node measures, V(0) for all. With an odd number of nodes at least two.
     type: int
     default: 8
   campaign_limit:
-    description: Loss of a node in percent that has to be found. A node passes only if it would have been.
+    description: The loss of a node, in percent, that must be detected. A node passes only if such a loss would show.
     type: float
     default: 10
   campaign_seed:
-    description: Another number measures other pairs.
+    description: Seed of the plan. Another number measures other pairs.
     type: int
     default: 0
   campaign_duration:
-    description: Seconds to measure each direction for, as O(mlnode.tuning.campaign#module:duration).
+    description: Seconds to measure each direction, as O(mlnode.tuning.campaign#module:duration).
     type: int
     default: 4
   campaign_streams:
-    description: TCP connections at the same time, as O(mlnode.tuning.campaign#module:streams).
+    description: Number of simultaneous TCP connections, as O(mlnode.tuning.campaign#module:streams).
     type: int
     default: 4
   campaign_tcp_port:
@@ -61,7 +61,7 @@ options:
     type: int
     default: 18600
   campaign_allow:
-    description: V(busy) measures although something runs.
+    description: V(busy) measures even if a job or another program runs.
     type: list
     elements: str
     choices: [busy]
@@ -72,15 +72,15 @@ options:
     default: 60
   campaign_lead:
     description:
-      - Seconds from when all nodes are ready to the first round, in which they get its start. If omitted, it follows from
-        how long it took to prepare them.
+      - Seconds between the time when all nodes are ready and the first round, to deliver its start. If omitted, derived
+        from the time that the preparation took.
     type: float
   campaign_second_look:
     description: Whether suspects are measured again with good nodes.
     type: bool
     default: true
   campaign_balance:
-    description: Whether it is read how the uplinks of InfiniBand leaves share the traffic of the rounds.
+    description: Whether to measure how the uplinks of InfiniBand leaves share the traffic of the rounds.
     type: bool
     default: false
   campaign_balance_node:
@@ -88,7 +88,7 @@ options:
     type: str
   campaign_balance_names:
     description:
-      - Names of the nodes whose leaves are meant, as their InfiniBand ports have them, V([]) for all leaves. If omitted,
+      - Names of the nodes whose leaves are read, as set on their InfiniBand ports, V([]) for all leaves. If omitted,
         the first parts of the names in the inventory.
     type: list
     elements: str
@@ -99,17 +99,17 @@ options:
   nccl_launcher:
     description:
       - V(mpirun) is Open MPI, from the first node, over its own SSH. V(srun) is Slurm, from the first node.
-      - V(ssh) runs each node by itself, without MPI. Nothing between nodes is measured then.
+      - V(ssh) runs each node separately, without MPI. Nothing between nodes is measured then.
     type: str
     choices: [mpirun, srun, ssh]
     default: mpirun
   nccl_launcher_arguments:
-    description: More arguments for C(srun) or C(mpirun).
+    description: Additional arguments for C(srun) or C(mpirun).
     type: list
     elements: str
     default: []
   nccl_network:
-    description: How the name of the network in NCCL's log begins.
+    description: Begin of the network's name in NCCL's log.
     type: str
     default: IB
   nccl_least_size:
@@ -129,7 +129,7 @@ options:
     type: dict
     default: {}
   nccl_runs:
-    description: The most runs of all groups.
+    description: Maximum number of runs of all groups.
     type: int
     default: 30
   nccl_timeout:
@@ -137,39 +137,39 @@ options:
     type: int
     default: 600
   nccl_stragglers:
-    description: Whether the times of each process are asked for, which takes nccl-tests 2.19.1.
+    description: Whether to record the times of each process, which requires nccl-tests 2.19.1.
     type: bool
     default: true
   nccl_allow:
-    description: V(busy) measures although something uses the GPUs.
+    description: V(busy) measures even if a process uses the GPUs.
     type: list
     elements: str
     choices: [busy]
     default: []
   nccl_balance:
-    description: Whether it is read how the uplinks of InfiniBand leaves share the traffic of the runs.
+    description: Whether to measure how the uplinks of InfiniBand leaves share the traffic of the runs.
     type: bool
     default: false
   nccl_balance_node:
     description: The node that reads the uplinks. The first one if omitted.
     type: str
   nccl_fail_on:
-    description: V(fail) for success although something is unknown.
+    description: V(fail) accepts unknown results as success.
     type: str
     choices: [fail, unknown]
     default: unknown
   nccl_results:
-    description: The folder on the controller for the result. Earlier results in it are compared with.
+    description: The folder on the controller for the result. The result is compared with earlier results in it.
     type: path
     default: nccl
   effect_kinds:
-    description: The figures, V(tcp) for the bandwidth between nodes and V(memory) for the memory of each NUMA node.
+    description: The figures to measure, V(tcp) for the bandwidth between nodes and V(memory) for each NUMA node's memory.
     type: list
     elements: str
     choices: [tcp, memory]
     default: [tcp]
   effect_blocks:
-    description: The most blocks of four phases. An interval takes three.
+    description: Maximum number of blocks of four phases. An interval needs three.
     type: int
     default: 6
   effect_least:
@@ -177,18 +177,18 @@ options:
     type: float
     default: 1
   effect_rounds:
-    description: How many others each node measures in a phase. With an odd number of nodes at least two.
+    description: Number of peers that each node measures in a phase. With an odd number of nodes at least two.
     type: int
     default: 1
   effect_before:
-    description: The profile of state A, as a name or the path of a file. The node before the first run if omitted.
+    description: The profile of state A, as a name or the path of a file. If omitted, the state before the first run.
     type: str
   effect_settle:
     description: Seconds to wait after each change.
     type: int
     default: 5
   effect_put_back:
-    description: Whether nothing is measured, and the nodes of an unfinished run are put back.
+    description: Whether to restore the nodes of an unfinished run, without a measurement.
     type: bool
     default: false
 attributes:
@@ -204,9 +204,9 @@ attributes:
   check_mode:
     description: The task can run without a change.
     support: full
-    details: Nodes are asked whether they could begin. Nothing is measured or written.
+    details: Each node reports whether it could begin. Nothing is measured or written.
   diff_mode:
-    description: The task returns what it changes.
+    description: The task returns its changes.
     support: none
   platform:
     description: Systems that it can measure.
@@ -245,7 +245,7 @@ folder:
   returned: when something was measured
   type: str
 file:
-  description: Name of the result in it.
+  description: Name of the result in the folder.
   returned: when something was measured
   type: str
 msg:
@@ -254,4 +254,4 @@ msg:
   type: str
 """
 
-# The action plugin of this name does it, on the controller.
+# The action plugin of the same name runs it on the controller.

@@ -13,16 +13,16 @@ version_added: 0.1.0
 description:
   - Measures how fast one core of each NUMA node copies memory of that node, and how long a random read takes. The
     nodes are measured one after the other, for about three seconds each.
-  - Copies are measured by C(mbw) under C(numactl) where both are installed, and else by the module itself. Random
-    reads need C(sysbench) and C(numactl), as Python cannot time them. RV(nodes) names what was used.
-  - The arrays have four times the size of the largest cache that the core reaches. Where both of them are more
-    than a quarter of the node's free memory, it is not measured.
-  - It is the speed of one core, which is less than that of the node, and it judges nothing. Compare with the same
-    node before a change, as the playbook C(effect.yml) does, or with other nodes of the same model.
-  - Where jobs run or something holds a GPU or an RDMA device, it is refused. Changes nothing.
+  - C(mbw) under C(numactl) measures copies if both are installed, otherwise the module itself. Random reads need
+    C(sysbench) and C(numactl), as Python cannot time them. RV(nodes) contains the tool.
+  - Each array has four times the size of the largest cache that the core reaches. If both arrays exceed a quarter of the
+    NUMA node's free memory, it is not measured.
+  - The result is the speed of one core, which is less than the speed of the NUMA node, and is not judged. Compare it with
+    the same node before a change, as the playbook C(effect.yml) does, or with other nodes of the same model.
+  - The measurement is refused if jobs run, or if a process holds a GPU or an RDMA device. Changes nothing.
 options:
   allow:
-    description: V(busy) measures although something runs.
+    description: V(busy) measures even if a job or another program runs.
     type: list
     elements: str
     choices: [busy]
@@ -30,8 +30,8 @@ options:
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
 notes:
-  - In check mode it is looked whether something runs, and nothing is measured.
-  - Random reads of C(sysbench) do not wait for each other, so that their time is less than the latency of memory.
+  - In check mode the module detects running programs, but measures nothing.
+  - Random reads of C(sysbench) do not wait for each other. Their time is less than the latency of memory.
 seealso:
   - module: mlnode.tuning.node_topology
   - module: mlnode.tuning.campaign
@@ -49,17 +49,17 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: One for each NUMA node. Empty in check mode.
+  description: Results of each NUMA node. Empty in check mode.
   returned: success
   type: list
   elements: dict
   contains:
     node:
-      description: Its number.
+      description: Number of the NUMA node.
       type: int
       sample: 0
     copied:
-      description: Bytes copied in a second by one core, of which each is read once and written once.
+      description: Bytes that one core copies per second. Each byte is read once and written once.
       type: dict
       contains: &speed
         value:
@@ -67,11 +67,11 @@ nodes:
           type: float
           sample: 11.4
         tool:
-          description: What has measured. C(mlnode) is the module itself.
+          description: The tool. C(mlnode) is the module itself.
           type: str
           sample: numactl, mbw
         reason:
-          description: Why it was not measured. Empty if it was.
+          description: Why there is no measurement. Empty if there is one.
           type: str
     read:
       description: Time of one of many random reads of 8 bytes.

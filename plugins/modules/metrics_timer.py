@@ -11,30 +11,30 @@ module: metrics_timer
 short_description: Declare the timer that checks the node and exports metrics
 version_added: 0.1.0
 description:
-  - Has the node check itself every 15 minutes, and write what it has seen into the folder of node_exporter, for
-    Prometheus. Without a declaration there is no timer.
-  - Another timer watches the node every minute, for a CPU governor that changes while a job runs and for counters of
-    RDMA ports.
+  - Makes the node check itself every 15 minutes, and write the result into the folder of node_exporter, for Prometheus.
+    Without a declaration there is no timer.
+  - Another timer checks the node every minute, for a CPU governor that changes while a job runs and for counters of RDMA
+    ports.
   - The collection comes with rules, alerts and their tests in the folder C(observability).
 extends_documentation_fragment:
   - mlnode.tuning.area.metrics
 notes:
   - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts both timers, now and at boot.
-  - It is V(drifted) as long as there is no such folder, as nothing would read the file.
+  - It is V(drifted) as long as the folder is missing, as nothing would read the file.
   - The files are removed with the last declaration of the timer, and by a revert.
-  - V(unsupported) where systemd does not run.
+  - V(unsupported) if systemd does not run.
 seealso:
   - module: mlnode.tuning.node_drift
   - module: mlnode.tuning.agent
 """
 
 EXAMPLES = r"""
-- name: Export the state of the node where node_exporter finds it
+- name: Export the state of the node to node_exporter
   mlnode.tuning.metrics_timer:
     name: site
     textfile_directory: auto
 
-- name: The same with drift that is known until its day
+- name: Export it with an exception for known drift
   mlnode.tuning.metrics_timer:
     name: site
     textfile_directory: /var/lib/node_exporter
@@ -57,7 +57,7 @@ settings:
       boot: /var/lib/prometheus/node-exporter
       status: drifted
 reboot_required:
-  description: Whether something takes effect only after a reboot; never for this module.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

@@ -11,29 +11,29 @@ module: multi_rail
 short_description: Declare how the rails of one node share IP networks
 version_added: 0.1.0
 description:
-  - Sets for which addresses a NIC answers (ARP), with which it asks, and whether packets are dropped that would be answered
-    over another NIC.
-  - What counts is the interface that has the address. Where that is a bond, bridge or VLAN on the chosen NIC, its values
-    are set, and the setting says so.
-  - The kernel takes the greater of a NIC's value and that of C(net.ipv4.conf.all). Where that makes another value count than
-    the declared one, the setting is refused and names the line to declare with M(mlnode.tuning.sysctl_ml).
-  - A NIC that arrives has the kernel's defaults. What is declared is kept on the node as a rule for NICs, which the boot
-    service re-applies, once more when the network is up, and when a NIC arrives.
-  - The values are IPv4's; IPv6 needs none of them. Rules and routes are the network manager's and are not set; the check
-    C(reply_path) of M(mlnode.tuning.rdma_check) reports replies that would leave by another interface than that of their
-    address.
+  - Sets the addresses for which a NIC answers (ARP), the address with which it asks, and whether packets are dropped if
+    their reply would leave through another NIC.
+  - The settings apply to the interface with the address. If that is a bond, bridge or VLAN on the selected NIC, its values
+    are set, and the setting reports it.
+  - The kernel uses the greater of a NIC's value and C(net.ipv4.conf.all). If that overrides the declared value, the
+    setting is refused, with the line to declare with M(mlnode.tuning.sysctl_ml).
+  - A new NIC has the kernel's defaults. The node keeps the declaration as a rule for NICs. The boot service applies it
+    again at boot, once more when the network is up, and when a NIC arrives.
+  - The values are for IPv4; IPv6 needs no such settings. Rules and routes belong to the network manager and are not set.
+    The check C(reply_path) of M(mlnode.tuning.rdma_check) reports replies that would leave through an interface without
+    their address.
 extends_documentation_fragment:
   - mlnode.tuning.area.rail
   - mlnode.tuning.declaration.by_agent
 notes:
-  - A change that O(allow) lets through is not undone by itself, unlike with M(mlnode.tuning.nic_ethtool).
+  - A change that O(allow) permits is not undone automatically, unlike with M(mlnode.tuning.nic_ethtool).
 seealso:
   - module: mlnode.tuning.rdma_check
   - module: mlnode.tuning.sysctl_ml
 """
 
 EXAMPLES = r"""
-- name: Eight rails in one subnet, each answering for itself
+- name: Let eight rails in one subnet answer for their own addresses only
   mlnode.tuning.multi_rail:
     name: site
     rules:
@@ -44,7 +44,7 @@ EXAMPLES = r"""
         arp_announce: 2
         rp_filter: 2
 
-- name: Two NICs for storage in one subnet that are not rails
+- name: Separate two storage NICs in one subnet that are not rails
   mlnode.tuning.multi_rail:
     name: storage
     rules:
@@ -69,7 +69,7 @@ settings:
       boot: "eth2, eth3: 1"
       status: changed
 reboot_required:
-  description: Whether something takes effect only after a reboot. Never, for rails.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

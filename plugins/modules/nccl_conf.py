@@ -12,24 +12,24 @@ short_description: Declare variables of NCCL in /etc/nccl.conf
 version_added: 0.1.0
 description:
   - Keeps variables of NCCL in C(/etc/nccl.conf), which every job that uses NCCL reads when it starts.
-  - Finds out the RDMA devices that are rails, and the interface on which jobs meet, on the machine itself. The agent
-    does so again at every boot.
-  - Checks names, and the values that NCCL misreads silently. It ignores a misspelled name, of V(4M) it reads 4,
-    and of V(010) it reads 8.
+  - Detects the RDMA devices of the rails, and the interface on which jobs meet, on the machine itself. The agent repeats
+    this at every boot.
+  - Checks names, and values that NCCL misreads silently. NCCL ignores a misspelled name, reads V(4M) as 4, and V(010) as
+    8.
 extends_documentation_fragment:
   - mlnode.tuning.area.nccl
 notes:
-  - Of several lines for one variable NCCL takes the first, so that the lines of each declaration are in a block at the
-    beginning of the file. All other lines stay as they are, and where one of them has another value, the row names it.
-  - A job that runs keeps what it has read. V(runtime) is what the file says, V(boot) what a job finds that is started
-    from a login; both are mended by writing the file, so that the layer V(boot) is needed for a change.
-  - What a job has in its environment, and what C(NCCL_CONF_FILE) or C(~/.nccl.conf) of its user says, beats this file.
-    A variable that C(/etc/environment) sets to something else is V(overridden). Lines in files of shells, systemd and
-    Slurm that may set it are named in the row. Files of users are not looked at.
-  - A container has a C(/etc/nccl.conf) of its own. Mount that of the node into it, read-only, for jobs in containers.
-  - EFA devices are neither InfiniBand nor Ethernet. What V(auto) would find out about rails is V(unsupported) there, as
-    the plugin that NCCL needs for them finds them by itself.
-  - A C(/etc/nccl.conf) that is a link belongs to another program, and is refused.
+  - NCCL takes the first of several lines for one variable. The lines of each declaration are therefore in a block at the
+    beginning of the file. All other lines stay as they are, and the row lists those with another value.
+  - A running job keeps the values that it has read. V(runtime) is the content of the file, V(boot) is the value for a job
+    that is started from a login. Both are corrected in the file, so a change needs the layer V(boot).
+  - The environment of a job, C(NCCL_CONF_FILE) and the user's C(~/.nccl.conf) take precedence over this file. A variable
+    with another value in C(/etc/environment) is V(overridden). The row lists lines in files of shells, systemd and Slurm
+    that may set it. Files of users are not read.
+  - A container has a separate C(/etc/nccl.conf). For jobs in containers, mount the node's file into them, read-only.
+  - EFA devices are neither InfiniBand nor Ethernet. V(auto) for rails is V(unsupported) there, as NCCL's plugin for EFA
+    detects them on its own.
+  - If C(/etc/nccl.conf) is a link, it belongs to another program, and the module refuses to change it.
 seealso:
   - module: mlnode.tuning.node_topology
   - module: mlnode.tuning.agent
@@ -37,7 +37,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Rails and meeting point as the machine has them
+- name: Detect rails and meeting interface
   mlnode.tuning.nccl_conf:
     name: site
     variables:
@@ -45,7 +45,7 @@ EXAMPLES = r"""
       NCCL_SOCKET_IFNAME: auto
       NCCL_DEBUG: WARN
 
-- name: A RoCE node, with the traffic class for which its NICs are set up
+- name: Configure a RoCE node with the traffic class of its NICs
   mlnode.tuning.nccl_conf:
     name: site
     variables:
@@ -56,7 +56,7 @@ EXAMPLES = r"""
       NCCL_IB_TIMEOUT: 20
       NCCL_IB_RETRY_CNT: 7
 
-- name: An InfiniBand node with SHARP, and a variable of a plugin
+- name: Configure an InfiniBand node with SHARP and a variable of a plugin
   mlnode.tuning.nccl_conf:
     name: site
     variables:
@@ -75,7 +75,7 @@ settings:
   elements: dict
   sample: [{key: nccl.NCCL_IB_TC, want: "106", runtime: "106", boot: "104", status: overridden}]
 reboot_required:
-  description: Whether something takes effect only after a reboot. Never, as jobs read the file when they start.
+  description: Whether a setting takes effect only after a reboot. Never, as jobs read the file when they start.
   returned: success
   type: bool
 """

@@ -11,20 +11,20 @@ module: nic_ethtool
 short_description: Declare rings, channels, coalescing, offloads and MTU of NICs
 version_added: 0.1.0
 description:
-  - Sets what C(ethtool) and C(ip link) set, through the kernel's own interface, so that no package is needed on the
-    node, and reads every value back, as some drivers accept a value and ignore it.
-  - A NIC forgets all of it at every boot. What is declared is kept on the node as a rule for NICs, which the boot service
-    re-applies, also when a NIC arrives later or its driver is loaded again.
-  - A change that interrupts the interface over which the node is managed, or a NIC while jobs run, is refused unless
-    O(allow) lets it through. Of the management path it is then undone by itself after O(confirm_seconds), unless a
-    new connection shows that the node can still be reached; over SSH this module sees to that by itself.
-  - NICs are changed one at a time. The next one has to wait until the link, RDMA ports and interrupts of the last are back.
+  - Sets the same values as C(ethtool) and C(ip link), through the kernel's own interface, without any package on the node.
+    Reads every value back, as some drivers accept a value and ignore it.
+  - A NIC loses all of its settings at every boot. The node keeps the declaration as a rule for NICs. The boot service
+    applies it again at boot, when a NIC arrives later, and when its driver is reloaded.
+  - A change that interrupts the management interface, or a NIC while jobs run, is refused unless O(allow) permits it. On
+    the management path it is then undone after O(confirm_seconds), unless a new connection proves that the node is
+    reachable; over SSH this module makes that connection.
+  - NICs are changed one at a time. The module waits until link, RDMA ports and interrupts are back before the next one.
   - Within a NIC the order is private flags, channels, rings, coalescing, pause, FEC, features, queue length, MTU.
 options:
   confirm_seconds:
     description:
-      - How long a change of the management path waits for a new connection before it is undone, at least 30. V(0) makes
-        it for good.
+      - Seconds that a change of the management path waits for a new connection before it is undone, at least 30. V(0)
+        makes it permanent.
     type: int
     default: 60
 attributes:
@@ -35,17 +35,17 @@ extends_documentation_fragment:
   - mlnode.tuning.area.nic
   - mlnode.tuning.declaration.by_agent
 notes:
-  - An O(rules[].mtu) that is larger than that of the NIC below a VLAN is refused by the kernel. A smaller one makes that of
-    VLANs above smaller, too, which an undo puts back.
-  - Other values that a plain search finds in the files of a program that sets NICs at boot (NetworkManager, systemd,
-    netplan, ifupdown) end in V(overridden), with file and line.
+  - The kernel refuses an O(rules[].mtu) above the MTU of the NIC below a VLAN. A smaller one also reduces the MTU of the
+    VLANs above, which an undo restores.
+  - Files of programs that set NICs at boot (NetworkManager, systemd, netplan, ifupdown) are searched as plain text. If one
+    has another value, the setting is V(overridden), with file and line.
 seealso:
   - module: mlnode.tuning.irq_affinity
   - module: mlnode.tuning.path_mtu
 """
 
 EXAMPLES = r"""
-- name: Large rings and enough queues for what goes over sockets, few queues for rails
+- name: Set large rings and enough queues for sockets, and few queues for rails
   mlnode.tuning.nic_ethtool:
     rules:
       - name: fabric
@@ -60,7 +60,7 @@ EXAMPLES = r"""
           tso: true
         mtu: 9000
 
-- name: Nothing that interrupts the interface for people
+- name: Change features of the management interface without an interruption
   mlnode.tuning.nic_ethtool:
     rules:
       - name: management
@@ -69,7 +69,7 @@ EXAMPLES = r"""
         features:
           gro: true
 
-- name: A larger MTU even there, undone unless the node can be reached
+- name: Raise the MTU of the management interface, undone unless the node stays reachable
   mlnode.tuning.nic_ethtool:
     name: management
     rules:
@@ -94,21 +94,21 @@ settings:
       boot: "eth2, eth3: 8192"
       status: changed
 commands:
-  description: What to type for the same on this node, for all that is declared.
+  description: Commands for the same settings on this node, for the whole declaration.
   returned: success
   type: list
   elements: str
   sample: [ethtool -G eth2 rx 8192 tx 8192, ip link set dev eth2 mtu 9000]
 confirm:
-  description: What undoes the change of the management path by itself; empty if nothing does.
+  description: The pending rollback of the management path; empty if none is pending.
   returned: success
   type: dict
   contains:
     id:
-      description: What C(mlnode confirm) and C(mlnode undo) take.
+      description: Argument of C(mlnode confirm) and C(mlnode undo).
       type: str
     seconds:
-      description: How long it waits.
+      description: Seconds until the rollback.
       type: int
 confirmed:
   description: Whether a new connection has shown that the node can be reached after the change.
@@ -116,7 +116,7 @@ confirmed:
   type: bool
   sample: true
 reboot_required:
-  description: Whether something takes effect only after a reboot. Never, for NICs.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

@@ -2,33 +2,32 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report what slows a node down or may be broken, whatever is declared."""
+"""Report what slows a node down or may be broken, with or without declarations."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_audit
-short_description: Report what slows a node down or may be broken, whatever is declared
+short_description: Report what slows a node down or may be broken, with or without declarations
 version_added: 0.1.0
 description:
-  - Looks at kernel, CPUs, memory, GPUs, their links, the place of processes that hold a GPU, the network, interrupts and
-    messages of NICs, disks and mounts, daemons, and services that tune. Nothing has to be declared or installed, so that
-    it is what to run first on a new machine.
-  - Each check has a severity, the reason, what to do, and where that is written. Changes nothing, in check mode or out of
-    it.
+  - Checks kernel, CPUs, memory, GPUs, their links, the CPUs of processes that hold a GPU, the network, interrupts and
+    messages of NICs, disks and mounts, daemons, and services that tune. It needs no declaration and no installation; run
+    it first on a new machine.
+  - Each check has a severity, the reason, advice, and a reference. Changes nothing, in check mode or out of it.
   - V(skip) and V(unknown) are never V(pass).
-  - The checks are those that C(mlnode audit) shows on the node.
+  - The checks are the same as in C(mlnode audit) on the node.
 options:
   skip:
-    description: Names of checks to leave out, as the C(name) of each in RV(checks).
+    description: Names of checks to leave out, from C(name) in RV(checks).
     type: list
     elements: str
     default: []
 extends_documentation_fragment:
   - mlnode.tuning.fail_on.never
 notes:
-  - Runs C(nvidia-smi), C(dmesg) and C(chronyc) where they are installed and there is something to query. One that
-    fails, or does not answer within a minute, leaves its checks V(unknown).
+  - Runs C(nvidia-smi), C(dmesg) and C(chronyc) if they are installed and have something to query. If one fails, or does
+    not answer within a minute, its checks are V(unknown).
   - Without root the kernel's log and the limits of daemons may be hidden, which is V(unknown).
 seealso:
   - module: mlnode.tuning.node_topology
@@ -38,11 +37,11 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look at a new machine
+- name: Check a new machine
   mlnode.tuning.node_audit:
   register: audit
 
-- name: Show what is not as expected
+- name: Show deviations
   ansible.builtin.debug:
     var: audit.failures
 
@@ -55,12 +54,12 @@ EXAMPLES = r"""
 RETURN = r"""
 checks:
   description:
-    - Everything that was looked at, what matters most first. The fields are those of M(mlnode.tuning.rdma_check). Beside these, C(severity) is how much it
-      matters, V(high), V(medium) or V(low), C(reason) is why, and C(reference) is where that is written.
+    - All checks, the most important first. The fields are the same as in M(mlnode.tuning.rdma_check), with three more.
+      C(severity) is V(high), V(medium) or V(low), C(reason) is its explanation, and C(reference) the source.
     - C(target) is the GPU, PCIe bridge, daemon or service; V(node) for the node itself.
-    - C(verdict) is V(pass), as expected; V(warn) and V(fail), it is not; V(fail) where that is severe; V(skip),
-      reported and not judged, or not there; V(unknown), it could not be read.
-  returned: success, and where checks fail
+    - C(verdict) is V(pass), as expected; V(warn), not as expected; V(fail), not as expected and severe; V(skip), reported
+      without a judgement, or not there; V(unknown), it could not be read.
+  returned: success, or if checks fail
   type: list
   elements: dict
   sample:
@@ -72,13 +71,13 @@ checks:
       severity: high
       advice: "set it to performance: the module cpu_governor"
 failures:
-  description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
-  returned: success, and where checks fail
+  description: One line for each check with V(fail), V(unknown), V(pending) or V(warn), in this order, for any O(fail_on).
+  returned: success, or if checks fail
   type: list
   elements: str
 summary:
-  description: How many checks ended with each verdict.
-  returned: success, and where checks fail
+  description: Number of checks by verdict.
+  returned: success, or if checks fail
   type: dict
   sample: {fail: 1, pass: 17, skip: 6}
 """

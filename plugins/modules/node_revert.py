@@ -2,29 +2,29 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Put back everything mlnode has changed on a node."""
+"""Restore everything that mlnode has changed on a node."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_revert
-short_description: Put back everything mlnode has changed on a node
+short_description: Restore everything that mlnode has changed on a node
 version_added: 0.1.0
 description:
-  - Puts every kernel value, file and module back to what it was before this collection first changed it, newest
-    change first, and removes what the collection installed, the agent included.
-  - A file that was edited by others since, or replaced by a package, keeps what they wrote. Only what this
-    collection wrote into it is taken out, and RV(reverted) says so. A file that is the collection's own as a whole
-    is removed; where it was edited, a copy with the suffix C(.mlnode-saved) stays beside it.
-  - What cannot be put back fails the module, is named, and is kept for the next try.
+  - Restores every kernel value, file and module to its state before the first change by this collection, newest change
+    first, and removes everything that the collection installed, the agent included.
+  - A file that others have edited since, or that a package has replaced, keeps their content. Only the lines of this
+    collection are removed, and RV(reverted) reports it. A file that belongs to the collection as a whole is removed; if
+    it was edited, a copy with the suffix C(.mlnode-saved) is kept in the same folder.
+  - Anything that cannot be restored fails the module, is listed, and is kept for the next try.
 options:
   without_origin:
     description:
-      - For a node whose record of what was before is lost, C(/var/lib/mlnode/origin.json) and its copy
-        C(/etc/mlnode/origin.json), without which the module fails.
-      - Removes what the collection owns by name, takes its marked lines out of files of others, and lists in
-        RV(stays) what cannot be put back.
-      - Refused where the record is there.
+      - For a node without its record of original values, C(/var/lib/mlnode/origin.json) and the copy
+        C(/etc/mlnode/origin.json). Without this option, the module fails there.
+      - Removes everything that the collection owns by name, takes its marked lines out of other files, and lists the
+        remaining settings in RV(stays).
+      - Refused if the record exists.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -34,17 +34,17 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Make the node what it was
+- name: Restore the node
   mlnode.tuning.node_revert:
 
-- name: Remove what the collection has left on a node that has lost what it was before
+- name: Remove the collection from a node without its record of original values
   mlnode.tuning.node_revert:
     without_origin: true
 """
 
 RETURN = r"""
 reverted:
-  description: What was put back (in check mode, what would be), in this order.
+  description: Restored settings (in check mode, those to restore), in this order.
   returned: success
   type: list
   elements: dict
@@ -55,18 +55,18 @@ reverted:
       sample: vm.swappiness
     value:
       description:
-        - The value it has again; V(removed) or V(restored) for a file.
-        - Of a file that was edited since, what became of the edits.
+        - The restored value; V(removed) or V(restored) for a file.
+        - The fate of later edits, for an edited file.
       type: str
       sample: "60"
 stays:
-  description: What could not be put back, such as values of the running kernel until it is booted.
+  description: Settings that could not be restored, such as values of the running kernel until the next boot.
   returned: if O(without_origin) is true
   type: list
   elements: str
   sample: [vm.swappiness = 10 until the node is booted]
 reboot_required:
-  description: Whether the running system keeps something of it until it is booted again (kernel command line).
+  description: Whether the running system keeps a setting until the next boot (kernel command line).
   returned: success
   type: bool
 """

@@ -2,19 +2,19 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Report what a node is made of, and how near its GPUs and NICs are."""
+"""Report the hardware of a node, and the distances between its GPUs and NICs."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_topology
-short_description: Report what a node is made of, and how near its GPUs and NICs are
+short_description: Report the hardware of a node, and the distances between its GPUs and NICs
 version_added: 0.1.0
 description:
   - Reads CPUs, NUMA nodes, PCI functions, NICs, RDMA devices and GPUs from C(/sys) and C(/proc), without any vendor's
     tool. Changes nothing, in check mode or out of it.
-  - What is missing or cannot be read is listed in RV(topology.problems) and never guessed. It does not fail this module.
-  - The document is the one that C(mlnode topology --json) prints on the node.
+  - Anything missing or unreadable is listed in RV(topology.problems) and never guessed. It does not fail this module.
+  - The document is the same as C(mlnode topology --json) prints on the node.
 options: {}
 extends_documentation_fragment:
   - mlnode.tuning.declaration.attributes
@@ -27,7 +27,7 @@ EXAMPLES = r"""
   mlnode.tuning.node_topology:
   register: node
 
-- name: Stop where a GPU has no RDMA NIC near it
+- name: Fail if a GPU has no RDMA NIC near it
   ansible.builtin.assert:
     that: node.topology.bindings | selectattr('distance', 'in', ['SYS', 'unknown']) | length == 0
     fail_msg: "{{ node.topology.warnings }}"
@@ -132,9 +132,9 @@ topology:
       sample: {"0000:1b:00.0": {enp24s0np0: PIX}}
     bindings:
       description:
-        - How a process that drives a GPU is best started.
-        - With C(--preferred) instead of C(--membind) the process gets memory of other nodes where its own has none left,
-          and does not end.
+        - Recommended start of a process that drives a GPU.
+        - With C(--preferred) instead of C(--membind) the process gets memory of other nodes when its own is full, and
+          continues to run.
       type: list
       elements: dict
       sample:
@@ -160,12 +160,12 @@ topology:
           link: {speed: 32.0 GT/s PCIe, width: 16, max_speed: 32.0 GT/s PCIe, max_width: 16, degraded: false}
           physfn: null
     warnings:
-      description: What costs speed and can be changed by an administrator.
+      description: Conditions that cost speed and that an administrator can change.
       type: list
       elements: str
       sample: []
     problems:
-      description: What is missing or could not be read.
+      description: Missing or unreadable parts.
       type: list
       elements: dict
       sample: []

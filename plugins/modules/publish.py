@@ -2,35 +2,35 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write what a node is declared to be, signed, for it to pull."""
+"""Write a signed declaration for a node to pull."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: publish
-short_description: Write what a node is declared to be, signed, for it to pull
+short_description: Write a signed declaration for a node to pull
 version_added: 0.1.0
 description:
   - Writes one file for the node on the controller, in a folder for any web server. The node is not reached.
-  - A declaration that is the one of the file keeps that file as it is, so that nodes have nothing to fetch. Another one
-    gets a greater serial, which is the present Unix time unless the file has that or a greater one.
-  - All that can be known to be wrong without the node is an error here.
+  - If the declaration has not changed, the file stays as it is, and nodes have nothing to fetch. A changed one gets a
+    greater serial, which is the present Unix time unless the file has the same or a greater one.
+  - Every error that can be detected without the node fails the task.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:
   declarations:
-    description: What M(mlnode.tuning.declare) returns as C(rendered), for each declaration of the node.
+    description: The values C(rendered) of M(mlnode.tuning.declare), one for each declaration of the node.
     type: list
     elements: dict
     required: true
   folder:
-    description: The folder on the controller. It is made if need be.
+    description: The folder on the controller. It is created if necessary.
     type: path
     required: true
   key:
     description:
-      - The path of the private key, with its public one in a file beside it that ends in C(.pub).
-      - With a passphrase, or on a token, it has to be in an C(ssh-agent).
+      - The path of the private key, with the public key in a file of the same name with the suffix C(.pub).
+      - A key with a passphrase, or on a token, must be loaded in an C(ssh-agent).
     type: path
     required: true
 attributes:
@@ -39,7 +39,7 @@ attributes:
     description: It is an action, and runs on the controller.
   check_mode:
     support: full
-    description: Shows what would be written, and writes nothing.
+    description: Shows the file without writing it.
   diff_mode:
     support: full
     description: Shows the two documents.

@@ -11,16 +11,16 @@ module: pull_timer
 short_description: Declare the timer that looks for a new declaration on a web server
 version_added: 0.1.0
 description:
-  - Has the node look every 15 minutes for what M(mlnode.tuning.publish) has written for it, verify the signature, and
-    apply it. Without a declaration there is no timer.
-  - This enrols the node. The name and the keys that are declared here decide which documents it takes.
+  - Makes the node check every 15 minutes for a new document of M(mlnode.tuning.publish), verify the signature, and apply
+    it. Without a declaration there is no timer.
+  - This enrols the node. The declared name and keys decide which documents it accepts.
 extends_documentation_fragment:
   - mlnode.tuning.area.pull
 notes:
   - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts the timer, now and at boot.
   - O(node) and O(signers) are required with O(url).
   - The node needs C(ssh-keygen) of OpenSSH 8.1 or newer.
-  - V(unsupported) where systemd does not run.
+  - V(unsupported) if systemd does not run.
 seealso:
   - module: mlnode.tuning.publish
   - module: mlnode.tuning.agent
@@ -51,7 +51,7 @@ settings:
       boot: https://config.example/mlnode
       status: drifted
 reboot_required:
-  description: Whether something takes effect only after a reboot; never for this module.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

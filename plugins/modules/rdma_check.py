@@ -2,30 +2,30 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check the RDMA devices of a node, and all that they need, against what was declared."""
+"""Check the RDMA devices of a node, and everything that they need, against expected values."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma_check
-short_description: Check the RDMA devices of a node, and all that they need, against what was declared
+short_description: Check the RDMA devices of a node, and everything that they need, against expected values
 version_added: 0.1.0
 description:
-  - Looks at every declared port of InfiniBand, RoCE, EFA and Soft-RoCE devices, at its counters and addresses, at PCIe
-    between NICs and GPUs, and at what jobs need of the node. Reads C(/sys), C(/proc), configuration space and ethtool's
-    ioctls by itself, asks C(ip) for the way of replies, and C(mlxlink) or C(mstlink) where one of them is installed.
-    Changes nothing of the node, in check mode or out of it.
-  - What is expected is declared for all devices, for rails, or for single devices and ports. What is not declared is
-    reported and not judged, apart from what can only be wrong, such as a link that is not up.
-  - Error counters are compared with what they were before, which is kept in C(/var/lib/mlnode/rdma-baseline.json) for
-    each boot and device. That file is not a setting of the node, so that writing it is not a change. The first look at
-    a counter has nothing to be compared with and is V(skip). In check mode and without root nothing is written.
+  - Checks every declared port of InfiniBand, RoCE, EFA and Soft-RoCE devices, its counters and addresses, PCIe between
+    NICs and GPUs, and the requirements of jobs. Reads C(/sys), C(/proc), configuration space and ethtool's ioctls, and
+    uses C(ip) for the path of replies, and C(mlxlink) or C(mstlink) if one of them is installed. Changes nothing on the
+    node, in check mode or out of it.
+  - Declare expected values for all devices, for rails, or for single devices and ports. Other values are reported without
+    a judgement, except for certain faults, such as a link that is down.
+  - Error counters are compared with their earlier values in C(/var/lib/mlnode/rdma-baseline.json), for each boot and
+    device. The file is not a setting of the node, and writing it is not a change. The first reading of a counter has
+    nothing to be compared with and is V(skip). In check mode and without root nothing is written.
   - V(skip), V(pending) and V(unknown) are never V(pass).
 options:
   expect:
     description:
       - Expected values, as a dictionary with the sections C(all), C(rails), C(devices) and the switch C(exact). The
-        most specific section wins, key by key. The notes list the keys.
+        most specific section takes precedence, key by key. The notes list the keys.
       - C(all) is for the node, and for every RDMA device except virtual functions. C(rails) is for the RDMA network of
         the GPUs, with C(count) for the number of rails, and a rail's number for a single one. C(devices) has names of
         devices (C(mlx5_0)) or ports (C(mlx5_0/1)).
@@ -34,8 +34,8 @@ options:
     default: {}
   baseline:
     description:
-      - V(keep) compares counters with the first look of this boot and with the last one.
-      - V(reset) makes what they are now the first look, as after a cable was replaced.
+      - V(keep) compares counters with the first reading of this boot and with the last one.
+      - V(reset) makes the present values the first reading, for example after a cable was replaced.
     type: str
     choices: [keep, reset]
     default: keep
@@ -89,13 +89,13 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: Everything that was looked at.
-  returned: success, and where checks fail
+  description: All checks.
+  returned: success, or if checks fail
   type: list
   elements: dict
   contains:
     name:
-      description: Of the check.
+      description: Name of the check.
       type: str
       sample: rate
     target:
@@ -104,44 +104,44 @@ checks:
       sample: mlx5_3/1
     verdict:
       description:
-        - V(pass), as expected; V(warn), it works and costs something; V(fail), it is not as expected.
-        - V(pending), files have it right, and it takes effect with the restart or reboot in RV(checks[].advice).
+        - V(pass), as expected; V(warn), it works at a cost; V(fail), not as expected.
+        - V(pending), files are correct and take effect with the restart or reboot in RV(checks[].advice).
         - V(skip), not applicable, not declared, or not there; V(unknown), it could not be read.
       type: str
       sample: fail
     expected:
-      description: What was expected. Empty where nothing was.
+      description: The expected value. Empty if none was declared.
       type: str
       sample: 400 Gb/s (NDR)
     found:
-      description: What was read, or why there is nothing.
+      description: The value read, or why there is none.
       type: str
       sample: 200 Gb/sec (2X NDR)
     source:
-      description: The file, folder or command it is from.
+      description: The file, folder or command that it is from.
       type: str
       sample: /sys/class/infiniband/mlx5_3/ports/1/rate
     advice:
-      description: What to do. Empty if nothing.
+      description: How to repair it. Empty if no repair is needed.
       type: str
       sample: >-
         the link trained down: look at cable and transceiver (mlxlink), and at the switch port's speed
     value:
-      description: The value that nodes of a fleet have in common, if RV(checks[].found) has more words or is not judged.
+      description: The value to compare between nodes of a fleet, if RV(checks[].found) has more words or is not judged.
       type: str
       returned: for some checks
       sample: leaf07
 failures:
-  description: One line for each check that is V(fail), V(unknown), V(pending) or V(warn), in this order, whatever O(fail_on) is.
-  returned: success, and where checks fail
+  description: One line for each check with V(fail), V(unknown), V(pending) or V(warn), in this order, for any O(fail_on).
+  returned: success, or if checks fail
   type: list
   elements: str
   sample:
     - "mlx5_3/1: rate fail: 200 Gb/sec (2X NDR) (expected 400 Gb/s (NDR)); the link trained down: look at cable and
       transceiver (mlxlink), and at the switch port's speed"
 summary:
-  description: How many checks ended with each verdict.
-  returned: success, and where checks fail
+  description: Number of checks by verdict.
+  returned: success, or if checks fail
   type: dict
   sample: {fail: 1, pass: 194, skip: 35}
 """

@@ -11,32 +11,32 @@ module: roce_qos
 short_description: Declare priorities, PFC and ECN of RoCE NICs
 version_added: 0.1.0
 description:
-  - Sets which packets a NIC puts into which priority, which priorities are not lost (PFC), and how congestion is reported
-    (ECN, congestion notifications), and reads every value back.
-  - Priorities are set through C(dcb) of iproute2 (5.11 or newer), or C(mlnx_qos) where only that is installed, which the
-    status of a setting then says. What only the vendor's driver has is set through its files in sysfs; of a NIC without
-    them these settings end in V(unsupported).
-  - A NIC forgets all of it at every boot. What is declared is kept on the node as a rule for NICs, which the boot service
-    re-applies, also when a NIC arrives later or its driver is loaded again.
-  - The switches and all other nodes of the fabric must match. RV(switch) says what that means.
-  - Within a NIC the order is global pause, trust, priorities of DSCPs, ETS, PFC, buffers, ECN, notifications, RDMA. NICs are
-    changed one at a time. The next one has to wait until the link and the RDMA ports of the last are back.
-  - A change that resets the link of the interface over which the node is managed, or of a NIC while jobs run, is refused
-    unless O(allow) lets it through. With the driver C(mlx5_core) that is PFC, and trust on some cards.
+  - Sets the priority of packets, the lossless priorities (PFC), and the reports of congestion (ECN, congestion
+    notifications), and reads every value back.
+  - Priorities are set through C(dcb) of iproute2 (5.11 or newer), or through C(mlnx_qos) if only that is installed, which
+    the setting then reports. Settings that only the vendor's driver has are set through its files in sysfs; on a NIC
+    without these files they are V(unsupported).
+  - A NIC loses all of its settings at every boot. The node keeps the declaration as a rule for NICs. The boot service
+    applies it again at boot, when a NIC arrives later, and when its driver is reloaded.
+  - The switches and all other nodes of the fabric must match. RV(switch) lists the required settings.
+  - Within a NIC the order is global pause, trust, priorities of DSCPs, ETS, PFC, buffers, ECN, notifications, RDMA. NICs
+    are changed one at a time. The module waits until link and RDMA ports are back before the next one.
+  - A change that resets the link of the management interface, or of a NIC while jobs run, is refused unless O(allow)
+    permits it. With the driver C(mlx5_core) this applies to PFC, and on some cards to trust.
 extends_documentation_fragment:
   - mlnode.tuning.area.qos
   - mlnode.tuning.declaration.by_agent
 notes:
-  - What contradicts itself is refused, such as a DSCP of O(rules[].traffic_class) in a priority without PFC.
-  - To look at O(rules[].rdma_cm_tos) a folder is made in configfs, and removed again, also in check mode.
-  - A change of the management path that O(allow) lets through is not undone by itself, unlike with
+  - Contradictions are refused, such as a DSCP of O(rules[].traffic_class) in a priority without PFC.
+  - To read O(rules[].rdma_cm_tos), a folder is created in configfs and removed again, also in check mode.
+  - A change of the management path that O(allow) permits is not undone automatically, unlike with
     M(mlnode.tuning.nic_ethtool).
 seealso:
   - module: mlnode.tuning.nic_ethtool
 """
 
 EXAMPLES = r"""
-- name: RoCE in priority 3, which is not lost; congestion notifications in priority 6
+- name: Make priority 3 lossless for RoCE, and use priority 6 for congestion notifications
   mlnode.tuning.roce_qos:
     rules:
       - name: fabric
@@ -56,11 +56,11 @@ EXAMPLES = r"""
         traffic_class: 106
   register: qos
 
-- name: What the switches must match
+- name: Show the settings that the switches must match
   ansible.builtin.debug:
     var: qos.switch
 
-- name: Half of the link for RoCE, and a buffer of its own
+- name: Reserve half of the link and a separate buffer for RoCE
   mlnode.tuning.roce_qos:
     rules:
       - name: fabric
@@ -89,14 +89,14 @@ settings:
       status: changed
 commands:
   description:
-    - What to type for the same on this node, for all that is declared. Trust is not among them, as it follows from the
+    - Commands for the same settings on this node, for the whole declaration. Trust is left out, as it follows from the
       priorities of DSCPs on most NICs.
   returned: success
   type: list
   elements: str
   sample: ["dcb pfc set dev eth2 prio-pfc all:off 3:on"]
 switch:
-  description: What the ports of switches, and all other nodes, must have for it to work.
+  description: Settings that the ports of switches, and all other nodes, must have.
   returned: success
   type: list
   elements: str
@@ -104,7 +104,7 @@ switch:
     - PFC on priority 3 and on no other, on every port between two nodes
     - trust DSCP on the ports, towards nodes and between switches
 reboot_required:
-  description: Whether something takes effect only after a reboot. Never, for NICs.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

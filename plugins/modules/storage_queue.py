@@ -12,22 +12,21 @@ short_description: Declare the read-ahead of block devices and NFS mounts, and s
 version_added: 0.1.0
 description:
   - Sets how far the kernel reads ahead of block devices and of NFS mounts, and which scheduler orders the requests of
-    block devices. Rules choose them, as their names and numbers are others at the next boot.
-  - A data set that is read from large files waits for the data of each read-ahead, and the kernel's default is 128 KiB.
+    block devices. Rules select devices, as their names and numbers change at a boot.
+  - A program that reads a data set from large files waits for each read-ahead, and the kernel's default is 128 KiB.
 extends_documentation_fragment:
   - mlnode.tuning.area.storage
   - mlnode.tuning.declaration.by_agent
 notes:
-  - A read-ahead is also what is read around a page fault of a file that is mapped (mmap(2)). A data set that is mapped
-    and read in random pieces, such as an indexed data set of tokens, reads up to that much for each of them, unless
-    it is mapped with C(MADV_RANDOM).
-  - V(unsupported) where no such device is here. One that is named and missing is V(drifted).
+  - The read-ahead also applies around a page fault of a mapped file (mmap(2)). A mapped data set with random access, such
+    as an indexed data set of tokens, reads up to that much for each access, unless it is mapped with C(MADV_RANDOM).
+  - V(unsupported) if no such device exists. A missing device that is declared by name is V(drifted).
 seealso:
   - module: mlnode.tuning.node_audit
 """
 
 EXAMPLES = r"""
-- name: Large files of a data set on local drives and on NFS
+- name: Raise the read-ahead for large files of a data set on local drives and on NFS
   mlnode.tuning.storage_queue:
     name: site
     rules:
@@ -39,7 +38,7 @@ EXAMPLES = r"""
         nfs: [/datasets]
         read_ahead_kb: 15360
 
-- name: No scheduler before NVMe drives
+- name: Disable the scheduler of NVMe drives
   mlnode.tuning.storage_queue:
     name: site
     rules:
@@ -62,7 +61,7 @@ settings:
       boot: "nvme0n1, nvme1n1: 4096; md0: 8192"
       status: drifted
 reboot_required:
-  description: Whether something takes effect only after a reboot; never for this module.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

@@ -11,20 +11,19 @@ module: sysctl_ml
 short_description: Declare kernel settings below /proc/sys as one set
 version_added: 0.1.0
 description:
-  - Brings a whole set of sysctl settings to a node in one call, in the running kernel and for the next boot.
-  - Every value is read back after it was written. If one does not take, all of the call are put back and the
-    error names key, path, value and what the kernel said.
+  - Applies a whole set of sysctl settings to a node in one call, in the running kernel and for the next boot.
+  - Every value is read back after it was written. If one does not take effect, all values of the call are restored, and
+    the error contains key, path, value and the kernel's answer.
   - Reads all C(sysctl.d) folders as C(systemd-sysctl) does. A setting that a later file overrides is
     reported as RV(settings[].status=overridden) with that file and line.
-  - What a setting was before the first change is kept, so that M(mlnode.tuning.node_revert) or
-    C(mlnode revert) can put it back.
+  - The value before the first change is kept, so that M(mlnode.tuning.node_revert) or C(mlnode revert) can restore it.
 extends_documentation_fragment:
   - mlnode.tuning.area.sysctl
 notes:
-  - Values are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), modules they need in
-    C(/etc/modules-load.d/mlnode-NAME.conf). V(at_least) has a line only where the node has less without it.
-    Computed values (V(auto), V(for_bytes)), lists that V(at_least) adds to, shares of huge pages per NUMA node, and
-    what lives in debugfs, are set in each boot by the agent; see M(mlnode.tuning.agent).
+  - Values are kept in C(/etc/sysctl.d/zz-mlnode-NAME.conf), required modules in
+    C(/etc/modules-load.d/mlnode-NAME.conf). V(at_least) has a line only if the node has less without it. The agent sets
+    the rest at each boot, see M(mlnode.tuning.agent). These are computed values (V(auto), V(for_bytes)), lists that
+    V(at_least) adds to, shares of huge pages per NUMA node, and settings in debugfs.
 seealso:
   - module: mlnode.tuning.thp
   - module: mlnode.tuning.agent
@@ -32,7 +31,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Memory and network of a training node
+- name: Set memory and network of a training node
   mlnode.tuning.sysctl_ml:
     name: site
     settings:
@@ -44,7 +43,7 @@ EXAMPLES = r"""
       net.ipv4.tcp_rmem: 4096 131072 auto
       net.ipv4.ip_local_reserved_ports: 9100,29500
 
-- name: BBR for nodes that read from an object store far away
+- name: Use BBR on nodes that read from a distant object store
   mlnode.tuning.sysctl_ml:
     name: wan
     settings:
@@ -54,7 +53,7 @@ EXAMPLES = r"""
     sizing:
       rtt_us: 20000
 
-- name: Huge pages for a model server, half on each NUMA node
+- name: Reserve huge pages for a model server, half on each NUMA node
   mlnode.tuning.sysctl_ml:
     name: model_server
     settings:
@@ -62,7 +61,7 @@ EXAMPLES = r"""
       vm.nr_hugepages@node1: {for_bytes: 42949672960}
     allow: [hugepages]
 
-- name: Image build, where nothing of the build host may be read or changed
+- name: Build an image without reading or changing the build host
   mlnode.tuning.sysctl_ml:
     name: site
     layers: [boot]
@@ -99,19 +98,19 @@ settings:
       type: str
       sample: "1"
     runtime:
-      description: The kernel's present value; null where there is none, with the reason in C(reason).
+      description: The kernel's present value; null if there is none, with the reason in C(reason).
       type: str
       sample: "1"
     boot:
-      description: What the next boot brings; null where nothing is known to set it.
+      description: The value after the next boot; null if nothing is known to set it.
       type: str
       sample: "60"
     boot_source:
-      description: File and line, the agent's unit or the kernel command line that says so.
+      description: File and line, the agent's unit or the kernel command line with this value.
       type: str
       sample: /etc/sysctl.d/zzz.conf:1
     origin:
-      description: The value when it was first declared; null where that is not known.
+      description: The value when the setting was first declared; null if unknown.
       type: str
       sample: "60"
     status:
@@ -121,20 +120,20 @@ settings:
       type: str
       sample: overridden
     severity:
-      description: What a deviation costs, V(high), V(medium) or V(low).
+      description: Severity of a deviation, V(high), V(medium) or V(low).
       type: str
       sample: medium
     reason:
-      description: Why the status is what it is.
+      description: The reason for the status.
       type: str
       sample: "boot: /etc/sysctl.d/zzz.conf:1 sets 60"
     causes:
-      description: The same as data. The C(code) is the same word on all nodes with one cause.
+      description: The reason as data. The C(code) is the same word on all nodes with one cause.
       type: list
       elements: dict
       sample: [{layer: boot, code: overridden, file: /etc/sysctl.d/zzz.conf, line: 1, text: sets 60}]
 reboot_required:
-  description: Whether something takes effect only after a reboot.
+  description: Whether a setting takes effect only after a reboot.
   returned: success
   type: bool
 """

@@ -12,9 +12,9 @@ short_description: Declare transparent huge pages and khugepaged
 version_added: 0.1.0
 description:
   - Sets transparent huge pages, their use per size, and khugepaged, in the running kernel and for the next boot.
-  - Words are checked against the list the kernel itself offers, before anything is written.
-  - A C(transparent_hugepage=) on the kernel command line that says something else is reported as
-    V(overridden), because it rules the boot until the agent runs.
+  - Words are checked against the kernel's own list before anything is written.
+  - A different C(transparent_hugepage=) on the kernel command line is reported as V(overridden), because it applies from
+    the boot until the agent runs.
 extends_documentation_fragment:
   - mlnode.tuning.area.thp
   - mlnode.tuning.declaration.by_agent
@@ -26,13 +26,13 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Huge pages for programs that ask for them
+- name: Enable huge pages for programs that ask for them
   mlnode.tuning.thp:
     name: site
     enabled: madvise
     defrag: madvise
 
-- name: Less background work on a serving node, and 64 kB folios where the kernel has them
+- name: Reduce background work on a serving node, and enable 64 kB folios if supported
   mlnode.tuning.thp:
     name: site
     enabled: madvise
@@ -52,7 +52,7 @@ settings:
   elements: dict
   sample: [{key: thp.enabled, want: madvise, runtime: always, boot: always, status: drifted}]
 reboot_required:
-  description: Whether something takes effect only after a reboot.
+  description: Whether a setting takes effect only after a reboot.
   returned: success
   type: bool
 """

@@ -2,31 +2,32 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declare what becomes of services that tune the same settings."""
+"""Declare whether services that tune the same settings run."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: tuning_services
-short_description: Declare what becomes of services that tune the same settings
+short_description: Declare whether services that tune the same settings run
 version_added: 0.1.0
 description:
-  - Leaves a service such as tuned alone, and reports which declared settings it may set to other values; or stops it,
-    now and at every boot.
-  - A service that is stopped keeps its unit and what enables it. A drop-in with a condition keeps systemd from starting
-    it, be it at boot, by D-Bus or by hand, and a revert removes the drop-in and starts the service if it ran before.
-  - Changes no service that is not named.
+  - Leaves a service such as tuned alone, and reports the declared settings that it may change; or stops it, now and at
+    every boot.
+  - A stopped service keeps its unit and stays enabled. A drop-in with a condition prevents every start, at boot, by D-Bus
+    or by hand. A revert removes the drop-in, and starts the service if it ran before.
+  - Other services are not changed.
 extends_documentation_fragment:
   - mlnode.tuning.area.services
 notes:
-  - irqbalance is not among them, as it can be configured to agree, see M(mlnode.tuning.irq_affinity).
-  - tuned puts back what it has set when it is stopped. So run this module before those whose settings it moves.
+  - For irqbalance, which can be configured to cooperate, see M(mlnode.tuning.irq_affinity).
+  - When tuned is stopped, it restores the values that it had changed. Run this module before the modules that declare the
+    same settings.
   - tuned is reported with its active profile, from C(/etc/tuned/active_profile). The profile itself is not read. A
     value that it has changed is drift of that setting.
-  - There is no choice that makes tuned agree. If a profile of your own sets nothing that is declared, leave tuned out of
-    the declaration.
-  - A service that sets something once at boot and ends, such as C(cpupower), does not run, so that stopping it takes
-    effect with the next boot.
+  - tuned cannot be made to agree. If your profile of tuned changes no declared setting, leave tuned out of the
+    declaration.
+  - A service that sets a value once at boot and ends, such as C(cpupower), does not run. It is stopped from the next boot
+    on.
 seealso:
   - module: mlnode.tuning.irq_affinity
   - module: mlnode.tuning.node_audit
@@ -34,7 +35,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Nothing but the declaration sets clocks
+- name: Stop other services that set clocks
   mlnode.tuning.tuning_services:
     name: site
     services:
@@ -42,7 +43,7 @@ EXAMPLES = r"""
       power-profiles-daemon: stop
       ondemand: stop
 
-- name: Keep tuned, and have its active profile reported
+- name: Keep tuned, and report its active profile
   mlnode.tuning.tuning_services:
     name: site
     services:
@@ -57,7 +58,7 @@ settings:
   elements: dict
   sample: [{key: service.tuned, want: left, runtime: left, boot: null, status: overridden}]
 reboot_required:
-  description: Whether something takes effect only after a reboot; never for this module.
+  description: Whether a setting takes effect only after a reboot; never for this module.
   returned: success
   type: bool
 """

@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The door for the answers of nodes, whatever has carried them: an agent, a module or the task of a playbook.
+"""Validate the answers of nodes, whether they come from an agent, a module or a task of a playbook.
 
-Each is held against one table: a broken or compromised node must not choose what a controller takes for a
-result, nor its type or length, nor send control codes to a terminal. A name that is not in the table is left
-out, facts among them.
+All answers are checked against one table. A broken or compromised node cannot choose the type or length of a
+result, or send control codes to a terminal. Names outside the table are dropped, facts included.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ from .answer_forms import (
 )
 from .areas import AREAS
 
-#: Of a message, in characters: one line for each area
+#: Characters of a message: one line for each area
 MESSAGE = len(AREAS) * LINE
 
-#: Of the output of a command, in characters: the JSON of nccl-tests (its read.MOST) in base64, and logs
+#: Characters of a command's output: the JSON of nccl-tests (its read.MOST) in base64, and logs
 OUTPUT = 1 << 26
 
-#: Of JSON (RFC 8259, section 7): each, so that a backslash that is escaped itself begins none
+#: A JSON escape (RFC 8259, section 7). An escaped backslash is one match, so it cannot begin another escape.
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[\"\\/bfnrt])"
 )
@@ -62,7 +61,7 @@ NOT_UNDERSTOOD = "the answer is not understood"
 
 
 def read(text: str) -> Any:
-    """The value of JSON. Raises ValueError where it is not JSON, or cut."""
+    """Parse JSON. Raises ValueError if the text is invalid or truncated."""
     try:
         return strict_json.loads(text, "it", most=MOST, kernel_bytes=True)
     except StoreError as error:
@@ -70,14 +69,14 @@ def read(text: str) -> Any:
 
 
 def checked(call: str, given: Any) -> dict[str, Any]:
-    """The answer to a call, without what is not in its table. Raises ValueError that names the field."""
+    """Fields of an answer that are in the call's table. Raises ValueError with the name of a wrong field."""
     answer: dict[str, Any] = fields(ANSWERS[call])("", given)
     return answer
 
 
 def of_task(call: str, result: Any) -> dict[str, Any]:
-    """The answer in the result of a task, whatever has carried it; empty if there is none. One that does not
-    fit its table is a failure of its node, with the reason: it is not the end of a report about all nodes."""
+    """Validated answer from the result of a task; empty if the task has no result. An answer that does not
+    match its table becomes a failure of its node, with the reason: the report on the other nodes goes on."""
     if result is None or result == {}:
         return {}
     table = {**_OF_ANSIBLE, **ANSWERS[call]}
@@ -100,8 +99,8 @@ def document(text: str) -> Any:
 
 
 def quiet(stdout: str) -> str:
-    """The JSON of a module, with what is around it, in which a text spells out what would command a terminal.
-    A surrogate alone is a byte of the kernel, and stays."""
+    """Output of a module with its JSON and surrounding text, with terminal control codes escaped. A lone
+    surrogate stands for a byte from the kernel and is kept."""
     if not (stdout.isascii() and stdout.isprintable()):
         stdout = stdout.replace("\r\n", "\n")  # a terminal's, as of sudo with requiretty
         stdout = "".join(sign if sign.isprintable() or sign in "\n\t" else _escaped(sign) for sign in stdout)
@@ -128,7 +127,7 @@ def text(value: Any) -> str | None:
 
 
 def _warned(value: Any) -> Any:
-    """Texts of warnings. Ansible has made objects of those of a module (WarningSummary, from 2.19 on)."""
+    """Texts of warnings. Ansible 2.19 and later turns a module's warnings into objects (WarningSummary)."""
     if not isinstance(value, list):
         return value
     return [
@@ -182,13 +181,13 @@ _CHECK: Table = {
 
 _SPEED: Table = {"value": or_null(amount), "tool": line, "reason": line}
 
-#: Of one NUMA node
+#: Memory bandwidth of one NUMA node
 _MEMORY: Table = {"node": count, **dict.fromkeys(("copied", "read"), fields(_SPEED))}
 
 _PORT: Table = dict.fromkeys(("rate", "state"), Maybe(or_null(line)))
 _LINK: Table = {"speed": line, "width": count}
 
-#: What nccl_tests.facts reads
+#: Fields that nccl_tests.facts reads
 _TOPOLOGY: Table = {
     "gpus": Maybe(list_of(partly({"vendor": line}))),
     "pci": Maybe(list_of(partly({"address": line, "path": lines, "link": or_null(partly(_LINK))}))),
@@ -208,18 +207,18 @@ _TOPOLOGY: Table = {
 
 _EXCEPTION: Table = {**dict.fromkeys(("key", "reason", "until"), line), "state": _status}
 
-#: Empty where nothing waits
+#: Empty if no change waits for confirmation
 _waits = or_empty(fields({"id": _id, "seconds": amount}))
 _undone = or_empty(fields({"id": _id, "text": line, "stuck": lines}))
 
-#: Of the result of a task, what Ansible may have added to an answer
+#: Fields that Ansible may add to the result of a task
 _OF_ANSIBLE: Table = {
     **dict.fromkeys(("failed", "skipped", "unreachable"), Maybe(flag)),
     **dict.fromkeys(("skip_reason", "results_file", "censored"), Maybe(line)),
     **dict.fromkeys(("msg", "module_stdout", "module_stderr"), Maybe(text_of(MESSAGE))),
     "rc": Maybe(or_null(integer)),
     "warnings": Maybe(lines),
-    # Of a task with async
+    # Tasks with async
     "ansible_job_id": Maybe(word("[A-Za-z0-9._-]{1,64}")),
     **dict.fromkeys(("started", "finished"), Maybe(lambda where, value: int(switch(where, value)))),
 }
@@ -232,7 +231,7 @@ ANSWERS: Mapping[str, Table] = {
     "confirm": {
         "failed": Maybe(flag),
         "msg": Maybe(text_of(MESSAGE)),
-        # Empty where there is none
+        # Empty if no change waits for confirmation
         "pending": Maybe(or_empty(fields({"id": _id, "words": line, "left": amount}))),
         "undone": Maybe(_undone),
         "padding": Maybe(text_of(MOST)),
@@ -246,7 +245,7 @@ ANSWERS: Mapping[str, Table] = {
         "warnings": Maybe(lines),
         **dict.fromkeys(("unsupported", "unsupported_overrides"), Maybe(lines)),
         "reboot_required": Maybe(flag),
-        # Empty where nothing waits
+        # Empty if no change waits for confirmation
         "confirm": Maybe(_waits),
         "not_in_force": Maybe(lines),
         "risks": Maybe(line),
@@ -275,7 +274,7 @@ ANSWERS: Mapping[str, Table] = {
         "diff": Maybe(list_of(fields(_PAIR))),
         "warnings": Maybe(lines),
     },
-    # Of all modules that look at a node
+    # Modules that inspect a node
     "look": {
         **_END,
         "checks": Maybe(list_of(fields(_CHECK))),
@@ -291,7 +290,7 @@ ANSWERS: Mapping[str, Table] = {
         "topology": Maybe(partly(_TOPOLOGY)),
         **dict.fromkeys(("subnet", "traffic"), Maybe(tree)),
     },
-    # Of all modules that declare one area
+    # Modules that declare one area
     "view": {
         **_END,
         **{name: form if isinstance(form, Maybe) else Maybe(form) for name, form in _AREA.items()},
@@ -301,7 +300,7 @@ ANSWERS: Mapping[str, Table] = {
         "confirmed": Maybe(flag),
         "undone": Maybe(_undone),
     },
-    # Of Ansible's own modules that run a program
+    # Ansible's own modules that run a program
     "command": {
         **_END,
         **dict.fromkeys(("stdout", "stderr"), Maybe(text_of(OUTPUT))),

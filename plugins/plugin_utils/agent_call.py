@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A question to the agent on a node, in one remote call.
 
-It is run as it is: a module would bring the library and much of Ansible along, which Python compiles on the
-node each time. Where the agent is missing or another one, it is sent, and run from a temporary folder.
+It runs without a module: for one, Ansible would send the library and many other files, which Python compiles
+on the node each time. If the agent is missing or differs, this one is sent and run from a temporary folder.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ except ImportError:  # a Python that was built without it
 
 AGENT = "/usr/local/bin/mlnode"
 
-#: Where a node keeps its declarations
+#: Folder of the declarations on a node
 FOLDER = "/etc/mlnode/declared.d"
 
 #: Before all that the agent prints, as a login may print a greeting
 MARK = "mlnode: "
 
-#: Printed before the agent does anything: one that ends after it without an answer may have changed something
+#: Printed before the agent does anything: without an answer after it, the agent may have changed something
 BEGUN = f"{MARK}begun"
 
-#: Of a shell that has found no agent. KEPT: there are declarations all the same.
+#: Printed by the shell if no agent is installed. KEPT: the node has declarations all the same.
 BARE = "{}"
 KEPT = '{"kept": true}'
 
-#: The least exit status of what a signal has ended (POSIX, Shell Command Language, 2.8.2), also of a Python
-#: that passes on the negative number of its child's
+#: Least exit status after a signal (POSIX, Shell Command Language, 2.8.2), also for a Python that passes on
+#: the negative status of its child
 _SIGNALLED = 128
 
-#: Of another program's last line, in characters: as much as fits in a message
+#: Characters of another program's last line that a message quotes
 _SHOWN = 200
 
 #: Exit status of a Python that was built without the library that unpacks the archive (sysexits.h,
@@ -58,8 +58,8 @@ _LACKING = 69
 #: as a zip needs it
 _PACKERS = tuple(filter(None, (bz2, zlib)))
 
-#: Reads the length of the compressed archive, the archive and the question, and asks it. In the words of any
-#: Python 3, as it is the archive that refuses one that is too old. All is read before anything may end it.
+#: Reads the length of the compressed archive, the archive and the question, and asks it. The code runs in any
+#: Python 3, as the archive itself refuses old versions. All input is read before the program may end.
 _RECEIVE = f"""\
 import importlib, os, shutil, subprocess, sys, tempfile
 text = sys.stdin.buffer
@@ -85,7 +85,7 @@ sys.exit(run.returncode)
 #: Reason for which a task may not be left running in the background
 _NO_ASYNC = (
     "it acts on the node's answer, as it may have to send the agent, or to confirm a change over a new "
-    "connection. Leave out async and poll; more nodes at a time is what forks are for"
+    "connection. Leave out async and poll; use forks to handle more nodes at a time"
 )
 
 
@@ -96,14 +96,13 @@ os.register_at_fork(after_in_child=gc.freeze)
 
 
 class NoAnswerError(Exception):
-    """Neither the installed agent nor the one that was sent has given a valid answer: the message is for an
-    operator."""
+    """Neither the installed agent nor the sent agent gave a valid answer. The message is for an operator."""
 
 
 @dataclass(frozen=True)
 class _Reply:
-    """Reply of a node. answer: None where it has none. wrong: why; empty for a node without an
-    agent. begun: the agent has begun, and may have changed something. bare: the node has no declaration
+    """Reply of a node. answer: None if the node gave no valid one. wrong: the reason; empty if no agent is
+    installed. begun: the agent has begun, and may have changed something. bare: the node has no declaration
     either."""
 
     answer: dict[str, Any] | None = None
@@ -140,12 +139,12 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         changes: bool = False,
         of_bare: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The answer. Raises NoAnswerError. An agent that is sent is given in `instead` why the installed
-        one was not asked, if there is one.
+        """Answer of the agent. Raises NoAnswerError. A sent agent gets in `instead` the reason why the
+        installed agent, if any, was not asked.
 
-        interpreter: the Python for the one that is sent, as in the first line of the installed one. changes:
-        the agent may change something, so that one which has begun is not asked again. of_bare: the answer of
-        a node without agent and declarations, to which none is sent then.
+        interpreter: the Python for a sent agent, as in the first line of the installed one. changes: the
+        agent may change something, and is not asked again once it has begun. of_bare: the answer for a node
+        without agent and declarations; no agent is sent to it.
         """
         try:
             isolated(interpreter)
@@ -164,16 +163,16 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         return _checked(name, reply.answer)
 
     def ask(self, name: str, options: dict[str, Any], changes: bool = False) -> dict[str, Any] | None:
-        """The answer of the installed agent, or None where no agent of these sources is installed, or it does
-        not start. changes: as in call(). Raises NoAnswerError."""
+        """Answer of the installed agent. None if no agent of these sources is installed, or if it does not
+        start. changes: as in call(). Raises NoAnswerError."""
         reply = _reply(self._ask_installed(_question(name, options)))
         if reply.answer is None and reply.begun and changes:
             raise reply.error(changes)
         return None if reply.answer is None else _checked(name, reply.answer)
 
     def by_module(self, name: str, variables: dict[str, Any] | None) -> dict[str, Any]:
-        """The answer of the module in whose place this is, run with its own files; that of its start where it
-        runs in the background. name: as of call(). One that does not fit is a failure."""
+        """Answer of the module that this action replaces, run with its own files. For a task with async: the
+        answer of the job's start. name: as in call(). An answer that does not match is a failure."""
         raw = self._execute_module(task_vars=variables, wrap_async=bool(self._task.async_val))
         answer = agent_answer.of_task(name, raw)
         if self._discovered_interpreter_key:  # or Ansible looks for one at each task
@@ -182,8 +181,8 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         return answer
 
     def _parse_returned_data(self, res: dict[str, Any], *form: Any) -> dict[str, Any]:
-        # Ansible shows as it is what it finds around the answer of a module and, from 2.21 on, the
-        # warnings in it, before this action gets them.
+        # Ansible prints the text around a module's answer unchanged before this action sees it, and from
+        # 2.21 on the warnings in it as well.
         shown = agent_answer.quiet(res.get("stdout", "")[: agent_answer.OUTPUT])
         parsed: dict[str, Any] = super()._parse_returned_data({**res, "stdout": shown}, *form)
         return parsed
@@ -229,7 +228,7 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
     def _is_piped(self) -> bool:
         try:
             return bool(self._is_pipelining_enabled("new"))
-        except AssertionError:  # mitogen's strategies forbid the question, and have an input of their own
+        except AssertionError:  # mitogen's strategies forbid the question, and send input another way
             return True
 
 
@@ -244,7 +243,7 @@ def _question(name: str, options: dict[str, Any]) -> bytes:
     try:
         return json.dumps({"call": name, "options": options, **agent_source.said()}).encode("ascii")
     except (TypeError, ValueError) as error:
-        # Of the types that YAML has and JSON has not, a date is the one that is written unintentionally.
+        # JSON lacks several YAML types, but only a date is written by mistake.
         raise NoAnswerError(
             f"an option cannot be sent to the node: {error}; write dates in quotes"
         ) from error
@@ -258,9 +257,8 @@ _ADVICE = {
     ),
     (True, False): "It was ended while it looked at the node, and nothing was changed: run it again",
     (True, True): (
-        "It had begun, so it was not asked again. Where it was stopped it has put back its changes; where it "
-        "was killed, the next run completes what it left, and says so in a warning; a campaign ends by "
-        "itself. Run it again"
+        "It had begun, so it was not asked again. If it was stopped, it has undone its changes. If it was "
+        "killed, the next run completes its work, with a warning. A campaign ends on its own. Run it again"
     ),
 }
 

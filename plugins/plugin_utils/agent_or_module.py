@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An action for modules that the agent does where it is there, and that are run with their own files
-elsewhere: Python compiles what a module brings along at each call."""
+"""Action of modules that an installed agent can answer. Without an agent, the module runs with its own files,
+which Python compiles at each call."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import AgentAction, NoAnswerError
 
-# Ansible imports this once and then forks for every host, so that what is read here is read for all of them.
+# Ansible imports this file once and then forks for each host: one read serves all hosts.
 agent_source.warm()
 
 
 class AgentOrModule(AgentAction):
-    """Asks the agent, and runs the module where that gives no answer."""
+    """Asks the agent, and runs the module if the agent gives no answer."""
 
     # Ansible's own way for a module, which the agent knows nothing of.
     _supports_async = True

@@ -19,7 +19,7 @@ LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/_mlnode"
 
 
 def warm() -> None:
-    """Read what is the same for all hosts."""
+    """Cache everything that all hosts share."""
     _built()
 
 
@@ -29,15 +29,15 @@ def said() -> dict[str, Any]:
 
 
 def archive() -> bytes:
-    """The agent itself, for a node that has another. What Python would compile of it, is compiled there."""
+    """The agent itself, for a node with a missing or different agent. The node compiles it."""
     return _built()[0]
 
 
 def packed(packer: ModuleType) -> bytes:
-    """The archive, compressed with bz2 or zlib by the first host that needs it: that takes as long as a ping.
+    """The archive, compressed with bz2 or zlib by the first host that needs it. This takes as long as a ping.
 
-    A file is what the processes of all hosts share, in the folder that Ansible makes and removes for a run,
-    and that its user alone can enter.
+    The processes of all hosts share it as a file in the folder that Ansible makes and removes for each run,
+    and that only its user can enter.
     """
     path = os.path.join(constants.DEFAULT_LOCAL_TMP, f"mlnode-{said()['sha256']}.{packer.__name__}")
     try:

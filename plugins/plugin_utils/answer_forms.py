@@ -16,12 +16,12 @@ from ansible import constants
 from ..module_utils._mlnode.model import strict_json
 from ..module_utils._mlnode.model.errors import paragraphs
 
-#: Of a whole answer, in characters: what is declared of a node may have as many as strict_json.MOST, and the
-#: answer has each setting's value as declared, wanted, running and at the next boot
+#: Characters of a whole answer. A node's declarations may have strict_json.MOST characters, and the answer
+#: has four values of each setting: declared, wanted, running and at the next boot.
 MOST = 4 * strict_json.MOST
 
-#: Of one text, in characters. A file of sysfs holds a page of 4096 bytes at most (kernel,
-#: Documentation/filesystems/sysfs.rst), and a line about one shows two such values, declared and found.
+#: Characters of one text. A file of sysfs holds at most a page of 4096 bytes (kernel,
+#: Documentation/filesystems/sysfs.rst), and a line about it shows two values, declared and found.
 LINE = 3 * 4096
 
 #: No amount of a node is greater, in whatever unit: 10^15 ns are 11 days. Sums and products are finite then.
@@ -33,7 +33,7 @@ Form = Callable[[str, Any], Any]
 
 
 class Maybe:
-    """The form of what an answer may lack."""
+    """Form of an optional field."""
 
     def __init__(self, form: Form) -> None:
         self.form = form
@@ -57,15 +57,15 @@ def text_of(most: int) -> Form:
     def form(where: str, value: Any) -> str:
         if not isinstance(value, str):
             raise _wrong(where, "a text", value)
-        # A setting that is right has its value four times, and all of an area have one reason: the controller
-        # keeps such texts of each node until the end of a play, and gets one that is the same object once.
+        # A correct setting has its value four times, and all settings of an area may share a reason. The
+        # controller keeps the texts of each node until the end of a play: equal texts become one object.
         return sys.intern(cut(value, most))
 
     return form
 
 
 def contents(where: str, value: Any) -> str:
-    """Of a file, up to the size up to which Ansible's own modules show one; 0 means unlimited there."""
+    """Content of a file, up to Ansible's own limit for a diff; 0 means unlimited there."""
     shown: str = text_of(constants.MAX_FILE_SIZE_FOR_DIFF or MOST)(where, value)
     return shown
 
@@ -165,7 +165,7 @@ def fields(table: Table) -> Form:
 
 
 def partly(table: Table) -> Form:
-    """A dictionary of which these fields are read here, and the others are for people."""
+    """Form of a dictionary with these fields for programs. Its other fields are for readers only."""
     form = fields(table)
 
     def whole(where: str, value: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A module that declares one area: asked of the agent where it is there, else run with its own files."""
+"""Action of modules that declare one area: ask the agent if it is installed, else run the module itself."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AreaView(ConfirmedAction):
             "install": False,
             "leave": False,
             "fabric_type": "",
-            # What is not in force is in the settings.
+            # The settings list anything that is not in effect.
             "fail_at": "high",
             "ignore": [],
             "interpreter": INTERPRETER,

@@ -17,8 +17,8 @@ VIEWS = {module: area for area, module in MODULES.items()}
 def selected(run: Iterable[str] | None, skip: Iterable[str] | None, own: Iterable[str]) -> list[str]:
     """Those that --tags and --skip-tags leave, as Ansible would for a task of each with its name as a tag.
 
-    own: the tags of the task itself and of the play around it. It has `always`, so that it runs whatever area
-    is named, and which is not a tag of an area.
+    own: the tags of the task itself and of its play. The task has `always`, which makes it run with any area
+    in --tags; `always` is not an area's tag.
     """
     wanted, unwanted = {*(run or ("all",))}, {*(skip or ())}
     around = {*own} - {"always"}

@@ -22,10 +22,10 @@ from ..module_utils._mlnode.model.schema import hint, meant, nearest
 from . import areas
 from .variables import near
 
-#: Tags with a meaning of their own (ansible.playbook.taggable)
+#: Reserved tags (ansible.playbook.taggable)
 SPECIAL = frozenset(("all", "tagged", "untagged", "always", "never"))
 
-#: Of a file of variables (ansible.constants.YAML_FILENAME_EXTENSIONS)
+#: Suffixes of a file of variables (ansible.constants.YAML_FILENAME_EXTENSIONS)
 _ENDINGS = (".yml", ".yaml", ".json")
 
 _PLAYBOOKS = pathlib.Path(__file__).resolve().parents[2] / "playbooks"
@@ -93,7 +93,7 @@ def misspelt_tags(
 
 
 def _tags(names: Iterable[str], loader: Any) -> set[str]:
-    """Those of all tasks that the playbooks import; what they include is not known before it runs."""
+    """Tags of all tasks that the playbooks import. Included tasks are unknown before they run."""
     manager = VariableManager(loader=loader, inventory=InventoryManager(loader, parse=False))
     found: set[str] = set()
     for name in names:
@@ -138,7 +138,7 @@ def _matched(manager: InventoryManager, pattern: str) -> bool:
 
 
 def _parts(limit: str) -> list[str]:
-    """Its patterns, also those of the files that it names with `@`."""
+    """Patterns of a --limit, including those in files given with `@`."""
     found: list[str] = []
     for part in split_host_pattern(limit):
         if not part.startswith("@"):
@@ -150,8 +150,8 @@ def _parts(limit: str) -> list[str]:
 
 
 def wrong_variables(loader: Any) -> list[str]:
-    """Extra variables (-e) that begin as those of a playbook of this collection, and nearly have the name of
-    one. The roles look at their own."""
+    """Extra variables (-e) with the prefix of a playbook of this collection and nearly the name of a known
+    variable. The roles check their own variables."""
     prefixes = [f"{name}_" for name in (*(path.stem for path in _PLAYBOOKS.glob("*.yml")), "mlnode")]
     given = [name for name in map(str, load_extra_vars(loader)) if name.startswith(tuple(prefixes))]
     if not given:
@@ -166,8 +166,8 @@ def wrong_variables(loader: Any) -> list[str]:
 
 
 def wrong_files(sources: Iterable[str], groups: Iterable[str]) -> list[str]:
-    """Files of group_vars beside the inventory that nearly have the name of a group: Ansible reads none that
-    is not exactly that."""
+    """Files in the inventory's group_vars folder with nearly the name of a group. Ansible ignores any file
+    without the exact name."""
     known = [*groups]
     wrong: dict[str, None] = {}
     for source in map(pathlib.Path, sources):
@@ -175,7 +175,7 @@ def wrong_files(sources: Iterable[str], groups: Iterable[str]) -> list[str]:
         names = {path.stem if path.suffix in _ENDINGS else path.name: path for path in folder.glob("*")}
         for name, path in sorted(names.items()):
             like = nearest(name, known)
-            # A group that has its own file, and rack2 beside rack1, may be those of another inventory.
+            # A group with its own file, or rack2 next to rack1, may belong to another inventory.
             if name not in known and like not in ("", *names) and _letters(name) != _letters(like):
                 wrong[f"{path}: the inventory has no group {name}; did you mean {like}?"] = None
     return [*wrong]

@@ -20,8 +20,8 @@ from ..module_utils._mlnode.agent.archive import INTERPRETER
 
 display = Display()
 
-#: Of the answer over the new connection, in bytes: more than a packet of any MTU (65520 at most, IPoIB in
-#: connected mode), also after ssh has compressed the random base64 to three quarters
+#: Bytes of the answer over the new connection: more than a packet of any MTU (65520 at most, IPoIB in
+#: connected mode), even after ssh has compressed the random base64 to three quarters
 PADDING = 131072
 
 #: For a connection, in seconds: the change may still be settling, so it is tried often rather than long
@@ -30,8 +30,8 @@ CONNECT = 5
 #: Between two tries, in seconds
 PAUSE = 1.0
 
-#: After the time to confirm is over, in seconds: the timer may be a second late, and what is put back may
-#: reset a link, or wait for another run that holds the node's lock
+#: Seconds after the end of the time to confirm: the timer may be a second late, and the rollback may reset a
+#: link, or wait for another run that holds the node's lock
 GRACE = 10.0
 
 #: For the node to answer once the old values are back, in seconds: a switch port forwards 30 s after its link
@@ -39,8 +39,8 @@ GRACE = 10.0
 ANSWER = 60.0
 
 ADVICE = (
-    "Look at the MTU of the switch ports, of the peers and of the routers between (mlnode.tuning.path_mtu "
-    "finds the one that is too small), and at the link and the bond of the interface: speed, FEC, LACP"
+    "Check the MTU of the switch ports, of the peers and of the routers between them (mlnode.tuning.path_mtu "
+    "finds the smallest), and the link and the bond of the interface: speed, FEC, LACP"
 )
 
 
@@ -54,9 +54,9 @@ class ConfirmedAction(AgentAction):
     _python = INTERPRETER
 
     def confirmed(self, change: Callable[[], dict[str, Any]], seconds: int) -> dict[str, Any]:
-        """The answer of a change, which names in `confirm` what waits to be confirmed; confirmed, or what
-        became of it. For a node that was just reached, so that a connection which is lost now was cut by the
-        change. seconds: how long the node waits."""
+        """Answer of a change after its confirmation or rollback. The answer's `confirm` identifies the change
+        that waits. The node must have been reached just before: a connection lost now was cut by the change.
+        seconds: how long the node waits."""
         if self._task.check_mode:
             return change()
         try:
@@ -126,12 +126,12 @@ class ConfirmedAction(AgentAction):
     # -- the connection was lost before the change had answered ---------------------------------------
 
     def _after_loss(self, error: AnsibleConnectionFailure, seconds: float) -> dict[str, Any]:
-        """It is unknown what was changed, so what waits now is left to undo itself."""
+        """The extent of the change is unknown, so a waiting change is left to its rollback."""
         state = self._reach(lambda state: not state["pending"], time.monotonic() + seconds + GRACE + ANSWER)
         lost = f"the connection was lost while NICs were being changed ({error})"
         if state is None:
             return self._silent(
-                f"{lost}, and the node has not answered since. Where the management path was changed, the "
+                f"{lost}, and the node has not answered since. If the management path was changed, the "
                 f"old values were due to be back after {seconds:.0f} s. {ADVICE}"
             )
         if state["pending"]:
@@ -147,7 +147,7 @@ class ConfirmedAction(AgentAction):
         }
 
     def _silent(self, message: str) -> dict[str, Any]:
-        # The node is unreachable, so that a try to remove it would hide the message.
+        # The node is unreachable: an attempt to remove the folder would hide the message.
         self._connection._shell.tmpdir = None
         return {"failed": True, "changed": True, "confirmed": False, "undone": {}, "msg": message}
 
@@ -182,8 +182,8 @@ class ConfirmedAction(AgentAction):
 
     @contextmanager
     def _hurried(self) -> Iterator[None]:
-        """New connections give up soon, also one that is made and then falls silent, where the plugin has
-        options for that: ssh would wait for a large packet that is dropped without end."""
+        """Shorten the timeouts of new connections, if the plugin has options for that. This includes
+        connections that fall silent: ssh would wait forever for a large packet that is dropped."""
         before: dict[str, Any] = {}
         for name, change in (("timeout", self._shorter), ("ssh_common_args", self._alive)):
             try:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Differences between the nodes of a fleet: results of rdma_check against what most of them have.
 
-Nodes of one kind have the same devices under the same names, so that a port is compared with the port of that
-name on all others, and a firmware with that of the same board.
+Nodes of one kind have the same devices under the same names. A port is compared with the port of that name on
+all other nodes, and a firmware with the firmware of the same board.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NAME = "fleet"
 #: Checks of rdma_check whose values are compared; `rate` has the width with it
 COMPARED = ("hca_type", "board_id", "firmware", "link_layer", "rate", "mtu", "netdev_mtu", "gid", "gpus")
 
-#: How these are called in a sentence, where that is not their name
+#: Names in a sentence that differ from the field's name
 _WORDS = {"gid": "GID index", "mtu": "RDMA MTU", "netdev_mtu": "interface's MTU", "gpus": "number of GPUs"}
 
 _ADVICE = {
-    "": "look whether the card is there and has its driver (lspci, rdma link)",
-    "hca_type": "exchange the card, or compare these nodes in a group of their own",
-    "board_id": "exchange the card, or compare these nodes in a group of their own",
+    "": "verify that the card is present and has its driver (lspci, rdma link)",
+    "hca_type": "replace the card, or compare these nodes in a separate group",
+    "board_id": "replace the card, or compare these nodes in a separate group",
     "firmware": "bring all to one firmware",
     "link_layer": "set the card to the other protocol: mlxconfig LINK_TYPE_P1, then a reset of the card",
     "rate": "look at cable, transceiver and the switch port's speed",
@@ -55,7 +55,7 @@ class Place(NamedTuple):
 
 
 class Value(NamedTuple):
-    """text: "" where it is unknown, and why. strange: that was not a plain absence."""
+    """text: "" if unknown, and why. strange: more than a plain absence."""
 
     text: str
     why: str = ""
@@ -79,8 +79,8 @@ def report(
     instead of one; None if nodes were not asked. subnet: the same of ib_subnet by the node it ran on, if it
     ran.
 
-    failures: the lines for which the play has to fail. warnings: what else is not as expected. notes: what is
-    well with nodes together, and with the subnet.
+    failures: the lines that make the play fail. warnings: other deviations. notes: facts about the nodes
+    together and the subnet that are as expected.
     """
     fleet = [] if nodes is None else compare(nodes)
     own = [check for name, result in (nodes or {}).items() for check in _not_as_expected(name, result)]
@@ -95,7 +95,7 @@ def report(
     }
 
 
-#: What a check says, and what of that makes it one
+#: Fields of a check that are texts, which every check has
 _TEXTS = ("name", "target", "expected", "found", "source", "advice")
 _NEEDED = frozenset({"name", "target", "verdict", "found"})
 
@@ -103,7 +103,7 @@ _NEEDED = frozenset({"name", "target", "verdict", "found"})
 
 
 def _checks(result: Any) -> Sequence[Mapping[str, Any]] | None:
-    """None where a module did not get that far, or answered something else than checks."""
+    """Checks of a result. None if the module failed before its checks, or answered something else."""
     checks = result.get("checks") if isinstance(result, Mapping) else None
     if not isinstance(checks, Sequence) or isinstance(checks, str):
         return None
@@ -114,11 +114,11 @@ def _missing(name: str, result: Any, look: str = NAME) -> Check:
     answer = result if isinstance(result, Mapping) else {}
     state = "unreachable" if answer.get("unreachable") else "not checked"
     state += f": {answer['msg']}" if answer.get("msg") else ""
-    return Check(look, name, Verdict.FAIL, "", state, "", "what is not checked is not known to be well")
+    return Check(look, name, Verdict.FAIL, "", state, "", "its state is unknown until it is checked")
 
 
 def _not_as_expected(name: str, result: Any) -> list[Check]:
-    """Of the checks of rdma_check on one node."""
+    """Checks of rdma_check on one node that did not pass."""
     checks = [_again(name, one) for one in _checks(result) or ()]
     return [check for check in checks if check.verdict in BAD]
 
@@ -127,7 +127,7 @@ def _subnet(name: str, result: Any) -> list[Check]:
     checks = _checks(result)
     if checks is None:
         return [_missing(name, result, "ib_subnet")]
-    # A cable says itself where it is.
+    # A finding about a cable already contains its place.
     whole = f"subnet of {name}"
     return [_again("", {**one, "target": whole} if one.get("target") == "subnet" else one) for one in checks]
 
@@ -203,7 +203,7 @@ def _devices(
     all_of: Mapping[str, Mapping[str, None]],
     known: Mapping[str, Values],
 ) -> list[Difference]:
-    """Of a port only the nodes that have its device count."""
+    """Differences of one port. Only nodes that have its device count."""
     device = target.partition("/")[0]
     population = known if device == target or device not in all_of else all_of[device]
     lacking = [name for name in population if name not in having]

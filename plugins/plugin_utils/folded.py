@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The differences of a run as people read them: values first, and what only carries them in one line."""
+"""Differences of a run, shortened for readers: values first, files of the agent in one line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 WHOLE = 2
 
 _PROGRAM = "/usr/local/bin/mlnode"
-#: The agent, its units and what it keeps (docs/guide/operations.md: files on the node)
+#: The agent, its units and its records (docs/guide/operations.md: files on the node)
 _AGENT = re.compile(
     r"/usr/local/bin/mlnode\Z|/etc/mlnode/|/etc/(?:systemd/system(?:-preset)?|udev/rules\.d)/"
     r"(?:.*/)?(?:[0-9a-z]+-)?mlnode[^/]*\Z"
@@ -24,8 +24,8 @@ Pair = Mapping[str, str]
 
 
 def folded(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs as Ansible shows them. Those of the running kernel are first, then files of others and drop-ins;
-    new files of the agent are counted, and each of its files that changes has a line."""
+    """Pairs as Ansible shows them: first the values of the running kernel, then other packages' files and
+    drop-ins. New files of the agent are counted; each changed file of the agent has a line."""
     values = [pair for pair in pairs if _name(pair).endswith(_RUNTIME)]
     of_sysctl = any(_name(pair) in (_RUNTIME, f"sysctl {_RUNTIME}") for pair in values)
     carried = [pair for pair in pairs if pair not in values and _is_carried(pair, of_sysctl)]
@@ -48,7 +48,7 @@ def _one(pairs: Sequence[Pair]) -> Pair:
     new = [pair for pair in pairs if first and not pair.get("before")]
     lines = [f"{_name(pair)}: {_what(pair)}; -vv shows how\n" for pair in pairs if pair not in new]
     if new:
-        what = "the agent, its units, what is declared, and its drop-in for these values"
+        what = "the agent, its units, the declaration, and its drop-in for these values"
         lines.append(f"{len(new)} files are installed: {what}; -vv shows each\n")
     return {
         "before_header": "files of the agent",

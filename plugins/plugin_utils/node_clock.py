@@ -14,18 +14,18 @@ from ..module_utils._mlnode.checks.model import Check, Verdict
 from ..module_utils._mlnode.checks.preflight.clock import SYNC
 from .campaign import model
 
-#: In seconds. munge(7) refuses what seems to be older than its default TTL, and Kerberos what differs by
-#: more than its default clockskew (krb5.conf(5)): 300 both.
+#: Seconds. munge(7) refuses a credential that seems older than its default TTL, Kerberos a clock skew above
+#: its default clockskew (krb5.conf(5)): 300 both.
 REFUSED = 300.0
 
-_ALIKE = f"{SYNC}; where all nodes differ alike, it is the controller's clock"
+_ALIKE = f"{SYNC}; if all nodes have the same offset, correct the controller's clock"
 
 
 def compared(
     module: str, answer: dict[str, Any], fail_on: str, asked: float, answered: float
 ) -> dict[str, Any]:
-    """The answer, with what its `clock` says in place of it. asked, answered: in seconds since 1970, by the
-    controller's clock."""
+    """The answer, with the findings about its `clock` in place of the field. asked, answered: seconds since
+    1970 by the controller's clock."""
     times = answer.pop("clock", None)
     found = (
         offset(asked, times[0], times[1], answered) if isinstance(times, list) and len(times) == 2 else None

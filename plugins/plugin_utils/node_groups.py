@@ -52,7 +52,7 @@ def check(
     strangers = [] if options.get("strangers") else [host for host in chosen if host not in treated]
     if limited and strangers and not faults:
         faults = _not_meant(str(limited), strangers, len(chosen), own, known)
-    # Of one group that was chosen, all others are left alone on purpose.
+    # With one selected group, all others are left alone on purpose.
     foreign = [] if single else [host for host in strangers if host != "localhost"]
     left = {host: ", ".join(_of(host, own)) or "no group" for host in foreign}
     aside = {host for name in options.get("others", ()) for host in own.get(name, ())}
@@ -80,7 +80,7 @@ def _misspelt(own: Mapping[str, Sequence[str]], known: Sequence[str], others: Se
         name: near
         for name in sorted(own)
         if name not in known and name not in others and (near := nearest(name, known))
-        # training_new is a name of its own; trainings may not be.
+        # training_new is a different name; trainings may be a mistake.
         if not (name.startswith(near) and len(name) > len(near) + 1)
         if {*own[name]} - {*own.get(near, ())}
     }
@@ -118,7 +118,7 @@ def _too_few(
 
 
 def _too_few_chosen(nodes: Sequence[str], chosen: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """Of a measurement between the nodes that --limit leaves."""
+    """Message if --limit leaves too few nodes for a measurement between nodes."""
     left, least = {*nodes} & {*chosen}, int(options.get("least", 1))
     if not options.get("limit") or not options.get("within") or not left or len(left) >= least:
         return []
@@ -132,8 +132,8 @@ def _both(own: Mapping[str, Sequence[str]], options: Mapping[str, Any]) -> list[
     one, other = exclusive
     both = [host for host in own.get(one, ()) if host in own.get(other, ())]
     fault = (
-        f"In the group `{one}` and in `{other}`: {few(both, _NAMED)}. Each would undo what the other "
-        "declares. Take each host out of one of them."
+        f"In the group `{one}` and in `{other}`: {few(both, _NAMED)}. Each would undo the other's "
+        "declaration. Take each host out of one of them."
     )
     return [fault] if both else []
 

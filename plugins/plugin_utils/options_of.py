@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of a module, from its documentation: what an action takes that stands in for it."""
+"""Argument specs from the documentation of modules, for the actions that replace them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MODULES = pathlib.Path(__file__).parents[1] / "modules"
 
 _DOCUMENTATION = re.compile(r'^DOCUMENTATION = r"""\n(.*?)^"""', re.MULTILINE | re.DOTALL)
 
-#: Of an option's documentation, what its argument spec has as well
+#: Fields of a documented option that its argument spec has as well
 _SPEC = ("type", "elements", "default", "choices", "required", "aliases")
 
 
 @functools.lru_cache(maxsize=None)
 def module(name: str) -> dict[str, Any]:
-    """The argument spec. The module has nothing but its documentation, which is read and not imported:
-    Ansible compiles what it imports of a collection in each run."""
+    """Argument spec of a module. A module contains only documentation, which is read without an import:
+    Ansible compiles everything that it imports from a collection in each run."""
     match = _DOCUMENTATION.search((_MODULES / f"{name}.py").read_text(encoding="utf-8"))
     if match is None:
         raise AnsibleError(f"{name} is not documented")

@@ -21,7 +21,7 @@ from .fleet_report.names import few, natural
 MOST = 100
 
 #: A node is named if it is low towards more than this part of its peers, and towards two of them at least:
-#: of three nodes, one bad path is half of what two of them have
+#: with three nodes, one bad path is half of the paths of two nodes
 _PART, _LEAST = 0.5, 2
 
 #: Not proven, from the worst on
@@ -43,8 +43,8 @@ class Way(NamedTuple):
 
 
 class Report(NamedTuple):
-    """verdict: of all ways. success: all nodes have sent, and nothing fails or is unknown. table: lines for a
-    terminal, of which the last one is a summary."""
+    """verdict: of all paths. success: all nodes have sent, and no path fails or is unknown. table: lines for
+    a terminal; the last one is a summary."""
 
     verdict: str
     success: bool
@@ -58,8 +58,8 @@ class _Row(NamedTuple):
 
 
 def report(nodes: Mapping[str, Any], results: Mapping[str, Any]) -> Report:
-    """nodes: name → its addresses, one, or a list with one for each rail. results: name → result of
-    path_mtu, or of what came in place of one. Raises ValueError."""
+    """nodes: name → its address, or a list with one address per rail. results: name → result of path_mtu, or
+    the failure in its place. Raises ValueError."""
     ways: list[Way] = []
     missing: dict[str, str] = {}
     for sender, result in results.items():
@@ -109,7 +109,7 @@ def _way(sender: str, receiver: str, check: Mapping[str, Any]) -> Way:
     return Way(sender, receiver, str(check["target"]), verdict, f"{check['found']}{advice}")
 
 
-# -- what is to blame ------------------------------------------------------------------------------
+# -- blame -----------------------------------------------------------------------------------------
 
 
 def _rows(ways: Sequence[Way]) -> list[_Row]:

@@ -27,7 +27,7 @@ _ORDER = (*BAD, Verdict.SKIP)
 
 _TITLES = ("VERDICT", "CHECK", "NODES", "FOUND")
 
-#: A node without a result: that is never well, whatever is to fail
+#: A node without a result: never a success, with any limit
 _MISSING = "not checked"
 
 
@@ -48,8 +48,8 @@ def peers(addresses: Mapping[str, Any], at_once: int) -> dict[str, list[dict[str
 
 
 def _rings(names: Sequence[str], size: int) -> list[list[str]]:
-    """Neighbours are two places apart at most, as Ansible starts one node after the other. A last one that
-    would be alone is in the ring before."""
+    """Rings of neighbours, at most two places apart: Ansible starts one node after the other. A single node
+    that would be left over joins the ring before it."""
     blocks = [[*names[at : at + size]] for at in range(0, len(names), size)]
     if len(blocks) > 1 and len(blocks[-1]) == 1:
         alone = blocks.pop()
@@ -65,8 +65,8 @@ def _ways(own: Any, others: Any) -> list[dict[str, str]]:
 
 
 class Report(NamedTuple):
-    """verdict: of the fleet. success: nothing is to fail, and each node was looked at. nodes: the verdict of
-    each. table: lines for a terminal, of which the last one is a summary."""
+    """verdict: of the fleet. success: no node fails, and all were checked. nodes: verdict by node. table:
+    lines for a terminal; the last one is a summary."""
 
     verdict: str
     success: bool
@@ -103,7 +103,7 @@ def _is_accepted(check: Mapping[str, Any], accepted: Sequence[str]) -> bool:
 
 
 def _checks(result: Any) -> Sequence[Mapping[str, Any]]:
-    """Of one node. One that has none was not looked at."""
+    """Checks of one node. A node without checks counts as unchecked."""
     answer = agent_answer.of_task("look", result)
     checks: Sequence[Mapping[str, Any]] = answer.get("checks") or ()
     if checks:
@@ -120,13 +120,13 @@ def no_answer(answer: Mapping[str, Any]) -> str:
 
 
 def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:
-    """The worst. A node of which nothing passes is not proven, and a word that is not known no success."""
+    """Worst verdict. A node without any pass is unproven, and an unknown word is never a success."""
     seen = {model.verdict(check["verdict"]) for check in checks}
     return next((str(one) for one in BAD if one in seen), "pass" if Verdict.PASS in seen else "unknown")
 
 
 def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str]) -> list[str]:
-    """The worst first, then the rarest. What several nodes have for one reason shares a line."""
+    """Lines with the worst first, then the rarest. Nodes with the same finding share a line."""
     alike: dict[tuple[Verdict, str, str], dict[str, list[str]]] = {}
     for node, checks in found.items():
         for check in checks:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A profile with the overrides of an inventory: what is declared of each area."""
+"""Declarations by area: a profile with the overrides of an inventory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from . import yaml_text
 from .areas import AREAS
 
 _FOLDER = pathlib.Path(__file__).parents[2] / "roles/node/profiles"
-#: What comes on top of a profile, where the operator names it
+#: Options that an operator can add to a profile by name
 _PRESETS = _FOLDER / "presets"
 
-#: Of an area of which a role's variables are single options: option → variable without its
-#: prefix. Of all others the variable of that name is all options.
+#: Areas whose role variables are single options: option → variable without its prefix. For any other area,
+#: one variable has all options.
 _VARIABLES = {
     "services": {"services": "services"},
     "modules": {
@@ -33,7 +33,7 @@ _VARIABLES = {
     "nccl": {"variables": "nccl"},
 }
 
-#: Variables that say what is declared, without the prefix
+#: Variables of declarations, without the prefix
 VARIABLES = tuple(name for area in AREAS for name in _VARIABLES.get(area, {"": area}).values())
 
 #: A dictionary of these is one value, such as {at_least: 5}
@@ -41,7 +41,7 @@ _VALUE = frozenset(("at_least", "at_most", "exactly"))
 
 
 def warm() -> None:
-    """Read what is the same for all hosts."""
+    """Cache everything that all hosts share."""
     for name in (*known(), *presets()):
         load(name)
 
@@ -87,8 +87,8 @@ class Declared(NamedTuple):
 def declared(
     options: Mapping[str, Any], variables: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> Declared:
-    """Areas of a declaration. options: `profile`, `variables` (the prefix of a role's variables), and areas,
-    each of which replaces what the variables say of it. Raises AnsibleError."""
+    """Areas of a declaration. options: `profile`, `variables` (the prefix of a role's variables), and areas.
+    An area in the options replaces the area in the variables. Raises AnsibleError."""
     prefix = str(options.get("variables") or "")
     given = {name: spec for name, spec in options.items() if name not in ("profile", "variables")}
     over = overrides(prefix, variables, template) if prefix else {}
@@ -96,8 +96,8 @@ def declared(
 
 
 def overrides(prefix: str, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
-    """The overrides of each area in the variables of a role, such as node_thp (prefix `node`). An empty one
-    says nothing, and null takes away what the profile says."""
+    """Overrides of each area in a role's variables, such as node_thp (prefix `node`). An empty override has
+    no effect; null removes the profile's setting."""
 
     def given(names: Mapping[str, str]) -> dict[str, Any]:
         known = {option: f"{prefix}_{name}" for option, name in names.items()}
@@ -110,8 +110,8 @@ def overrides(prefix: str, variables: Mapping[str, Any], template: Callable[[Any
 
 
 def combined(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> Declared:
-    """An override replaces what the profiles say of a setting, as each of them what those before it say, and
-    null takes it away, be it a value, a rule or a whole area. Raises AnsibleError."""
+    """Profiles merged in their order, then the overrides. A later setting replaces an earlier one. Null
+    removes a value, a rule or a whole area. Raises AnsibleError."""
     named = [profiles] if isinstance(profiles, str) else profiles
     base: dict[str, Any] = functools.reduce(_merged, map(load, named), {})
     return Declared(_merged(base, overrides), _untouched(base, overrides))
@@ -131,13 +131,13 @@ def _untouched(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[str, An
 
 
 def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -> dict[str, Any]:
-    # YAML has numbers as keys, such as those of DSCPs, and an inventory in JSON has the same as text.
+    # YAML has numbers as keys, such as DSCPs; an inventory in JSON has the same keys as text.
     base, over = ({str(name): value for name, value in one.items()} for one in (base, over))
     merged: dict[str, Any] = {}
     for name in {**base, **over}:
         below, above = base.get(name), over.get(name, base.get(name))
         if above in ({}, []) and below is not None:
-            above = below  # what is empty says nothing: null takes away
+            above = below  # an empty override has no effect; null removes
         if _is_tree(above):
             # One value for all, such as `memlock: auto`, gives way to one for each.
             if isinstance(below, (list, tuple)):

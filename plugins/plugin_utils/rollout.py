@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The state of a rollout: a file on the controller with a line of JSON for each node that is done.
 
-A line is added when a node is done, and nothing is rewritten: the forks of a play are processes of their own,
-and a rollout may be killed at any time.
+A line is added when a node is done, and nothing is rewritten: the forks of a play are separate processes, and
+a rollout may be killed at any time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from . import agent_source
 
-#: Options of a call that say how it is made, and nothing of what is declared
+#: Options for the manner of a call, without effect on the declaration
 _MANNER = ("check", "diff", "risky")
 
 
@@ -26,18 +26,18 @@ class RolloutError(Exception):
 
 
 def digest(options: Mapping[str, Any]) -> str:
-    """Of what a node is to be made, and of the agent that does it. options: of the call to the agent."""
+    """Digest of a node's declaration and of the agent. options: of the call to the agent."""
     asked = {name: value for name, value in options.items() if name not in _MANNER}
-    # What JSON has no type for is refused by the call itself, with a message of its own.
+    # The call itself refuses types that JSON lacks, with its own message.
     text = json.dumps({"asked": asked, "agent": agent_source.said()}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
 
 def is_done(path: pathlib.Path, host: str, name: str, wanted: str) -> bool:
-    """True where the last line about this host and the declaration of this name has this digest.
+    """Has the last line about this host and this declaration's name this digest?
 
-    Makes the file where there is none. Raises RolloutError where it cannot be read or written, or where a
-    line about the host is not one of a rollout.
+    Creates the file if it is missing. Raises RolloutError if the file cannot be read or written, or if a line
+    about the host is invalid.
     """
     try:
         path.open("ab").close()
@@ -59,7 +59,7 @@ def add(path: pathlib.Path, host: str, name: str, made: str) -> None:
     now = dt.datetime.now(dt.timezone.utc).isoformat(timespec="seconds")
     line = json.dumps({"host": host, "declaration": name, "digest": made, "at": now})
     try:
-        # One write to the end of a file, between which and that of another process nothing comes.
+        # A single append is atomic, so lines of other processes cannot mix with it.
         with path.open("ab", buffering=0) as file:
             file.write(line.encode("utf-8") + b"\n")
     except OSError as error:

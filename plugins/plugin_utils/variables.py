@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables of an inventory that a role of this collection does not take: by their value, or as they nearly
-have the name of one that it does, and would be ignored silently.
+"""Find variables of an inventory that a role of this collection would ignore or refuse: names that resemble a
+known variable, and values of the wrong type.
 
-A name that only shares the prefix belongs to others, such as node_exporter_port and fabric_vlan. So does one
-with a value that the known one could not have, such as node_gpus: 8.
+A name that only shares the prefix belongs to another role, such as node_exporter_port and fabric_vlan. So
+does a name with a value that the known variable would refuse, such as node_gpus: 8.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROLES = pathlib.Path(__file__).parents[2] / "roles"
 
 
 def warm() -> None:
-    """Read what is the same for all hosts."""
+    """Cache everything that all hosts share."""
     for name in _roles():
         _arguments(name)
 
@@ -36,8 +36,8 @@ def mistaken(
 ) -> list[str]:
     """Messages in alphabetical order, each with the known name; none for a role of another collection.
 
-    role: of Ansible, as a task has it. parents: the full names of roles that import it, whose variables are
-    those of this one.
+    role: Ansible's role object, as a task has it. parents: full names of the roles that import it; this role
+    takes their variables too.
     """
     if not _is_ours(role):
         return []
@@ -50,7 +50,7 @@ def mistaken(
 def misnamed(
     role: str, variables: Mapping[str, Any], template: Callable[[Any], Any], parents: Iterable[str] = ()
 ) -> list[str]:
-    """mistaken() for the name of a role, of which this collection may have none, and those that import it."""
+    """As mistaken(), for the name of a role, known or not, and the roles that import it."""
     if role not in _roles():
         return []
     own = f"{role}_"
@@ -96,15 +96,14 @@ def _arguments(role: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=None)
 def _known(role: str) -> dict[str, Any]:
-    """Variables of the role, and their options. Those of an area that only the role `node` documents are the
-    same in all."""
+    """Variables of the role, and their options. The areas that only the role `node` documents are the same
+    in all roles."""
     areal = {f"{role}_{name}": _arguments("node").get(f"node_{name}", {}) for name in profile.VARIABLES}
     return {**areal, **_arguments(role)}
 
 
 def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """Of the variables with this prefix, those that nearly have the name of a known one, and that.
-    own: the prefix of the known ones."""
+    """Misspelt variable → known name, for variables with this prefix. own: the prefix of the known ones."""
     # Without the prefix, which would make all of them alike.
     short = {name[len(own) :]: name for name in known if name.startswith(own)}
     likely = {
@@ -116,7 +115,7 @@ def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> d
 
 
 def _could_be(option: Mapping[str, Any], value: Any, template: Callable[[Any], Any]) -> bool:
-    """The value is one that the option takes: node_gpus may also be a number that another role counts by."""
+    """Would the option accept the value? Another role may use node_gpus for a number, for example."""
     try:
         found = template(value)
     except AnsibleError:  # what another role has not defined yet

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses between which nodes measure, where an inventory has names: those that the controller finds.
+"""Resolve the names of an inventory to the addresses between which nodes measure.
 
-A name is resolved here and not on the nodes, so that both ends of a pair are given the same address, and a
-name that means nothing is an error before a node is asked.
+The controller resolves names, not the nodes: both ends of a pair get the same address, and an unknown name is
+an error before any node is asked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def find(host: str) -> Found:
 def resolved(
     nodes: Mapping[str, Any], lookup: Callable[[str], Found] = find
 ) -> tuple[dict[str, list[str]], str]:
-    """The addresses of all nodes, one for each rail, and a line that says what is wrong, empty if nothing is.
+    """Addresses of all nodes, one for each rail, and an error message, empty if there is no error.
 
     nodes: name → its addresses or names. On each rail all nodes have addresses of one version of IP.
     """

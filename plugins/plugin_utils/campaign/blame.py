@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which node, or which path, is to blame for pairs that are low.
 
-A slow node is low with nearly all of its partners, and each of them with it alone. So nodes are named one
-after the other, the one that is low with the largest part of its partners first, and the pairs that it
-explains no longer count for the others: a partner of two slow nodes is not taken for a third. What is low
-then and explained by no node is a finding about the path between two nodes.
+A slow node is low with nearly all of its partners, but each partner only with the slow node. The search names
+one node after the other, first the node with the largest part of low partners. Pairs that a named node
+explains no longer count for the others, which keeps a partner of two slow nodes from being named. The
+remaining low pairs are findings about the path between two nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ E = TypeVar("E", bound=Hashable)
 #: Low with at least this part of its partners is slow
 PART = 0.5
 
-#: Of one partner it cannot be known which of the two is slow.
+#: With a single partner, either of the two may be the slow one.
 LEAST_PARTNERS = 2
 
 
@@ -62,7 +62,7 @@ class Tally(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Verdict on an end. certainty: of a fail, or of a warn for what was not confirmed."""
+    """Verdict on an end. certainty: of a fail, or of a warn about an unconfirmed suspect."""
 
     verdict: Verdict
     tally: Tally
@@ -83,7 +83,7 @@ class Blame(NamedTuple, Generic[E]):
 
 
 def blame(ends: Iterable[E], pairs: Sequence[Pair[E]], again: Sequence[Pair[E]] = ()) -> Blame[E]:
-    """Findings about all ends, and paths. again: what was measured when suspects were tried again."""
+    """Findings about all ends, and paths. again: measurements of the second look at suspects."""
     of: dict[E, list[Pair[E]]] = {end: [] for end in ends}
     for pair in pairs:
         of[pair.one].append(pair)
@@ -95,7 +95,7 @@ def blame(ends: Iterable[E], pairs: Sequence[Pair[E]], again: Sequence[Pair[E]] 
         tried.setdefault(pair.one, []).append(pair)
         tried.setdefault(pair.other, []).append(pair)
     found = {end: _finding(end, mine, explained, tried.get(end, ())) for end, mine in of.items()}
-    # What an end that was cleared had explained is open again.
+    # A pair that a cleared end had explained is open again.
     stay = {end for end in slow if found[end].verdict is Verdict.FAIL}
     states = {frozenset((pair.one, pair.other)): pair.state for pair in again}
     paths = {
@@ -118,7 +118,7 @@ def _named(of: Mapping[E, Sequence[Pair[E]]]) -> list[E]:
     suspects = [end for end, (low, _measured) in counts.items() if low]
     slow: list[E] = []
     while suspects:
-        # Of equals the one with more partners is known better, and of those the first is taken.
+        # Among equals, more partners give a more certain result; then the first is taken.
         end = max(suspects, key=lambda one: (_part(counts[one]), counts[one][1]))
         measured = counts[end][1]
         if measured < LEAST_PARTNERS and _part(counts[end]) >= PART:
@@ -163,8 +163,8 @@ def _finding(end: E, pairs: Sequence[Pair[E]], slow: set[E], tried: Sequence[Pai
 
 
 def _innocent(end: E, pairs: Sequence[Pair[E]], slow: set[E]) -> Verdict:
-    """pass only where what was not measured could not make it slow. What a slow partner has spoilt says
-    nothing either way; where that is all there is, nothing is known."""
+    """pass only if the missing measurements could not make the end slow. Measurements with a slow partner do
+    not count; without any others, the verdict is unknown."""
     own = [pair for pair in pairs if pair.partner(end) not in slow]
     doubtful = sum(pair.state is not State.GOOD for pair in own)
     return Verdict.PASS if own and doubtful < PART * len(own) else Verdict.UNKNOWN

@@ -35,7 +35,7 @@ class Fleet(NamedTuple):
         return one == other if one and other else None
 
     def leaf_numbers(self) -> tuple[list[int], list[tuple[str, int]]]:
-        """Of each end the number of its leaf on its rail, -1 if it is not known; and what the numbers are."""
+        """Number of each end's leaf on its rail, -1 if unknown, and the leaf and rail of each number."""
         numbers: dict[tuple[str, int], int] = {}
         of_end = []
         for name, rail in self.ends:
@@ -99,8 +99,7 @@ def of(fleet: Fleet, samples: Sequence[Sample]) -> Columns:
 
 
 def _kin(kind: Kind, numbers: Mapping[Class, int], one: Class) -> int:
-    """Class with the same rate and MTU, whether inside a leaf or not. A hop takes its time, so that a latency
-    has none."""
+    """Class with the same rate and MTU, inside a leaf or not. Latencies have none, as a hop adds to them."""
     own = numbers[one]
     if kind.UNIT.lower:
         return own

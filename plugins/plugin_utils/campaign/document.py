@@ -26,13 +26,13 @@ FORMAT = 1
 #: Amounts that have a field in all documents
 _OWN_NAMES = ("forward_gbits", "backward_gbits", "hole", "usec")
 
-#: Digits after the point of Gb/s: a thousandth is what a link of 100 Mb/s is measured to in a percent
+#: Decimals of Gb/s. On a link of 100 Mb/s, one percent of the rate is a thousandth.
 _DIGITS = 4
 
 
 def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
-    """All but the pairs. about: what the campaign was: id, started, ended, rounds, seed, duration_seconds and
-    streams."""
+    """Everything but the pairs. about: data of the campaign: id, started, ended, rounds, seed,
+    duration_seconds and streams."""
     return {
         "format": FORMAT,
         "mlnode": VERSION,
@@ -52,8 +52,8 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text(document: Mapping[str, Any], judged: Judged) -> str:
-    """The whole as JSON. Of a large fleet the pairs are most of it, and take ten times as much as
-    dictionaries, so that there is one at a time."""
+    """The whole document as JSON. Pairs are most of it in a large fleet. As dictionaries they take ten times
+    the memory, so they are converted one at a time."""
     parts = [_json(document)[:-1], ',"pairs":[']
     for sample in judged.samples:
         parts += [_json(_pair(judged.kind, sample)), ","]
@@ -86,7 +86,7 @@ def _coverage(judged: Judged) -> dict[str, Any]:
 
 
 def _class(one: Class, spread: Spread) -> dict[str, Any]:
-    """The noise of few pairs is taken from elsewhere, so that they have none, and no limit."""
+    """A class. With few pairs it takes its noise from elsewhere, and has neither deviation nor limit here."""
     is_known = spread.pairs >= LEAST_PAIRS
     return {
         "rate_gbits": None if one.rate is None else one.rate / 1000,
@@ -290,8 +290,8 @@ def _limit(kind: Kind, one: Limit) -> dict[str, Any]:
 
 
 def _amount(kind: Kind, name: str, value: float | None) -> dict[str, float | None]:
-    """A number under a name with its unit. That of a bandwidth is there in all documents: null for what has
-    another unit."""
+    """A number under a name with its unit. The name for bandwidth is in all documents, with null for other
+    units."""
     key = kind.UNIT.key
     return {name.format(GBITS.key): None, name.format(key): _rounded(value)}
 

@@ -20,7 +20,7 @@ from .suspects import LEAF, LINK, NODE, PATH, Sides
 
 #: Least probability of a suspect that is named alone
 ALONE = 0.9
-#: ... and of one that is certain, once it was measured again with so many others
+#: Probability of a certain suspect, after measurements with so many more partners
 _CERTAIN, _WITNESSES = 0.99, 2
 
 #: Nodes from which on they are compared with each other
@@ -75,7 +75,7 @@ class Between(NamedTuple):
 
 class Alike(NamedTuple):
     """Ends that are slow alike: too many for faults of each. loss: part under the level of the others.
-    common: what they share, such as `rail 3`; empty if nothing is known."""
+    common: a shared trait, such as `rail 3`; empty if unknown."""
 
     ends: tuple[End, ...]
     of: int
@@ -128,7 +128,7 @@ def known_of(
 
 
 def _by_port(known: Known, number: int) -> float:
-    """Loss that an end has at most by what its port and PCIe links carry."""
+    """Greatest loss of an end that its port and PCIe links allow."""
     share_of = known.fleet.kind.SHARE
     weakest = limits.least(
         limits.of_hardware(known.fleet.kind, [("", known.fleet.facts(known.ends[number]))])
@@ -142,7 +142,7 @@ def _by_port(known: Known, number: int) -> float:
             return math.inf
         lost = [max(0.0, most - table.measured.rate[one]) for one in mine]
         errors = [math.sqrt(known.fit.variance[one]) for one in mine]
-        # What an end has reached once, it can, though partners may be slow.
+        # A rate that an end has reached once proves its capacity, though partners may be slow.
         once = min(one + SURELY * error for one, error in zip(lost, errors))
         worst = max(worst, min(once, median(lost) + SURELY * median(errors) / math.sqrt(len(mine))))
     return worst
@@ -298,7 +298,7 @@ def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
 
 
 def _densest(losses: Sequence[tuple[float, End]]) -> tuple[int, int]:
-    """Of values in ascending order the part that holds most within the width of a group."""
+    """Range of the values, in ascending order, with the most values within the width of a group."""
     best, begin = (0, 0), 0
     for end, (loss, _member) in enumerate(losses):
         while loss - losses[begin][0] > _ALIKE:
@@ -309,8 +309,8 @@ def _densest(losses: Sequence[tuple[float, End]]) -> tuple[int, int]:
 
 
 def _common(fleet: Fleet, members: Sequence[End], good: Sequence[End]) -> str:
-    """Trait that all members share and no good end has. Of ends of their sort that have met only them,
-    nothing is known."""
+    """Trait that all members share and no good end has. Ends of the same kind that met only members prove
+    nothing."""
     for what in ("rail", "leaf", "driver", "firmware", "kernel"):
         values = {_trait(fleet, what, end) for end in members}
         others = {_trait(fleet, what, end) for end in good}

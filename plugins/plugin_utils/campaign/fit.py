@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The model of a campaign: level of each class, noise of each end, and the suspects that explain what is low.
+"""Model of a campaign: level of each class, noise of each end, and the suspects that explain low readings.
 
-A reading is the level of its class, less the greatest loss on its way, and noise. Levels and noise are taken
-from what the suspects leave unexplained, and the suspects from these, so that both are found in turn.
+A reading is the level of its class, less the greatest loss on its way, plus noise. Levels and noise come from
+the unexplained part of the readings, and the suspects from levels and noise. The model alternates between
+both.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ class Path(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """level: of each class. low: of each reading, how far it is under its level. loss: what findings take
-    from it. variance: of each reading. sides: of each end, sending and receiving. least: standard errors that
-    name an end, and path_error a path. smallest: loss that is named. rivals: of each of `named`, itself
-    first."""
+    """level: by class. low: by reading, distance below its level. loss: by reading, the part that findings
+    explain. variance: by reading. sides: by end, sending and receiving. least: standard errors needed to name
+    an end; path_error: to name a path. smallest: least loss that is named. rivals: by element of `named`,
+    itself first."""
 
     level: list[float]
     low: list[float]
@@ -158,8 +159,8 @@ def _explain_spare(state: State, by_end: Sides, named: Sequence[Named]) -> None:
 
 
 def _levels(found: Measured, before: Sequence[float], state: State) -> list[float]:
-    """Median of the readings that no suspect explains, for each class. Of few readings, some that are far
-    below may be half, so that they are left out."""
+    """Median of the readings that no suspect explains, for each class. Readings far below are left out, as
+    they may be half of a few."""
     free = [
         (found.like[number], looks[0])
         for number, looks in enumerate(found.looks)
@@ -174,7 +175,7 @@ def _is_far_below(state: State, number: int) -> bool:
 
 
 def _level_error(found: Measured, state: State) -> list[float]:
-    """Variance of the level of each class: that of a median."""
+    """Variance of the level of each class, which is a median."""
     weights = [0.0] * found.classes
     for like, loss, precision in zip(found.like, state.loss, state.precision):
         if not loss:
@@ -182,7 +183,7 @@ def _level_error(found: Measured, state: State) -> list[float]:
     return [math.pi / 2 / one if one else 0.0 for one in weights]
 
 
-# -- what the readings of an end say ----------------------------------------------------------------
+# -- readings of an end -----------------------------------------------------------------------------
 
 
 def _sides(found: Measured, by_end: Sides, state: State, named: Sequence[Named]) -> list[tuple[Side, Side]]:
@@ -222,7 +223,7 @@ def _side(
 
 
 def _paths(found: Measured, state: State, margin: float) -> tuple[list[Path], float]:
-    """Pairs that are low beyond what ends and leaves explain; and the standard errors that it takes."""
+    """Pairs that are lower than ends and leaves explain, and the standard errors needed to name a path."""
     least = student(
         NORMAL.inv_cdf(1 - FALSE / max(1, len(found.rate))),
         noise.PRIOR + 4.0 * len(found.rate) / max(1, found.ends),

@@ -32,8 +32,8 @@ LIMIT = 0.1
 
 
 class Coverage(NamedTuple):
-    """How much was seen. possible: pairs of the whole fleet, counted on each rail that both have. nodes,
-    rails: those of which not one pair was measured."""
+    """Extent of the measurement. possible: pairs of the whole fleet, counted on each rail that both have.
+    nodes, rails: those without any measured pair."""
 
     measured: int
     planned: int
@@ -78,8 +78,8 @@ class Blame(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """problems: node → reason why its answer, or none of it, could be used. fleet: what is wrong with all of
-    a class."""
+    """problems: node → reason why its answer could not be used, or is missing. fleet: findings about a whole
+    class."""
 
     kind: Kind
     leaves: Mapping[str, str]
@@ -121,7 +121,7 @@ class Judged(NamedTuple):
 
 
 def counting(given: Sequence[Sample]) -> list[Sample]:
-    """Those of the first look; of a pair without a result there, the result of the second look."""
+    """Samples of the first look. A pair without a result there has its sample of the second look."""
     later = {
         sample.ends: sample for sample in given if sample.again and sample.verdict is not Verdict.UNKNOWN
     }
@@ -185,7 +185,7 @@ def judge(
 def _more(
     known: Known, found: Mapping[End, Finding], groups: Sequence[Alike], low: Collection[int]
 ) -> dict[End, Finding]:
-    """Findings with what is known besides the model: groups, rates, and classes that are low as a whole."""
+    """Findings with facts from outside the model: groups, rates, and classes that are low as a whole."""
     changed = dict(found)
     for group in groups:
         for end in group.ends if group.verdict is Verdict.UNKNOWN else ():
@@ -206,8 +206,8 @@ def _more(
 
 
 def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]) -> dict[End, Finding]:
-    """An end of which at least half of the pairs are low by themselves does not pass: in each of them another
-    direction may be low."""
+    """An end cannot pass if at least half of its pairs are low on their own: another direction may be low in
+    each."""
     low = Counter(
         end for pair, one in paths.items() if one.certainty is not Certainty.CLEARED for end in pair
     )
@@ -215,13 +215,13 @@ def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], Lo
     for end, count in low.items():
         measured, before = found[end].tally.measured, found[end]
         if before.verdict is Verdict.PASS and count >= LEAST_PARTNERS and count >= PART * measured:
-            why = f"low with {count} of {measured} partners, but in no direction of its own with all"
+            why = f"low with {count} of {measured} partners, but not with all of them in one direction"
             changed[end] = before._replace(verdict=Verdict.UNKNOWN, reason=why)
     return changed
 
 
 def _answered(found: Mapping[End, Finding], problems: Mapping[str, str]) -> dict[End, Finding]:
-    """A node without an answer of its own does not pass: its partners know of it until it died at most."""
+    """A node without its own answer cannot pass: its partners know of it only until it died."""
     return {
         end: one._replace(verdict=Verdict.UNKNOWN, reason=problems[end[0]])
         if one.verdict is Verdict.PASS and end[0] in problems

@@ -16,26 +16,26 @@ from typing import NamedTuple
 
 from .numbers import Measured, median, quantile
 
-#: The first guess of what an end can do: with half of its partners slow, the median of the others is here.
+#: Quantile for the first guess of an end's rate: if half of its partners are slow, the others' median is here
 _UPPER = 0.75
 
 #: Turns after which guesses no longer change by more than their noise
 _TURNS = 4
 
-#: A partner that can do less by this is what limits a pair: differences between good ends are smaller.
+#: A partner slower by this part limits the pair: differences between good ends are smaller.
 _STEP = 0.03
 
 #: A group is apart from the rest if the means differ by so many standard deviations inside the two parts. The
 #: best cut of one normal distribution, at its mean, has 2 sqrt(2/pi) / sqrt(1 - 2/pi) = 2.65.
 _APART = 3.5
 
-#: Part of the sides that a group takes to be the standard for the others, and the least number of them: those
-#: of three ends, as two ends have one pair, and that may be a shorter way. Of up to four ends, two are half.
+#: Part of the sides that a group needs to be the standard for the others, and the least number of sides. This
+#: is three ends: two ends have one pair, which may be a shorter way. With up to four ends, two are half.
 _STANDARD = 0.1
 _LEAST_SIDES, _LEAST_OF_FEW, _FEW = 6, 4, 8
 
-#: A class with fewer readings between good ends has the level of its kin: the error of their median is a
-#: third of that of one reading.
+#: A class with fewer readings between good ends has the level of its kin. The error of the median of so many
+#: is a third of a single reading's error.
 _ENOUGH = 12
 
 #: Reading of a side: number of the partner, rate
@@ -75,8 +75,8 @@ def start(found: Measured) -> Start:
 
 
 def level_of(found: Measured, readings: Sequence[tuple[int, float]], before: Sequence[float]) -> list[float]:
-    """Median of the readings of each class, or of its kin if it has few of them. readings: class, rate.
-    before: of each kin, where there are none."""
+    """Median of the readings of each class, or of its kin if it has few readings. readings: class, rate.
+    before: level of each kin without readings."""
     own: list[list[float]] = [[] for _ in range(found.classes)]
     of_kin: list[list[float]] = [[] for _ in range(found.classes)]
     for like, rate in readings:
@@ -132,8 +132,8 @@ def bounds(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _cut(values: Sequence[float]) -> int | None:
-    """Where values in ascending order fall into two groups: the first of the upper one. None if they are
-    one group."""
+    """Index where values in ascending order split into two groups: the first value of the upper group. None
+    for a single group."""
     count = len(values)
     sums = [0.0, *accumulate(values)]
     squares = [0.0, *accumulate(value * value for value in values)]

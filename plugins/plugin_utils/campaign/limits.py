@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The least that a measurement has to be: by the hardware of its two ends, and by the rest of the fleet.
+"""Least acceptable result of a measurement, by the hardware of its two ends and by the rest of the fleet.
 
-There is no table of machines. What a pair can carry follows from the rates of its ports and of the PCIe links
-below them, and what it should carry from the pairs that are like it.
+There is no table of machines. The upper bound of a pair follows from the rates of its ports and of the PCIe
+links below them, and the expected result from similar pairs.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from .numbers import PER_MAD
 #: Around each packet of Ethernet, in bytes: preamble 8, header 14 and checksum 4, gap 12 (IEEE 802.3)
 _AROUND = 8 + 14 + 4 + 12
 
-#: Of a write over PCIe, in bytes: header of four words with a 64-bit address 16, its checksum 4, framing with
-#: sequence number 4 (PCI Express Base Specification, transaction and data link layer). The payload is taken
-#: as the least that all devices have, 128, so that this is a lower bound.
+#: Bytes of a PCIe write: header of four words with a 64-bit address 16, its checksum 4, framing with sequence
+#: number 4 (PCI Express Base Specification, transaction and data link layer). The payload is the least that
+#: all devices support, 128, which makes this a lower bound.
 _TLP, _PAYLOAD = 16 + 4 + 4, 128
 #: Bits of data in those on the wire: 8 of 10 up to 5 GT/s, 128 of 130 from 8 GT/s on; at 64 GT/s, 236 of the
 #: 256 bytes of a unit (flit mode)
 _CODED = ((5.0, 8 / 10), (32.0, 128 / 130))
 _FLITS = 236 / 256
 
-#: A pair is low if it is so many standard deviations under the median of its class. Of measurements that are
-#: normally distributed 1 in 30,000 is, and a campaign of 1,024 nodes and 8 rounds has 4,096.
+#: A pair is low if it is so many standard deviations under the median of its class. With a normal
+#: distribution, 1 in 30,000 is; a campaign of 1,024 nodes and 8 rounds has 4,096.
 DEVIATIONS = 4.0
-#: A pair has a limit of its own if its noise is that many times the usual one.
+#: A pair has its own limit if its noise is so many times the usual noise.
 _LOUDER = 1.2
 #: With fewer, a median says nothing: of five, two may be wrong.
 LEAST_PAIRS = 5
 
-#: Of a second's traffic against the median second: less is a hole, that an average over all hides. TCP that
-#: recovers from a lost packet halves its window at most (RFC 5681).
+#: Least traffic of a second as a part of the median second: less is a hole, which the overall average hides.
+#: TCP halves its window at most when it recovers from a lost packet (RFC 5681).
 HOLE = 0.5
 
-#: Of the latency that 99 of a hundred do not exceed against the median: more is a tail, for which those wait
-#: that need the slowest of many, and that a median hides. Queues make it some times as long, and packets that
-#: are sent again a thousand times (milliseconds in place of microseconds).
+#: Most that the 99th percentile of the latency may be as a multiple of the median. More is a tail, which
+#: slows down every operation that waits for the slowest of many, and which a median hides. Queues multiply a
+#: latency by some times, and retransmission by a thousand (milliseconds instead of microseconds).
 TAIL = 10.0
 
-#: Part of what the same pair reaches between the memories of the hosts that has to be measured between those
-#: of the GPUs: it is within a tenth where NIC and GPU are on one PCIe switch.
+#: Least bandwidth between GPU memories as a part of the same pair's bandwidth between host memories. The two
+#: differ by less than a tenth if NIC and GPU are on one PCIe switch.
 OF_HOST = 0.9
 
-#: Of a port's rate. A result above it is in another unit, of the loopback interface, or forged; noise and the
-#: clocks of two nodes make less than half of it. Of a whole class, a fiftieth is more than any clock is
-#: wrong.
+#: Most of a result as a multiple of the port's rate. More is in another unit, of the loopback interface, or
+#: forged; noise and the clocks of two nodes make less than half of the excess. For a whole class, the limit
+#: is a fiftieth, which is more than any clock error.
 ABOVE, LEVEL_ABOVE = 1.5, 1.02
 
 FLEET = "fleet"
 
 
 class Class(NamedTuple):
-    """Pairs that can be compared. rate: of the slower port, in Mb/s. near: the ends are on one leaf; None
-    where that is not known."""
+    """Pairs that can be compared. rate: of the slower port, in Mb/s. near: the ends are on one leaf; None if
+    unknown."""
 
     rate: int | None
     mtu: int | None
@@ -78,8 +78,7 @@ class Spread(NamedTuple):
     deviations: float = DEVIATIONS
 
     def is_loud(self, variance: float) -> bool:
-        """The noise of a pair, as the variance of a logarithm, makes its limit another one than that of
-        most."""
+        """Does the noise of a pair, as the variance of a logarithm, need a limit other than the usual one?"""
         return math.sqrt(variance) * self.median > _LOUDER * PER_MAD * self.mad
 
     def of(self, variance: float) -> Spread:
@@ -88,8 +87,7 @@ class Spread(NamedTuple):
 
     @property
     def limit(self) -> Limit:
-        # Where all measure nearly the same, the deviation alone would take differences for findings that have
-        # no effect.
+        # If all results are nearly the same, the deviation alone would report differences without effect.
         least = self.kind.MARGIN * self.median
         margin = max(self.deviations * PER_MAD * self.mad, least)
         how = (
@@ -114,11 +112,11 @@ def class_of(one: Facts, other: Facts, near: bool | None) -> Class:
 
 
 def spread(kind: Kind, values: Sequence[float]) -> Spread | None:
-    """None where there are too few to compare with.
+    """Spread of a class. None if it has too few pairs to compare.
 
-    What is slow must not widen the limit by which it is judged: one slow node of eight has a quarter of all
-    pairs, and with it the deviation of all of them is twice that of the good ones. So the deviation is that
-    of the better half, and what is beyond the limit is left out for a next one, until nothing is.
+    A slow node must not widen its own limit: one slow node of eight is in a quarter of all pairs, and doubles
+    the deviation. The deviation is therefore measured on the better half. Values beyond the limit are left
+    out and the limit is computed again, until all remaining values are within it.
     """
     kept = [*values]
     while len(kept) >= LEAST_PAIRS:
@@ -156,8 +154,8 @@ def _of_end(kind: Kind, name: str, facts: Facts) -> Iterator[Limit]:
 
 
 def ceiling(kind: Kind, ends: Sequence[Facts]) -> float | None:
-    """Gb/s that no measurement between these ends can exceed: the rate of the slower port, or what a PCIe
-    link carries without any overhead. None where it is not known, and for other units."""
+    """Gb/s that no measurement between these ends can exceed: the rate of the slower port, or of a PCIe link
+    without overhead. None if unknown, and for other units."""
     if kind.UNIT.lower:
         return None
     ports = [facts.speed_mbit / 1000 for facts in ends if facts.speed_mbit]
@@ -166,8 +164,8 @@ def ceiling(kind: Kind, ends: Sequence[Facts]) -> float | None:
 
 
 def of_host(amounts: Mapping[str, float]) -> tuple[Limit, bool] | None:
-    """Limit by the host's memory in the direction that is further from it, and whether that is under it. None
-    where it was not measured."""
+    """Limit by the host's memory in the worse direction, and whether the result is under it. None if host
+    memory was not measured."""
     found: list[tuple[float, Limit]] = []
     for way in ("forward", "backward"):
         host = amounts.get(f"host_{way}_gbits")
@@ -197,11 +195,11 @@ def _efficiency(kind: Kind, mtu: int | None) -> tuple[float, str]:
         return 1.0, "its MTU is not known"
     payload, headers = kind.overhead(mtu)
     part = payload / (payload + headers + _AROUND)
-    return part, f"of which {part:.3f} is payload at MTU {mtu}"
+    return part, f"payload {part:.3f} at MTU {mtu}"
 
 
 def least(limits: Iterable[Limit]) -> Limit | None:
-    """The lowest of those by hardware: what the weakest part carries."""
+    """Lowest of the limits by hardware: the limit of the weakest part."""
     return min(limits, key=lambda one: one.value, default=None)
 
 

@@ -17,13 +17,13 @@ from .blame import Certainty, Pair, State, blame
 from .columns import Fleet
 from .model import End, Sample
 
-#: Share of packets that are sent again from which a path loses, and how many times that of the fleet's
-#: median: a queue that is too short for a burst makes TCP lose some in ten thousand on all paths alike. With
-#: 1 % TCP has 1.2 MTU a round trip, whatever the rate of the link (Mathis et al. 1997, The macroscopic
-#: behavior of the TCP congestion avoidance algorithm), so half of that is taken.
+#: Share of retransmitted packets from which a path counts as lossy, and its least multiple of the fleet's
+#: median. A queue too short for a burst makes TCP lose some in ten thousand, on all paths alike. At 1 %, TCP
+#: gets 1.2 MTU per round trip at any link rate (Mathis et al. 1997, The macroscopic behavior of the TCP
+#: congestion avoidance algorithm); half of that is the limit.
 LEAST, OVER = 0.005, 4.0
 
-#: Pings of a probe that may be lost before the path counts as one that loses
+#: Share of a probe's pings that may be lost before the path counts as lossy
 _PINGS_LOST = 0.02
 
 _NO_RESULT = (model.UNREACHABLE, model.TIMEOUT, model.NOTHING, model.REFUSED)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answers of nodes after a campaign, and the parts of what is made of them."""
+"""Answers of nodes after a campaign, and the parts of its result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..answer_forms import (
     tuple_of,
 )
 
-#: A node on one rail, counted from 0: what a measurement has two of
+#: A node on one rail, counted from 0: one of the two ends of a measurement
 End = tuple[str, int]
 
 #: From the worst on. A campaign without any result is unknown, too.
@@ -34,9 +34,7 @@ ORDER = (*BAD, Verdict.PASS)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """Verdict on several things: that of the worst. unknown is worse than pass, and nothing at all is
-    unknown.
-    """
+    """Worst of several verdicts. unknown is worse than pass, and no verdict at all is unknown."""
     there = {*verdicts}
     return next((one for one in ORDER if one in there), Verdict.UNKNOWN)
 
@@ -87,12 +85,12 @@ class Probe(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """One measurement as the node that began it took it.
+    """One measurement, as recorded by the node that began it.
 
-    value: what is judged, of two directions the worse one: a NIC may be well in one and bad in the other.
-    None where there is none, and reason then has why. amounts: all that its kind has. cpu_bound: the cores
-    were the limit. lost: share of the packets that were sent again, forward and backward; None where that is
-    not known. failed: one of FAILED for a slot without a result; probe: what pings then said of the path.
+    value: the judged amount, the worse of two directions, as a NIC may be good in one and bad in the other.
+    None without a result; `reason` then has the cause. amounts: everything that its kind measures. cpu_bound:
+    the cores were the limit. lost: share of retransmitted packets, forward and backward; None if unknown.
+    failed: one of FAILED for a slot without a result; probe: the path as pings then found it.
     """
 
     value: float | None = None
@@ -106,7 +104,7 @@ class Reading(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """Value that a measurement has to reach, or not to exceed, in its unit, and where that is from."""
+    """Value that a measurement must reach, or must not exceed, in its unit, with the source of the limit."""
 
     name: str
     value: float
@@ -114,10 +112,10 @@ class Limit(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Measurement between two ends in one round, and what it had to be.
+    """Measurement between two ends in one round, with its limits.
 
-    ends: the one that sent first. broke: names of the limits that it breaks. again: it is of the second
-    look.
+    ends: the end that sent first, then the other. broke: names of the violated limits. again: part of the
+    second look.
     """
 
     round: int
@@ -143,7 +141,7 @@ class Sample(NamedTuple):
 #: Why a slot may have no result, as far as a network can be the cause
 UNREACHABLE, TIMEOUT, NOTHING, REFUSED = "unreachable", "timeout", "nothing", "refused"
 
-#: Of one text of a node, in characters
+#: Characters of one text from a node
 _LONGEST = 400
 
 _text = text_of(_LONGEST)
@@ -178,8 +176,8 @@ _SLOT: Table = {
 
 
 class Answer(NamedTuple):
-    """Answer of a node. readings: (round, rail) → of its slots. refusals: (round, rail) → reason why
-    what it has served is not to be believed."""
+    """Answer of a node. readings: (round, rail) → of its slots. refusals: (round, rail) → reason why its
+    served result is not trusted."""
 
     node: Node
     readings: Mapping[tuple[int, int], Reading]
@@ -187,7 +185,7 @@ class Answer(NamedTuple):
 
 
 def answer(kind: Kind, given: Any) -> Answer:
-    """Raises ValueError for what is not the answer of a node: it is a node that wrote it."""
+    """Parse the answer of a node. Raises ValueError if it is malformed, as a node may send anything."""
     slot = {**_SLOT, **dict.fromkeys(kind.FIELDS, Maybe(or_null(amount)))}
     node = made(Node, _NODE)("", given)
     parts = fields({"slots": list_of(fields(slot)), "served": list_of(fields(_PLACE))})("", given)

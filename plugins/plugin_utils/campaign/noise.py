@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Noise of each end: the variance of a reading is the sum of those of its two ends.
+"""Noise of each end: the variance of a reading is the sum of the variances of its two ends.
 
-The noise of a fleet is estimated first, then each end's own, drawn towards that of the fleet, as a dozen
-readings tell a variance to a third only. A reading counts up to three standard deviations from its
-prediction, less beyond, and not at all from six on: a disturbed measurement and a bad path are not noise.
+The noise of the fleet is estimated first. Each end's noise is then drawn towards it, as a dozen readings give
+a variance only to a third. A reading within three standard deviations of its prediction counts fully, beyond
+that less, and from six on not at all: a disturbed measurement and a bad path are not noise.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from .numbers import Measured, deviation, quantile
 #: readings this counts for: iperf3 and ib_write_bw on idle links repeat within one or two percent.
 _USUAL, _USUAL_COUNTS = 0.015, 4
 
-#: Most that the noise of all may be above that of the better half: noise that only takes has 1.2.
+#: Most of the overall noise as a multiple of the better half's noise: purely downward noise has 1.2.
 _HALVES = 1.5
 
-#: As many readings the noise of the fleet counts for in that of an end
+#: Weight of the fleet's noise in an end's noise, as a number of readings
 PRIOR = 6.0
 
 #: Squared standard deviations up to which a reading counts
@@ -36,8 +36,8 @@ _PASSES = 6
 
 
 def of_fleet(rest: Sequence[float]) -> float:
-    """Variance of a reading, of what is left of the predictions. If much is low that no suspect explains yet,
-    the better half is taken."""
+    """Variance of a reading, from the residuals of the predictions. While many low readings are unexplained,
+    only the better half counts."""
     if not rest:
         return _USUAL**2
     better = [one for one in rest if one <= 0]
@@ -75,19 +75,18 @@ def of_ends(found: Measured, rest: Sequence[float]) -> list[float]:
     return own
 
 
-#: Of noise that only takes, the lower tenth is so much further from the median than the upper one, and so
-#: much does its mean fall for each standard deviation: a half-normal distribution.
+#: Purely downward noise, a half-normal distribution: ratio of the lower tenth's distance from the median to
+#: the upper tenth's, and fall of the mean per standard deviation
 _HALF, _FALL = 1.77, 1.2
 #: With fewer readings the tenths say little.
 _ENOUGH = 200
 
 
 def fall(rest: Sequence[float]) -> float:
-    """By how much a reading of an end that is louder than the others is low, for each standard deviation
-    more.
+    """How much lower a reading of a noisier end is, per additional standard deviation.
 
-    0 for noise to both sides. Where noise only takes, as other traffic does, a loud end is low on average
-    though it can do as much as the others.
+    0 for noise in both directions. With purely downward noise, such as other traffic, a noisy end is low on
+    average though its capacity is the same.
     """
     if len(rest) < _ENOUGH:
         return 0.0

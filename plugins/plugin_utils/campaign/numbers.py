@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Readings of a campaign as numbers, and the statistics that its model takes.
 
-All rates are logarithms, so that a loss is a difference: a pair at 0.9 of its level has the loss
--log(0.9) = 0.105. For a unit of which less is better the sign is turned; low is always bad.
+All rates are logarithms: a loss is a difference, and a pair at 0.9 of its level loses -log(0.9) = 0.105.
+The sign is turned for units in which less is better, so low is always bad.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Measured(NamedTuple):
     sender, receiver: number of an end; for a value without a direction, both ends count alike. rate:
     logarithm of the value, the mean of all looks. like: number of the class. pair: number of the pair. looks:
     the values in their order. spare: how far the port of the sender and of the receiver is above the rate of
-    the pair: such an end is seen only if it loses more. kin: of each class the number of the one that it
-    shares its level with while it has few readings. The later looks were measured since the first one was
-    low, so that levels and noise are taken from the first.
+    the pair: such an end is seen only if it loses more. kin: by class, number of the class that lends its
+    level while readings are few. Later looks followed a low first look, so levels and noise are taken from
+    the first.
     """
 
     ends: int
@@ -46,7 +46,7 @@ class Measured(NamedTuple):
 
 
 def quantile(values: Sequence[float], part: float) -> float:
-    """Of values in ascending order, interpolated; there is at least one."""
+    """Interpolated quantile of values in ascending order, at least one."""
     place = part * (len(values) - 1)
     below = int(place)
     rest = place - below

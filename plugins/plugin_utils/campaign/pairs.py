@@ -83,7 +83,7 @@ def _sample(fleet: Fleet, sample: Sample, by_fleet: Sequence[Limit], like: int) 
         return sample._replace(limits=asked, broke=tuple(broke), verdict=verdict, reason=reason)
     if not compared:
         return sample._replace(limits=asked, reason=_incomparable(kind, reading))
-    note = "the cores were the limit, so that it is judged by the fleet alone" if reading.cpu_bound else ""
+    note = "the cores were the limit: judged by the fleet alone" if reading.cpu_bound else ""
     return sample._replace(limits=asked, verdict=Verdict.PASS, reason=note)
 
 

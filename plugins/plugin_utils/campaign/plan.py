@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Plan of a campaign: which nodes measure each other in which round.
 
-The circle method: of an even number n of places one stands still, the others turn around it, and after n - 1
-rounds each has met each other once. In round r the places i and j of the circle meet where i + j = r modulo
-n - 1, and the place for which this is itself meets the one that stands still. So a node finds its peer of a
-round by arithmetic: nothing is listed, and any part of the plan can be had alone. With an odd number of nodes
-the place that stands still is empty, and the node that meets it rests.
+The circle method: of an even number n of places, one is fixed and the others turn around it; after n - 1
+rounds each has met each other once. In round r the places i and j meet if i + j = r modulo n - 1, and the
+place that would meet itself meets the fixed place. A node computes its peer of a round by arithmetic: the
+plan is not stored, and any part of it can be computed alone. With an odd number of nodes the fixed place is
+empty, and the node that meets it rests.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ class Plan(NamedTuple):
 
     @property
     def turns(self) -> int:
-        """Rounds after which all have met: n - 1, or n where one rests in each."""
+        """Rounds after which all have met: n - 1, or n if one node rests in each."""
         return _turns(self.nodes)
 
     def turn(self, number: int) -> int:
         """The turn of the circle in one of the rounds.
 
-        One from each of so many equal parts of all turns: the peers of a node are then spread evenly over the
-        circle, and over the leaves, whose nodes stand side by side. Where in its part is left to a hash: at
-        equal distances the same few nodes would only meet each other.
+        Each of so many equal parts of all turns has one round, which spreads the peers of a node evenly over
+        the circle, and over the leaves, whose nodes are neighbours in it. A hash selects the turn within the
+        part: at equal distances the same few nodes would always meet.
         """
         begin, end = (self.turns * place // self.rounds for place in (number, number + 1))
         digest = hashlib.blake2b(f"{self.seed}/{number}".encode("ascii"), digest_size=8).digest()
         return begin + int.from_bytes(digest, "big") % (end - begin)
 
     def peer(self, node: int, number: int) -> int | None:
-        """Peer of a node in a round; None where it rests."""
+        """Peer of a node in a round; None if it rests."""
         turns, turn = self.turns, self.turn(number)
-        if node == turns:  # the one that stands still: 2i = turn, and half of turns + 1 is what undoes the 2
+        if node == turns:  # the fixed place: 2i = turn, and half of turns + 1 is the inverse of 2
             return turn * (turns + 1) // 2 % turns
         other = (turn - node) % turns
         if other != node:
@@ -78,9 +78,9 @@ def _turns(nodes: int) -> int:
 
 
 def ordered(nodes: Mapping[str, str]) -> list[str]:
-    """Names of the nodes as they stand in the circle: those of one leaf side by side.
+    """Names of the nodes in the order of the circle, with the nodes of one leaf next to each other.
 
-    nodes: name → leaf, "" where it is not known.
+    nodes: name → leaf, "" if unknown.
     """
     return sorted(nodes, key=lambda name: (natural(nodes[name]), natural(name)))
 
@@ -93,7 +93,7 @@ _INSIDE = 4
 
 
 def rounds_of(nodes: Mapping[str, str], rounds: int | None, seed: int = 0) -> list[list[tuple[str, str]]]:
-    """Pairs of each round, the one that serves first. No pair comes twice.
+    """Pairs of each round, the serving node first. No pair is repeated.
 
     nodes: name → leaf, "" if it is not known. With leaves, some rounds are inside of them. Raises ValueError.
     """
@@ -141,9 +141,8 @@ Pair = tuple[str, str]
 
 
 class Again(NamedTuple):
-    """Candidates for a second look. suspects: nodes, the most suspicious first. pairs: of which each is tried
-    again. good: nodes to try with, the best known first. met: pairs that were measured. leaf: of each
-    node."""
+    """Candidates for a second look. suspects: nodes, the most suspicious first. pairs: pairs to try again.
+    good: nodes to try with, the best known first. met: measured pairs. leaf: by node."""
 
     suspects: Sequence[str]
     pairs: Sequence[Pair]
@@ -156,7 +155,7 @@ def again(asked: Again, rounds: int) -> list[list[Pair]]:
     """Rounds, at most so many, in which suspects meet good nodes that they have not met, one of them on their
     own leaf, and pairs meet again. In each round a node is in one pair at most.
 
-    Pairs that do not fit into the rounds are left out, so that they stay as probable as they were.
+    Pairs that exceed the rounds are left out and keep their probability.
     """
     seen = {frozenset(pair) for pair in asked.met}
     wanted = [*asked.pairs]
@@ -178,7 +177,7 @@ def again(asked: Again, rounds: int) -> list[list[Pair]]:
 
 def _witnesses(asked: Again, seen: set[frozenset[str]], number: int, suspect: str) -> list[str]:
     good = asked.good
-    # Each begins elsewhere, so that not all of them want the same few.
+    # Each suspect begins at another place, which spreads them over the good nodes.
     begin = number * WITNESSES % max(1, len(good))
     turned = [name for name in (*good[begin:], *good[:begin]) if name != suspect]
     turned.sort(key=lambda name: frozenset((suspect, name)) in seen)

@@ -12,8 +12,8 @@ from .noise import BOUND
 from .numbers import Measured
 from .suspects import BEFORE, NODE, PATH, Named, State, Suspect, Without
 
-#: A gain above which no partner of an end is a rival: they share two readings in each look, four in both,
-#: each of which counts for 4.5 at most, and a hundredth of the odds is 4.6.
+#: A gain above which no partner of an end is a rival. They share two readings in each look, four in both;
+#: each reading counts for 4.5 at most, and a hundredth of the odds is 4.6.
 _DECIDED = 25.0
 
 #: A suspect with less than this part of the odds of another one is not its rival.
@@ -32,7 +32,7 @@ class Rival(NamedTuple):
 def rivals(
     state: State, found: Measured, everyone: Sequence[Suspect], named: Sequence[Named]
 ) -> list[list[Rival]]:
-    """Of each named suspect all that explain its readings as well, by their odds, itself first."""
+    """For each named suspect, the suspects that explain its readings as well, by their odds, itself first."""
     if not named:
         return []
     by_end: dict[int, list[Suspect]] = {}
@@ -68,8 +68,8 @@ def _odds_against(sort: str, some: int, among: int) -> float:
 
 
 class _Others:
-    """Suspects that are not named. before: sort → cost of one more. Where many ends are slow, one more is
-    likely."""
+    """Suspects that are not named. before: sort → cost of one more. If many ends are slow, another slow end
+    is likely."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class _Others:
         )
 
     def each_pair(self, rest: State, own: Suspect) -> float:
-        """Score of all low pairs if each has a reason of its own: its path, or the other end."""
+        """Score of all low pairs if each has a separate reason: its path, or the other end."""
         pairs: dict[int, list[int]] = {}
         for number in own.readings:
             pairs.setdefault(self.found.pair[number], []).append(number)

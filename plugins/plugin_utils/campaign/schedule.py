@@ -44,8 +44,8 @@ def plan(
 def nodes(
     addresses: Any, leaves: Mapping[str, Any], devices: Mapping[str, Any] | None = None, kind: str = "tcp"
 ) -> Nodes:
-    """Nodes of a plan: name → `addresses`, one for each rail, `leaf`, and for a kind of RDMA `devices`, where
-    they are given. Raises ValueError."""
+    """Nodes of a plan: name → `addresses`, one for each rail; `leaf` and, for RDMA kinds, `devices` if given.
+    Raises ValueError."""
     if not isinstance(addresses, Mapping):
         raise ValueError("the input must be a dictionary with a list of addresses of each node")
     known: dict[str, dict[str, Any]] = {
@@ -78,7 +78,8 @@ def _addresses(name: str, own: Any) -> list[str]:
 
 
 def _with_devices(name: str, addresses: Sequence[str], own: Any) -> dict[str, Any]:
-    """A single address, over which the two sides agree, is that of all devices."""
+    """`addresses` and `devices` of a node. A single address, for the control connection, serves all
+    devices."""
     if not isinstance(own, (list, tuple)) or not all(isinstance(one, str) for one in own):
         raise ValueError(f"{name}: campaign_devices is {own!r}, and not a list of RDMA devices")
     all_addresses = [*addresses] * len(own) if len(addresses) == 1 else [*addresses]
@@ -131,8 +132,7 @@ def second(first: Mapping[str, Any], judged: Judged) -> dict[str, Any]:
 
 
 def _suspects(judged: Judged, there: Sequence[str]) -> list[str]:
-    """Slow nodes, then those of which too little is known while others pass, then the nearest to slow
-    ones."""
+    """Slow nodes, then nodes with too few results while others pass, then the nodes closest to slow."""
     verdicts = {name: judged.node(name) for name in there}
     slow = [name for name in there if verdicts[name] is Verdict.FAIL]
     unknown = [name for name in there if verdicts[name] is Verdict.UNKNOWN]

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Suspects for low readings, and the search for the few that explain them.
 
-A reading is as low as the worst of the suspects on its way: losses do not add up, as a transfer runs at the
-rate of its slowest part. The search takes the suspect that explains most, corrects what it explains, and goes
-on until no suspect explains more than chance would in a campaign of this size.
+A reading is as low as the worst suspect on its way: losses do not add up, as a transfer runs at the rate of
+its slowest part. The search takes the suspect that explains most, corrects the readings that it explains, and
+goes on until no suspect explains more than chance would in a campaign of this size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FALSE = 0.1
 NODE, LEAF, LINK, PATH = "node", "leaf", "link", "path"
 BEFORE = {NODE: math.log(50), LEAF: math.log(200), LINK: math.log(500), PATH: math.log(200)}
 
-#: A port that is faster than the other one by more than this is not what limits a pair.
+#: A port with more than this part of spare rate cannot be the limit of a pair.
 _SPARE = 0.05
 
 #: Squared standard deviations up to which a reading above its prediction counts: four for an end, whose noise
@@ -39,7 +39,7 @@ VARIES = 0.1
 #: Gains that differ by less are the same.
 _EQUAL = 1e-9
 
-#: Directions of a suspect: what it sends, what it receives
+#: Directions of a suspect
 BOTH, SENDS, RECEIVES = "both directions", "sending", "receiving"
 
 
@@ -61,8 +61,8 @@ class Suspect(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Of each end the readings that it limits, sending and receiving, and the others with what it has to
-    spare there."""
+    """Readings by the end that limits them, sending and receiving. spare: by end, all other readings, with
+    the end's spare rate in each."""
 
     sends: list[list[int]]
     takes: list[list[int]]
@@ -78,8 +78,8 @@ class Named(NamedTuple):
 
 
 class State:
-    """Readings and the part of them that is explained so far. low: of each reading, how far it is under its
-    level. precision: one by its variance. loss: what the named suspects take from it. least: smaller losses
+    """Readings and the part of them that is explained so far. low: by reading, distance below its level.
+    precision: inverse of the variance. loss: the part that the named suspects explain. least: smaller losses
     are differences between good ends."""
 
     def __init__(self, low: Sequence[float], precision: Sequence[float], least: float) -> None:
@@ -102,8 +102,8 @@ class State:
         return total / weights if weights else centre
 
     def gain(self, sort: str, readings: Sequence[int], taken: float) -> float:
-        """How much more likely the readings are if a suspect takes so much. Nothing runs faster than its
-        slowest part, so that readings above the prediction count for more than those below."""
+        """Log-likelihood gain if a suspect has this loss. No transfer runs faster than its slowest part, so
+        readings above the prediction count more than readings below."""
         low, loss, precision, above = self.low, self.loss, self.precision, _ABOVE[sort]
         varies = (VARIES * taken) ** 2
         gain = 0.0
@@ -191,14 +191,14 @@ def _ways(sort: str, where: tuple[int, ...], sends: list[int], takes: list[int])
 def search(
     state: State, found: Measured, suspects: Sequence[Suspect], least: Mapping[tuple[str, str], float]
 ) -> list[Named]:
-    """Name suspects, the one that explains most first. least: sort and way → gain that it takes. The state
-    then has what they explain."""
+    """Name suspects, the most explanatory first. least: sort and way → required gain. Updates the explained
+    part in the state."""
     return _Search(state, found, suspects, least).run()
 
 
 class _Search:
-    """heap: suspects by what they were seen to explain, which may have become less since. changed: readings
-    that were explained since the heap was filled."""
+    """heap: suspects by their gain when last computed, which may have fallen since. changed: readings
+    explained since the heap was filled."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The result of a campaign as lines for a terminal: what was seen, and what is not as it should be."""
+"""Result of a campaign as lines for a terminal: its extent, and all findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .model import End, Sample
 #: As many findings as people read; the document has all of them
 MOST = 40
 
-#: Verdict, what it is about, and why
+#: Verdict, subject and reason
 Row = tuple[str, str, str]
 
 _TITLES = ("VERDICT", "WHAT", "WHY")
@@ -58,7 +58,7 @@ def _has_rails(document: Mapping[str, Any]) -> bool:
 
 
 def _nodes(document: Mapping[str, Any]) -> Iterator[Row]:
-    """The worst first. Nodes with the same to say share a line; those of a group are said with it."""
+    """The worst first. Nodes with the same finding share a line; nodes of a group are in the group's line."""
     grouped = {(end["node"], end["rail"]) for group in document["groups"] for end in group["ends"]}
     many = _has_rails(document)
     alike: dict[tuple[str, str, str], list[str]] = {}
@@ -136,8 +136,8 @@ def _losing(document: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _doubtful(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[Row]:
-    """Pairs without a result, and those with a warning: one line for each reason, of which many may have the
-    same one. Those of nodes that have not taken part are said with the node."""
+    """Pairs without a result, and pairs with a warning: one line for each reason, as many may share it. Pairs
+    of nodes that did not take part are in the node's line."""
     names: dict[tuple[str, str], list[str]] = {}
     absent = {node["name"] for node in document["nodes"] if node["reason"]}
     known = {_key(sample.ends) for sample in samples if sample.verdict is not Verdict.UNKNOWN}

@@ -54,7 +54,7 @@ def whole(
             continue
         some = taken[mine[0]]
         most = limits.ceiling(fleet.kind, [fleet.facts(end) for end in some.ends])
-        # The level is that of the best ends; the median is below it.
+        # The level is the rate of the best ends; the median is below it.
         middle, best = math.exp(median(rates[like])), math.exp(level[like])
         if most is not None and middle > limits.LEVEL_ABOVE * most:
             impossible.update(mine)
@@ -86,9 +86,9 @@ def _low_class(
 
 
 def across(known: Known, limit: float) -> list[tuple[Verdict, str]]:
-    """Pairs across leaves against those inside one, where all of the former are low: with two leaves no third
-    one shows which uplinks are slow. A latency is higher by a hop, so it is left out. limit: loss that has to
-    be found, as a part."""
+    """Compare pairs across leaves with pairs inside one, if all of the former are low: with two leaves, no
+    third shows which uplinks are slow. Latency is left out, as a hop adds to it. limit: loss to be found, as
+    a part."""
     table, fitted, fleet = known.columns, known.fit, known.fleet
     if fleet.kind.UNIT.lower:
         return []

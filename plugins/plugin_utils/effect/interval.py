@@ -9,8 +9,8 @@ of the measured value, and a pair of 400 Gb/s counts as much as one of 100.
 
 The block is the unit of the statistic. All pairs share a phase, and so its disturbances: a thousand pairs in
 one block are one measurement of a phase's noise. If A and B do the same, a block's difference is as often
-above 0 as below, whatever the noise is distributed like, and heavy tails make Student's t err to the safe
-side (Efron, Student's t-test under symmetry conditions, 1969).
+above 0 as below, with any distribution of the noise. Heavy tails make Student's t err to the safe side
+(Efron, Student's t-test under symmetry conditions, 1969).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _GREATEST = math.log(1e6)
 #: More blocks than this are not recommended: a day of them
 _MOST = 500
 
-#: Measurements in the order of the phases; None for one that is missing
+#: Measurements in the order of the phases; None for a missing one
 Series = Sequence["float | None"]
 
 
@@ -109,7 +109,7 @@ def of(pairs: Mapping[str, Series], states: str, most: int) -> Effect | None:
 
 
 def _part(difference: float) -> float:
-    """Of logarithms, as a part of A."""
+    """A difference of logarithms as a part of A."""
     return math.expm1(min(difference, _GREATEST))
 
 

@@ -30,7 +30,7 @@ LEAST_PERCENT = 1.0
 #: States of phases in blocks; the last block may be unfinished
 _IN_BLOCKS = re.compile("(?:ABBA|BAAB)*(?:A|AB|ABB|ABBA|B|BA|BAA|BAAB)")
 
-#: After the point of Gb/s, so that a hundredth of a percent of 100 Mb/s is seen
+#: Decimals of Gb/s: enough for a hundredth of a percent of 100 Mb/s
 _DIGITS = 6
 
 
@@ -49,8 +49,8 @@ RANDOM = Figure("memory", "random read of memory", "ns", "less")
 
 
 class Reading(NamedTuple):
-    """Result of one pair in one phase; None if it is missing, for this reason. nodes: its two, or the one
-    whose memory it is."""
+    """Result of one pair in one phase; None if missing, with the reason. nodes: the two of the pair, or the
+    single node of a memory measurement."""
 
     value: float | None
     reason: str = ""
@@ -66,8 +66,8 @@ Pairs = dict[str, list[Reading]]
 def document(
     phases: Sequence[Mapping[str, Any]], plan: Mapping[str, Any], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """phases: in their order, each with its `state`, A or B, and as `tcp` and `memory` the answers of nodes.
-    Those of a block that was not finished are in the document, but in no interval. Raises ValueError."""
+    """phases: in their order, each with its `state`, A or B, and the nodes' answers as `tcp` and `memory`.
+    Phases of an unfinished block are in the document, but in no interval. Raises ValueError."""
     states = "".join(str(phase["state"]) for phase in phases)
     if not _IN_BLOCKS.fullmatch(states):
         raise ValueError(f"phases: expected blocks of ABBA or BAAB, got {states or 'none'}; keep their order")
@@ -148,7 +148,7 @@ def _by_reason(found: Mapping[str, str]) -> Iterator[str]:
         yield f"{few(those)}: {reason}"
 
 
-# -- what nodes have answered ---------------------------------------------------------------------
+# -- answers of nodes -----------------------------------------------------------------------------
 
 
 def _tcp(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Reading]]]:
@@ -177,9 +177,9 @@ def _stage(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> judge.Stage:
 
 
 def _both(one: Measured) -> float | None:
-    """The mean of both directions. The slower one, by which a campaign finds faults, is also the one that a
-    disturbance has met: of 10 pairs with the noise of tests/simulation it takes 3 % for no effect three times
-    as often."""
+    """Mean of both directions. The slower one, which a campaign uses, is also the direction that a
+    disturbance has hit: of 10 pairs with the noise of tests/simulation, it reports 3 % as no effect three
+    times as often."""
     forward, backward = one.amounts.get("forward_gbits"), one.amounts.get("backward_gbits")
     if forward is None or backward is None:
         return None
@@ -210,7 +210,7 @@ def _refused(answer: Mapping[str, Any]) -> str:
     return printable(str(answer.get("msg") or "no answer was collected"))
 
 
-# -- what follows from it -----------------------------------------------------------------------
+# -- conclusions --------------------------------------------------------------------------------
 
 
 def _result(figure: Figure, pairs: Pairs, about: Mapping[str, Any]) -> dict[str, Any]:

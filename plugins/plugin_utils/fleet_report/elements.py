@@ -38,7 +38,7 @@ def text(element: Element) -> str:
 
 
 def shown(value: str) -> str:
-    """Without what a browser would not show, or that turns the direction of what follows."""
+    """Text without characters that a browser hides, or that reverse the direction of later text."""
     if value.isprintable():
         return value
     return "".join(char if char.isprintable() or char in "\n\t" else f"\\u{ord(char):04x}" for char in value)

@@ -29,8 +29,8 @@ def write(path: pathlib.Path, pieces: Iterable[str]) -> None:
 
 
 def read(path: pathlib.Path, most: int, follow: bool) -> bytes:
-    """Content of a regular file of up to `most` bytes; follow: also of one that a link leads to. Nothing else
-    is waited for, nor read without end. Raises OSError."""
+    """Content of a regular file of up to `most` bytes; follow: also through a link. Never waits for another
+    kind of file, or reads one without end. Raises OSError."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     with open(os.open(path, flags), "rb") as file:
         about = os.fstat(file.fileno())

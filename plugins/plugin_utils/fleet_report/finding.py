@@ -29,7 +29,7 @@ NEITHER = (str(Status.UNSUPPORTED), str(Verdict.SKIP))
 #: Every word that a finding may end with
 STATUSES = tuple(dict.fromkeys((*BAD, *map(str, Status), *map(str, Verdict))))
 
-#: What a check that does not pass costs, where it has no severity of its own
+#: Severity of a check that does not pass, unless it has its own
 _COST = {
     str(Verdict.FAIL): str(Severity.HIGH),
     str(Verdict.PENDING): str(Severity.MEDIUM),
@@ -38,7 +38,7 @@ _COST = {
 }
 
 
-#: The kind of what node_revert reports
+#: Kind of the findings of node_revert
 _REVERT = "revert"
 
 
@@ -66,13 +66,13 @@ class Finding(NamedTuple):
 
     @property
     def state(self) -> str:
-        """The status, and `ignored` where an exception holds for it."""
+        """The status, or `ignored` while an exception applies."""
         return "ignored" if self.ignored and self.status in BAD else self.status
 
     @property
     def why(self) -> str:
-        """The reason without the runtime value, which has its own field: what is left is the same for all
-        settings that have one cause, such as an agent that does not run."""
+        """The reason without the runtime value, which has its own field. The rest is the same for all
+        settings with one cause, such as an agent that does not run."""
         if not self.causes:
             return self.reason or ""
         return sentence(cause for cause in self.causes if cause.code != DIFFERS)
@@ -94,8 +94,8 @@ class Waiver(NamedTuple):
 
 
 def findings(result: Mapping[str, Any], module: str, depth: int = 2) -> Iterator[Finding]:
-    """Of one result, and of those of a loop or of areas. module: what checks are called together. depth: the
-    areas of the results of a loop are the deepest."""
+    """Findings of one result, and of the results of a loop or of areas in it. module: common name of the
+    checks. depth: the deepest results are the areas of a loop's results."""
     areas = result.get("areas")
     for item in (*listed(result.get("results")), *(areas.values() if isinstance(areas, Mapping) else ())):
         if isinstance(item, Mapping) and depth:

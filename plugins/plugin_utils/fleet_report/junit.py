@@ -11,12 +11,12 @@ from xml.sax.saxutils import escape, quoteattr
 from .finding import BAD, NEITHER, Finding
 from .model import SILENT, Fleet, Host
 
-# What XML 1.0 cannot hold, not even escaped.
+# Characters that XML 1.0 cannot contain, not even escaped
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def lines(fleet: Fleet) -> Iterator[str]:
-    """One suite after the other, so that no fleet is in memory twice."""
+    """Lines of one suite after the other, to keep only one copy of the fleet in memory."""
     yield '<?xml version="1.0" encoding="utf-8"?>\n'
     yield f"<testsuites name={_attribute(fleet.playbook)}>\n"
     for host in fleet.ordered():

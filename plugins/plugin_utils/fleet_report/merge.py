@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reports about parts of a fleet, as JSON, joined to one that names every node of the inventory once."""
+"""Merge reports about parts of a fleet, as JSON, into one with each node of the inventory once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOST = {
 }  # fmt: skip
 _CAUSE = {"layer": str, "code": str, "file": str, "line": int, "text": str}
 _COUNTED = {*STATUSES, "ignored"}
-#: Name of a node in an inventory of its own, as ansible-pull has it
+#: Name of a node in its own inventory, as with ansible-pull
 _ITSELF = "localhost"
 
 
@@ -54,8 +54,8 @@ def read(fields: Mapping[str, Any], name: str) -> Report:
 
 
 def merge(reports: Sequence[Report], inventory: Mapping[str, Sequence[str]]) -> Fleet:
-    """inventory: node → its groups. Of a node that several reports are about, the newest counts; a node that
-    none is about has never answered. Hosts that the inventory lacks are left out, and named."""
+    """inventory: node → its groups. If several reports have a node, the newest counts; if no report has it,
+    it never answered. Hosts outside the inventory are left out, and listed."""
     newest = sorted(reports, key=lambda report: report.fleet.ended, reverse=True)
     playbooks = dict.fromkeys(report.fleet.playbook for report in reports)
     fleet = Fleet(
@@ -76,7 +76,7 @@ def merge(reports: Sequence[Report], inventory: Mapping[str, Sequence[str]]) -> 
 
 
 def utc(time: str) -> str:
-    """A time in the one form in which the order of texts is that of times. Raises ValueError."""
+    """A time in the one format whose text order is the order of time. Raises ValueError."""
     return dt.datetime.fromisoformat(time).astimezone(dt.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -111,7 +111,7 @@ def _fleet(fields: Mapping[str, Any]) -> Fleet:
     for item in findings:
         _finding(fleet, item)
     for host in fleet.hosts.values():
-        # What is listed is counted by the findings themselves.
+        # Listed findings count on their own.
         host.unnamed -= Counter((one.state, one.severity) for one in host.findings.values())
     for item in exceptions:
         key, reason, until, states = strict_json.typed(

@@ -18,8 +18,8 @@ from .names import natural
 #: A look at the subnet, which one node takes for all: it says nothing about this node or another
 OF_SUBNET = "ib_subnet"
 
-#: From the worst on. What a host may be: `not checked` is not a success, nor is a host of the inventory that
-#: none of the merged reports has.
+#: States of a host, the worst first. `not checked` is not a success, nor is a host of the inventory that is
+#: in none of the merged reports.
 STATES = ("unreachable", "failed", "never answered", "differs", "not checked", "ok")
 
 #: Reasons for states that no module reports
@@ -27,8 +27,8 @@ SILENT = {"never answered": "no report has it", "not checked": "no module report
 
 
 class Part(NamedTuple):
-    """A report that was merged. hosts: number of those that count. superseded: hosts of which a newer report
-    counts. foreign: hosts that the inventory lacks."""
+    """A merged report. hosts: number of hosts that count. superseded: hosts with a newer report. foreign:
+    hosts outside the inventory."""
 
     report: str
     playbook: str
@@ -40,8 +40,8 @@ class Part(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Measurement between two nodes on one rail. share: of its limit, 1 or more where it keeps it; None
-    where there is no value or no limit. value, reason: for people."""
+    """Measurement between two nodes on one rail. share: part of the limit, 1 or more if it is kept; None
+    without a value or a limit. value, reason: for readers."""
 
     one: str
     other: str
@@ -109,14 +109,14 @@ class Host:
 
     @property
     def worst(self) -> str:
-        """The highest severity of what is bad; empty if nothing is."""
+        """Highest severity of the bad findings; empty without any."""
         severities = {finding.severity for finding in self.findings.values() if finding.bad}
         return next((severity for severity in SEVERITIES if severity in severities), "")
 
 
 class Outlier(NamedTuple):
-    """A setting that is not as expected on some hosts. of: number of hosts that reported it. why: the reason,
-    where it is one on all of these hosts."""
+    """A setting that differs on some hosts. of: number of hosts that reported it. why: the reason, if all of
+    these hosts have the same."""
 
     kind: str
     key: str
@@ -138,7 +138,7 @@ class Fleet:
     hosts: dict[str, Host] = field(default_factory=dict)
     #: Exception → the states that hosts gave it: used, expired, unused
     waivers: dict[Waiver, Counter[str]] = field(default_factory=dict)
-    #: Of a fleet that several reports are about
+    #: Reports of a merged fleet
     merged: list[Part] = field(default_factory=list)
     campaigns: list[Pairs] = field(default_factory=list)
     #: Host of the inventory that is in no group of nodes → its groups
@@ -158,8 +158,8 @@ class Fleet:
         return sorted(self.hosts.values(), key=lambda host: natural(host.name))
 
     def take(self, host: Host, result: Mapping[str, Any], module: str) -> list[Finding]:
-        """Findings of a module. A later one about the same setting replaces an earlier one. Results that have
-        another shape than those of mlnode's modules are ignored."""
+        """Findings of a module. A later finding about the same setting replaces an earlier one. Results with
+        another structure than the results of mlnode's modules are ignored."""
         taken = [self._known.setdefault(one, one) for one in findings(result, module)]
         for finding in taken:
             host.findings[finding.kind, finding.key] = finding
@@ -183,7 +183,7 @@ class Fleet:
         return {state: counts[state] for state in STATES if counts[state]}
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """Those of all hosts."""
+        """Counts of all hosts."""
         found: Counter[tuple[str, str]] = Counter()
         for host in self.hosts.values():
             found.update(host.counts)
@@ -199,7 +199,7 @@ class Fleet:
 
     def outliers(self) -> list[Outlier]:
         """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
-        # Hosts of which a merged report only counts what is right: each may have reported any setting.
+        # A merged report only counts the correct settings of these hosts: each may have reported any setting.
         unnamed = {host.name for host in self.hosts.values() if host.unnamed}
         place = {host.name: at for at, host in enumerate(self.ordered())}
         seen: Counter[tuple[str, str]] = Counter()
@@ -227,8 +227,8 @@ class Fleet:
         return sorted(outliers, key=lambda item: (SEVERITIES.index(item.severity), len(item.hosts)))
 
     def alike(self, wanted: Callable[[Finding], bool]) -> list[tuple[Finding, list[str]]]:
-        """Findings with the names of all hosts that report exactly this; in the order of outliers, and what
-        does not count after them."""
+        """Findings with the names of all hosts that report exactly this, in the order of outliers; then all
+        findings that do not count."""
         place = {(item.kind, item.key): number for number, item in enumerate(self.outliers())}
 
         def rank(item: tuple[Finding, list[str]]) -> tuple[int, int, int]:
@@ -239,8 +239,8 @@ class Fleet:
         return sorted((item for item in self._holders().items() if wanted(item[0])), key=rank)
 
     def ranked(self) -> list[Host]:
-        """The worst host first, and of equally bad ones that with the rarest trouble: forty nodes with
-        another governor do not stand above the only one whose link is down."""
+        """The worst host first; among equals, the host with the rarest problem. Forty nodes with another
+        governor must not hide the only node with a link down."""
         hosts = self.ordered()
         words = Counter((host.state, tuple(host.words)) for host in hosts)
         often = Counter(

@@ -16,7 +16,7 @@ _DIGITS = 9
 #: Names in one line
 _NAMED = 6
 
-#: Of a run of numbers, so that gpu1, gpu2 stay as they are
+#: Least length of a run of numbers: gpu1, gpu2 stay as they are
 _LEAST = 3
 
 # [0-9] and not \d, which takes digits of every script.
@@ -44,8 +44,8 @@ class Run(NamedTuple):
 
 
 def folded(names: Iterable[str]) -> list[Run]:
-    """Runs of numbers as an inventory writes them: gpu[001:004].hall2.example. Of two numbers in a name that
-    one counts in which most of the names differ, or the last; all of a run have as many digits."""
+    """Runs of numbers in the notation of an inventory: gpu[001:004].hall2.example. If a name has several
+    numbers, the most variable counts, or else the last. All numbers of a run have as many digits."""
     forms = {name: _forms(name) for name in names}
     sizes = Counter(form for known in forms.values() for form, _number in known)
     pairs: list[tuple[str, Run]] = []

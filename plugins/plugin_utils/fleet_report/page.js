@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: mlnode.tuning contributors
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Filter what the page has; it makes no element and no text of what hosts said.
+// Filter the elements of the page. The script creates no element or text from data of hosts.
 "use strict";
 (() => {
   const byId = (id) => document.getElementById(id);
@@ -42,7 +42,7 @@
     return [...new Set([item, ...item.parts].flatMap((part) => matching(part, item, wanted)))];
   }
 
-  // A word fits what a part says, or its whole item, or the name of a host.
+  // A word matches the text of a part, or of its whole item, or the name of a host.
   function matching(part, item, wanted) {
     if (wanted.words.length) for (const one of [part, item]) one.words ??= wordsOf(one.element);
     const named = wanted.words.filter((word) => !part.words.includes(word) && !item.words.includes(word)).map((word) => wanted.named.get(word));

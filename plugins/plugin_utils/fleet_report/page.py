@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The report as one HTML page that needs nothing but itself, and of which the script only filters.
+"""The report as a self-contained HTML page, with a script that only filters.
 
-What has one cause on the same hosts is one group, in the order of the terminal's table.
+Findings with one cause on the same hosts are one group, in the order of the terminal's table.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .table import classes, headline, merged
 
 _FOLDER = pathlib.Path(__file__).parent
 
-#: Words for hosts: in the line of a group, in its details, and beside one of its values
+#: Host names listed in the line of a group, in its details, and next to one of its values
 _LINE, _NAMES, _BESIDE = 3, 200, 20
 
 #: Values and settings that the details of one group list
 _PARTS = 100
 
-#: Ranks among those of severities: a host that is lost is before all of them, one that was not looked at
-#: after all that is not right. What is ignored, absent or right comes last, and is folded up.
+#: Ranks among the severities: a lost host comes before all of them, an unchecked one after everything that is
+#: not right. Ignored, absent and correct settings come last, and are folded up.
 _RANKS = {"unreachable": -3, "failed": -2, "never answered": -1, "not checked": 3}
 _IGNORED, _ABSENT, _RIGHT = 4, 5, 6
 
@@ -43,7 +43,7 @@ _FOLDED = {
     _RIGHT: "As expected",
 }
 
-#: Beside a word, as not everybody sees colours
+#: Signs next to a word, for readers who do not see colours
 _SIGNS = {
     "warn": "!",
     "overridden": "↑",
@@ -54,7 +54,7 @@ _SIGNS = {
     "changed": "+",
 }
 
-#: Fields of a finding → how the page calls them; the first ones are shown also where they are missing
+#: Fields of a finding → their labels; the first ones are shown even if missing
 _LAYERS = ("declared", "want", "runtime", "boot")
 _MORE = {"boot_source": "boot from", "origin": "before us", "path": "path", "ignored": "ignored"}
 
@@ -156,7 +156,7 @@ def _wrong(fleet: Fleet) -> Iterator[Group]:
 
 
 def _others(fleet: Fleet) -> Iterator[Group]:
-    """A group for each setting and status of which nothing has to be repaired."""
+    """A group for each setting and status that needs no repair."""
     found: dict[tuple[str, str, str], list[tuple[Finding, list[str]]]] = {}
     for finding, names in fleet.alike(lambda finding: not finding.bad):
         found.setdefault((finding.kind, finding.key, finding.state), []).append((finding, names))
@@ -233,11 +233,11 @@ def _tag(word: str, look: str) -> Element:
 
 
 def _details(group: Group) -> Element:
-    """Names and values: those of a finding, if it is one."""
+    """Host names and values. A group with a single finding has its values."""
     pairs: list[tuple[str, str | None]] = []
     if len(group.findings) == 1:
         [(finding, _names)] = group.findings
-        if finding.declared is not None:  # a setting, of which a missing layer says something, too
+        if finding.declared is not None:  # a setting: a missing layer is information too
             pairs += [(name, _said(getattr(finding, name))) for name in _LAYERS]
         else:
             pairs += [(name, getattr(finding, name)) for name in _LAYERS]

@@ -13,7 +13,7 @@ from .finding import BAD
 from .model import Pair, Pairs
 from .names import few, natural
 
-#: Rows of a matrix, as many as a screen has. Of more hosts, a row is a leaf, or hosts whose names follow.
+#: Rows of a matrix, as many as a screen has. With more hosts, a row is a leaf, or hosts with adjacent names.
 _ROWS = 64
 
 #: Pairs that are listed; the result of the campaign has all of them
@@ -55,7 +55,7 @@ def _badness(pair: Pair) -> tuple[bool, float]:
 
 
 def _look(pair: Pair) -> tuple[str, str]:
-    """Name of a colour, and what stands in it."""
+    """Name of a cell's colour, and the text in the cell."""
     if pair.verdict not in BAD:
         return "ok", ""
     if pair.share is None or pair.verdict == "unknown":

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command that repairs a finding, for an operator to copy.
 
-A node chooses the keys that it reports: what has other characters than those of settings is in no command.
+A node chooses the keys that it reports. A key with characters that no setting has is never part of a command.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ...module_utils._mlnode.model.setting import Status
 from ..areas import AREAS
 from .finding import Finding
 
-#: Hosts in a command. Of more, it is about all: a playbook changes nothing where all is right.
+#: Hosts in a command. Above that, it runs on all hosts: a playbook changes nothing on correct ones.
 MOST = 12
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@/*-]{0,199}", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
-#: Module that checks → the playbook that asks it again, after what its advice says
+#: Module that checks → playbook that repeats the check, after its advice was followed
 PLAYBOOKS = {
     "node_preflight": "preflight",
     "rdma_check": "fabric_check",
@@ -29,7 +29,7 @@ PLAYBOOKS = {
     "campaign": "campaign",
 }
 
-#: A site is not enough where another file or a guard decides: the cause is named by its file and line.
+#: Statuses with another file or a guard as the cause: running site again is not enough.
 _CAUSED = (str(Status.OVERRIDDEN), str(Status.REFUSED), str(Status.UNKNOWN))
 
 
@@ -51,7 +51,7 @@ def _again(finding: Finding) -> bool:
 
 
 def _command(finding: Finding, hosts: str, limit: str) -> str:
-    """Empty where nothing is to be repaired."""
+    """Command for one finding; empty if no repair is needed."""
     kind = finding.kind
     if not finding.bad:
         return ""

@@ -30,7 +30,7 @@ _INDENT = "  "
 
 
 def lines(fleet: Fleet, width: int | None) -> list[str]:
-    """The whole report. width None: no terminal, so that nothing is wrapped."""
+    """The whole report. width None: no terminal, no wrapping."""
     hosts = fleet.ordered()
     report = [headline(fleet)]
     if any(host.counts for host in hosts):
@@ -83,7 +83,7 @@ def _left_alone(fleet: Fleet) -> list[list[str]]:
 
 
 def merged(fleet: Fleet) -> list[str]:
-    """Of a merged fleet: the reports, the newest first, and the hosts of which they are not what counts."""
+    """Reports of a merged fleet, the newest first, and the hosts that each does not count for."""
     return [
         f"{part.report}: {part.hosts} host{'' if part.hosts == 1 else 's'} on {part.ended}"
         + (f"; a newer report counts for {few(part.superseded, _NAMES)}" if part.superseded else "")
@@ -208,7 +208,7 @@ def _worst(areas: Sequence[str], cells: Sequence[Cell]) -> str:
 
 
 def _part(title: str, items: Sequence[Sequence[str]], width: int | None) -> list[str]:
-    """A headline and its items, a first line and those that explain it; nothing where there are none."""
+    """A headline and its items, each a first line and its explanation; nothing without items."""
     if not items:
         return []
     part = ["", title]

@@ -177,7 +177,7 @@ class Fleet:
             worker_id=own.worker_id,
             cliargs=own._cliargs,
         )
-        # The strategy puts what a person enters into the queue of its own worker.
+        # The strategy puts keyboard input into the queue of its worker.
         process.worker_queue = own.worker_queue
         process.start()
         sender.close()
@@ -195,7 +195,7 @@ class Fleet:
         return dict(self._given.get("vars") or {})
 
     def _keywords(self, of_call: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of a call, and of the task. Those of their block and play are inherited."""
+        """Keywords of a call and of the task. Keywords of their block and play are inherited."""
         environments = [given["environment"] for given in (self._given, of_call) if given.get("environment")]
         return {
             **{name: self._given[name] for name in _KEYWORDS if name in self._given},

@@ -22,10 +22,10 @@ NODE: Mapping[str, Mapping[str, Any]] = {
     "campaign_leaf": {"type": "str", "default": ""},
 }
 
-#: Of Ansible itself for a call to one node on a busy controller, in seconds
+#: Seconds that Ansible itself needs for a call to one node on a busy controller
 _EACH = 0.05
 
-#: Beside the answers that were waited for, in seconds: until the first call of a start is on its way
+#: Seconds in addition to the wait for answers, until the first call of a start is on its way
 _SPARE = 2.0
 
 

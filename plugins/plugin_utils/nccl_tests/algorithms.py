@@ -43,8 +43,8 @@ _NVLS = re.compile(r"NVLS multicast support is (not )?available on dev [0-9]+")
 #: src/transport/coll_net.cc
 _CONNECTED = re.compile(r"\bvia COLLNET/([^/\n]+)/[0-9]+")
 
-#: Why in-network reduction is not used, the most telling first: what the SHARP plugin, libsharp, and NCCL's
-#: src/init.cc, src/transport.cc and src/plugin say
+#: Reasons why in-network reduction is not used, the most specific first, by the log lines of the SHARP
+#: plugin, of libsharp, and of NCCL's src/init.cc, src/transport.cc and src/plugin
 _REASONS = (
     re.compile(r"SHARP coll init error: [^\n]+"),
     re.compile(r"(?:sharp_coll_caps_query failed|SHARP group create): [^\n]+"),
@@ -57,7 +57,7 @@ _REASONS = (
     re.compile(r"NET/Plugin ?: (?:Could not find:|dlerror=|Plugin load returned)[^\n]*"),
     re.compile(r"Cannot initialize CollNet[^\n]*"),
 )
-#: NCCL tries all versions of the interface, so that one that is not found says nothing if another one is.
+#: NCCL tries all versions of the interface: a missing one has no meaning if another one is found.
 _LOADED = re.compile(r"NET/Plugin: Loaded coll(?:net)? plugin ")
 _PLUGIN = "NET/Plugin"
 _BIND = re.compile(r"Failed to bind NVLink SHARP[^\n]*")
@@ -91,10 +91,10 @@ class Init(NamedTuple):
 
 
 class Log(NamedTuple):
-    """The logs of all nodes of a run. choices: by the size in bytes. forced: the algorithms that
-    NCCL_ALGO leaves. nvls: whether NVLink SHARP is available on all GPUs, None where no line says it.
-    collnet: names of connected CollNet plugins. declared: NCCL_COLLNET_ENABLE=1 was read. reasons: lines
-    that say why CollNet is not used. bind_failed: the line of a failure of NVLS. slowest: rank."""
+    """The logs of all nodes of a run. choices: by the size in bytes. forced: the algorithms that NCCL_ALGO
+    leaves. nvls: NVLink SHARP is available on all GPUs; None if no line shows it. collnet: names of connected
+    CollNet plugins. declared: NCCL_COLLNET_ENABLE=1 was read. reasons: lines with the reasons why CollNet is
+    not used. bind_failed: the line of a failure of NVLS. slowest: rank."""
 
     choices: Mapping[int, tuple[Choice, ...]] = {}
     forced: str = ""
@@ -106,7 +106,7 @@ class Log(NamedTuple):
     slowest: Init | None = None
 
     def algorithm(self, size: int) -> str:
-        """Of one size; several joined by +, and empty where the log does not say it."""
+        """Algorithm of one size; several joined by +, and empty if the log does not show it."""
         return "+".join(dict.fromkeys(one.algorithm for one in self.choices.get(size, ())))
 
 
@@ -150,7 +150,7 @@ def _choice(match: re.Match[str]) -> Choice:
 
 
 def _named(word: str, names: Sequence[str]) -> str:
-    """A name as it is, or that of a number."""
+    """A name, given as such or by its number."""
     return names[int(word)] if word.isdigit() and int(word) < len(names) else word
 
 

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits of each size: by the links of the nodes, by the fleet, and by the sizes beside it.
+"""Limits of each size: by the links of the nodes, by the fleet, and by the neighbouring sizes.
 
-Small messages measure latency, large ones bandwidth, and what is between them the algorithms that NCCL
-changes there. An average over all, as nccl-tests prints it, says nothing of any.
+Small messages measure latency, large ones bandwidth, and those in between the algorithms that NCCL switches
+there. The overall average that nccl-tests prints describes none of them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .read import Measure, Row, factor
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
-#: Sizes of a band in bytes, from and to; BETWEEN is the rest. NCCL sends what is small by protocols made for
-#: latency (LL, LL128), and at 1 GiB the bandwidth does not grow any more.
+#: Sizes of a band in bytes, from and to; BETWEEN is the rest. NCCL sends small messages by low-latency
+#: protocols (LL, LL128), and at 1 GiB the bandwidth does not grow any more.
 BANDS = {
     "latency": (0, 64 * _KIB),
     "middle": (_MIB, 64 * _MIB),
@@ -30,15 +30,15 @@ BANDS = {
 }
 BETWEEN = "between"
 
-#: Part of what the rails of a node carry that large messages have to reach. Headers of RDMA take 2 to 6 %,
-#: and an all-reduce over many nodes does not keep all links full at all times.
+#: Part of the capacity of a node's rails that large messages must reach. RDMA headers take 2 to 6 %, and an
+#: all-reduce over many nodes does not keep all links full at all times.
 SHARE = 0.8
 #: More than the rails carry, by as much as times and rates are rounded: then the rates are not right.
 ABOVE = 1.02
 LINKS, FLEET, HOLE, WRONG = "links", limits.FLEET, "hole", "wrong"
 
 #: From so many nodes on, the busiest node of NCCL's double binary tree sends twice the message, as in a ring
-#: (src/graph/trees.cc). With two nodes it sends it once, so that the bus bandwidth exceeds the rails.
+#: (src/graph/trees.cc). With two nodes it sends it once, and the bus bandwidth exceeds the rails.
 TREE_NODES = 4
 
 #: Number of nodes, of GPUs, bytes, and the algorithm that NCCL_ALGO leaves: what can be compared
@@ -85,8 +85,8 @@ class Links(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A run to be judged. asked: sizes that had to be measured. links: None where they are not known, or
-    nothing crosses them. presets: limits that the site declares. sharp: it may reduce in the network."""
+    """A run to be judged. asked: requested sizes. links: None if unknown, or if the traffic crosses no links.
+    presets: limits that the site declares. sharp: it may reduce in the network."""
 
     ranks: int
     nodes: int
@@ -134,8 +134,8 @@ def judge(rows: Sequence[Row], group: Group) -> list[Band]:
 
 
 class _Compared(NamedTuple):
-    """limits: to be kept; below those of hints it is a warning. proves: names of those whose keeping proves a
-    healthy size. lacking: what it takes for one that does; empty where there is one."""
+    """limits: must be kept. hints: a result below them is a warning. proves: names of the limits that prove a
+    healthy size. lacking: what would make a limit prove it; empty if one does."""
 
     limits: tuple[Limit, ...]
     hints: tuple[Limit, ...]
@@ -162,7 +162,7 @@ def _compared(row: Row, slower: float, group: Group) -> _Compared:
 
 
 def _of_links(links: Links, group: Group, size: int, slower: float) -> tuple[Limit, str]:
-    """The limit, and why to keep it proves nothing; empty where it does."""
+    """The limit, and the reason why it proves nothing; empty if it does."""
     limit = Limit(LINKS, SHARE * links.carried, f"{SHARE:g} of {links.source}")
     if bounded(group, size):
         share = slower / links.carried

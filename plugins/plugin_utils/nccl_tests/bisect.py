@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which groups of nodes to measure next where a large group is low, and what their results say.
+"""Groups of nodes to measure next if a large group is low, and conclusions from the results.
 
-A group that is low is halved, and each half that is low again. The last two meet nodes that are known to be
-good, each by itself: what is low with them is a slow node, and what is only low between the two a slow path.
-Where both halves are good, only a path between them is left: a quarter of the one then meets a quarter of the
-other, straight and crosswise, and what is low of these is halved in the same way.
+A low group is halved, and each low half again. The last two nodes are measured separately with good ones: low
+with them means a slow node, low only between the two a slow path. If both halves are good, only a path
+between them can be slow: a quarter of the one then meets a quarter of the other, straight and crosswise, and
+low combinations are halved in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..campaign.plan import WITNESSES
 
 Group = tuple[str, ...]
 
-#: Where the whole, both halves and all quarters are low, it is not a few nodes, and smaller groups cost time.
+#: If the whole, both halves and all quarters are low, the cause is not a few nodes: stop, to save time.
 _ALL_LOW = 7
 
 
@@ -52,14 +52,14 @@ class _Search:
         wanted = () if low >= _ALL_LOW and not good else tuple(self.wanted.values())
         measured = {group: state for group, state in self.states.items() if len(group) == 2}
         pairs = [_pair(group, state) for group, state in {**self.inferred, **measured}.items()]
-        # The groups were the first look, so that a pair with a node that is known to be good is the second.
+        # The groups were the first look. A pair with a good node is the second.
         found = blame(nodes, pairs, [pair for pair in pairs if {pair.one, pair.other} & good])
-        # Of two that were never good with others it is not known whether it is a node or the path.
+        # Between two nodes that were never good with others, the cause may be a node or the path.
         paths = {ends: sure for ends, sure in found.paths.items() if good.issuperset(ends)}
         return Search(wanted, found._replace(paths=paths), tuple(self.rest))
 
     def state(self, group: Group) -> State | None:
-        """None where it is not known yet. Part of a good group is good."""
+        """State of a group; None if unknown so far. Part of a good group is good."""
         names = frozenset(group)
         if any(state is State.GOOD and names <= known for known, state in self.states.items()):
             return State.GOOD

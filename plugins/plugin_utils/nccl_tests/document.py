@@ -22,7 +22,7 @@ from .transport import Transport
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
 
-#: Digits of a bandwidth: from a few kb/s of 8 bytes to Tb/s, so that none after the point would do
+#: Significant digits of a bandwidth, which ranges from a few kb/s at 8 bytes to Tb/s
 _DIGITS = 6
 
 
@@ -188,7 +188,7 @@ def lines(document: Mapping[str, Any]) -> list[str]:
 
 
 def _runs(document: Mapping[str, Any]) -> Iterator[Row]:
-    """Of the first run each part; of those that follow it the nodes and paths that they name are enough."""
+    """Each part of the first run. Later runs only add nodes and paths, which have separate rows."""
     alone = document["nccl"]["launcher"] == "ssh"
     for run in document["runs"]:
         if run["number"] > 1 and not alone:
@@ -245,7 +245,7 @@ def _chosen(choice: Mapping[str, Any]) -> str:
 
 
 def fails(document: Mapping[str, Any], fail_on: Any) -> bool:
-    """fail_on: unknown, or fail for what is proven to be bad alone. Raises ValueError for another word."""
+    """fail_on: `unknown`, or `fail` for proven faults only. Raises ValueError for another word."""
     verdicts = {"unknown": (Verdict.FAIL, Verdict.UNKNOWN), "fail": (Verdict.FAIL,)}
     if fail_on not in verdicts:
         raise ValueError(f"nccl_fail_on is {fail_on!r}, and not one of {', '.join(verdicts)}")

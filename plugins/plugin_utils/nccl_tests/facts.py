@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes as they describe themselves: GPUs and rails by the topology, and what a probe of them printed."""
+"""Nodes by their own description: GPUs and rails from the topology, and the output of a probe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 class Rail(NamedTuple):
-    """gbits: what the port carries, and the narrowest PCIe link above it; None where it is not known."""
+    """gbits: rate of the port, or of the narrowest PCIe link above it; None if unknown."""
 
     device: str
     gbits: float | None
@@ -27,8 +27,8 @@ class Rail(NamedTuple):
 
 
 class Node(NamedTuple):
-    """hostname: as nccl-tests, NCCL and Slurm name it. gpus: None where it is not known. problem: why it
-    cannot take part; empty if it can. nvlink: Gb/s of a GPU in one direction, where it is given."""
+    """hostname: as in the output of nccl-tests, NCCL and Slurm. gpus: None if unknown. problem: why the node
+    cannot take part; empty if it can. nvlink: Gb/s of a GPU in one direction, if given."""
 
     name: str
     hostname: str = ""
@@ -44,8 +44,8 @@ class Node(NamedTuple):
 
 
 def fleet(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
-    """All nodes. One whose program, options or number of GPUs is not that of the first one that can take part
-    has a problem: the runs of a group have one command. Raises ValueError."""
+    """All nodes. A node has a problem if its program, options or number of GPUs differ from the first node
+    without a problem: the runs of a group have one command. Raises ValueError."""
     nodes = {name: node(name, own) for name, own in raw.items()}
     first = next((one for one in nodes.values() if not one.problem), Node(""))
     owners: dict[str, str] = {}
@@ -72,8 +72,8 @@ def _text(value: Any) -> str:
 
 
 def node(name: str, raw: Mapping[str, Any]) -> Node:
-    """raw: `probe` and `topology`, results of tasks; `rails_gbits`, `gpus` and `hostname` are what was given
-    for the node, and win. Raises ValueError for one of these that is wrong."""
+    """raw: `probe` and `topology`, results of tasks; `rails_gbits`, `gpus` and `hostname` are given for the
+    node and take precedence. Raises ValueError if one of these is wrong."""
     probe = agent_answer.of_task("command", raw.get("probe"))
     topology = agent_answer.of_task("look", raw.get("topology"))
     said = _probe(str(probe.get("stdout") or ""))
@@ -106,7 +106,7 @@ def _problem(found: Node, probe: Mapping[str, Any], said: Mapping[str, str], bus
         return "it has no hostname: give nccl_hostname"
     if not found.gpus:
         return "it is not known how many GPUs it has: give nccl_gpus"
-    # What cannot be asked may be busy.
+    # A GPU that cannot be queried may be busy.
     if said.get("processes") != "0" and not busy:
         asked = said.get("processes") or "nvidia-smi does not say whether any do"
         return f'processes use its GPUs ({asked}); -e \'{{"nccl_allow": ["busy"]}}\' measures all the same'
@@ -170,8 +170,8 @@ def _number(text: Any) -> float | None:
 
 
 def carried(rails: Sequence[Rail], gpus: int) -> float | None:
-    """Gb/s of a node's rails together; of as many as it has GPUs that use one, the slowest. None where one is
-    not known."""
+    """Gb/s of a node's rails together. With fewer GPUs than rails, only the slowest rails count, one per GPU.
+    None if a rate is unknown."""
     rates = [rail.gbits for rail in rails]
     known = sorted(rate for rate in rates if rate is not None)
     return sum(known[:gpus]) if known and len(known) == len(rates) else None

@@ -28,16 +28,16 @@ from .transport import Transport
 
 LAUNCHERS = ("srun", "mpirun", "ssh")
 
-#: Exit statuses of timeout(1): its own, and that of what it had to kill
+#: Exit statuses of timeout(1): after its TERM, and after its KILL
 _TIMED_OUT = (124, 137)
-#: What nccl-tests, NCCL and launchers say of a failure
+#: Words of nccl-tests, NCCL and launchers in a failure
 _FAILURE = re.compile(
     r"^.*(?:Test \w+ failure|NCCL WARN|[Ee]rror|[Ff]ailed|not found|srun:|invalid).*$", re.MULTILINE
 )
-#: Characters of what a program said
+#: Characters of a program's output in a message
 _LONGEST = 200
 
-#: Of a run, what its first node has answered
+#: Fields of the first node's answer in a run
 _SAID = ("rc", "cmd", "stdout", "stderr", "msg")
 
 
@@ -88,8 +88,8 @@ class Part(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """One run. reading: None where there is no whole result, and problem then has why. log: what NCCL said.
-    connect: None unless the site declares a limit of it. applied: presets that were compared with."""
+    """One run. reading: None without a complete result; `problem` then has the reason. log: NCCL's log.
+    connect: None unless the site declares a limit for it. applied: presets that were compared."""
 
     number: int
     nodes: tuple[str, ...]
@@ -119,7 +119,7 @@ class Ran(NamedTuple):
 
     @property
     def parts(self) -> list[Part]:
-        """Everything that the verdict is of, beside the bands."""
+        """All parts of the verdict, in addition to the bands."""
         found = [Part("transport", self.transport.verdict, self.transport.reason)]
         if self.stragglers:
             found.append(Part("stragglers", self.stragglers.verdict, self.stragglers.reason))
@@ -139,7 +139,7 @@ class Ran(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The worst of what was found first."""
+        """Reason of the verdict, the worst part first."""
         parts = [(one.verdict, one.reason) for one in self.parts]
         parts += [(one.verdict, f"{one.name}: {one.reason}") for one in self.bands]
         own = [text for verdict, text in parts if verdict is self.verdict and text]
@@ -174,8 +174,8 @@ class Judged(NamedTuple):
 
     @property
     def unused(self) -> dict[str, str]:
-        """Declared limits that no run could be compared with, SHARP that is expected and no run was judged
-        by, and what they take."""
+        """Declared limits that applied to no run, and SHARP if it is expected but was never judged; each with
+        the missing condition."""
         applied = {name for one in self.runs for name in one.applied}
         found = {name: presets.missing(name) for name in self.about.limits if name not in applied}
         if self.about.sharp and not any(one.sharp for one in self.runs):
@@ -224,15 +224,15 @@ def _merged(past: Past, runs: Iterable[Ran]) -> Past:
 
 
 def past(documents: Mapping[str, str]) -> Past:
-    """Earlier results by the number of nodes, of GPUs and bytes. documents: path → content; those of another
-    kind are left out. Raises ValueError for a damaged one."""
+    """Earlier results by the number of nodes, of GPUs and bytes. documents: path → content; other kinds are
+    left out. Raises ValueError for a damaged one."""
     values: dict[bands.Key, list[float]] = {}
     for path, content in documents.items():
         try:
             (document,) = strict_json.typed(
                 {"": strict_json.loads(content, path, most=read.MOST)}, {"": dict}
             )
-            # Of another kind are those of campaigns.
+            # Documents without `nccl` are campaigns.
             for one in document["runs"] if "nccl" in document else ():
                 for size in (size for band in one["bands"] for size in band["sizes"]):
                     forced = str(one.get("algorithms", {}).get("forced", ""))
@@ -261,7 +261,7 @@ def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ra
     problem, reading = "", None
     try:
         if status is not None and posixpath.dirname(str(raw["path"])) not in command:
-            raise ValueError("what is known of its first node is of another run")
+            raise ValueError("the answer of its first node is from another run")
         reading = read.read(stdout, _content(raw.get("json")), str(raw["path"]))
         _complete(reading, [nodes[name] for name in names], about.gpus)
         if status != 0 and not reading.out_of_bounds:
@@ -281,13 +281,13 @@ def _read(raw: Mapping[str, Any], nodes: Mapping[str, Node], about: About) -> Ra
 
 
 def _said(stdout: str, stderr: str) -> list[str]:
-    """The line that says most of a failure, or else the last one of stderr; none where nothing was said."""
+    """Most specific line of a failure, or else the last line of stderr; none without output."""
     lines = _FAILURE.findall(f"{stdout}\n{stderr}")[:1] or stderr.split("\n")[::-1]
     return [" ".join(line.split())[:_LONGEST] for line in lines if line.strip()][:1]
 
 
 def _content(encoded: Any) -> str | None:
-    """Of a file in base64. Raises ValueError."""
+    """Content of a file in base64. Raises ValueError."""
     if encoded is None:
         return None
     try:
@@ -317,7 +317,7 @@ def _judged(ran: Ran, nodes: Mapping[str, Node], about: About, known: Past) -> R
     group = _group(ran, ran.reading, [nodes[name] for name in ran.nodes], about, known)
     found = tuple(bands.judge(ran.reading.rows, group))
     compared = {limit.name for band in found for size in band.sizes for limit in size.limits}
-    # Only the first run asks for times: those of all processes and iterations are most of its result.
+    # Only the first run asks for times: times of all processes and iterations are most of its result.
     late = stragglers.judge(ran.reading) if about.times and ran.number == 1 else None
     ran = ran._replace(bands=found, stragglers=late, connect=_connect(ran.log, about))
     applied = (*compared.intersection(about.limits), *([presets.CONNECT] if ran.connect else []))

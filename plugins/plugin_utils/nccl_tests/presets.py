@@ -22,9 +22,9 @@ NVLINK, INFINIBAND, LATENCY, CONNECT = "nvlink", "infiniband", "latency", "conne
 NAMES = (NVLINK, INFINIBAND, LATENCY, CONNECT)
 
 #: Part of NVLink's rate in one direction that an all-reduce inside of a node has to reach from 1 GiB on. 85
-#: to 90 % is the usual rule. With NVLink SHARP it is more than the rate (H100: 480 of 450 GB/s); rings reach
-#: 370 (NCCL's author in nccl-tests, issue 212), and A100 230 to 250 of 300 GB/s (docs.alayanew.com,
-#: "NCCL-tests in practice"): both need a number of their own.
+#: to 90 % is the usual rule. NVLink SHARP exceeds the rate (H100: 480 of 450 GB/s); rings reach 370 (NCCL's
+#: author in nccl-tests, issue 212), and A100 230 to 250 of 300 GB/s (docs.alayanew.com, "NCCL-tests in
+#: practice"): both need their own number.
 _NVLINK_FAIL, _NVLINK_WARN = 0.85, 0.9
 
 #: From a size on, the part of the line rate of all rails: 70 to 85 % is the usual rule. Headers of RDMA take
@@ -38,8 +38,8 @@ _SMALL = 1 << 10
 
 
 class Bound(NamedTuple):
-    """A least bus bandwidth for sizes from `least` to `most` bytes. gbits: Gb/s; usec: µs in its place, which
-    is a bandwidth of its own at each size. warns: to miss it is a warning. ranks: of the run."""
+    """A least bus bandwidth for sizes from `least` to `most` bytes. gbits: Gb/s; usec: µs instead, which is a
+    different bandwidth at each size. warns: a miss is a warning. ranks: of the run."""
 
     name: str
     least: int
@@ -56,7 +56,7 @@ class Bound(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A run: rails and nvlink are rates in Gb/s, None where they are not known."""
+    """A run. rails, nvlink: rates in Gb/s; None if unknown."""
 
     nodes: int
     ranks: int
@@ -123,7 +123,7 @@ def _infiniband(number: float | None, rate: float, ranks: int) -> list[Bound]:
 
 
 def missing(name: str) -> str:
-    """Conditions of a declared preset, for one that was applied to nothing."""
+    """Conditions under which a declared preset applies, for a preset that applied to no run."""
     return {
         NVLINK: "it takes runs of several GPUs of one node (nccl_launcher: ssh) with sizes of 1 GiB, and "
         "nccl_nvlink_gbits",

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Measurements of all_reduce_perf of nccl-tests, from its JSON (option -J), or else from its table.
 
-Its writer of JSON (src/util.cu) has no true and false but texts, writes what is not a number as the text
-"nan" and infinity as a word that JSON does not have, and takes another name where its file is there already.
-It ends with 0 where it has written no file.
+Its JSON writer (src/util.cu) has texts instead of true and false, "nan" as a text, and infinity as a word
+that JSON lacks. It takes another name if its file exists already, and ends with 0 if it has written no file.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Device(NamedTuple):
 
 class Reading(NamedTuple):
     """source: json or table. out_of_bounds: rows with wrong results, by nccl-tests' own count. nccl: version
-    of the library as a number, such as 23003; 0 where it is not said. errors: the last error of NCCL
+    of the library as a number, such as 23003; 0 if unknown. errors: the last error of NCCL
     (ncclGetLastError), which nccl-tests reports even if all numbers are good."""
 
     source: str
@@ -68,15 +67,15 @@ class Reading(NamedTuple):
 
 
 def read(stdout: str, content: str | None, path: str) -> Reading:
-    """Raises ValueError where there is no whole result of this one run.
+    """Measurements of one run. Raises ValueError if its result is incomplete.
 
-    content: of the file `path` that was asked for with -J, which had to be a new one; None where it is not
-    there.
+    content: of the file `path` that was requested with -J, and had to be a new one; None if the file is
+    missing.
     """
     written = re.findall(r"^# Writing JSON output to (.*)$", stdout, re.MULTILINE)
     if written and written != [path]:
         others = strict_json.shown(", ".join(written))
-        raise ValueError(f"nccl-tests wrote {others}, and not {path}: what is there is not of this run")
+        raise ValueError(f"expected nccl-tests to write {path}, got {others}; {path} is from another run")
     found = _table(stdout) if content is None and not written else _json(content, path)
     _consistent(found)
     return found
@@ -128,7 +127,7 @@ def _json(content: str | None, path: str) -> Reading:
     return Reading(
         source="json",
         rows=tuple(map(_row, run["results"])),
-        # Of a process with several GPUs only the first is listed.
+        # Only the first of a process's GPUs is listed.
         ranks=len(config["devices"]) * config["nthreads"] * config["ngpus"],
         devices=tuple(config["devices"]),
         out_of_bounds=bounds["count"],
@@ -210,13 +209,13 @@ def _cells(words: Sequence[str]) -> Measure:
 
 def _cell(text: str) -> float:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?", text):
-        raise ValueError(f"the table has {strict_json.shown(text)}, where a number belongs")
+        raise ValueError(f"the table: expected a number, got {strict_json.shown(text)}")
     return amount("a number of the table", float(text))
 
 
 # -- does it agree with itself? -----------------------------------------------------------------------
 
-#: A printed bandwidth has two digits after the point, and that of a printed time three or more in all.
+#: A printed bandwidth has two decimals, a printed time three or more significant digits.
 _ROUNDED, _PART = 0.01, 0.01
 
 

@@ -23,7 +23,7 @@ used=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>&-) && set --
 exit 0
 """
 
-#: Of a run, on each of its nodes. Another user may have made one: see MAKE_FOLDER.
+#: Folder of a run, on each of its nodes. Another user may have made one: see MAKE_FOLDER.
 FOLDER = "/tmp/mlnode-nccl"  # noqa: S108  # MAKE_FOLDER refuses that of another user
 
 #: Another user may have made a folder of this name in /tmp.

@@ -14,16 +14,16 @@ from typing import NamedTuple
 from ...module_utils._mlnode.checks.model import Verdict
 from .read import Reading
 
-#: In bytes. Of smaller messages the operation takes no longer than processes need to begin it one by one.
+#: Bytes. With smaller messages, the operation is faster than processes begin it one by one.
 LEAST = 1 << 20
-#: Mean time of the slowest process against that of the fastest: what is more is not noise of 20 iterations.
+#: Mean time of the slowest process as a multiple of the fastest: more is not noise of 20 iterations.
 RATIO = 2.0
 #: The longest iteration against the mean of all: one of 20 then takes more than a quarter of the whole time.
 PEAK = 5.0
 
 
 class Finding(NamedTuple):
-    """broke: ratio, where one process takes longer than another; peak, where one iteration does."""
+    """broke: `ratio` if one process takes longer than another; `peak` if one iteration does."""
 
     size: int
     broke: str
@@ -41,7 +41,7 @@ def judge(found: Reading) -> Stragglers:
     if not rows:
         return Stragglers(Verdict.UNKNOWN, "this nccl-tests wrote no times of its processes (option -I)")
     if any(len(times) != len(found.devices) for _size, times in rows):
-        return Stragglers(Verdict.UNKNOWN, "times are not those of all processes")
+        return Stragglers(Verdict.UNKNOWN, "times of some processes are missing")
     findings = tuple(finding for size, times in rows for finding in _findings(size, times, found))
     if any(one.broke == "ratio" for one in findings):
         return Stragglers(Verdict.FAIL, _worst(findings, "ratio"), findings)

@@ -3,7 +3,7 @@
 """The transport that NCCL took, by its own log (NCCL_DEBUG=INFO).
 
 A line for each channel ends in `via NET/IB/0/GDRDMA`, `via NET/Socket/1`, `via P2P/CUMEM`, `via SHM/direct`
-and the like (src/transport of NCCL). A plugin has a name of its own, as IBext_v8 and AWS Libfabric. Lines may
+and the like (src/transport of NCCL). A plugin has its own name, such as IBext_v8 and AWS Libfabric. Lines may
 be counted, as by uniq -c.
 """
 
@@ -26,8 +26,8 @@ _MIXED = re.compile(r"Detected mixed local Net device counts[^\n]*")
 
 
 class Seen(NamedTuple):
-    """Channels of one node: by the name of the network, those of them with GPUDirect RDMA, and those inside
-    of the node by P2P, MNNVL (NVLink between nodes) and SHM."""
+    """Channels of one node: by the name of the network, the part with GPUDirect RDMA, and channels inside the
+    node by P2P, MNNVL (NVLink between nodes) and SHM."""
 
     nets: Mapping[str, int]
     direct: int
@@ -59,7 +59,7 @@ def seen(log: str) -> Seen:
 
 
 def judge(logs: Mapping[str, str], nodes: Sequence[str], expected: str) -> Transport:
-    """nodes: those that took part. expected: how the network's name begins: IB is also that of IBext_v8."""
+    """nodes: participants. expected: begin of the network's name: IB also matches IBext_v8."""
     known = {name: seen(logs.get(name, "")) for name in nodes}
     verdict, reason = _among(known, expected) if len(nodes) > 1 else _inside(known)
     return Transport(verdict, reason, known)

@@ -47,8 +47,8 @@ def sums(words: Iterable[str]) -> str:
 
 
 class Measure(NamedTuple):
-    """Median of some pairs. pairs: of nodes, however many rails they have. noise: median absolute deviation
-    of a pair like these, as a part of the median; None where it is not known."""
+    """Median of some pairs. pairs: pairs of nodes, with any number of rails. noise: median absolute deviation
+    of a similar pair, as a part of the median; None if unknown."""
 
     value: float
     pairs: int
@@ -61,8 +61,8 @@ class Measure(NamedTuple):
 
 
 class Change(NamedTuple):
-    """part: of the earlier value, such as -0.1 for a tenth less. noise: the least part that is named; None
-    where it is not known."""
+    """part: relative to the earlier value, such as -0.1 for a tenth less. noise: the least part that counts
+    as a change; None if unknown."""
 
     word: str
     before: float | None = None
@@ -73,8 +73,8 @@ class Change(NamedTuple):
 
 
 def measure(pairs: Sequence[Pair]) -> Measure:
-    """Of pairs that have a value, one at least. With several classes of pairs, the noise is the largest. The
-    rails of two nodes count once: they are measured together, and what disturbs one may disturb all."""
+    """Measure of pairs with a value, at least one. With several classes of pairs, the noise is the largest.
+    The rails of two nodes count once: they are measured together, and one disturbance may affect all."""
     values = [pair.value for pair in pairs if pair.value is not None]
     noises = [pair.noise for pair in pairs if pair.noise is not None]
     nodes = {tuple(sorted(name for name, _rail in pair.ends)) for pair in pairs}
@@ -82,8 +82,8 @@ def measure(pairs: Sequence[Pair]) -> Measure:
 
 
 def change(before: Measure, after: Measure, unit: Unit) -> Change:
-    """Named is what is outside of the median absolute deviation of both, and four standard deviations of the
-    difference away, as a pair has to be from its median in a campaign."""
+    """A change counts if it exceeds the median absolute deviations of both, and four standard deviations of
+    the difference, the limit of a campaign for a pair and its median."""
     if not before.value:
         return Change(
             UNKNOWN, before.value, after.value, reason="nothing to compare with: the first one is 0"

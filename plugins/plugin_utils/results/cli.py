@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command mlnode-results: results on the controller, compared, followed over time, and merged.
 
-Exit status as that of mlnode: 0 as it should be, 1 an error, 2 a wrong call, 3 something is worse or missing.
+Exit status as for mlnode: 0 as expected, 1 an error, 2 wrong usage, 3 something is worse or missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..fleet_report import document, files, merge, page, table
 from . import compare, fleet, inventory, nccl, result, trend
 from .change import is_success
 
-#: 2 is that of argparse.
+#: argparse exits with 2.
 OK, ERROR, NOT_OK = 0, 1, 3
 
 
@@ -42,16 +42,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    one = commands.add_parser(
-        "compare", help="what has changed from one campaign, or result of nccl.yml, to another"
-    )
+    one = commands.add_parser("compare", help="changes between two campaigns, or two results of nccl.yml")
     one.add_argument("a", metavar="A", type=pathlib.Path, help="the earlier result, a JSON file")
     one.add_argument("b", metavar="B", type=pathlib.Path, help="the later one")
     one.set_defaults(run=_compare)
 
     one = commands.add_parser("trend", help="the series of each node over all campaigns of a folder")
     one.add_argument(
-        "folder", metavar="FOLDER", type=pathlib.Path, help="where campaign.yml has left its results"
+        "folder", metavar="FOLDER", type=pathlib.Path, help="the folder with the results of campaign.yml"
     )
     one.set_defaults(run=_trend)
 
@@ -63,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     one.add_argument(
         "-i", "--inventory", action="append", default=[],
-        help="the inventory, as for ansible-playbook; that of ansible.cfg if not given",
+        help="the inventory, as for ansible-playbook (default: from ansible.cfg)",
     )  # fmt: skip
     one.add_argument(
         "-g",

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two campaigns of one kind: what has changed on each node and between each pair, and what else has."""
+"""Compare two campaigns of one kind: changes of each node and each pair, and of their conditions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FORMAT = 1
 
 #: As many lines of a part as people read; the JSON has all of them
 MOST = 40
-#: Of a node of which nothing is known
+#: Difference of a node without known conditions
 _ALL = "kernel, declarations and rails"
 
 
@@ -84,12 +84,12 @@ def compare(before: Result, after: Result) -> Comparison:
     )
 
 
-#: Node → under what it was measured, such as `kernel` → the value
+#: Node → conditions of its measurement, such as `kernel` → the value
 Under = Mapping[str, Mapping[str, str]]
 
 
 def differences(before: Under, after: Under) -> tuple[Difference, ...]:
-    """Under what nodes were measured that is another one, with all nodes on which it has changed alike."""
+    """Changed conditions of the nodes, each with all nodes that have the same change."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for name in sorted({*before} & {*after}, key=natural):
         one, other = before[name], after[name]
@@ -110,8 +110,8 @@ def of_all(before: Mapping[str, str], after: Mapping[str, str]) -> list[Differen
 
 
 def _node(name: str, before: Result, after: Result) -> Change:
-    """Compared are the pairs that both have measured. Where there is none, because a plan has other pairs,
-    all pairs of the node are, if they are of one class."""
+    """Change of a node, by the pairs that both campaigns measured. If plans differ and there are no such
+    pairs, all pairs of the node count, provided they are of one class."""
     first, second = (run.of_node.get(name, ()) for run in (before, after))
     if not first or not second:
         return _lone(first, second)
@@ -210,7 +210,7 @@ def _ends(key: tuple[End, End], rails: bool) -> str:
 
 
 def _table(title: str, changes: Mapping[str, Change], unit: str, width: int | None) -> list[str]:
-    """The worst first; where both are alike, the largest change."""
+    """The worst first; among equals, the largest change."""
     if not changes:
         return []
     order = sorted(changes.items(), key=lambda item: (WORDS.index(item[1].word), -abs(item[1].part or 0.0)))

@@ -12,7 +12,7 @@ from ..fleet_report import model
 from ..fleet_report.model import Fleet
 from .result import Pair, Rail, Result
 
-#: What the columns stand under
+#: Heading of the columns
 MODULE = "campaign"
 
 
@@ -38,8 +38,8 @@ def add_all(fleet: Fleet, runs: Sequence[Result]) -> None:
 
 
 def add(fleet: Fleet, run: Result) -> None:
-    """The campaign in the report of a fleet. Nodes that the fleet does not have are left out. Of a node about
-    which other reports have nothing, that stays its state: it was measured, and not looked at."""
+    """Add a campaign to the report of a fleet. Nodes outside the fleet are left out. A node without other
+    results keeps its state: it was measured, but not checked."""
     alone = not any(map(_was_looked_at, fleet.hosts.values()))
     for name, node in run.nodes.items():
         host = fleet.hosts.get(name)
@@ -58,7 +58,8 @@ def _was_looked_at(host: model.Host) -> bool:
 
 
 def _check(run: Result, name: str, rail: Rail) -> dict[str, Any]:
-    """As a module returns one: the median of the node, as a part of that of all pairs like its own."""
+    """A check as a module returns it: the median of the node, as a part of the median of all similar
+    pairs."""
     pairs = [pair for pair in run.of_node.get(name, ()) if (name, rail.number) in pair.ends]
     return {
         "name": run.kind,
@@ -86,7 +87,7 @@ def _pair(pair: Pair, run: Result) -> model.Pair:
 
 
 def _share(pair: Pair, run: Result) -> float | None:
-    """Of the limit, 1 and more where it keeps it, whether more or less is better."""
+    """Part of the limit, 1 or more if the limit is kept, for units in which more or less is better."""
     if pair.value is None or not pair.limit:
         return None
     return pair.value and (pair.value / pair.limit) ** run.unit.better

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from ...module_utils._mlnode.model.errors import MlnodeError
 
-#: A line of `ansible-inventory --graph`: bars for the depth, then @group: or a host. It loads no variables,
-#: so that none has to be decrypted.
+#: A line of `ansible-inventory --graph`: bars for the depth, then @group: or a host. The command loads no
+#: variables, so it decrypts none.
 _LINE = re.compile(r"(?:@(?P<top>all):|(?P<bars>(?:  \|)+)--(?:@(?P<group>.*):|(?P<host>.+)))")
 
 #: Groups that Ansible makes by itself; the fleet report leaves them out
@@ -20,8 +20,8 @@ _OWN = ("all", "ungrouped")
 
 
 def hosts(sources: Sequence[str], groups: Sequence[str]) -> dict[str, list[str]]:
-    """Host → its groups, of those hosts that are in one of these groups, or of all. Without sources, Ansible
-    takes those of its configuration. Raises MlnodeError."""
+    """Host → its groups, for the hosts in one of these groups, or for all hosts. Without sources, Ansible
+    uses its configuration. Raises MlnodeError."""
     return parsed(_graph(sources), groups)
 
 

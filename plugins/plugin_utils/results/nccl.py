@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two results of nccl.yml: bandwidth and algorithm of each size, SHARP, and what they were measured under.
+"""Compare two results of nccl.yml: bandwidth and algorithm of each size, SHARP, and the conditions.
 
 Runs are compared with runs of the same nodes, GPUs and NCCL_ALGO. The noise of one measurement is not known.
 A change is named from the margin of the limit `fleet` on, and only of sizes that measure bandwidth. Another
@@ -24,7 +24,7 @@ from ..nccl_tests.algorithms import Choice, Log, in_network
 from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORSE, percent, sums, worst
 from .compare import MOST, Difference, differences, of_all, side, under
 
-#: Of the JSON; new fields do not raise it
+#: Format number of the JSON; new fields do not raise it
 FORMAT = 1
 
 #: Least bytes of a size whose bandwidth is compared: smaller ones measure latency, which scatters more than
@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
 
 class Result(NamedTuple):
-    """under: node → under what it was measured."""
+    """under: node → conditions of its measurement."""
 
     file: str
     name: str

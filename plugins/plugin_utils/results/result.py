@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results that campaigns have left on the controller, read back, whatever their kinds measure.
+"""Read the results of campaigns of any kind back from files on the controller.
 
-What all kinds have in common is read, and nothing else: `campaign` with `id`, `kind`, `started` and `unit`;
-`nodes` with what they were measured under; `classes`, which have the noise; and `pairs`, each with its value
-and its limits in fields that are called like the unit.
+Only fields that all kinds share are read: `campaign` with `id`, `kind`, `started` and `unit`; `nodes` with
+the conditions of their measurement; `classes` with the noise; and `pairs`, each with its value and its limits
+in fields with the name of the unit.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _GBITS = "gbits"
 
 
 class Spread(NamedTuple):
-    """Of the pairs that are like each other: their median, and their median absolute deviation from it."""
+    """Median of similar pairs, and their median absolute deviation from it."""
 
     median: float
     mad: float
 
 
 class Pair(NamedTuple):
-    """One measurement. value: None where there is none. limit: of its limits the one that is hardest to keep.
-    like: the class of pairs that it can be compared with. spread: of these; None where they are too few.
+    """One measurement. value: None without a result. limit: the strictest of its limits. like: the class of
+    comparable pairs. spread: of this class; None if it has too few pairs.
     """
 
     ends: tuple[End, End]
@@ -80,7 +80,7 @@ class Rail(NamedTuple):
 
 
 class Node(NamedTuple):
-    """under: what it was measured under, such as `kernel` or `firmware of rail 0` → the value."""
+    """under: conditions of its measurement, such as `kernel` or `firmware of rail 0` → the value."""
 
     leaf: str
     rails: tuple[Rail, ...]
@@ -126,8 +126,8 @@ def brief(path: pathlib.Path) -> dict[str, Any]:
 
 
 def written(path: pathlib.Path) -> Result | None:
-    """The same of a file that this run has written, so that a link in its place is another's; None for the
-    document of another measurement. Raises MlnodeError."""
+    """As read(), for a file that this run has written: a link in its place was not made by this run. None for
+    the document of another measurement. Raises MlnodeError."""
     fields = load(path, without=_FOR_PEOPLE, follow=False)
     return read(fields, str(path)) if "campaign" in fields else None
 
@@ -186,7 +186,7 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
     )
 
 
-#: Of a campaign, what differs from one to the next without any meaning for what was measured
+#: Fields that differ between campaigns without any effect on the measurement
 _OWN = ("id", "kind", "started", "ended", "second_look_rounds")
 
 
@@ -241,7 +241,7 @@ def _spread(item: Any, unit: str) -> tuple[Class, Spread | None]:
 
 
 def _counting(pairs: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """Those of the first look; of a pair without a result there, that of the second one."""
+    """Pairs of the first look. A pair without a result there has its result of the second look."""
     first: dict[Any, Mapping[str, Any]] = {}
     second: dict[Any, Mapping[str, Any]] = {}
     for item in pairs:
@@ -281,7 +281,7 @@ def _pair(
 
 
 def _limits(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those that count: where the cores were the limit, that of the hardware does not."""
+    """Limits that count: if the cores were the limit, the hardware's limit does not."""
     [asked] = strict_json.typed(item, {"limits": list})
     cores = item.get("cpu_bound") is True
     return [

@@ -22,7 +22,7 @@ FORMAT = 1
 
 #: Heights of a bar, the lowest first (Unicode, Block Elements); a run without a value
 _BARS, _GAP = "▁▂▃▄▅▆▇█", "·"
-#: Runs in a line of 80 columns, beside a name of 30, two values and a word; the newest
+#: Newest runs in a line of 80 columns, with a name of 30, two values and a word
 _RUNS = 20
 
 
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A campaign, and under what it was measured that the one before was not."""
+    """A campaign, and the conditions that changed since the one before."""
 
     file: str
     name: str
@@ -45,7 +45,7 @@ class Run(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Median of a node in each run; None where it was not measured. last: against those before it."""
+    """Median of a node in each run; None if it was not measured. last: compared with the runs before."""
 
     values: tuple[float | None, ...]
     last: Change
@@ -64,15 +64,15 @@ class Trend(NamedTuple):
 
 
 def point(run: Result) -> Point:
-    """Without the pairs, of which a folder may have millions."""
+    """A run without its pairs, as a folder may have millions of them."""
     measured = [pair for pair in run.pairs.values() if pair.value is not None]
     nodes = {name: measure(pairs) for name, pairs in run.of_node.items()}
     return Point(run._replace(pairs={}, of_node={}), nodes, measure(measured) if measured else None)
 
 
 def trend(points: Sequence[Point]) -> Trend:
-    """Of one kind, in any order, one at least. Raises MlnodeError for units that differ, and for a campaign
-    that is there twice."""
+    """Trend of one kind, in any order, with at least one point. Raises MlnodeError if units differ, or if a
+    campaign occurs twice."""
     points = sorted(points, key=lambda one: one.run.started)
     runs = [_run(None, points[0].run)]
     for before, after in zip(points, points[1:]):
@@ -193,7 +193,7 @@ def _row(name: str, series: Series, low: float, high: float) -> tuple[str, ...]:
 
 
 def _shares(series: Series) -> list[float | None]:
-    """Each value as a part of the node's own median, so that nodes with other links fit on one scale."""
+    """Each value as a part of the node's own median, to fit nodes with different links on one scale."""
     known = [value for value in series.values if value is not None]
     median = statistics.median(known) if known else 0.0
     return [value / median if value is not None and median else None for value in series.values]

@@ -15,7 +15,7 @@ from .traffic import PASSES
 
 USAGE = 2
 
-#: Far beyond any machine: what is greater is a slip, such as a rate in bit/s
+#: Far beyond any machine: greater numbers are mistakes, such as a rate in bit/s
 _MOST_COUNT = 10_000_000
 
 #: Digits with a point and an exponent, in ASCII: float() takes nan, inf and 1_0, too

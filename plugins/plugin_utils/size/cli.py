@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The command mlnode-size: the network that a training job needs, and the switches of a fabric.
 
-Exit status as that of mlnode: 0 done, 1 the output cannot be written, 2 wrong usage.
+Exit status as for mlnode: 0 done, 1 the output cannot be written, 2 wrong usage.
 """
 
 from __future__ import annotations

@@ -126,8 +126,8 @@ def _node(job: Job) -> int:
 def _rings(job: Job) -> int:
     """Rings of data-parallel groups that leave the node with the most of them.
 
-    A node holds as many rows of data-parallel ranks as it has tensor-parallel ranks. Of a row it holds
-    `places` ranks in sequence. A group that fits in leaves no node, and one that begins or ends inside of
+    A node holds as many rows of data-parallel ranks as it has tensor-parallel ranks. Each row has `places`
+    consecutive ranks on the node. A group that fits in leaves no node, and a group that begins or ends inside
     a node shares it with its neighbour.
     """
     if job.gpus <= job.gpus_per_node or job.data == 1:

@@ -324,7 +324,7 @@ def test_a_node_that_is_cut_off_until_the_old_values_are_back(run: Run) -> None:
     assert result["undone"]["id"] == ID
     assert result["msg"].startswith(TEXT)
     assert "The last try: Failed to connect to the host via ssh: timed out." in result["msg"]
-    assert "Look at the MTU of the switch ports" in result["msg"]
+    assert "Check the MTU of the switch ports" in result["msg"]
     assert "settings" not in result
     assert run.took < 60 + GRACE + 2 * CONNECT
     assert not run.node.confirmed

@@ -46,7 +46,7 @@ def test_rdma_has_to_reach_nine_tenths_of_what_a_port_carries() -> None:
     assert found["broke"] == ["port"]
     # 4096 of 4096 + 44 + 38 bytes
     assert "under 88.23 Gb/s, " in found["reason"]
-    assert "0.9 of 100 Gb/s of mlx5_0/1, of which 0.980 is payload at MTU 9000" in found["reason"]
+    assert "0.9 of 100 Gb/s of mlx5_0/1, payload 0.980 at MTU 9000" in found["reason"]
 
 
 def test_of_a_latency_more_is_worse() -> None:

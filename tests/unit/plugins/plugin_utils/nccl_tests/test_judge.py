@@ -192,8 +192,8 @@ def test_what_is_not_a_whole_result_is_unknown(faults: Faults, words: str, fleet
         ({"json": "&&"}, "damaged"),
         ({"rc": 124}, "ran past 600 s"),
         ({"rc": None, "stdout": "", "json": None, "msg": "unreachable"}, "unreachable"),
-        ({"path": "/tmp/1/b.json"}, "wrote '/tmp/1/a.json', and not /tmp/1/b.json"),
-        ({"cmd": ["/tmp/0/x.log"], "json": None, "stdout": captured("two_nodes.txt")}, "of another run"),
+        ({"path": "/tmp/1/b.json"}, "to write /tmp/1/b.json, got '/tmp/1/a.json'"),
+        ({"cmd": ["/tmp/0/x.log"], "json": None, "stdout": captured("two_nodes.txt")}, "from another run"),
     ],
 )
 def test_a_run_without_its_own_result_is_unknown(change: dict[str, Any], words: str) -> None:

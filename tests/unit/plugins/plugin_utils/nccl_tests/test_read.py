@@ -65,7 +65,7 @@ def test_what_was_captured_without_a_result_is_none(name: str, words: str) -> No
     [
         ("# Out of bounds values", "#", "cut off"),
         ("22.88       0\n", "22.88\n", "12 of 13 columns"),
-        ("5871.07", "    nan", "'nan', where a number belongs"),
+        ("5871.07", "    nan", "the table: expected a number, got 'nan'"),
         ("5871.07", "   0.00", "took no time"),
         ("#wrong", "error", "not time algbw busbw #wrong twice"),
         ("Rank  1", "Rank  0", "the same rank"),
@@ -151,7 +151,7 @@ def test_json_that_is_not_as_nccl_tests_writes_it_is_none(old: str, new: str, wo
 def test_a_file_with_another_name_is_of_another_run() -> None:
     stdout = nccl_machine.table(run()).replace(f"to {PATH}", f"to {PATH}.0")
 
-    with pytest.raises(ValueError, match=r"wrote .*1[.]json[.]0.*, and not /tmp/1[.]json"):
+    with pytest.raises(ValueError, match=r"to write /tmp/1[.]json, got .*1[.]json[.]0"):
         read.read(stdout, nccl_machine.document(run()), PATH)
 
 

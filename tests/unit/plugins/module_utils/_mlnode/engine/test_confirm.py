@@ -657,9 +657,7 @@ def test_a_damaged_file_is_never_a_traceback_nor_nothing(node: Node, path: str, 
         confirm_store.load_pending(node) if path == PENDING else confirm_store.load_undone(node)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("id", 1), ("words", None), ("stuck", 1), ("stuck", [1]), ("format", 2)]
-)
+@cases.table
 def test_a_damaged_record_of_an_undo_is_told(node: Node, field: str, value: object) -> None:
     change(node)
     confirm.undo(node)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import FILES, KERNEL, THP, Machine
@@ -38,65 +38,12 @@ quickly = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
-RULE: dict[str, Any] = {"name": "two", "nics": {"management": False, "names": ["eth2", "eth3"]}}
-
 #: Something of every kind, in every form that a kind has
 WHOLE: dict[str, Any] = {
     **{kind: case.spec for kind, case in CASES.items()},
-    "services": {"services": {"tuned": "stop"}},
-    "modules": {"modules": ["tcp_bbr"]},
-    "thp": {
-        "enabled": "madvise",
-        "khugepaged": {"defrag": 1},
-        "sizes": {"64kB": {"enabled": "always"}},
-    },
-    "sysctl": {
-        "settings": {
-            "vm.swappiness": 10,
-            "vm.min_free_kbytes": "auto",
-            "net.core.rmem_max": "auto",
-            "net.ipv4.tcp_rmem": "4096 131072 auto",
-            "vm.nr_hugepages": {"for_bytes": 1 << 30},
-            "vm.max_map_count": {"at_least": 262144},
-            "net.ipv4.tcp_congestion_control": "bbr",
-        },
-        "sizing": {"rtt_us": 100},
-        "allow": ["hugepages"],
-    },
-    "limits": {"memlock": "unlimited", "nofile": 1048576, "domains": ["*"], "services": ["slurmd"]},
-    "cpu": {"governor": "performance", "energy_perf_bias": 0, "boost": True, "cpus": "0-3"},
-    "nic": {
-        "rules": [
-            {
-                **RULE,
-                "mtu": 9000,
-                "rings": {"rx": "max", "tx": {"at_most": 512}},
-                "channels": "auto",
-                "coalesce": {"rx-usecs": 8},
-                "features": {"tso": True},
-                "private_flags": {"rx_cqe_compress": "on"},
-                "pause": {"rx": "off"},
-                "fec": "rs",
-                "tx_queue_len": 5000,
-            }
-        ],
-        "max_disruption": "none",
-    },
-    "rail": {
-        "rules": [{**RULE, "arp_ignore": 1, "arp_announce": 2}]
-    },
     "qos": {"rules": [ROCE]},
-    "irq": {
-        "rules": [
-            {**RULE, "strategy": "list", "cpus": "0-3", "rps": "auto", "xps": "0", "rfs_entries": 1024}
-        ],
-        "irqbalance": "agree",
-    },
-    "nccl": {"variables": {"NCCL_IB_HCA": "auto", "NCCL_IB_GID_INDEX": "auto", "NCCL_DEBUG": "WARN"}},
-    "boot": {"parameters": {"iommu": "pt"}, "absent": ["quiet"], "isolate": {"cpus": "2-3"}},
-}  # fmt: skip
-
-WHOLE.update({kind: case.spec for kind, case in CASES.items() if kind not in WHOLE})
+    **cases.load(pathlib.Path(__file__).with_name("every_form.yml")),
+}
 
 #: The setting of another declaration, which has to be applied and judged whatever happens to the first
 OTHER = "thp.defrag"

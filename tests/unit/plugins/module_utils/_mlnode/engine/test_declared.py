@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Case
 from mlnode.agent import declare
@@ -17,22 +17,6 @@ from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import DeclarationError, HostError, StoreError
 
 PATH = f"{declared.FOLDER}/default.json"
-
-DAMAGED = {
-    "empty": "",
-    "half": '{"format": 1, "name": "default", "ki',
-    "no text": "\udcff\udcfe",
-    "another shape": "[1, 2]",
-    "a number": "3",
-    "a later format": '{"format": 2, "name": "default", "kinds": {}}',
-    "no format": '{"name": "default", "kinds": {}}',
-    "no name": '{"format": 1, "kinds": {}}',
-    "another name": '{"format": 1, "name": "other", "kinds": {}}',
-    "a name that is none": '{"format": 1, "name": "../default", "kinds": {}}',
-    "no kinds": '{"format": 1, "name": "default"}',
-    "kinds as a list": '{"format": 1, "name": "default", "kinds": []}',
-    "a kind that is a text": '{"format": 1, "name": "default", "kinds": {"sysctl": "vm.swappiness"}}',
-}
 
 
 def put(machine: Machine, text: str, path: str = PATH) -> None:
@@ -71,7 +55,7 @@ def test_no_declaration_is_not_a_damaged_one(machine: Machine) -> None:
     assert declared.load_all(machine) == []
 
 
-@pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
+@cases.table
 def test_a_damaged_file_is_named_and_nothing_is_changed(machine: Machine, text: str) -> None:
     put(machine, text)
     before = machine.tree()

@@ -130,9 +130,7 @@ def test_a_copy_of_what_the_distribution_ships_is_no_fault(node: Machine) -> Non
     assert boot_service.loader_off(node, unit, False).startswith(f"{ETC}/{unit} lacks ExecStart=")
 
 
-@pytest.mark.parametrize(
-    "folder", ["service.d", "mlnode-.service.d", f"{AGENT_UNIT}.d", "alias.service.d", "alias-.service.d"]
-)
+@cases.table
 @pytest.mark.parametrize("place", [ETC, f"{ETC}.control", RUN, "/run/systemd/generator", USR])
 def test_every_place_of_a_drop_in_counts(node: Machine, place: str, folder: str) -> None:
     name = "alias-of.service" if folder == "alias-.service.d" else "alias.service"

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 from collections.abc import Sequence
 from typing import Any
@@ -225,19 +224,6 @@ def test_a_new_boot_has_origins_of_its_own(many: Machine) -> None:
     assert many.now(vector(40)) == "4-5"
 
 
-@pytest.mark.parametrize("name", ["device", "boot"])
-def test_a_damaged_entry_of_a_device_is_a_damaged_store(many: Machine, name: str) -> None:
-    applied(many, Vectors(devices=True))
-    document = json.loads(many.read(origin.PATH))
-    for entry in document["entries"]:
-        if "device" in entry:
-            entry[name] = 7
-    many.put(origin.PATH, json.dumps(document))
-    many.remove(origin.COPY)
-    with pytest.raises(Exception, match="is damaged"):
-        origin.Origin.load(many)
-
-
 # -- what needs a boot, and who has to be told ---------------------------------------------------
 
 
@@ -338,15 +324,6 @@ def test_a_revert_goes_on_where_they_cannot_be_told(many: Machine, told: list[st
         revert.revert(many)
     assert told == ["2-3", "bad", "bad"], "it is tried until they have heard of it"
     many.put(CONFIG, "5\n")
-
-
-def test_a_damaged_name_of_who_is_told_is_a_damaged_store(many: Machine, told: list[str]) -> None:
-    applied(many, Vectors(at_boot=True))
-    many.put(origin.PATH, many.read(origin.PATH).replace('"thing"', "7"))
-    many.remove(origin.COPY)
-    with pytest.raises(Exception, match="is damaged"):
-        origin.Origin.load(many)
-    assert told
 
 
 # -- what waits for a boot -----------------------------------------------------------------------

@@ -26,118 +26,19 @@ from mlnode.knobs.thp.kind import kind as thp
 from mlnode.model.errors import DeclarationError, StoreError
 from mlnode.model.setting import Status
 
-RULE: dict[str, Any] = {"name": "fabric", "nics": {"names": ["eth2"]}}
-
 #: One sound setting of each kind, with others in a form that only a newer version knows; what is left of it,
 #: and how often something is reported
-NEWER: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
-    **{kind: ({**case.spec, "new": 1}, case.spec, 1) for kind, case in CASES.items()},
-    "services": (
-        {"services": {"tuned": "stop", "newd": "stop", "irqbalanced": {"mode": "x"}}},
-        {"services": {"tuned": "stop"}},
-        2,
-    ),
-    "modules": ({"modules": ["a/b", "tcp_bbr", {"name": "x"}]}, {"modules": ["tcp_bbr"]}, 2),
-    "thp": (
-        {
-            "enabled": "madvise",
-            "defrag": {"mode": "x"},
-            "file": "always",
-            "khugepaged": {"defrag": 1, "new": 2},
-            "sizes": {"64kB": {"enabled": "always", "new": 1}, "2 MB": {"enabled": "always"}},
-        },
-        {
-            "enabled": "madvise",
-            "khugepaged": {"defrag": 1},
-            "sizes": {"64kB": {"enabled": "always"}},
-        },
-        5,
-    ),
-    "sysctl": (
-        {
-            "settings": {
-                "vm.swappiness": 10,
-                "vm.dirty_ratio": {"at_most": 3},
-                "vm.max_map_count": {"at_least": 5, "at_most": 7},
-                "vm.zone_reclaim_mode": None,
-            },
-            "profile": "x",
-            "allow": ["overcommit", "new_guard"],
-        },
-        {
-            "settings": {"vm.swappiness": 10, "vm.zone_reclaim_mode": None},
-            "allow": ["overcommit"],
-        },
-        4,
-    ),
-    "limits": ({"memlock": "unlimited", "nofile": "auto", "nice": 3}, {"memlock": "unlimited"}, 2),
-    "cpu": (
-        {"governor": "performance", "boost": "auto", "uncore": 1, "cpus": "all"},
-        {"governor": "performance", "cpus": "all"},
-        2,
-    ),
-    "nic": (
-        {
-            "rules": [
-                {**RULE, "mtu": 9000, "rss": {"key": 1}, "coalesce": {"rx-usecs": 8, "new": 1}},
-                {"name": "a", "nics": {"new_selector": 1}, "mtu": 1500},
-                {"name": "b", "rings": "new"},
-                {"mtu": 1500},
-                "x",
-            ],
-            "max_disruption": "none",
-            "allow": ["busy", "new"],
-        },
-        {
-            "rules": [{**RULE, "mtu": 9000, "coalesce": {"rx-usecs": 8}}],
-            "max_disruption": "none",
-            "allow": ["busy"],
-        },
-        7,
-    ),
-    "rail": (
-        {"rules": [{**RULE, "arp_ignore": 1, "rp_filter": 7, "new": {"metric": 3}}]},
-        {"rules": [{**RULE, "arp_ignore": 1}]},
-        2,
-    ),
-    "qos": (
-        {"rules": [{**RULE, "trust": "dscp", "pfc": "auto", "cnp": {"dscp": 48, "new": 1}}]},
-        {"rules": [{**RULE, "trust": "dscp", "cnp": {"dscp": 48}}]},
-        2,
-    ),
-    "irq": (
-        {
-            "rules": [
-                {**RULE, "strategy": "new", "cpus": "0-3", "rps": "auto"},
-                {"name": "a", "strategy": "list", "cpus": "0-3", "xps": "new"},
-            ],
-            "irqbalance": "new",
-        },
-        {
-            "rules": [{**RULE, "rps": "auto"}, {"name": "a", "strategy": "list", "cpus": "0-3"}],
-        },
-        3,
-    ),
-    "nccl": (
-        {"variables": {"NCCL_DEBUG": "WARN", "NCCL_NEW": 1, "NCCL_IB_TC": {"by": 1}}, "new": 1},
-        {"variables": {"NCCL_DEBUG": "WARN"}},
-        3,
-    ),
-    "boot": (
-        {
-            "parameters": {"mitigations": "auto", "iommu": {"new": 1}},
-            "absent": ["quiet", {"x": 1}],
-            "isolate": {"cpus": "2-3", "new": True},
-        },
-        {"parameters": {"mitigations": "auto"}, "absent": ["quiet"]},
-        3,
-    ),
-}  # fmt: skip
+NEWER: dict[str, dict[str, Any]] = {
+    **{
+        kind: {"spec": {**case.spec, "new": 1}, "left": case.spec, "count": 1} for kind, case in CASES.items()
+    },
+    **cases.load(pathlib.Path(__file__).with_name("newer_forms.yml")),
+}
 
 
 @pytest.mark.parametrize("kind", NEWER)
 def test_a_setting_in_a_newer_form_costs_itself(kind: str) -> None:
-    spec, left, count = NEWER[kind]
+    spec, left, count = NEWER[kind].values()
     with pytest.raises(DeclarationError):
         door.parse(kind, spec)
     before = json.dumps(spec)
@@ -154,7 +55,7 @@ def test_a_setting_in_a_newer_form_costs_itself(kind: str) -> None:
 
 
 def test_a_rule_is_told_by_its_place() -> None:
-    _left, errors = partial.understood(KINDS["nic"], NEWER["nic"][0])
+    _left, errors = partial.understood(KINDS["nic"], NEWER["nic"]["spec"])
     assert [words for words in errors if words.startswith("nic.rules[3].name: is required")]
     assert [words for words in errors if words.startswith("nic.rules[4]: must be a dictionary, got 'x'")]
 

@@ -35,9 +35,7 @@ def test_what_is_hidden_is_told(machine: LimitsMachine) -> None:
     assert seen.hidden.startswith("cannot read /proc/1/status: EACCES")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "Name:\n", "Name:\tsshd\nPPid:\tx\nUid:\t0\n", "Name:\tsshd\nPPid:\t1\n", "\0"]
-)
+@cases.table
 def test_a_process_that_says_nothing(machine: LimitsMachine, text: str) -> None:
     machine.put("/proc/70/status", text)
     assert daemons.running(machine, {"sshd"}).daemons == ()

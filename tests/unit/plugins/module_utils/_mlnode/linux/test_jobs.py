@@ -114,9 +114,7 @@ def test_the_step_that_only_keeps_the_control_group_is_no_job(node: Busy) -> Non
     assert jobs.running(node) == []
 
 
-@pytest.mark.parametrize(
-    "cmdline", ["/usr/sbin/slurmstepd\0", "", "slurmstepd: [x.0]\0", "slurmstepd: [4711"]
-)
+@cases.table
 def test_a_step_that_does_not_say_its_job_is_one(node: Busy, cmdline: str) -> None:
     run(node, 700, "slurmstepd", cmdline=cmdline)
     assert jobs.running(node) == ["pid 700 (slurmstepd) runs a Slurm job"]

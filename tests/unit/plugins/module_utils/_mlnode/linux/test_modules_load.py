@@ -45,9 +45,7 @@ def test_every_folder_counts(machine: Machine, folder: str) -> None:
     assert listing(machine) == f"{folder}/modules-load.d/a.conf:1"
 
 
-@pytest.mark.parametrize(
-    "earlier, later", [("/etc", "/run"), ("/run", "/usr/local/lib"), ("/usr/local/lib", "/usr/lib")]
-)
+@cases.table
 def test_a_name_in_an_earlier_folder_hides_the_later(machine: Machine, earlier: str, later: str) -> None:
     machine.put(f"{later}/modules-load.d/a.conf", "loop\n")
     machine.put(f"{earlier}/modules-load.d/a.conf", "# nothing\n")

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.path_machine import PathMachine
 from mlnode.host.system import Finished
 from mlnode.linux.ping import Echoes, Reply, Way, ask, count
@@ -98,30 +100,11 @@ def test_what_it_prints(machine: PathMachine, way: Way, done: Finished, reply: R
     assert reply.is_local == ("local error" in done.err)
 
 
-@pytest.mark.parametrize(
-    ("done", "words", "absent"),
-    [
-        (Finished(2, "", "ping: connect: Network is unreachable\n"), "Network is unreachable", False),
-        (Finished(2, "", "ping: SO_BINDTODEVICE nope: No such device\n"), "No such device", False),
-        (
-            Finished(2, "", "ping: socktype: SOCK_RAW\nping: socket: Operation not permitted\n"),
-            "socket: Operation not permitted",
-            False,
-        ),
-        # BusyBox 1.36 and GNU inetutils 2.4, which know no such -M
-        (Finished(1, "", "ping: invalid option -- 'M'\nBusyBox v1.36.1\n"), "not ping of iputils", True),
-        (Finished(64, "", "ping: invalid option -- 'M'\nTry 'ping --help'\n"), "not ping of iputils", True),
-        (
-            Finished(0, "1 packets transmitted, 1 packets received, 0% packet loss\n", ""),
-            "not ping of iputils: exit status 0",
-            True,
-        ),
-    ],
-)
+@cases.table
 def test_what_is_no_verdict_is_an_error(
-    machine: PathMachine, done: Finished, words: str, absent: bool
+    machine: PathMachine, done: list[Any], words: str, absent: bool
 ) -> None:
-    machine.says["ping"] = done
+    machine.says["ping"] = Finished(*done)
 
     with pytest.raises(HostError, match=words) as raised:
         ask(machine, FOUR, 9000)
@@ -153,26 +136,14 @@ rtt min/avg/max/mdev = 0.033/0.058/0.184/0.019 ms
 """
 
 
-@pytest.mark.parametrize(
-    ("sent", "received", "status", "found"),
-    [
-        (100, 100, 0, Echoes(100, 0)),
-        (100, 97, 0, Echoes(100, 3)),
-        (100, 0, 1, Echoes(100, 100)),
-        # Ended by timeout(1): the last one may be on its way.
-        (40, 39, 124, Echoes(39, 0)),
-        (40, 37, 124, Echoes(40, 3)),
-        # Answers that come twice
-        (100, 101, 0, Echoes(100, 0)),
-    ],
-)
+@cases.table
 def test_what_a_burst_has_lost(
     tmp_path: pathlib.Path,
     monkeypatch: pytest.MonkeyPatch,
     sent: int,
     received: int,
     status: int,
-    found: Echoes,
+    found: list[Any],
 ) -> None:
     machine = PathMachine(str(tmp_path))
     commands: list[list[str]] = []
@@ -183,7 +154,7 @@ def test_what_a_burst_has_lost(
 
     monkeypatch.setattr(machine, "run", run)
 
-    assert count(machine, FOUR, 9000, 100, 0.01) == found
+    assert count(machine, FOUR, 9000, 100, 0.01) == Echoes(*found)
     assert commands[0][:4] == ["timeout", "--signal=INT", "--kill-after=10", "3.00"]
     assert " ".join(commands[0][4:]) == "ping -n -M do -q -c 100 -i 0.01 -W 1 -s 8972 -- 10.9.0.2"
 

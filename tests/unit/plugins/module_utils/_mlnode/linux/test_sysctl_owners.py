@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,19 +25,7 @@ from mlnode.model.setting import Status
 FORWARD = "net.ipv4.ip_forward"
 MARTIANS = "net.ipv4.conf.all.log_martians"
 UNITS = "/usr/lib/systemd/system"
-UFW = {
-    "/etc/default/ufw": 'DEFAULT_INPUT_POLICY="DROP"\nIPT_SYSCTL=/etc/ufw/sysctl.conf\n',
-    "/etc/ufw/ufw.conf": "ENABLED=yes\n",
-    "/etc/ufw/sysctl.conf": "# of ufw\nnet/ipv4/conf/all/log_martians=0\nnet/ipv4/ip_forward=1\n",
-}
-EARLY = "[Unit]\nDefaultDependencies=no\nBefore={}\n[Service]\nExecStart={} start\n"
-KDUMP_UNIT = EARLY.format("basic.target", "/etc/init.d/kdump-tools")
-UFW_UNIT = EARLY.format("network-pre.target", "/usr/lib/ufw/ufw-init")
-ZONE, LAB = "/etc/firewalld/zones/public.xml", "/etc/NetworkManager/system-connections/lab.nmconnection"
-RUN = "/run/NetworkManager/system-connections/a"
-CNI, DAEMON = "/etc/cni/net.d/10-x.conflist", "/etc/docker/daemon.json"
 SERVICE = "[Unit]\nAfter=network-online.target\n[Service]\nExecStart=/usr/bin/x --flag\n"
-SHARED = "[connection]\nid=lab\ninterface-name=eth1\n[ipv4]\nmethod=shared\n"
 
 
 def enable(machine: Machine, unit: str, text: str = SERVICE) -> None:
@@ -49,214 +38,9 @@ def put(machine: Machine, files: Mapping[str, str]) -> None:
         machine.put(path, text)
 
 
-PROFILE = {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n"}
-
-
 #: Name → unit, its text, files, key, what it sets, where, and whether that is sure
-FILES: dict[str, tuple[str, str, Mapping[str, str], str, str | None, str, bool]] = {
-    "ufw": ("ufw.service", UFW_UNIT, UFW, MARTIANS, "0", "/etc/ufw/sysctl.conf:2", True),
-    "ufw, by another name": (
-        *("ufw.service", UFW_UNIT, UFW, "net.ipv4.conf.all.forwarding", "1", "/etc/ufw/sysctl.conf:3", True),
-    ),
-    "ufw, switched off": (
-        *("ufw.service", UFW_UNIT, {**UFW, "/etc/ufw/ufw.conf": "ENABLED=no\n"}, MARTIANS, None, "", True),
-    ),
-    "ufw, without such a file": (
-        *("ufw.service", UFW_UNIT, {**UFW, "/etc/default/ufw": "#IPT_SYSCTL=/etc/ufw/sysctl.conf\n"}),
-        *(MARTIANS, None, "", True),
-    ),
-    "firewalld": (
-        *("firewalld.service", SERVICE, {ZONE: "<zone>\n  <masquerade/>\n</zone>\n"}),
-        *(FORWARD, "1", f"{ZONE}:2", False),
-    ),
-    "firewalld, without masquerading": (
-        *("firewalld.service", SERVICE, {ZONE: "<zone>\n</zone>\n"}),
-        *(FORWARD, None, "", True),
-    ),
-    "NetworkManager, shared": (
-        *("NetworkManager.service", SERVICE, {LAB: SHARED}),
-        *(FORWARD, "1", f"{LAB}:5", True),
-    ),
-    "NetworkManager, not by itself": (
-        "NetworkManager.service", SERVICE,
-        {"/etc/NetworkManager/system-connections/lab": f"{SHARED}[connection]\nautoconnect=false\n"},
-        FORWARD, "1", "/etc/NetworkManager/system-connections/lab:5", False,
-    ),
-    "NetworkManager, privacy": (
-        "NetworkManager.service", SERVICE,
-        {RUN: "[connection]\ninterface-name=eth1\n[ipv6]\nip6-privacy=2\n"},
-        "net.ipv6.conf.eth1.use_tempaddr", "2", f"{RUN}:4", True,
-    ),
-    "NetworkManager, its own router advertisements": (
-        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\n[ipv6]\nmethod=auto\n"},
-        "net.ipv6.conf.eth1.accept_ra", "0", f"{LAB}:4", True,
-    ),
-    "NetworkManager, without a word on IPv6": (
-        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\n"},
-        "net.ipv6.conf.eth1.disable_ipv6", "0", f"{LAB}:2", True,
-    ),
-    "NetworkManager, no IPv6": (
-        "NetworkManager.service", SERVICE,
-        {LAB: "[connection]\ninterface-name=eth1\n[ipv6]\nmethod=disabled\n"},
-        "net.ipv6.conf.eth1.disable_ipv6", "1", f"{LAB}:4", True,
-    ),
-    "NetworkManager, which leaves IPv6 to the kernel": (
-        "NetworkManager.service", SERVICE,
-        {LAB: "[connection]\ninterface-name=eth1\n[ipv6]\nmethod=ignore\n"},
-        "net.ipv6.conf.eth1.accept_ra", None, "", True,
-    ),
-    "NetworkManager, a port of a bond": (
-        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\ncontroller=bond0\n"},
-        "net.ipv6.conf.eth1.accept_ra", None, "", True,
-    ),
-    "NetworkManager, by its address": (
-        "NetworkManager.service", SERVICE,
-        {LAB: "[connection]\nid=x\n[ethernet]\nmac-address=0C:42:A1:00:00:01\n",
-         "/sys/class/net/eth1/address": "0c:42:a1:00:00:01\n"},
-        "net.ipv6.conf.eth1.accept_ra", "0", f"{LAB}:4", True,
-    ),
-    "NetworkManager, told to leave devices alone": (
-        "NetworkManager.service", SERVICE,
-        {LAB: "[connection]\ninterface-name=eth1\n",
-         "/etc/NetworkManager/conf.d/x.conf": "[keyfile]\nunmanaged-devices=interface-name:eth1\n"},
-        "net.ipv6.conf.eth1.accept_ra", "0", f"{LAB}:2", False,
-    ),
-    "NetworkManager, privacy of all": (
-        "NetworkManager.service", SERVICE,
-        {LAB: "[connection]\ninterface-name=eth1\n",
-         "/etc/NetworkManager/conf.d/x.conf": "[connection]\nipv6.ip6-privacy=0\n"},
-        "net.ipv6.conf.eth1.use_tempaddr", "0", "/etc/NetworkManager/conf.d/x.conf:2", True,
-    ),
-    "NetworkManager, privacy of the default": (
-        "NetworkManager.service", SERVICE, {LAB: "[connection]\ninterface-name=eth1\n"},
-        "net.ipv6.conf.eth1.use_tempaddr", "?", f"{LAB}:2", True,
-    ),
-    "docker, forbidden by a flag": (
-        "docker.service", SERVICE.replace("--flag", "--ip-forward=0 -H fd://"), {}, FORWARD, None, "", True,
-    ),
-    "docker, forbidden in its environment": (
-        "docker.service", SERVICE.replace("--flag", "$OPTS\nEnvironmentFile=-/etc/default/docker"),
-        {"/etc/default/docker": '#OPTS=\nOPTS="--ip-forward=false"\n'}, FORWARD, None, "", True,
-    ),
-    "docker, by another file": (
-        "docker.service", SERVICE.replace("--flag", "--config-file=/etc/d.json"),
-        {"/etc/d.json": '{"ip-forward": false}', DAEMON: "{}"}, FORWARD, None, "", True,
-    ),
-    "docker, IPv6": (
-        "docker.service", SERVICE, {DAEMON: '{"ipv6": true, "fixed-cidr-v6": "2001:db8:1::/64"}'},
-        "net.ipv6.conf.all.forwarding", "1", f"{UNITS}/docker.service:4", True,
-    ),
-    "docker of a snap": (
-        "snap.docker.dockerd.service", SERVICE, {"/var/snap/docker/current/config/daemon.json": "{}"},
-        FORWARD, "1", f"{UNITS}/snap.docker.dockerd.service:4", True,
-    ),
-    "docker": ("docker.service", SERVICE, {}, FORWARD, "1", f"{UNITS}/docker.service:4", True),
-    "docker, forbidden": (
-        *("docker.service", SERVICE, {DAEMON: '{"ip-forward": false}'}, FORWARD, None, "", True),
-    ),
-    "CNI": (
-        *("docker.socket", "", {CNI: '{"plugins": [{"type": "bridge",\n"isGateway": true}]}'}),
-        *(FORWARD, "1", f"{CNI}:2", False),
-    ),
-    "kubelet": (
-        *("kubelet.service", SERVICE, {"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\n"}),
-        *("vm.overcommit_memory", "1", f"{UNITS}/kubelet.service:4", True),
-    ),
-    "kubelet, by its file": (
-        *("kubelet.service", SERVICE.replace("--flag", "--config=/etc/k.yaml")),
-        {"/etc/k.yaml": "a: b\nprotectKernelDefaults: false\n"}, "kernel.panic", "10", "/etc/k.yaml:2", True,
-    ),
-    "kubelet that protects": (
-        *("kubelet.service", SERVICE, {"/var/lib/kubelet/config.yaml": "protectKernelDefaults: true\n"}),
-        *("vm.overcommit_memory", None, "", True),
-    ),
-    "kubelet, whose flag wins over its file": (
-        "kubelet.service", SERVICE.replace("--flag", "--protect-kernel-defaults=false"),
-        {"/var/lib/kubelet/config.yaml": "protectKernelDefaults: true\n"},
-        "kernel.panic", "10", f"{UNITS}/kubelet.service:4", True,
-    ),
-    "kubelet that protects by a flag of its environment": (
-        "kubelet.service", SERVICE.replace("--flag", "$X\nEnvironmentFile=-/etc/default/kubelet"),
-        {"/etc/default/kubelet": "X=--protect-kernel-defaults=true --v=2\n"}, "kernel.panic", None, "", True,
-    ),
-    "kubelet that protects by JSON": (
-        "kubelet.service", SERVICE.replace("--flag", "--config /etc/k.json"),
-        {"/etc/k.json": '{"kind":"KubeletConfiguration","protectKernelDefaults":true}'},
-        "kernel.panic", None, "", True,
-    ),
-    "kubelet with a folder of files": (
-        "kubelet.service", SERVICE.replace("--flag", "--config-dir=/etc/k.d"),
-        {"/var/lib/kubelet/config.yaml": "protectKernelDefaults: false\n",
-         "/etc/k.d/90.conf": "protectKernelDefaults: true\n"}, "kernel.panic", None, "", True,
-    ),
-    "kubelet, a comment": (
-        "kubelet.service", SERVICE,
-        {"/var/lib/kubelet/config.yaml": "# protectKernelDefaults: true\n"},
-        "kernel.panic", "10", f"{UNITS}/kubelet.service:4", True,
-    ),
-    "k3s, by an argument of its kubelet": (
-        "k3s.service", SERVICE,
-        {"/etc/rancher/k3s/config.yaml": 'kubelet-arg:\n  - "protect-kernel-defaults=true"\n'},
-        "kernel.panic", None, "", True,
-    ),
-    "k3s, by a drop-in": (
-        "k3s.service", SERVICE, {"/etc/rancher/k3s/config.yaml.d/a.yaml": "protect-kernel-defaults: true\n"},
-        "kernel.panic", None, "", True,
-    ),
-    "MicroK8s": (
-        "snap.microk8s.daemon-kubelite.service", SERVICE,
-        {"/var/snap/microk8s/current/args/kubelet": "--root-dir=/x\n--protect-kernel-defaults=true\n"},
-        "kernel.panic", None, "", True,
-    ),
-    "k3s": (
-        *("k3s.service", SERVICE, {"/etc/rancher/k3s/config.yaml": "protect-kernel-defaults: true\n"}),
-        *("kernel.panic_on_oops", None, "", True),
-    ),
-    "kube-proxy": (
-        *("kubelet.service", SERVICE, {}, "net.netfilter.nf_conntrack_max", "?"),
-        *(f"{UNITS}/kubelet.service:4", False),
-    ),
-    "kdump": (
-        *("kdump-tools.service", KDUMP_UNIT, {"/etc/default/kdump-tools": "# kdump\nUSE_KDUMP=1\n"}),
-        *("kernel.panic_on_oops", "1", "/etc/default/kdump-tools:2", True),
-    ),
-    "kdump, with other triggers": (
-        "kdump-tools.service", KDUMP_UNIT,
-        {"/etc/default/kdump-tools": 'USE_KDUMP=1\nKDUMP_SYSCTL="kernel.panic_on_oops=1 kernel.panic=5"\n'},
-        "kernel.panic", "5", "/etc/default/kdump-tools:2", True,
-    ),
-    "kdump, switched off": (
-        *("kdump-tools.service", KDUMP_UNIT, {"/etc/default/kdump-tools": "USE_KDUMP=0\n"}),
-        *("kernel.panic_on_oops", None, "", True),
-    ),
-    "tuned": (
-        "tuned.service", SERVICE,
-        {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n"},
-        "vm.swappiness", "5", "/etc/tuned/x/tuned.conf:2", True,
-    ),
-    "tuned, which sets once more what files say": (
-        "tuned.service", SERVICE,
-        {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n",
-         "/etc/sysctl.d/a.conf": "vm.swappiness = 1\n"},
-        "vm.swappiness", None, "", True,
-    ),
-    "tuned, which does not": (
-        "tuned.service", SERVICE,
-        {"/etc/tuned/active_profile": "x\n", "/etc/tuned/x/tuned.conf": "[sysctl]\nvm.swappiness=5\n",
-         "/etc/tuned/tuned-main.conf": "reapply_sysctl = 0\n", "/etc/sysctl.d/a.conf": "vm.swappiness = 1\n"},
-        "vm.swappiness", "5", "/etc/tuned/x/tuned.conf:2", True,
-    ),
-    "tuned, and a file that it reads last of all": (
-        "tuned.service", SERVICE,
-        {**PROFILE, "/etc/sysctl.d/zz.conf": "vm.swappiness = 1\n",
-         "/etc/sysctl.conf": "# of old\nvm.swappiness = 30\n"},
-        "vm.swappiness", "30", "/etc/sysctl.conf:2", True,
-    ),
-    "tuned, and files that keep globs away": (
-        "tuned.service", SERVICE, {**PROFILE, "/etc/sysctl.d/a.conf": "-vm.swappiness\n"},
-        "vm.swappiness", "5", "/etc/tuned/x/tuned.conf:2", True,
-    ),
-}  # fmt: skip
+FILES: dict[str, dict[str, Any]] = cases.load(pathlib.Path(__file__).with_name("sysctl_owner_files.yml"))
+UFW, UFW_UNIT, PROFILE = FILES["ufw"]["files"], FILES["ufw"]["text"], FILES["tuned"]["files"]
 
 
 def as_written(_key: str, text: str, _before: str | None) -> sysctl_d.Effect:
@@ -265,7 +49,7 @@ def as_written(_key: str, text: str, _before: str | None) -> sysctl_d.Effect:
 
 @pytest.mark.parametrize("case", FILES)
 def test_what_their_files_say(machine: Machine, case: str) -> None:
-    unit, text, files, key, value, where, sure = FILES[case]
+    unit, text, files, key, value, where, sure = FILES[case].values()
     enable(machine, unit, text)
     put(machine, files)
     name = sysctl_d.slashed(key)
@@ -278,9 +62,9 @@ def test_what_their_files_say(machine: Machine, case: str) -> None:
     assert found == ([] if value is None else [(value, where, sure)])
 
 
-@pytest.mark.parametrize("case", [name for name, entry in FILES.items() if entry[4] not in (None, "?")])
+@pytest.mark.parametrize("case", [name for name, entry in FILES.items() if entry["value"] not in (None, "?")])
 def test_a_present_value_is_explained_by_its_line(machine: Machine, case: str) -> None:
-    unit, text, files, key, value, where, sure = FILES[case]
+    unit, text, files, key, value, where, sure = FILES[case].values()
     enable(machine, unit, text)
     put(machine, files)
     path = f"/proc/sys/{sysctl_d.slashed(key)}"
@@ -372,7 +156,7 @@ def test_without_the_agent_the_owner_is_not_overlooked(node: Machine) -> None:
 def test_the_boot_layer_is_what_comes_last(
     node: Machine, case: str, key: str, value: Any, status: str, boot: str | None
 ) -> None:
-    unit, text, files, *_rest = FILES[case]
+    unit, text, files, *_rest = FILES[case].values()
     node.put("/proc/sys/net/ipv4/conf/all/forwarding", "0\n")
     declare(node, key, value)
     enable(node, unit, text)

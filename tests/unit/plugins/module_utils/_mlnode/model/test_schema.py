@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,54 +28,7 @@ def checked(area: str, spec: Any) -> dict[str, Any]:
     return schema.checked(area, spec, registry.options(area))
 
 
-@pytest.mark.parametrize(
-    ("area", "spec", "found"),
-    [
-        # the type that is wanted
-        ("thp", {"khugepaged": {"defrag": "1"}}, {"khugepaged": {"defrag": 1}}),
-        ("thp", {"use_zero_page": "00"}, {"use_zero_page": 0}),
-        ("gpu", {"persistence": "Yes"}, {"persistence": True}),
-        ("gpu", {"persistence": 0}, {"persistence": False}),
-        ("cpu", {"max_latency_us": 10}, {"max_latency_us": "10"}),
-        ("nic", {"rules": [{**RULE, "pause": {"rx": "off"}}]}, {"rules": [{**RULE, "pause": {"rx": False}}]}),
-        (
-            "nic",
-            {"rules": [{**RULE, "nics": {"nodes": ["1"]}}]},
-            {"rules": [{**RULE, "nics": {"nodes": [1]}}]},
-        ),
-        ("qos", {"rules": [{"name": "a", "dscp": {26: "3"}}]}, {"rules": [{"name": "a", "dscp": {"26": 3}}]}),
-        ("boot", {"parameters": {"nosmt": ""}}, {"parameters": {"nosmt": ""}}),
-        # texts in their one spelling
-        ("cpu", {"governor": "x", "cpus": "3,2,1,08"}, {"governor": "x", "cpus": "1-3,8"}),
-        ("cpu", {"energy_performance_preference": "0"}, {"energy_performance_preference": "performance"}),
-        ("boot", {"isolate": {"cpus": "34-63,2"}}, {"isolate": {"cpus": "2,34-63"}}),
-        (
-            "irq",
-            {"rules": [{"name": "a", "rps": False, "xps": 2}]},
-            {"rules": [{"name": "a", "rps": "off", "xps": "2"}]},
-        ),
-        ("nic", {"rules": [{**RULE, "fec": "rs auto"}]}, {"rules": [{**RULE, "fec": "auto rs"}]}),
-        # what is not given
-        ("thp", {"enabled": None, "defrag": "madvise"}, {"defrag": "madvise"}),
-        ("thp", {"khugepaged": {"defrag": None}, "sizes": {"64kB": {}}}, {}),
-        ("sysctl", {"settings": {"vm.swappiness": None, "vm.x": [1, None]}}, {"settings": {"vm.x": [1]}}),
-        ("nic", {"rules": [None, {**RULE, "nics": {"names": []}, "coalesce": {}}]}, {"rules": [RULE]}),
-        # an empty list that says something
-        ("qos", {"rules": [{"name": "a", "pfc": []}]}, {"rules": [{"name": "a", "pfc": []}]}),
-        ("limits", {"nofile": 1024, "services": []}, {"nofile": 1024, "services": []}),
-        # what declares nothing by itself
-        ("nic", {"rules": [], "allow": ["busy"], "max_disruption": "none"}, {}),
-        ("sysctl", {"settings": {}, "sizing": {"rtt_us": 5}, "allow": ["min_free"]}, {}),
-        ("limits", {"domains": ["root"], "services": [], "defaults": False}, {}),
-        ("cpu", {"cpus": "0-3"}, {}),
-        ("boot", {"allow": ["mitigations"]}, {}),
-        # lists that are given by name
-        ("nic", {"rules": {"a": {"mtu": 9000}, "b": None}}, {"rules": [RULE]}),
-        ("nic", {"rules": {"a": {"name": "a", "mtu": 9000}}}, {"rules": [RULE]}),
-        ("nic", {"rules": {}}, {}),
-        ("modules", {"modules": {"x": True, "y": "no", "z": None}}, {"modules": ["x"]}),
-    ],
-)
+@cases.table
 def test_a_declaration_is_copied_in_its_plain_form(area: str, spec: Any, found: Any) -> None:
     before = copy.deepcopy(spec)
 

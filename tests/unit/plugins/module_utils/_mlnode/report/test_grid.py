@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,17 +70,7 @@ def test_what_hangs_is_under_its_first_line(width: int | None, lines: list[str])
     assert hanging("  one > two > three  eth0  Gen5", width) == lines
 
 
-@pytest.mark.parametrize(
-    "text, shown",
-    [
-        ("eth0", "eth0"),
-        ("x\x1b[31m", "x\\x1b[31m"),
-        ("a\nb\r\t\x7f\x9b31m", "a\\nb\\r\\t\\x7f\\x9b31m"),
-        ("\udcff", "\\udcff"),
-        ("\u202ecba\u2069\U000e0001", "\\u202ecba\\u2069\\U000e0001"),
-        ("Größe", "Größe"),
-    ],
-)
+@cases.table
 def test_nothing_moves_the_cursor(text: str, shown: str) -> None:
     assert printable(text) == shown
     assert grid(("A", "B"), [(text, text)], None)[1] == f"{shown}  {shown}"

@@ -40,9 +40,7 @@ def test_between_host_bridges_only_the_nodes_tell(
     assert distance.between(device("40 r gpu", one), device("60 r nic", other), one_node) == kind
 
 
-@pytest.mark.parametrize(
-    "one, other, kind", [(0, 0, "PHB"), (0, 1, "SYS"), (None, 1, "PHB"), (None, None, "PHB")]
-)
+@cases.table
 def test_a_host_bridge_that_the_firmware_divides_between_nodes_is_two(
     one: int | None, other: int | None, kind: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
@@ -27,22 +28,13 @@ def dmi(tree: Tree, **texts: str) -> None:
         tree.put(f"{DMI}/{name}", text)
 
 
-@pytest.mark.parametrize(
-    "vendor, product, tag, expected",
-    [
-        ("NVIDIA", "DGXH100", "", Machine("bare metal", product="NVIDIA DGXH100")),
-        ("Supermicro", "Default string", "x", Machine("bare metal", product="Supermicro")),
-        ("To Be Filled By O.E.M.", "To be filled by O.E.M.", "", Machine("bare metal")),
-        ("", "", "OracleCloud.com", Machine("bare metal", cloud="oci")),
-        ("Amazon EC2", "p5.metal", "", Machine("bare metal", cloud="aws", product="Amazon EC2 p5.metal")),
-    ],
-)
+@cases.table
 def test_bare_metal_has_no_hypervisor_bit(
-    tree: Tree, vendor: str, product: str, tag: str, expected: Machine
+    tree: Tree, vendor: str, product: str, tag: str, expected: list[Any]
 ) -> None:
     dmi(tree, sys_vendor=vendor, product_name=product, chassis_asset_tag=tag)
 
-    assert read(tree.host) == (expected, [])
+    assert read(tree.host) == (Machine(*expected), [])
 
 
 @cases.table

@@ -224,9 +224,7 @@ def test_connections_above_one_another_all_count(node: Node) -> None:
     assert management.connection(node, ME) == "203.0.113.7, 127.0.0.1, 10.0.0.9"
 
 
-@pytest.mark.parametrize(
-    "words", ["UNKNOWN 65535 UNKNOWN 65535", " 65535 /run/ssh/socket 65535", "UNKNOWN 0  0"]
-)
+@cases.table
 def test_a_connection_without_a_network_counts_for_none(node: Node, words: str) -> None:
     node.over_ssh(words)
     assert node.found() == {"eth0": BY_ROUTE}

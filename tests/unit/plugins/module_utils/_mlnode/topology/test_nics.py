@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import NET, Tree
 from mlnode.host.host import Host
@@ -100,9 +99,7 @@ def test_interfaces_in_software_say_what_they_are(tree: Tree, uevent: str, kind:
     assert found["lo"].kind == "virtual"
 
 
-@pytest.mark.parametrize(
-    "device", ["/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1:1.0", "/sys/devices/vmbus/f8615163-df3e"]
-)
+@cases.table
 def test_a_nic_on_another_bus_has_no_pci_function(tree: Tree, device: str) -> None:
     tree.pci("pci0000:00/0000:00:14.0", "0x0c0330")
     tree.net("eth0", device)
@@ -112,9 +109,7 @@ def test_a_nic_on_another_bus_has_no_pci_function(tree: Tree, device: str) -> No
     assert (nic.kind, nic.address) == ("physical", None)
 
 
-@pytest.mark.parametrize(
-    "text, speed", [("-1", None), ("0", None), ("", None), ("fast", None), ("2500", 2500)]
-)
+@cases.table
 def test_a_speed_that_the_driver_does_not_know_is_none(tree: Tree, text: str, speed: int | None) -> None:
     tree.net("eth0", speed=text)
 

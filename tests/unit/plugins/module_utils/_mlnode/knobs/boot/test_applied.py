@@ -207,10 +207,13 @@ def test_defaults_that_are_edited_come_back_byte_for_byte(node: GrubMachine) -> 
 # -- what goes wrong -----------------------------------------------------------------------
 
 
-def test_a_failing_update_grub_leaves_nothing_behind(node: GrubMachine) -> None:
+@pytest.mark.parametrize(
+    ("fault", "words"), [("broken", "Syntax errors are detected"), ("forgetful", "found no kernel")]
+)
+def test_a_failing_update_grub_leaves_nothing_behind(node: GrubMachine, fault: str, words: str) -> None:
     before = node.tree()
-    node.broken = 1
-    with pytest.raises(TransactionError, match="Syntax errors are detected"):
+    setattr(node, fault, 1)
+    with pytest.raises(TransactionError, match=words):
         door.apply(node, request())
     assert node.tree() == before
 
@@ -224,14 +227,6 @@ def test_where_update_grub_does_not_work_at_all_the_files_are_back_and_the_menu_
         door.apply(node, request())
     assert not node.exists(DROP_IN)
     assert node.read(MENU) == menu
-
-
-def test_an_update_grub_that_finds_no_kernel_leaves_nothing_behind(node: GrubMachine) -> None:
-    before = node.tree()
-    node.forgetful = 1
-    with pytest.raises(TransactionError, match="found no kernel"):
-        door.apply(node, request())
-    assert node.tree() == before
 
 
 def test_an_isolation_that_is_refused_is_left_out_as_a_whole(node: GrubMachine) -> None:

@@ -8,6 +8,7 @@ import errno
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Outcomes
@@ -53,14 +54,7 @@ def applied(machine: GrubMachine) -> Outcomes:
     return engine.apply_together(machine, lambda: [engine.Request("site", boot, SPEC)])
 
 
-@pytest.mark.parametrize(
-    ("tool", "way"),
-    [
-        ("/usr/bin/rpm-ostree", "rpm-ostree kargs"),
-        ("/usr/bin/bootc", "/usr/lib/bootc/kargs.d"),
-        ("/usr/bin/ostree", "rpm-ostree kargs"),
-    ],
-)
+@cases.table
 def test_what_ostree_deploys_is_left_to_it(node: GrubMachine, tool: str, way: str) -> None:
     node.put("/run/ostree-booted", "")
     node.put(tool, "", 0o755)
@@ -96,19 +90,7 @@ def test_words_of_a_staged_deployment_are_not_known(node: GrubMachine, record: b
     assert ("/run/ostree/staged-deployment" in row.reason) is (status is Status.UNKNOWN)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "ours"),
-    [
-        (f"{ID}-6.12.0", "linux /vmlinuz\noptions root=UUID=1 ro\n", True),
-        (f"{ID}-6.11.0", "linux /vmlinuz\noptions root=LABEL=old ro\n", True),  # another spelling of it
-        (f"{OTHER_ID}-6.12.0", "linux /vmlinuz\noptions root=UUID=1 ro\n", True),  # cloned
-        (f"{OTHER_ID}-6.8.0", "linux /vmlinuz\noptions root=UUID=2 ro\n", False),
-        ("arch", "linux /vmlinuz-linux\noptions root=UUID=3 rw\n", False),
-        ("arch", f"machine-id {ID}\nlinux /vmlinuz-linux\noptions root=UUID=3 rw\n", True),
-        ("windows", "title Windows\nefi /EFI/Microsoft/Boot/bootmgfw.efi\n", False),
-        (f"{ID}-0-rescue", "linux /vmlinuz\noptions root=UUID=1 ro\n", False),
-    ],
-)
+@cases.table
 def test_only_entries_of_this_system_are_written(node: GrubMachine, name: str, text: str, ours: bool) -> None:
     entry(node, f"{ID}-6.12.1", "linux /vmlinuz\noptions root=UUID=1 ro\n")
     path = entry(node, name, text)
@@ -123,15 +105,7 @@ def test_an_image_writes_all_its_entries(node: GrubMachine) -> None:
     assert boot_loader.find(node).lacks == f"no entry of {ENTRIES} starts a kernel of this system"
 
 
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        (["/run/ostree-booted", "/usr/bin/rpm-ostree"], "ostree (rpm-ostree)): run rpm-ostree kargs"),
-        (["/usr/sbin/transactional-update"], "(transactional-update): change /etc/default/grub"),
-        (["/run/.containerenv"], "in this container (podman)"),
-        ([], "look into dmesg and /etc/fstab"),
-    ],
-)
+@cases.table
 def test_a_read_only_file_system_is_named_by_the_system_that_has_it(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, files: list[str], words: str
 ) -> None:

@@ -7,7 +7,7 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
     CPU,
     DEFAULTS,
@@ -56,20 +56,7 @@ def started(machine: GrubMachine, words: str) -> None:
 # -- runtime -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "spec", "runtime"),
-    [
-        ("quiet", PT, "absent"),
-        ("iommu=off quiet", PT, "iommu=off"),
-        ("iommu=off iommu=pt", PT, "iommu=off iommu=pt"),
-        ("iommu", PT, "iommu"),
-        ("quiet -- iommu=pt", PT, "absent"),
-        ("quiet", {"absent": ["quiet"]}, "quiet"),
-        ("quiet", {"parameters": {"quiet": ""}}, "quiet"),
-        ("rcu-nocb-poll=1", {"parameters": {"rcu_nocb_poll": "2"}}, "rcu_nocb_poll=1"),
-        ('x="a iommu=pt b"', PT, "absent"),
-    ],
-)
+@cases.table
 def test_runtime_is_what_the_running_kernel_was_started_with(
     node: GrubMachine, line: str, spec: dict[str, Any], runtime: str
 ) -> None:
@@ -79,13 +66,7 @@ def test_runtime_is_what_the_running_kernel_was_started_with(
     assert (found.path, found.at_boot, found.parts) == ("/proc/cmdline", True, ())
 
 
-@pytest.mark.parametrize(
-    ("line", "spec"),
-    [
-        ("nohz-full=2,3,6,7", {"parameters": {"nohz_full": "2-3,6-7"}}),
-        ("isolcpus=domain,managed_irq,6-7,2,3", {"parameters": {"isolcpus": "managed_irq,domain,2-3,6-7"}}),
-    ],
-)
+@cases.table
 def test_other_spellings_of_the_same_are_shown_as_declared(
     node: GrubMachine, line: str, spec: dict[str, Any]
 ) -> None:
@@ -124,9 +105,7 @@ def test_offline_cpus_are_part_of_the_rest(node: GrubMachine) -> None:
     assert readings(node, ISOLATE)["irqaffinity"].want == "irqaffinity=0-1,4-5"
 
 
-@pytest.mark.parametrize(
-    "spec", [{"isolate": {"cpus": "1-3,5-7"}}, {"parameters": {"isolcpus": "domain,1-3", "nohz_full": "5-7"}}]
-)
+@cases.table
 def test_too_few_cpus_left_over_are_refused_however_they_are_declared(
     node: GrubMachine, spec: dict[str, Any]
 ) -> None:
@@ -187,9 +166,7 @@ def test_a_kernel_that_does_not_know_a_parameter_says_so(node: GrubMachine, key:
     assert reading(node, {"absent": [key]}).runtime.text == "absent"
 
 
-@pytest.mark.parametrize(
-    "path", [f"{CPU}/present", f"{CPU}/online", f"{NODE}/online", f"{NODE}/node1/cpulist"]
-)
+@cases.table
 def test_cpus_that_cannot_be_read_leave_the_question_open(node: GrubMachine, path: str) -> None:
     node.unreadable[path] = errno.EACCES
     for found in readings(node, ISOLATE).values():
@@ -250,16 +227,7 @@ def grub_sets(machine: GrubMachine, line: str) -> None:
     machine.write_menu()
 
 
-@pytest.mark.parametrize(
-    ("line", "spec", "boot_value", "words"),
-    [
-        ("iommu=pt", PT, "iommu=pt", ""),
-        ("iommu=off", PT, "iommu=off", ""),
-        ("quiet", PT, None, f"{MENU}:16 does not have it"),
-        ("a", {"absent": ["quiet"]}, "absent", ""),
-        ("quiet", {"absent": ["quiet"]}, "quiet", ""),
-    ],
-)
+@cases.table
 def test_the_boot_layer_is_what_the_menu_says(
     node: GrubMachine, line: str, spec: dict[str, Any], boot_value: str | None, words: str
 ) -> None:
@@ -283,13 +251,7 @@ def test_an_unreadable_menu_leaves_the_question_open(node: GrubMachine) -> None:
     assert f"cannot read {MENU}: EACCES" in (reading(node, PT).boot.value.unreadable or "")
 
 
-@pytest.mark.parametrize(
-    ("late", "boot_value", "words"),
-    [
-        ('GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX iommu=off"\n', "iommu=pt iommu=off", ""),
-        ("GRUB_CMDLINE_LINUX=${GRUB_CMDLINE_LINUX#iommu=pt}\n", None, f"{DROP_INS}/zzz.cfg:1 takes it away"),
-    ],
-)
+@cases.table
 def test_a_later_file_that_has_the_last_word_is_named(
     node: GrubMachine, late: str, boot_value: str | None, words: str
 ) -> None:
@@ -361,13 +323,10 @@ def test_an_explanation_names_every_line(node: GrubMachine) -> None:
     assert boot.boot_sources("boot.nosmt", node) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "severity"),
-    [("transparent_hugepage", Severity.MEDIUM), ("mitigations", Severity.HIGH), ("something", Severity.LOW)],
-)
-def test_every_parameter_has_a_severity_a_reason_and_a_source(name: str, severity: Severity) -> None:
+@cases.table
+def test_every_parameter_has_a_severity_a_reason_and_a_source(name: str, severity: str) -> None:
     found = boot.info(f"boot.{name}", Value(text="absent"))
-    assert found.severity is severity
+    assert found.severity is Severity(severity)
     assert found.reason
     assert found.source
 

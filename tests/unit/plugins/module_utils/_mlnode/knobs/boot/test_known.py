@@ -48,11 +48,7 @@ def test_a_misspelt_parameter_is_an_error_before_the_boot(
     assert node.tree() == before
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("intel_pstate", "per_cpu_perf_limits"), ("iommu", "pt"), ("mitigations", "auto;no_user_kernel"),
-     ("tsc", "directsync"), ("idle", "nomwait"), ("amd_pstate", "undefined")],
-)  # fmt: skip
+@cases.table
 def test_words_that_a_newer_kernel_may_have_are_no_mistakes(node: GrubMachine, name: str, value: str) -> None:
     assert row(node, {"parameters": {name: value}}).reading.invalid == ""
 
@@ -66,10 +62,7 @@ def test_a_parameter_of_a_module_is_compared_with_those_that_it_has(node: GrubMa
     assert row(node, {"parameters": {"nvme_core.hidden_one": 60}}).reading.invalid == ""
 
 
-@pytest.mark.parametrize(
-    "log",
-    ["nvme_core: unknown parameter 'io_limit' ignored", "nvme_core: `many' invalid for parameter `io_limit'"],
-)
+@cases.table
 def test_a_parameter_that_a_module_did_not_take_is_drifted(node: GrubMachine, log: str) -> None:
     found = booted(node, "nvme-core.io_limit", "nvme-core.io_limit=many", f"{BEGIN}{log}\n")
     assert found.status is Status.DRIFTED

@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -68,42 +68,24 @@ def test_what_was_given_instead_is_taken_away(tmp_path: pathlib.Path) -> None:
     assert machine.line() == "root=UUID=1111 ro iommu=pt quiet"
 
 
-@pytest.mark.parametrize(
-    ("kernel", "status", "words"),
-    [
-        (
-            "6.8.0-1014-nvidia-64k",
-            Status.UNSUPPORTED,
-            "before 6.11 arm-smmu-v3 without translation breaks CUDA",
-        ),
-        ("6.11.0", Status.DRIFTED, "iommu.passthrough=1"),
-        ("7.0.1", Status.DRIFTED, "iommu.passthrough=1"),
-        ("next", Status.UNSUPPORTED, "iommu.passthrough: 1 if this kernel has the change"),
-    ],
-)
+@cases.table
 def test_arm64_gets_its_own_word_since_its_iommu_can_do_both(
-    tmp_path: pathlib.Path, kernel: str, status: Status, words: str
+    tmp_path: pathlib.Path, kernel: str, status: str, words: str
 ) -> None:
     machine = node(tmp_path, "grace", kernel)
     found = row(machine)
-    assert found.status is status
+    assert found.status is Status(status)
     assert not found.reading.elsewhere
     assert words in f"{found.reason} {found.reading.want}"
     door.apply(machine, AUTO)
-    assert ("iommu.passthrough=1" in machine.line().split()) == (status is Status.DRIFTED)
-    if status is Status.DRIFTED:
+    assert ("iommu.passthrough=1" in machine.line().split()) == (Status(status) is Status.DRIFTED)
+    if Status(status) is Status.DRIFTED:
         machine.reboot()
         assert row(machine).status is Status.OK
         assert any("iommu.passthrough=1" in line for line in boot.boot_sources("boot.iommu", machine))
 
 
-@pytest.mark.parametrize(
-    ("hardware", "marker", "words"),
-    [
-        ("cloud-gpu", "", "this is a virtual machine: its host decides"),
-        ("hgx", "docker\n", "this is a container: its host decides"),
-    ],
-)
+@cases.table
 def test_what_a_host_decides_is_left_to_it(
     tmp_path: pathlib.Path, hardware: str, marker: str, words: str
 ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import DROP_INS, MENU, GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE
 from mlnode.agent import node as whole
@@ -87,13 +87,7 @@ def late(machine: GrubMachine, text: str) -> None:
     machine.write_menu()
 
 
-@pytest.mark.parametrize(
-    ("text", "spec"),
-    [
-        ('GRUB_CMDLINE_LINUX="quiet"\n', PT),
-        ('GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX intel-iommu=on"\n', {"absent": ["intel_iommu"]}),
-    ],
-)
+@cases.table
 def test_a_later_file_that_undoes_it_is_named_and_not_fought_with(
     node: GrubMachine, text: str, spec: dict[str, Any]
 ) -> None:

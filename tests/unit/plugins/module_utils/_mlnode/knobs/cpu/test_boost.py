@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
     policy,
@@ -30,15 +31,7 @@ def test_no_turbo_is_of_the_whole_machine(intel: CpuMachine) -> None:
     assert reading(intel, {"boost": True, "cpus": "0-1"}).runtime == Value(absent=words)
 
 
-@pytest.mark.parametrize(
-    ("flags", "boost", "blocked"),
-    [
-        ("flags\t\t: fpu arat epb\n", True, True),
-        ("flags\t\t: fpu ida arat\n", True, False),
-        ("flags\t\t: fpu arat\n", False, False),
-        ("processor\t: 0\n", True, False),
-    ],
-)
+@cases.table
 def test_boost_that_the_firmware_took_away_is_told_before_a_write(
     intel: CpuMachine, flags: str, boost: bool, blocked: bool
 ) -> None:

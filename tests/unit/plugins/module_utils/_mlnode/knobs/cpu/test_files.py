@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import ACTIVE, CPU, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
@@ -196,15 +196,7 @@ def test_the_bias_of_every_cpu(intel: CpuMachine) -> None:
     assert found.parts[0].undo == (Write(f"{CPU}/cpu0/power/energy_perf_bias", "6"),)
 
 
-@pytest.mark.parametrize(
-    ("cpuinfo", "why", "optional"),
-    [
-        ("flags\t\t: fpu cpb", "the processor does not know it, or the hypervisor hides it", True),
-        ("Features\t: fp asimd", "the processor does not know it, or the hypervisor hides it", True),
-        ("flags\t\t: fpu epb", "the processor knows it, and Linux shows it since 5.2", False),
-        ("", "the processor does not know it, or the hypervisor hides it", False),
-    ],
-)
+@cases.table
 def test_a_processor_without_bias(amd: CpuMachine, cpuinfo: str, why: str, optional: bool) -> None:
     amd.put("/proc/cpuinfo", f"processor\t: 0\n{cpuinfo}\n" if cpuinfo else "")
     found = reading(amd, {"energy_perf_bias": 0})

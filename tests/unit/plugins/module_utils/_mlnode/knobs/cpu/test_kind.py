@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.cpu.reading import (
     PREFERENCE,
@@ -218,14 +219,6 @@ def test_the_kernel_command_line_is_mentioned(intel: CpuMachine) -> None:
     assert cpu.boot_sources("cpu.boost", intel) == []
 
 
-@pytest.mark.parametrize(
-    ("key", "runtime", "severity"),
-    [
-        ("cpu.governor", "powersave", Severity.HIGH),
-        ("cpu.governor[0-3]", "performance: 0-2; powersave: 3", Severity.HIGH),
-        ("cpu.governor", "performance", Severity.MEDIUM),
-        ("cpu.governor", None, Severity.MEDIUM),
-    ],
-)
-def test_another_governor_costs_more(key: str, runtime: str | None, severity: Severity) -> None:
-    assert cpu.info(key, Value(text=runtime)).severity is severity
+@cases.table
+def test_another_governor_costs_more(key: str, runtime: str | None, severity: str) -> None:
+    assert cpu.info(key, Value(text=runtime)).severity is Severity(severity)

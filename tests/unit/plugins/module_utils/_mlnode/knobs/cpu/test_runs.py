@@ -10,7 +10,7 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.cpu_machine import CPU, CPUFREQ, PSTATE, CpuMachine
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Outcome, Request
@@ -322,10 +322,7 @@ def test_two_names_share_the_cpus_but_not_one_of_them(intel: CpuMachine) -> None
     assert [ruled(intel, number)[0] for number in range(4)] == ["performance"] * 2 + ["powersave"] * 2
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [({"governor": "powersave"}, {PREFERENCE: "power"}), ({"boost": False}, {"min_perf_pct": 90})],
-)
+@cases.table
 def test_what_moves_the_other_needs_one_name(
     intel: CpuMachine, one: dict[str, Any], other: dict[str, Any]
 ) -> None:

@@ -6,7 +6,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
@@ -133,20 +133,9 @@ def test_a_gpu_of_a_guest_is_left_out(node: GpuMachine) -> None:
     assert row(node).reason == "GPU 0000:2b:00.0 belongs to vfio-pci"
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (Finished(0, "No devices were found\n", ""), "it says 'No devices were found'"),
-        (Finished(0, f"0, 0000{FIRST}, Perhaps\n", ""), "persistence mode is 'Perhaps'"),
-        (Finished(0, f"x, 0000{FIRST}, Enabled\n", ""), "it says 'x, 0000"),
-        (Finished(0, f"0, {FIRST}, Enabled, more\n", ""), "it says"),
-        (Finished(9, "", "NVIDIA-SMI has failed because it couldn't communicate\n"), "NVIDIA-SMI has failed"),
-        (Finished(255, "Unable to determine the device handle\n", ""), "Unable to determine"),
-        (Finished(1, "", ""), "exit status 1"),
-    ],
-)
-def test_nonsense_and_failure_leave_it_unknown(node: GpuMachine, answer: Finished, words: str) -> None:
-    node.answer = answer
+@cases.table
+def test_nonsense_and_failure_leave_it_unknown(node: GpuMachine, answer: list[Any], words: str) -> None:
+    node.answer = Finished(*answer)
     found = row(node)
     assert found.status is Status.UNKNOWN
     assert words in found.reason

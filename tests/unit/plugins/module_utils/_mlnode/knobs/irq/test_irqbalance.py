@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from mlnode.engine import boot_run, handlers, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
@@ -209,15 +209,7 @@ def test_lists_that_cannot_be_read_stop_no_rule(node: IrqNode) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("unit", "drop_in", "command"),
-    [
-        ("[Service]\nType=forking\nExecStart=/sbin/irqbalance $A\n", "", "/sbin/irqbalance $A"),
-        ("[Service]\nExecStart=-/sbin/irqbalance \\\n  -j\n", "", "-/sbin/irqbalance  -j"),
-        (SERVICE, '[Service]\nExecStart=\nExecStart=/opt/irqbalance "a b"\n', '/opt/irqbalance "a b"'),
-    ],
-    ids=["another unit", "two lines", "a drop-in"],
-)
+@cases.table
 def test_the_command_of_others_is_kept(node: IrqNode, unit: str, drop_in: str, command: str) -> None:
     node.put(UNIT, unit)
     node.put("/run/systemd/system/irqbalance.service.d/20-more.conf", drop_in)
@@ -361,9 +353,7 @@ def script(node: IrqNode) -> str:
     return path
 
 
-@pytest.mark.parametrize(
-    ("irq_number", "answer"), [(28, "ban=true\n"), (31, "ban=true\n"), (33, ""), (2, ""), (280, "")]
-)
+@cases.table
 @pytest.mark.parametrize("device", [f"/sys/bus/pci/devices/{ETH2}", "/sys"])
 def test_the_number_of_an_interrupt_decides(script: str, device: str, irq_number: int, answer: str) -> None:
     done = subprocess.run(

@@ -8,6 +8,7 @@ import pathlib
 from dataclasses import replace
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import answers
 from mlnode.knobs.irq import files as irq_files
@@ -103,17 +104,7 @@ def test_a_nic_that_is_down_keeps_its_control_interrupt_and_is_named_beside_othe
     assert len(found.reading.parts) == 2
 
 
-@pytest.mark.parametrize(
-    ("nics", "words"),
-    [
-        ({"names": ["eth2", "eth7"]}, "no NIC here matches names eth7"),
-        ({"rdma": ["mlx5_0", "mlx5_9"]}, "no NIC here matches rdma mlx5_9"),
-        ({"addresses": [ETH2, "0000:42:00.0"]}, "no NIC here matches addresses 0000:42:00.0"),
-        ({"rails": [0, 5]}, "no NIC here matches rails 5"),
-        ({"rails": True}, ""),
-        ({"drivers": ["mlx5_core", "ice"]}, ""),
-    ],
-)
+@cases.table
 def test_a_nic_that_is_named_and_not_there_is_told(
     node: IrqNode, nics: dict[str, object], words: str
 ) -> None:
@@ -122,17 +113,7 @@ def test_a_nic_that_is_named_and_not_there_is_told(
     assert (row(node, rule).status, row(node, rule).reason) == (Status.OK, words)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/sys/devices/system/cpu/online",
-        "/sys/devices/system/cpu/isolated",
-        "/sys/devices/system/node/online",
-        "/sys/devices/system/node/node1/cpulist",
-        f"/sys/devices/pci0000:40/{ETH2}/numa_node",
-        f"/sys/devices/pci0000:40/{ETH2}/class",
-    ],
-)
+@cases.table
 def test_where_cpus_and_nodes_cannot_be_read_nothing_is_guessed(node: IrqNode, path: str) -> None:
     """As none, they would put the interrupts on isolated CPUs, or on those of another node."""
     assert node.exists(path)

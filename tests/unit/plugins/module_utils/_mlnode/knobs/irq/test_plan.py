@@ -154,17 +154,7 @@ def test_housekeeping_is_all_there_is_where_there_are_fewer() -> None:
     assert pool(machine(cores=2), 1, strategy="housekeeping").cpus == (2, 3)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "sockets", "cpus"),
-    [
-        (2, 2, (0, 1, 2, 3, 8, 9, 10, 11)),
-        (8, 2, (0, 8, 16, 24, 32, 40, 48, 56)),
-        (4, 2, (0, 1, 8, 9, 16, 17, 24, 25)),
-        (1, 1, (0, 1, 2, 3)),
-        pytest.param(1, 8, (0, 1, 2, 3), id="a virtual machine whose every CPU is a socket"),
-        pytest.param(2, 16, (0, 1, 2, 3, 8, 9, 10, 11), id="the same with two nodes"),
-    ],
-)
+@cases.table
 def test_housekeeping_counts_for_each_socket_however_many_nodes_it_has(
     nodes: int, sockets: int, cpus: tuple[int, ...]
 ) -> None:
@@ -315,9 +305,7 @@ def test_transmit_queues_go_to_the_core_of_their_interrupt() -> None:
 # -- packet steering -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("queues", "cpus"), [(1, (0, 1, 2, 3, 8, 9, 10, 11)), (3, (0, 1, 2, 3, 8, 9, 10, 11)), (4, ()), (64, ())]
-)
+@cases.table
 def test_rps_helps_only_where_there_are_fewer_queues_than_cores(queues: int, cpus: tuple[int, ...]) -> None:
     assert irq_plan.receiving(machine(), 0, queues) == irq_plan.Takers(cpus)
 
@@ -368,10 +356,7 @@ def test_with_xps_every_cpu_sends_through_one_queue(
     assert len(found) == queues
 
 
-@pytest.mark.parametrize(
-    ("entries", "queues", "each"),
-    [(32768, 1, 32768), (32768, 16, 2048), (32768, 63, 512), (64, 63, 1), (32, 63, 0), (0, 4, 0)],
-)
+@cases.table
 def test_flows_are_shared_out_in_powers_of_two(entries: int, queues: int, each: int) -> None:
     assert irq_plan.flows(entries, queues) == each
 

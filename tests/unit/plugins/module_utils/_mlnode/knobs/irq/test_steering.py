@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.model.errors import DeclarationError
 from mlnode.model.setting import Status
 
@@ -47,15 +48,7 @@ def test_rps_takes_a_list_or_is_switched_off(node: IrqNode, value: Any, mask: st
     assert not apply(node, rule).changed
 
 
-@pytest.mark.parametrize(
-    ("topic", "cpus", "words"),
-    [
-        ("rps", "0-16", "irq.two.rps: CPU 16 is not on this machine"),
-        ("xps", "0-16", "irq.two.xps: CPU 16 is not on this machine"),
-        ("rps", "6-8", "irq.two.rps: CPU 7 is offline"),
-        ("rps", "1-3", "irq.two.rps: CPUs 2-3 are isolated, and the kernel takes such CPUs out of rps_cpus"),
-    ],
-)
+@cases.table
 def test_steering_to_cpus_that_cannot_take_it_is_an_error(
     folder: pathlib.Path, topic: str, cpus: str, words: str
 ) -> None:
@@ -199,9 +192,7 @@ def test_a_larger_table_that_is_declared_elsewhere_is_wanted_here_too(node: IrqN
     assert node.now(FLOWS) == "131072"
 
 
-@pytest.mark.parametrize(
-    ("declared", "refused"), [(1024, True), ("1024", True), (32768, False), ({"at_least": 1024}, False)]
-)
+@cases.table
 def test_a_table_that_is_declared_smaller_elsewhere_is_not_fought_over(
     node: IrqNode, declared: Any, refused: bool
 ) -> None:

@@ -482,9 +482,7 @@ def test_a_file_that_was_fine_goes_when_it_would_lock_everybody_out(machine: Lim
     assert not machine.exists(PAM)
 
 
-@pytest.mark.parametrize(
-    "value", ["1048576", "04000000", "0x100000", "1048576 # files", "1048576 2097152", "1048576\t;"]
-)
+@cases.table
 def test_less_at_the_next_boot_counts(machine: LimitsMachine, value: str) -> None:
     machine.put("/proc/sys/fs/nr_open", "2097152\n")
     machine.put("/etc/sysctl.d/90-x.conf", f"fs.nr_open = {value}\n")
@@ -587,10 +585,7 @@ def test_without_the_layer_boot_nothing_can_be_done(machine: LimitsMachine) -> N
     assert not any(path.endswith(FILE) for path in new)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/etc/security/limits.conf", "/etc/systemd/system.conf", "/usr/lib/systemd/system/slurmd.service"],
-)
+@cases.table
 def test_what_cannot_be_read_is_unknown_and_nothing_is_taken_away(machine: LimitsMachine, path: str) -> None:
     apply(machine)
     before = machine.tree()
@@ -621,27 +616,9 @@ def test_mentions(machine: LimitsMachine) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("key", "now", "severity"),
-    [
-        ("limits.login.*.nofile", "1024:524288", Severity.MEDIUM),
-        ("limits.login.*.nofile", "1024:1048576", Severity.MEDIUM),
-        ("limits.login.*.nofile", "65536:1048576", Severity.LOW),
-        ("limits.login.*.nofile", "not set", Severity.MEDIUM),
-        ("limits.systemd.nofile", "1024:524288", Severity.LOW),
-        ("limits.systemd.nofile", "1024:4096", Severity.MEDIUM),
-        ("limits.services.nofile", "1024:524288", Severity.LOW),
-        ("limits.services.nofile", "1024:524288 (slurmd, until restarted); 1048576 (ssh)", Severity.MEDIUM),
-        ("limits.services.nofile", "65536:524288 (slurmd); 1048576 (ssh)", Severity.LOW),
-        ("limits.services.nofile", "65535 (slurmd, until restarted)", Severity.MEDIUM),
-        ("limits.services.nofile", "65536:524288", Severity.LOW),
-        ("limits.services.nofile", "not set (ssh)", Severity.MEDIUM),
-        ("limits.systemd.memlock", "8388608", Severity.HIGH),
-        ("limits.login.@a.b.core", None, Severity.LOW),
-    ],
-)
-def test_info(key: str, now: str | None, severity: Severity) -> None:
-    assert limits.info(key, Value(text=now)).severity is severity
+@cases.table
+def test_info(key: str, now: str | None, severity: str) -> None:
+    assert limits.info(key, Value(text=now)).severity is Severity(severity)
     assert not limits.conflicts(key, "limits.systemd.core")
 
 

@@ -58,73 +58,14 @@ def overridden(whom: str, words: str, runtime: str = "65536:1048576") -> tuple[s
 # -- sshd ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("files", "words"),
-    [
-        ({CONFIG: "Port 22\nusepam=no\nUsePAM yes\n"}, f"{CONFIG}:2 says UsePAM no"),
-        (
-            {"/etc/ssh/sshd_config.d/50-x.conf": 'UsePAM "no"\n'},
-            "/etc/ssh/sshd_config.d/50-x.conf:1 says UsePAM no",
-        ),
-        (
-            {CONFIG: "Include more/*.conf\nUsePAM yes\n", "/etc/ssh/more/x.conf": "\n\tUsePAM\tno # x\n"},
-            "/etc/ssh/more/x.conf:2 says UsePAM no",
-        ),
-        ({CONFIG: "#UsePAM yes\n"}, f"{CONFIG} does not say UsePAM yes, and sshd's own default is no"),
-        (
-            {CONFIG: "Match User x\nUsePAM yes\n"},
-            f"{CONFIG} does not say UsePAM yes, and sshd's own default is no",
-        ),
-        (
-            {PAM_SSHD: "session required pam_unix.so\n#session required pam_limits.so\n"},
-            f"{PAM_SSHD} and what it includes do not use pam_limits.so for sessions",
-        ),
-        (
-            {PAM_SSHD: "auth required pam_limits.so\n"},
-            f"{PAM_SSHD} and what it includes do not use pam_limits.so for sessions",
-        ),
-        (
-            {PAM_SSHD: "session required pam_limits.so conf=/etc/x\n"},
-            f"{PAM_SSHD} has pam_limits.so read another file: session required pam_limits.so conf=/etc/x",
-        ),
-        (
-            {
-                CONFIG: f"{YES}PAMServiceName ssh-jobs\n",
-                "/etc/pam.d/ssh-jobs": "session required pam_unix.so\n",
-            },
-            "/etc/pam.d/ssh-jobs and what it includes do not use pam_limits.so for sessions",
-        ),
-    ],
-)
+@cases.table
 def test_an_sshd_that_does_not_ask(machine: LimitsMachine, files: dict[str, str], words: str) -> None:
     for path, text in files.items():
         machine.put(path, text)
     assert rows(machine) == {overridden("SSH", f"{words}: logins over SSH get what sshd has")}
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        {CONFIG: f"{YES}UsePAM no\n"},
-        {CONFIG: f"{YES}Match User x\n  UsePAM no\n"},
-        {"/etc/ssh/sshd_config.d/50-x.conf": "Match all\nUsePAM no\n"},
-        {"/etc/ssh/sshd_config.d/50-x.bak": "UsePAM no\n"},
-        {CONFIG: "Include /etc/ssh/sshd_config\n" * 9 + "UsePAM yes\n"},
-        {
-            PAM_SSHD: "@include common-session\n",
-            "/etc/pam.d/common-session": "session required pam_limits.so\n",
-        },
-        {
-            PAM_SSHD: "session include a\nsession optional pam_mail.so\n",
-            "/etc/pam.d/a": "-session [success=ok default=bad] /lib/pam_limits.so\n",
-            "/lib/pam_limits.so": "",
-        },
-        {
-            PAM_SSHD: "session substack a\n",
-            "/usr/lib/pam.d/a": "SESSION \\\n required pam_limits.so set_all\n",
-        },
-    ],
-)
+@cases.table
 def test_an_sshd_that_asks(machine: LimitsMachine, files: dict[str, str]) -> None:
     for path, text in files.items():
         machine.put(path, text)

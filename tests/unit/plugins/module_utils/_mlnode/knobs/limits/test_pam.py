@@ -45,9 +45,7 @@ def test_lines(machine: LimitsMachine, text: str, amount: str) -> None:
     assert found(machine)[0] == amount
 
 
-@pytest.mark.parametrize(
-    ("item", "amount"), [("memlock", "65536"), ("core", "65536"), ("stack", "65536"), ("nproc", "64")]
-)
+@cases.table
 def test_memory_is_in_kib(machine: LimitsMachine, item: str, amount: str) -> None:
     machine.put(MAIN, f"* - {item} 64\n")
     assert found(machine, item=item)[0] == amount

@@ -8,7 +8,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -53,17 +53,7 @@ def test_it_is_loaded_where_it_is_needed(machine: Machine) -> None:
     assert applied(machine, PEERMEM).status is Status.OK
 
 
-@pytest.mark.parametrize(
-    ("path", "text", "words", "needless"),
-    [
-        (DRIVER, OPEN, "not needed: NVIDIA's open kernel modules export DMA-BUF", True),
-        (DRIVER, "", "NVIDIA's driver is not loaded", True),
-        ("/sys/class/infiniband/mlx5_0/device/vendor", None, "no RDMA device with hardware behind it", True),
-        ("/sys/kernel/mm/memory_peers/.keep", None, "takes no peer memory, which DOCA-OFED's does", False),
-        (DEPENDENCIES, STUB, "build NVIDIA's driver again with DOCA-OFED installed", False),
-        (DEPENDENCIES, "nvidia.ko:\n", f"/lib/modules/{RELEASE} has no module nvidia_peermem", False),
-    ],
-)
+@cases.table
 def test_elsewhere_it_is_not_and_that_is_no_drift(
     machine: Machine, path: str, text: str | None, words: str, needless: bool
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import engine, revert
 from mlnode.engine.kind import Row
@@ -65,13 +65,7 @@ def test_a_loaded_module_with_another_value_waits_and_is_never_reloaded(
     assert rows(machine, SHARED)[KEY].status is Status.OK
 
 
-@pytest.mark.parametrize(
-    ("shown", "want"),
-    [
-        ("N", "off"), ("Y", "1"), ("16", "0x10"), ("0", "00"), ("1,2", "1,2"), ("abc", "abc"),
-        ("432", "0660"), ("-8", "-010"), ("255", "0XfF"), ("08", "08"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_a_value_is_compared_as_the_module_reads_it(machine: Machine, shown: str, want: str) -> None:
     machine.put(PARAMETER, f"{shown}\n")
     found = applied(machine, {"options": {"ib_core": {"netns_mode": want}}})[KEY]
@@ -136,17 +130,14 @@ def test_a_line_that_comes_before_loses_and_is_named(machine: Machine) -> None:
     assert found.reason == "/usr/lib/modprobe.d/vendor.conf:1 gives 1, and a later line counts"
 
 
-@pytest.mark.parametrize(
-    ("shown", "status"),
-    [("432", Status.CHANGED), ("438", Status.PENDING_REBOOT), ("660", Status.PENDING_REBOOT)],
-)
+@cases.table
 def test_a_mode_in_octal_is_what_the_driver_shows_in_decimal(
-    machine: Machine, shown: str, status: Status
+    machine: Machine, shown: str, status: str
 ) -> None:
     machine.put("/sys/module/nvidia/initstate", "live\n")
     machine.put("/proc/driver/nvidia/params", f"DeviceFileMode: {shown}\n")
     spec = {"options": {"nvidia": {"NVreg_DeviceFileMode": "0660"}}}
-    assert applied(machine, spec)["module.nvidia.NVreg_DeviceFileMode"].status is status
+    assert applied(machine, spec)["module.nvidia.NVreg_DeviceFileMode"].status is Status(status)
 
 
 def test_what_the_driver_of_nvidia_was_given_is_read_from_its_own_file(machine: Machine) -> None:

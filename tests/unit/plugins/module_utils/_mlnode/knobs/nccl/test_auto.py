@@ -168,16 +168,11 @@ def test_an_interface_whose_name_cannot_be_in_a_list(folder: str) -> None:
 # -- the index of the address --------------------------------------------------------------
 
 
-def test_the_same_place_on_every_rail(folder: str) -> None:
+@pytest.mark.parametrize("place", [3, 11])
+def test_the_same_place_on_every_rail(folder: str, place: int) -> None:
     machine = roce(folder)
-    give_addresses(machine, {"mlx5_0": [3], "mlx5_1": [3]})
-    assert asked(machine, "NCCL_IB_GID_INDEX") == Answer("3")
-
-
-def test_places_are_numbers_and_not_texts(folder: str) -> None:
-    machine = roce(folder)
-    give_addresses(machine, {"mlx5_0": [11], "mlx5_1": [11]})
-    assert asked(machine, "NCCL_IB_GID_INDEX") == Answer("11")
+    give_addresses(machine, {"mlx5_0": [place], "mlx5_1": [place]})
+    assert asked(machine, "NCCL_IB_GID_INDEX") == Answer(str(place))
 
 
 @cases.table
@@ -192,11 +187,12 @@ def test_an_index_that_is_not_certain_is_left_out(
     assert words in answer.note
 
 
-def test_no_index_on_infiniband(folder: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "what"), [("NCCL_IB_GID_INDEX", "index"), ("NCCL_IB_ADDR_FAMILY", "family")]
+)
+def test_neither_index_nor_family_on_infiniband(folder: str, name: str, what: str) -> None:
     machine = node(folder, rail(0, "InfiniBand"))
-    assert asked(machine, "NCCL_IB_GID_INDEX").note == (
-        "left out: the index is RoCE's, and these rails are InfiniBand"
-    )
+    assert asked(machine, name).note == f"left out: the {what} is RoCE's, and these rails are InfiniBand"
 
 
 GLOBAL, LOCAL = "2001:0db8:0000:0000:0000:0000:0000:0001", "fe80:0000:0000:0000:0000:00ff:fe00:0001"
@@ -237,13 +233,6 @@ def test_what_nccl_passes_over_is_no_address(folder: str, gid: str) -> None:
     )
     assert asked(machine, "NCCL_IB_ADDR_FAMILY").note == (
         "left out: mlx5_1:1 has no routable address of RoCE v2"
-    )
-
-
-def test_no_family_on_infiniband(folder: str) -> None:
-    machine = node(folder, rail(0, "InfiniBand"))
-    assert asked(machine, "NCCL_IB_ADDR_FAMILY").note == (
-        "left out: the family is RoCE's, and these rails are InfiniBand"
     )
 
 

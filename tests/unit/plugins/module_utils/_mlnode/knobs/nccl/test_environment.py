@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 
-import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.knobs.nccl import environment as nccl_places
@@ -20,9 +19,7 @@ def test_what_pam_env_reads(machine: Machine, line: str, value: str | None) -> N
     assert found is None or found.where == "/etc/environment:2"
 
 
-@pytest.mark.parametrize(
-    "line", ["#NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=/x", "MY_NCCL_DEBUG=1", "echo $NCCL_DEBUG"]
-)
+@cases.table
 def test_what_is_about_something_else(machine: Machine, line: str) -> None:
     machine.put("/etc/environment", f"{line}\n")
     assert nccl_places.read(machine).of("NCCL_DEBUG") == []

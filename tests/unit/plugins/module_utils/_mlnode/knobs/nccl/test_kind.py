@@ -473,19 +473,10 @@ def test_every_line_about_a_variable_is_mentioned(machine: Machine) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "severity", "words"),
-    [
-        ("NCCL_IB_HCA", Severity.HIGH, "jobs use the rails only"),
-        ("NCCL_IB_PKEY_VALUE", Severity.LOW, "(NCCL 2.31 and later)"),
-        ("NCCL_IB_DISABLE", Severity.LOW, "guide advises against keeping it"),
-        ("NCCL_WORK_FIFO_BYTES", Severity.LOW, "does not document it"),
-        ("NCCL_NEW", Severity.LOW, "not a variable of any known version"),
-    ],
-)
-def test_what_is_known_of_a_variable(name: str, severity: Severity, words: str) -> None:
+@cases.table
+def test_what_is_known_of_a_variable(name: str, severity: str, words: str) -> None:
     found = nccl.info(f"nccl.{name}", Value())
-    assert found.severity is severity
+    assert found.severity is Severity(severity)
     assert words in found.reason
 
 

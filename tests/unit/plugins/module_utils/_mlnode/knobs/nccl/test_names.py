@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mlnode.knobs.nccl import auto as nccl_auto
 from mlnode.knobs.nccl import names as nccl_names
 from mlnode.knobs.nccl import values as nccl_values
-from mlnode.knobs.nccl.names import DEBUGGING, KNOWN, SYSTEM, UNDOCUMENTED, UNFIT
+from mlnode.knobs.nccl.names import DEBUGGING, KNOWN, SYSTEM, UNFIT
 
 #: The headings of NCCL's user guide, Environment Variables, as of 2.32
 GUIDE = """
@@ -74,16 +74,7 @@ def test_every_entry_is_sane() -> None:
     assert {*nccl_auto.RESOLVERS} <= {*KNOWN}
 
 
-@pytest.mark.parametrize(
-    ("name", "since", "group"),
-    [
-        ("NCCL_IB_HCA", "", SYSTEM),
-        ("NCCL_IB_TC", "2.1.15", SYSTEM),
-        ("NCCL_BUFFSIZE", "", DEBUGGING),
-        ("NCCL_NVLS_ENABLE", "2.17", DEBUGGING),
-        ("NCCL_IB_USE_INLINE", "", UNDOCUMENTED),
-    ],
-)
+@cases.table
 def test_the_version_that_introduced_a_variable(name: str, since: str, group: str) -> None:
     assert KNOWN[name].since == since
     assert KNOWN[name].group == group

@@ -8,6 +8,7 @@ import ctypes
 import pathlib
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.knobs.nccl import matching, meanings, names, reading
@@ -31,62 +32,19 @@ def test_numbers_are_read_as_the_c_library_does(text: str) -> None:
     assert reading.strtoll(text) == of_c(text)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "words", "better"),
-    [
-        ("NCCL_BUFFSIZE", "4M", "NCCL reads 4", "4194304"),
-        ("NCCL_BUFFSIZE", "8MiB", "NCCL reads 8", "8388608"),
-        ("NCCL_BUFFSIZE", "1 G", "NCCL reads 1", "1073741824"),
-        ("NCCL_IB_TC", "0106", "NCCL reads 70", "106"),
-        ("NCCL_IB_TC", "08", "NCCL reads 0", "8"),
-        ("NCCL_IB_DISABLE", "yes", "NCCL reads 0", "1"),
-        ("NCCL_IB_DISABLE", "false", "NCCL reads 0", "0"),
-        ("NCCL_IB_TIMEOUT", "99", "NCCL reads 99", ""),
-        ("NCCL_BUFFSIZE", "9" * 30, "NCCL takes its default", ""),
-        ("NCCL_NET_GDR_LEVEL", "0", "the old number of LOC", "LOC"),
-        ("NCCL_NET_GDR_LEVEL", "2", "the old number of PXB", "PXB"),
-        ("NCCL_P2P_LEVEL", "5", "the old number of SYS", "SYS"),
-        ("NCCL_NET_GDR_LEVEL", "77", "the old number of SYS", "SYS"),
-        ("SHARP_COLL_LOG_LEVEL", "WARN", "libsharp takes a number", "2"),
-        ("NCCL_DEBUG", "VERBOSE", "NCCL ignores it", ""),
-        ("NCCL_P2P_LEVEL", "pix", "NCCL ignores it", "PIX"),
-        ("NCCL_SOCKET_FAMILY", "af_inet6", "NCCL ignores it", "AF_INET6"),
-        ("NCCL_BUFFSIZE", '"4194304"', "NCCL reads 0", "4194304"),
-        ("NCCL_SHM_DISABLE", "1 # x", "NCCL reads 1", "1"),
-        ("NCCL_SOCKET_IFNAME", "'eth0'", "NCCL ignores it", "eth0"),
-    ],
-)
+@cases.table
 def test_what_is_misread_is_said_with_what_to_write(name: str, text: str, words: str, better: str) -> None:
     assert words in reading.misread(name, text)
     assert reading.instead(name, text) == better
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("NCCL_IB_TC", "0x6a"),
-        ("NCCL_DEBUG", "warn"),
-        ("NCCL_LAUNCH_MODE", "group"),
-        ("NCCL_P2P_LEVEL", "NVB"),
-        ("NCCL_NET_GDR_LEVEL", "P2C"),
-        ("NCCL_ALGO", "Rings"),
-        ("NCCL_BUFFSIZE", ""),
-        ("X", "1"),
-    ],
-)
+@cases.table
 def test_what_nccl_takes_or_reports_is_not_misread(name: str, text: str) -> None:
     assert reading.misread(name, text) == ""
     assert reading.hint(name, text) == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("NCCL_NET_GDR_LEVEL", 2, "; NCCL takes it for the old number of PXB; write PXB"),
-        ("SHARP_COLL_LOG_LEVEL", "WARN", "; libsharp takes a number; write 2"),
-        ("NCCL_BUFFSIZE", "4M", "; NCCL reads 4; write 4194304"),
-    ],
-)
+@cases.table
 def test_a_declaration_says_why_it_is_refused_and_what_to_write(
     tmp_path: pathlib.Path, name: str, value: object, words: str
 ) -> None:
@@ -97,28 +55,7 @@ def test_a_declaration_says_why_it_is_refused_and_what_to_write(
 # -- lists of devices ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "taken"),
-    [
-        ("mlx5_1", ["mlx5_1:1", "mlx5_10:1"]),
-        ("=mlx5_1", ["mlx5_1:1"]),
-        ("^mlx5_1", ["mlx5_0:1", "mlx5_0:2"]),
-        ("^=mlx5_1", ["mlx5_0:1", "mlx5_0:2", "mlx5_10:1"]),
-        ("mlx5_0:2", ["mlx5_0:2"]),
-        ("mlx5_0:2,mlx5_10", ["mlx5_0:2", "mlx5_10:1"]),
-        ("=mlx5_0:1:0:1", ["mlx5_0:1"]),
-        ("mlx5_0:x", []),
-        ("mlx5_0:", ["mlx5_0:1", "mlx5_0:2"]),
-        ("mlx5_0::1", ["mlx5_0:1", "mlx5_0:2"]),
-        ("mlx5_7", []),
-        ("MLX5", []),
-        ("", ["mlx5_0:1", "mlx5_0:2", "mlx5_1:1", "mlx5_10:1"]),
-        (",", ["mlx5_0:1", "mlx5_0:2", "mlx5_1:1", "mlx5_10:1"]),
-        ("^", []),
-        ("=^mlx5", []),
-        (" mlx5_0", []),
-    ],
-)
+@cases.table
 def test_lists_mean_what_they_mean_to_nccl(text: str, taken: list[str]) -> None:
     ports = [("mlx5_0", 1), ("mlx5_0", 2), ("mlx5_1", 1), ("mlx5_10", 1)]
     pattern = matching.parse(text)

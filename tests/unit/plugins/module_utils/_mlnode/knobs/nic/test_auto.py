@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.clouds import small_vm
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Node
-from ansible_collections.mlnode.tuning.tests.unit import rxe_machine
+from ansible_collections.mlnode.tuning.tests.unit import cases, rxe_machine
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic, NicMachine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -141,14 +141,7 @@ def test_at_most_is_auto_with_a_bound_and_a_number_is_a_number(sockets: NicNode)
     assert [*wants.values()] == ["eth2: 4096", "eth2: 8192", "eth2: 1024", "eth2: 1024", "eth2: 128"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "want", "words"),
-    [
-        ("auto", 8192, "8192 is more than its formula would make it, and is kept"),
-        ({"at_most": 4096}, 4096, "lowers eth2: 8192, as at most 4096 is declared"),
-        (512, 512, "lowers eth2: 8192, as it is declared exactly"),
-    ],
-)
+@cases.table
 def test_a_ring_is_lowered_only_by_a_number_or_a_bound_and_that_is_said(
     sockets: NicNode, asked: Any, want: int, words: str
 ) -> None:
@@ -166,15 +159,7 @@ def test_a_bound_keeps_what_is_within_it(sockets: NicNode) -> None:
     assert (found.status, found.reading.want, found.reading.lowers) == (Status.OK, "eth2: 1024", "")
 
 
-@pytest.mark.parametrize(
-    ("knobs", "words"),
-    [
-        ({"channels": 4}, "lowers eth2: 63, as it is declared exactly"),
-        ({"channels": "auto"}, "lowers eth2: 63, as auto counts the cores near a NIC"),
-        ({"mtu": 1400}, "lowers eth2: 1500, as it is declared exactly"),
-        ({"tx_queue_len": 10}, "lowers eth2: 1000, as it is declared exactly"),
-    ],
-)
+@cases.table
 def test_what_is_lowered_is_said_at_medium_at_least(
     sockets: NicNode, knobs: dict[str, Any], words: str
 ) -> None:

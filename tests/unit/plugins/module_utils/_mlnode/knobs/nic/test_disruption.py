@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.drivers.ethtool.device import GROUPS
 from mlnode.knobs.nic import disruption as nic_disruption
 from mlnode.knobs.nic.disruption import Disruption
@@ -17,44 +18,16 @@ def test_they_are_words_in_order() -> None:
 
 
 @pytest.mark.parametrize("driver", [None, "", "nfp", "a driver of tomorrow", "mlx5_cor", "virtio_net2"])
-@pytest.mark.parametrize(
-    ("group", "field", "expected"),
-    [
-        ("ring", "rx", LINK_RESET),
-        ("private-flag", "anything", DRIVER_RELOAD),
-        ("coalesce", "rx-usecs", NONE),
-        ("tx_queue_len", "", NONE),
-        ("feature", "tx-tcp-segmentation", NONE),
-        ("feature", "tx-vlan-hw-insert", LINK_RESET),
-        ("feature", "rx-gro", NONE),
-        ("feature", "rx-lro", LINK_RESET),
-        ("feature", "a feature of tomorrow", LINK_RESET),
-    ],
-)
+@cases.table
 def test_an_unknown_driver_is_expected_to_reset(
-    driver: str | None, group: str, field: str, expected: Disruption
+    driver: str | None, group: str, field: str, expected: str
 ) -> None:
-    assert nic_disruption.of(driver, group, field) is expected
+    assert nic_disruption.of(driver, group, field) is Disruption[expected]
 
 
-@pytest.mark.parametrize(
-    ("driver", "group", "field", "expected"),
-    [
-        ("mlx5_core", "coalesce", "adaptive-rx", LINK_RESET),
-        ("mlx5_core", "coalesce", "rx-usecs", NONE),
-        ("mlx5e_rep", "coalesce", "adaptive-tx", LINK_RESET),
-        ("mlx5_core[ib_ipoib]", "coalesce", "adaptive-rx", LINK_RESET),
-        ("mlx5_core", "feature", "rx-vlan-hw-parse", NONE),
-        ("mlx5_core", "feature", "rx-lro", LINK_RESET),
-        ("mlx5_core", "private-flag", "rx_no_csum_complete", NONE),
-        ("mlx5_core", "private-flag", "rx_cqe_compress", LINK_RESET),
-        ("ixgbe", "coalesce", "tx-usecs", LINK_RESET),
-        ("ena", "mtu", "", NONE),
-        ("gve", "private-flag", "another", DRIVER_RELOAD),
-    ],
-)
-def test_what_a_driver_really_does(driver: str, group: str, field: str, expected: Disruption) -> None:
-    assert nic_disruption.of(driver, group, field) is expected
+@cases.table
+def test_what_a_driver_really_does(driver: str, group: str, field: str, expected: str) -> None:
+    assert nic_disruption.of(driver, group, field) is Disruption[expected]
 
 
 def test_the_wanted_features_are_features() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import BARE, Bits, Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic import node
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.nic.node import NicNode
@@ -85,10 +85,7 @@ def test_lro_that_is_on_although_the_host_forwards_is_told(host: NicNode) -> Non
     assert "net.ipv4.ip_forward is 1, and a host that forwards cannot have LRO" in row.reading.note
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [("net.ipv4.ip_forward", 1), ("net.ipv6.conf.all.forwarding", "1"), ("net.ipv4.conf.eth2.forwarding", 1)],
-)
+@cases.table
 def test_lro_and_a_sysctl_that_forwards_are_refused_together(host: NicNode, key: str, value: Any) -> None:
     declare(host, sysctl={"settings": {key: value}})
     with pytest.raises(DeclarationError, match=f"{key} is declared 1 .other., and .*nothing was changed"):
@@ -107,28 +104,7 @@ def declare(host: NicNode, **kinds: Any) -> None:
     host.put("/etc/mlnode/declared.d/other.json", text + "\n", 0o644)
 
 
-EXCLUSIVE: list[tuple[dict[str, bool], str]] = [
-    ({"lro": True, "rx-gro-hw": True}, "rx-lro on and rx-gro-hw on"),
-    ({"large-receive-offload": True, "rx-fcs": True}, "rx-lro on and rx-fcs on"),
-    ({"rx-gro-hw": True, "rx": False}, "rx-gro-hw on and rx-checksum off"),
-    ({"gso": True, "sg": False}, "tx-generic-segmentation on and tx-scatter-gather off"),
-    ({"tso": True, "scatter-gather": False}, "-segmentation on and tx-scatter-gather off"),
-    ({"tls-hw-rx-offload": True, "rx-checksumming": False}, "tls-hw-rx-offload on and rx-checksum off"),
-    ({"tso": True, "tx": False}, "-segmentation on and tx-checksum-ip-generic off"),
-    ({"tx-udp-segmentation": True, "tx": False}, "tx-udp-segmentation on and tx-checksum-ip-generic off"),
-    ({"tls-hw-tx-offload": True, "tx": False}, "tls-hw-tx-offload on and tx-checksum-ip-generic off"),
-    (
-        {"tx-tcp-mangleid-segmentation": True, "tx-tcp-segmentation": False},
-        "tx-tcp-mangleid-segmentation on and tx-tcp-segmentation off",
-    ),
-    (
-        {"tx-checksum-ipv4": True, "tx-checksum-ip-generic": True},
-        "tx-checksum-ipv4 on and tx-checksum-ip-generic on",
-    ),
-]
-
-
-@pytest.mark.parametrize(("features", "words"), EXCLUSIVE)
+@cases.table
 def test_features_that_exclude_each_other_are_refused(features: dict[str, bool], words: str) -> None:
     with pytest.raises(DeclarationError, match=f"nic.data.features: .*{words} exclude each other"):
         door.parse("nic", {"rules": [rule(features=features)]})
@@ -136,9 +112,7 @@ def test_features_that_exclude_each_other_are_refused(features: dict[str, bool],
         assert door.parse("nic", {"rules": [rule(features={name: on})]})
 
 
-@pytest.mark.parametrize(
-    "features", [{"tso": True, "tx": True, "sg": True}, {"rx-gro-hw": True, "gro": False}]
-)
+@cases.table
 def test_values_that_go_together_are_not_refused(features: dict[str, bool]) -> None:
     """GRO in hardware goes with rx-gro in two drivers only: see below."""
     assert door.parse("nic", {"rules": [rule(features=features)]})
@@ -200,10 +174,7 @@ def test_gro_in_hardware_goes_with_gro_in_some_drivers(host: NicNode, driver: st
         assert engine.evaluate(host, Request("site", nic, both)).rows
 
 
-@pytest.mark.parametrize(
-    ("name", "lost"),
-    [("rx", "rx-gro-hw"), ("sg", "tx-tcp-segmentation"), ("tx", "tx-udp-segmentation")],
-)
+@cases.table
 def test_what_goes_along_with_a_base_is_told(host: NicNode, name: str, lost: str) -> None:
     switched(host, **{lost.replace("-", "_"): True})
     assert f"takes {lost} along, as the kernel switches {lost} off" in feature(host, name, False)[1]

@@ -167,9 +167,7 @@ def test_files_that_are_not_profiles(started: Machine, name: str) -> None:
     assert found(started) == []
 
 
-@pytest.mark.parametrize(
-    "unit, owner", [("NetworkManager.service", "NetworkManager"), ("network.service", "network-scripts")]
-)
+@cases.table
 def test_an_ifcfg_file(host: Machine, unit: str, owner: str) -> None:
     host.put(
         IFCFG, "DEVICE=eth0\nMTU='9000' # jumbo\nETHTOOL_OPTS=\"-G ${DEVICE} rx 4096; -K eth1 gro off\"\n"

@@ -21,12 +21,6 @@ def parsed(**groups: Any) -> dict[str, QosSetting]:
     return {item.key.partition("qos.roce.")[2]: item for item in settings}
 
 
-def refused(**groups: Any) -> str:
-    with pytest.raises(DeclarationError) as told:
-        parsed(**groups)
-    return str(told.value)
-
-
 def test_a_whole_declaration() -> None:
     rule = {name: value for name, value in ROCE.items() if name != "name"}
     assert {key: item.claim for key, item in parsed(**rule).items()} == {
@@ -75,54 +69,9 @@ def test_what_is_not_given_is_not_declared() -> None:
     assert list(parsed(cnp={"dscp": 46, "priority": None})) == ["cnp_dscp"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"tc_bw": [50, 40, 0, 0, 0, 0, 0, 0]}, "the shares are 90 % together, and not 100 %"),
-        (
-            {"tc_tsa": ["strict"] * 8, "tc_bw": [0] * 7},
-            "qos.rules[0].ets.tc_bw: must have 8 entries, got [0, 0, 0, 0, 0, 0,",
-        ),
-        (
-            {"tc_tsa": ["strict"] * 8, "tc_bw": [1, *[0] * 7]},
-            "traffic class 0 is strict and has 1 % of the bandwidth",
-        ),
-        ({"tc_bw": [101, *[0] * 7]}, "qos.rules[0].ets.tc_bw[0]: must be from 0 to 100, got 101"),
-        (
-            {"tc_tsa": ["wrr"] * 8},
-            "qos.rules[0].ets.tc_tsa[0]: must be one of strict, cbs, ets, vendor, got 'wrr'",
-        ),
-        ({"prio_tc": [8] * 8}, "qos.rules[0].ets.prio_tc[0]: must be from 0 to 7, got 8"),
-        ({"prio_tc": None}, "qos.rules[0].ets.prio_tc: is required"),
-        ({"willing": True}, "qos.rules[0].ets.willing: unknown; known are prio_tc, tc_tsa, tc_bw"),
-    ],
-)
-def test_transmission_selection_fits_together(changes: dict[str, Any], words: str) -> None:
-    assert words in refused(ets={**ROCE["ets"], **changes})
-
-
 def test_classes_without_shares_need_none() -> None:
     ets = {"prio_tc": [0] * 8, "tc_tsa": ["strict"] * 8, "tc_bw": [0] * 8}
     assert parsed(ets=ets)["ets"].text.endswith("0/0/0/0/0/0/0/0")
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"buffer_size": None}, "qos.rules[0].buffer.buffer_size: is required"),
-        (
-            {"buffer_size": [1 << 32, *[0] * 7]},
-            "qos.rules[0].buffer.buffer_size[0]: must be from 0 to 4294967295, got 4294967296",
-        ),
-        (
-            {"buffer_size": ["64K", *[0] * 7]},
-            "qos.rules[0].buffer.buffer_size[0]: must be a whole number, got '64K'",
-        ),
-        ({"prio_buffer": [0] * 9}, "qos.rules[0].buffer.prio_buffer: must have 8 entries, got [0, 0, 0,"),
-    ],
-)
-def test_buffers_fit_together(changes: dict[str, Any], words: str) -> None:
-    assert words in refused(buffer={**ROCE["buffer"], **changes})
 
 
 @cases.table

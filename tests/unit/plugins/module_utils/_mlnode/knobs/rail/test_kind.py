@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CONF
 from mlnode.agent import node, registry
 from mlnode.engine import engine, revert
@@ -229,13 +230,7 @@ def test_the_management_path_is_kept_for_the_next_boot(host: RailNode) -> None:
 # -- guards --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("groups", "words"),
-    [
-        ({"rp_filter": 1}, "it drops what comes in on it and would be answered elsewhere"),
-        ({"arp_ignore": 8}, "it answers no ARP request"),
-    ],
-)
+@cases.table
 def test_the_management_path_is_not_cut_off(host: RailNode, groups: dict[str, Any], words: str) -> None:
     with pytest.raises(
         RefusedError, match=rf"eth4: it carries the default route.*{words}.*allow: \[management\]"

@@ -352,20 +352,7 @@ def stored(node: ServiceMachine, **kinds: Any) -> None:
 CONFIG = "/etc/default/instance_configs.cfg"
 
 
-@pytest.mark.parametrize(
-    ("files", "acts"),
-    [
-        ({}, True),
-        ({CONFIG: "[InstanceSetup]\nset_multiqueue = false\n"}, False),
-        ({CONFIG: "[instancesetup]\n Set_Multiqueue=Off\n"}, False),
-        ({CONFIG: "[InstanceSetup]\nset_multiqueue = true\n"}, True),
-        ({CONFIG: "[Daemons]\nset_multiqueue = false\n"}, True),
-        ({CONFIG: "[InstanceSetup]\n#set_multiqueue = false\n;set_multiqueue=false\nset_multiqueue\n"}, True),
-        ({f"{CONFIG}.distro": "[InstanceSetup]\nset_multiqueue = false\n"}, False),
-        ({f"{CONFIG}.distro": "[InstanceSetup]\nset_multiqueue = false\n",
-          CONFIG: "[InstanceSetup]\nset_multiqueue = true\n"}, True),
-    ],
-)  # fmt: skip
+@cases.table
 def test_the_guest_agent_of_google_tunes_unless_that_is_switched_off(
     node: ServiceMachine, files: dict[str, str], acts: bool
 ) -> None:

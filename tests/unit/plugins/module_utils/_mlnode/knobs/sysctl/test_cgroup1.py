@@ -10,7 +10,7 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.audit import kernel as audit
 from mlnode.checks.audit.model import checks
@@ -109,13 +109,7 @@ def test_a_revert_puts_each_back(node: Machine) -> None:
     assert node.tuned() == before
 
 
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("/proc/sys/vm/force_cgroup_v2_swappiness", "1\n"),  # of the Red Hat family
-        (None, ""),
-    ],
-)
+@cases.table
 def test_where_the_node_decides(node: Machine, path: str | None, text: str) -> None:
     if path:
         node.put(path, text)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import MENU, GrubMachine, menu
 from ansible_collections.mlnode.tuning.tests.unit.machine import KERNEL, Machine
 from mlnode.agent import node, registry
@@ -85,15 +85,7 @@ def test_without_the_agent_nothing_brings_them_back(machine: Machine) -> None:
     assert f"nothing brings it back, as {AGENT_UNIT} is not enabled" in row.reason
 
 
-@pytest.mark.parametrize(
-    ("line", "value", "source"),
-    [
-        ("net.core.rmem_max = 268435456", "268435456", "/etc/sysctl.d/zzz.conf:1"),
-        ("net.core.rmem_max = 4096", "16777216", AGENT_UNIT),
-        ("net.core.rmem_* = 4096", "16777216", AGENT_UNIT),
-        ("-net.core.rmem_max", "16777216", AGENT_UNIT),
-    ],
-)
+@cases.table
 def test_the_agent_raises_what_any_file_sets(tuned: Machine, line: str, value: str, source: str) -> None:
     """It comes after systemd-sysctl, whatever the name of the file."""
     tuned.put("/etc/sysctl.d/zzz.conf", f"{line}\n")
@@ -236,15 +228,7 @@ def test_the_boot_with_other_pages_is_as_it_was_said(tuned: Machine) -> None:
     assert (row.status, row.reading.boot.value.text) == (Status.OK, "538")
 
 
-@pytest.mark.parametrize(
-    ("words", "number", "allow", "in_file"),
-    [
-        ("quiet", 512, [], True),
-        ("default_hugepagesz=1G", 8, [], True),
-        ("default_hugepagesz=1G", 512, [], False),
-        ("default_hugepagesz=1G", 512, ["hugepages"], True),
-    ],
-)
+@cases.table
 def test_a_number_of_pages_that_the_next_boot_takes_for_half_of_the_memory_is_in_no_file(
     tuned: Machine, words: str, number: int, allow: list[str], in_file: bool
 ) -> None:
@@ -262,9 +246,7 @@ def test_a_number_of_pages_that_the_next_boot_takes_for_half_of_the_memory_is_in
         assert "declare vm.nr_hugepages: {for_bytes: N}" in row.reason
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"default_hugepagesz": "1G"}, {"default-hugepagesz": "1G"}, {"default_hugepagesz": ["1G"]}]
-)
+@cases.table
 def test_the_pages_that_the_same_run_declares_for_the_next_boot_count(
     tuned: Machine, parameters: dict[str, Any]
 ) -> None:

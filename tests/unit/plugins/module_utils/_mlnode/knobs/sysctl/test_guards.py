@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine.kind import Context, Facts
 from mlnode.knobs.sysctl.kind import kind as sysctl
@@ -152,17 +152,9 @@ def pool(machine: Machine, folder: str, total: int, free: int, reserved: int) ->
 
 
 @pytest.mark.parametrize(
-    ("free", "reserved", "least"),
-    [
-        pytest.param(70, 0, 30, id="in use"),
-        pytest.param(100, 30, 30, id="reserved, and free for nobody else"),
-        pytest.param(70, 10, 40, id="in use and reserved"),
-        pytest.param(100, 0, 0, id="idle"),
-    ],
-)
-@pytest.mark.parametrize(
     ("key", "folder"), [("vm.nr_hugepages", POOL), ("vm.nr_hugepages@node1/1048576kB", SHARE)]
 )
+@cases.table
 def test_a_pool_is_not_shrunk_below_what_programs_live_on(
     node: Machine, key: str, folder: str, free: int, reserved: int, least: int
 ) -> None:

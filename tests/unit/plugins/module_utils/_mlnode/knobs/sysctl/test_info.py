@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.knobs.sysctl import info as sysctl_info
 from mlnode.knobs.sysctl import parse as sysctl_parse
 from mlnode.model.setting import Severity, Value
@@ -41,18 +43,9 @@ def test_every_entry_is_complete_and_in_the_one_spelling(key: str) -> None:
     assert sysctl_parse.canonical(key) == key
 
 
-@pytest.mark.parametrize(
-    ("value", "severity"),
-    [
-        (Value(text="60"), Severity.HIGH),
-        (Value(text="11"), Severity.HIGH),
-        (Value(text="10"), Severity.MEDIUM),
-        (Value(text=""), Severity.MEDIUM),
-        (Value(absent="no"), Severity.MEDIUM),
-    ],
-)
-def test_swappiness_is_the_worse_the_higher(value: Value, severity: Severity) -> None:
-    assert sysctl_info.info("vm.swappiness", value).severity is severity
+@cases.table
+def test_swappiness_is_the_worse_the_higher(value: list[Any], severity: str) -> None:
+    assert sysctl_info.info("vm.swappiness", Value(*value)).severity is Severity(severity)
 
 
 def test_reclaiming_the_local_node_is_a_choice_that_others_make() -> None:
@@ -71,18 +64,8 @@ def test_a_share_of_a_node_is_about_the_pool() -> None:
     assert sysctl_info.info("vm.nr_hugepages@node1/1048576kB", Value()) == pool
 
 
-@pytest.mark.parametrize(
-    ("key", "severity", "known"),
-    [
-        ("net.ipv4.conf.all.rp_filter", Severity.HIGH, True),
-        ("net.ipv4.conf.eth0/100.rp_filter", Severity.HIGH, True),
-        ("net.ipv4.conf.eth0.arp_announce", Severity.HIGH, True),
-        ("net.ipv4.conf.eth0.forwarding", Severity.MEDIUM, False),
-        ("net.ipv6.conf.all.disable_ipv6", Severity.MEDIUM, False),
-        ("kernel.hostname", Severity.MEDIUM, False),
-    ],
-)
-def test_interface_keys_are_known_by_their_last_part(key: str, severity: Severity, known: bool) -> None:
+@cases.table
+def test_interface_keys_are_known_by_their_last_part(key: str, severity: str, known: bool) -> None:
     found = sysctl_info.info(key, Value())
-    assert found.severity is severity
+    assert found.severity is Severity(severity)
     assert (UNKNOWN not in found.reason) is known

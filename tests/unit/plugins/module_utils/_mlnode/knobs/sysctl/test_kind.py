@@ -103,9 +103,7 @@ def test_a_misspelt_key_is_an_error_that_names_the_known_one(
         )
 
 
-@pytest.mark.parametrize(
-    "key", ["kernel.unprivileged_userns_clone", "lnet.debug", "net.ipv4.conf.eth9.rp_filter"]
-)
+@cases.table
 def test_a_key_of_another_kernel_is_unsupported(machine: Machine, key: str) -> None:
     assert row(machine, key, 1).status is Status.UNSUPPORTED
 
@@ -377,10 +375,7 @@ def test_a_kernel_without_a_list_says_so(machine: Machine) -> None:
     assert "not offered by this kernel (no list)" in reading(machine, CONGESTION, "bbr").parts[0].answer
 
 
-@pytest.mark.parametrize(
-    "entry",
-    ["kernel/net/ipv4/tcp_bbr.ko:", "extra/tcp_bbr.ko.zst: kernel/x.ko", "kernel/net/ipv4/tcp-bbr.ko.gz:"],
-)
+@cases.table
 def test_a_module_is_known_by_its_name_in_any_spelling(machine: Machine, entry: str) -> None:
     machine.put(f"/lib/modules/{RELEASE}/modules.dep", f"kernel/a.ko:\n{entry}\n")
     assert reading(machine, CONGESTION, "bbr").load == ("tcp_bbr",)
@@ -414,18 +409,7 @@ def test_where_nothing_is_to_be_said_no_file_is_wanted(machine: Machine) -> None
     assert files(machine, {}) == {DROP_IN: None, MODULES: None}
 
 
-@pytest.mark.parametrize(
-    ("foreign", "lines"),
-    [
-        pytest.param("vm.max_map_count = 65530\n", ["vm.max_map_count = 1048576"], id="less"),
-        pytest.param("vm.max_map_count = unlimited\n", ["vm.max_map_count = 1048576"], id="no number"),
-        pytest.param("vm.max_map_* = 5\n", ["vm.max_map_count = 1048576"], id="less by a glob"),
-        pytest.param("vm.max_map_count = 2000000\n", [], id="more"),
-        pytest.param("vm.max_map_count = 1048576\n", [], id="as much"),
-        pytest.param("-vm.max_map_count\n", ["vm.max_map_count = 1048576"], id="an exclusion sets nothing"),
-        pytest.param("vm.swappiness = 5\n", ["vm.max_map_count = 1048576"], id="another key"),
-    ],
-)
+@cases.table
 def test_a_floor_has_a_line_where_a_file_or_the_kernel_sets_less(
     machine: Machine, foreign: str, lines: list[str]
 ) -> None:
@@ -448,15 +432,7 @@ def test_what_another_file_has_more_of_is_kept_by_the_agent(
     assert (boot.value.text, boot.source) == (want, AGENT_UNIT)
 
 
-@pytest.mark.parametrize(
-    ("origin", "runtime", "lines"),
-    [
-        pytest.param("65530", "2000000", ["vm.max_map_count = 1048576"], id="it was less before us"),
-        pytest.param("2000000", "65530", [], id="it was enough before us"),
-        pytest.param(None, "65530", ["vm.max_map_count = 1048576"], id="less now, and never touched"),
-        pytest.param(None, "2000000", [], id="enough now, and never touched"),
-    ],
-)
+@cases.table
 def test_without_a_file_what_the_node_had_before_us_decides(
     machine: Machine, origin: str | None, runtime: str, lines: list[str]
 ) -> None:
@@ -563,20 +539,7 @@ def test_a_boot_only_run_writes_what_needs_no_hardware(machine: Machine) -> None
 # -- boot states ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value", "foreign"),
-    [
-        pytest.param("zz-mlnode-default.conf", "vm.swappiness = 1", "1", False, id="our own file"),
-        pytest.param(
-            "zz-mlnode-other.conf", "vm.swappiness = 1", "1", False, id="another declaration of ours"
-        ),
-        pytest.param("50-vendor.conf", "vm.swappiness = 60", "60", False, id="an earlier file gives way"),
-        pytest.param("zzz.conf", "vm.swappiness = 60", "60", True, id="a later file overrides"),
-        pytest.param("zzz.conf", "vm.swap* = 60", "60", False, id="a later glob gives way too"),
-        pytest.param("zzz.conf", "-vm.swappiness", None, True, id="a later exclusion overrides"),
-        pytest.param("50-vendor.conf", "-vm.swappiness", None, False, id="an earlier exclusion gives way"),
-    ],
-)
+@cases.table
 def test_who_decides_at_boot(
     machine: Machine, name: str, text: str, value: str | None, foreign: bool
 ) -> None:
@@ -646,17 +609,7 @@ def test_a_floor_is_compared_with_what_the_kernel_reads_of_a_file(machine: Machi
     assert settings_in(files(machine, spec)[DROP_IN]) == ["vm.max_map_count = 65530"]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "value", "foreign"),
-    [
-        pytest.param("zzz.conf", "vm.dirty_ratio = 20", "0", True, id="a later ratio sets the bytes to 0"),
-        pytest.param(
-            "50-vendor.conf", "vm.dirty_ratio = 20", "4096000", False, id="an earlier ratio does not"
-        ),
-        pytest.param("zzz.conf", "vm.dirty_ratio = 0", "4096000", False, id="a ratio of 0 changes nothing"),
-        pytest.param("zzz.conf", "-vm.dirty_ratio", "4096000", False, id="an exclusion changes nothing"),
-    ],
-)
+@cases.table
 def test_a_line_for_the_other_half_of_a_family_counts(
     machine: Machine, name: str, text: str, value: str, foreign: bool
 ) -> None:
@@ -707,14 +660,7 @@ def test_a_floor_above_the_default_needs_a_line_and_no_agent(machine: Machine, a
     assert found.reading.boot.value.text == "1048576"
 
 
-@pytest.mark.parametrize(
-    ("agent", "declared", "value", "words"),
-    [
-        (True, True, "5000000", AGENT_UNIT),
-        (True, False, None, "not yet declared on the node"),
-        (False, True, None, f"nothing brings it back, as {AGENT_UNIT} is not enabled"),
-    ],
-)
+@cases.table
 def test_a_setting_outside_of_proc_sys_is_brought_back_by_the_agent(
     machine: Machine, agent: bool, declared: bool, value: str | None, words: str
 ) -> None:

@@ -8,6 +8,7 @@ import errno
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
 from mlnode.engine import engine
 from mlnode.engine.engine import Request
@@ -52,13 +53,7 @@ def test_nothing_is_said_where_the_module_comes(node: Machine, key: str) -> None
 
 
 @pytest.mark.parametrize(("key", "module"), [(BBR, "tcp_bbr"), (FQ, "sch_fq"), (TRACK, "nf_conntrack")])
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("install {} /bin/true", f"{FILE}:1 has /bin/true run instead of loading it"),
-        ("alias {} off", f"{FILE}:1 has the name stand for off"),
-    ],
-)
+@cases.table
 def test_a_module_that_a_file_keeps_out_is_a_fault_of_the_boot_layer(
     node: Machine, key: str, module: str, line: str, words: str
 ) -> None:

@@ -136,19 +136,7 @@ def test_auto_stays_open_where_no_hardware_may_be_looked_at(key: str) -> None:
     assert (setting.want, setting.claim, setting.formula) == (None, claim, "")
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "claim"),
-    [
-        ("net.core.rmem_max", "auto", "auto (rtt_us 20000)"),
-        ("net.ipv4.tcp_rmem", "4096 131072 auto", "4096 131072 auto (rtt_us 20000)"),
-        ("net.ipv4.tcp_rmem", {"at_least": "4096 131072 auto"}, ">= 4096 131072 auto (rtt_us 20000)"),
-        ("vm.min_free_kbytes", "auto", "auto"),
-        ("vm.dirty_bytes", "auto", "auto (disk_bytes_per_s 1000000000)"),
-        ("vm.dirty_background_bytes", "auto", "auto (disk_bytes_per_s 1000000000)"),
-        (f"{GC}3", "auto", "auto (hosts 128, rails 8)"),
-        ("net.core.rmem_max", 4096, "4096"),
-    ],
-)
+@cases.table
 def test_a_claim_names_the_unusual_inputs_of_its_own_formula(key: str, value: Any, claim: str) -> None:
     sizing = {"rtt_us": 20000, "disk_bytes_per_s": 10**9, "hosts": 128, "rails": 8}
     assert one(key, value, None, **sizing).claim == claim

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import engine
 from mlnode.engine.kind import Row
@@ -35,13 +35,7 @@ def rows(machine: Machine, settings: dict[str, Any]) -> dict[str, Row]:
     return {row.setting.key: row for row in engine.evaluate(machine, declared(settings)).rows}
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        ("vm.nr_hugepages@node0", "vm.nr_hugepages@node0/2048kB"),
-        ("vm.nr_hugepages", "vm.nr_hugepages@node0/2048kB"),
-    ],
-)
+@cases.table
 def test_two_names_of_one_pool_are_refused(numa: Machine, keys: tuple[str, str]) -> None:
     with pytest.raises(DeclarationError, match="same pool here") as caught:
         engine.evaluate(numa, declared(dict.fromkeys(keys, 8)))

@@ -226,17 +226,9 @@ def test_whatever_stands_on_the_command_line_gives_powers_of_two_and_known_words
 # -- the rest of a kind --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("key", "runtime", "severity"),
-    [
-        ("thp.enabled", "always", Severity.LOW),
-        ("thp.defrag", "always", Severity.HIGH),
-        ("thp.defrag", "defer", Severity.MEDIUM),
-        ("thp.khugepaged.defrag", "1", Severity.LOW),
-    ],
-)
-def test_defrag_always_costs_most(key: str, runtime: str, severity: Severity) -> None:
-    assert thp.info(key, Value(text=runtime)).severity is severity
+@cases.table
+def test_defrag_always_costs_most(key: str, runtime: str, severity: str) -> None:
+    assert thp.info(key, Value(text=runtime)).severity is Severity(severity)
 
 
 def test_what_both_together_cost() -> None:

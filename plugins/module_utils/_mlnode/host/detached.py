@@ -14,15 +14,15 @@ import signal
 import sys
 from typing import Callable, Iterator
 
-#: What ends with a terminal, a session or its process group
+#: Signals at the end of a terminal or session, or to its process group
 _SESSION = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 
-#: Where /proc cannot say which files are open; nothing that calls this opens that many
+#: Upper limit if /proc cannot list the open files; no caller opens that many
 _MOST_FILES = 4096
 
 
 def start(work: Callable[[], object]) -> None:
-    """Raises OSError where no such process could be started."""
+    """Run work in a detached process. Raises OSError if the process cannot be started."""
     reader, writer = os.pipe()
     try:
         child = os.fork()
@@ -77,8 +77,8 @@ def _settle(writer: int) -> None:
 
 
 def _own_file() -> int:
-    """The agent's own file, of which modules are read when they are imported; -1 in another program. It is
-    read only, and has no lock."""
+    """Handle of the agent's file, from which modules are imported late; -1 in another program. It is opened
+    read-only and has no lock."""
     handle = vars(sys.modules["__main__"]).get("opened")
     return handle if isinstance(handle, int) else -1
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests to systemd that are waited for. On a machine that is short of CPU time or memory a request may
-have no answer in its time: so the unit itself says what has become of it."""
+"""Requests to systemd, with their result. On a machine that is short of CPU time or memory, a request may
+time out; the state of the unit then shows the result."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ REQUEST_SECONDS = 120.0
 TOTAL_SECONDS = 360.0
 _POLL_SECONDS = 2.0
 
-#: Verb → states in which it is done. Of a restart no state is, as the unit may not have begun with it.
+#: Verb → states in which it is done. A restart has none, because the unit may not have begun with it.
 _DONE: Mapping[str, tuple[str, ...]] = {"start": ("active",), "stop": ("inactive", "failed")}
 
 
 def job(host: Host, verb: str, unit: str, purpose: str) -> None:
-    """Have systemd start, stop or restart a unit. Raises HostError where that has failed, and UnansweredError
-    where it is not known even now."""
+    """Start, stop or restart a unit with systemd. Raises HostError if that failed, and UnansweredError if the
+    result is still unknown."""
     until = time.monotonic() + TOTAL_SECONDS
     while True:
         try:
@@ -64,7 +64,7 @@ def _request(host: Host, verb: str, unit: str, purpose: str) -> None:
 
 
 def _is_done(host: Host, verb: str, unit: str, purpose: str, until: float) -> bool:
-    """False where it has to be asked for again. Raises HostError where it has failed."""
+    """False if the request has to be repeated. Raises HostError if it failed."""
     while time.monotonic() < until:
         state = _state(host, unit)
         if state and state.get("Job", "") in ("", "0"):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arguments of the command: one parser, of which help, completion and manual page are made as well."""
+"""Arguments of the command: one parser, from which help, completion and manual page are made as well."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ DESCRIPTION = "Shows, checks, applies and undoes what this node is declared to b
 #: As most terminals have
 _HELP_COLUMNS = 80
 
-#: Command → what it does. Those of the first tuple look at a node, and can read a captured tree as well.
+#: Command → its description. The first tuple has commands that look at a node, and can read a captured tree
+#: as well.
 _LOOKS = (
     ("status", "the table of all settings"),
     ("check", "only what is not as declared"),

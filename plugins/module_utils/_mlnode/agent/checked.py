@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State of the last check, kept in /var/lib/mlnode/check.json, with which the next one compares.
+"""State of the last check, kept in /var/lib/mlnode/check.json for comparison with the next one.
 
-It decides nothing: without it, or where it is damaged, a check begins afresh.
+It decides nothing: if it is missing or damaged, a check begins afresh.
 """
 
 from __future__ import annotations

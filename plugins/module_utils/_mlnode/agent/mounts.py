@@ -39,5 +39,5 @@ ALL: Mounts = {
 
 
 def imported() -> tuple[Driver, ...]:
-    """All of them, now: what is installed may be replaced or removed while it runs."""
+    """Import all of them now: the installed agent may be replaced or removed during the run."""
     return tuple(driver() for driver in ALL.values())

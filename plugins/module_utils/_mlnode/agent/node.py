@@ -73,8 +73,8 @@ def survey(host: Host, may_be_bare: bool = False, only: Sequence[str] = ()) -> S
 
 
 def _closed(host: Host, rows: Sequence[NodeRow]) -> list[str]:
-    """A message about the settings that this user may not look at: nothing is known of them, so that neither
-    drift nor its absence is a result."""
+    """A message about settings that this user may not read: their state is unknown, so the result can be
+    neither drift nor success."""
     if host.is_superuser():
         return []
     unknown = [item.row for item in rows if item.row.status is Status.UNKNOWN]
@@ -83,7 +83,7 @@ def _closed(host: Host, rows: Sequence[NodeRow]) -> list[str]:
 
 
 def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, list[str]]:
-    """All rows, and what is left over from what was declared before."""
+    """All rows, and leftovers of earlier declarations."""
     systemd_show.ask(host)
     errors: list[str] = []
     left: list[str] = []
@@ -117,10 +117,10 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
         errors.extend(f"{request.name}, {request.kind.KIND}: {failure}" for failure in failed)
         return outcome.rows, outcome.changed
 
-    # The lock is held from the reading of the declarations on, so that one which a playbook writes
-    # meanwhile is not overwritten with its older self.
+    # Hold the lock from the reading of the declarations on. A declaration that a playbook writes meanwhile
+    # must not be overwritten with its older version.
     with locked(host, wait_seconds) as mended:
-        host.forget()  # what was seen before may be another run's by now
+        host.forget()  # earlier readings may be outdated by another run
         try:
             confirm.resume(host)  # before anything else, as it brings old declarations back
             complete(host)
@@ -128,7 +128,7 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
         except MlnodeError as error:
             errors.append(str(error))
             reason = "it is unknown whether that is safe"
-        # A NIC may arrive where nothing is declared for it.
+        # A NIC may arrive without a declaration for it.
         node = each(host, work, errors, only, may_be_bare=bool(only))
         if done:
             from . import history  # only here: most runs change nothing
@@ -199,8 +199,8 @@ def treated(
     kind: Kind,
     wrong: list[str],
 ) -> tuple[Sequence[Row], bool]:
-    """Treat a kind of a declaration, or the part of it that this version understands. wrong: of the caller,
-    for what is wrong with the rest, also where this raises. Raises MlnodeError."""
+    """Treat a kind of a declaration, or the part of it that this version understands. wrong: list of the
+    caller to which problems of the rest are added, even if this raises. Raises MlnodeError."""
     profile = frozenset(declaration.profile.get(kind.KIND, ()))
     try:
         spec = declaration.of(kind.KIND, kind.OPTIONS)
@@ -210,7 +210,7 @@ def treated(
         from ..engine import partial  # only here: most files are understood
 
         spec, errors = partial.understood(kind, declaration.kinds[kind.KIND])
-        if not errors:  # with what is declared elsewhere
+        if not errors:  # with settings declared elsewhere
             raise
     wrong += errors
     request = Request(declaration.name, kind, spec, alone=True, partial=True, profile=profile)
@@ -230,13 +230,13 @@ def _lost(host: Host) -> list[str]:
         Origin.load(host)
     except LostOriginError as error:
         return [str(error)]
-    except (HostError, UntrustedError):  # reported where it is needed, and by trust
+    except (HostError, UntrustedError):  # trust reports it, and so does the code that needs it
         pass
     return []
 
 
 def _declared(declarations: Sequence[Declaration], errors: list[str]) -> Iterator[tuple[Declaration, Kind]]:
-    """In the order of the kinds, so that dependent kinds follow across declarations too."""
+    """In the order of the kinds, so dependent kinds can follow across declarations."""
     errors += [
         f"{declaration.path}: kind {kind!r} is unknown to this version of mlnode"
         for declaration in declarations

@@ -34,8 +34,8 @@ COPIES_ROW = "agent.initramfs"
 _RUNS = "runs"
 _CURRENT = "current"
 
-#: High: all that no drop-in carries is lost with the next boot. Medium: only a NIC that arrives or renews its
-#: queues is not what is declared, until the next boot or run.
+#: High: settings without a drop-in are lost with the next boot. Medium: only a NIC that arrives or renews its
+#: queues deviates from its declaration, until the next boot or run.
 _BOOT = Info(
     Severity.HIGH,
     "applies at each boot what no file of the system carries",
@@ -55,7 +55,7 @@ _COPIES = Info(
 
 
 def rows(host: Host, kinds: Collection[str]) -> list[Row]:
-    """kinds: what is declared on the node; the arrival of a NIC matters only to some of them."""
+    """kinds: declared on the node; the arrival of a NIC matters only to some of them."""
     try:
         if not boot_service.installed(host):
             return []
@@ -86,7 +86,7 @@ def _copies(host: Host) -> list[Row]:
 
 
 def idle(host: Host) -> list[Row]:
-    """The row of NICs where nothing waits for them, after a run that was to start that. Raises HostError."""
+    """The row of NICs if no unit waits for them after a run that had to start it. Raises HostError."""
     return [_row(host, NICS_ROW, NIC_PATH_FILE, _NICS)] if boot_service.is_idle(host) else []
 
 
@@ -123,7 +123,7 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
 
 
 def _is_stopped(host: Host) -> bool:
-    """True also where that is not known: its own row says so."""
+    """True also if that is unknown: its own row reports it."""
     try:
         return bool(boot_service.stopped(host))
     except HostError:

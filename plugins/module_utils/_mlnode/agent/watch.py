@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`mlnode metrics --watch`: values that change within a job, as a file for node_exporter, every minute.
 
-The kernel announces no change of a governor: there is no uevent, and inotify shows writes through the same
-mount of sysfs only, not those of a container with its own network, nor the kernel's. So they are compared.
+The kernel announces no change of a governor: there is no uevent, and inotify shows only writes through the
+same mount of sysfs, neither writes from a container with its own network nor the kernel's. So values are
+compared.
 """
 
 from __future__ import annotations

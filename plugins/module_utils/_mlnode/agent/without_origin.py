@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`mlnode revert --without-origin`: the last way out of a node whose origin is lost.
+"""`mlnode revert --without-origin`: the last way out for a node whose origin is lost.
 
-What mlnode owns by name is removed, what is marked as its own in files of others is taken out, and what
-cannot be undone is named: values of the running kernel until a boot, and words in files that bear no mark.
+It removes files that mlnode owns by name and marked lines in files of others. It lists the rest, which cannot
+be undone: values of the running kernel until a boot, and unmarked words in files.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _UNITS = "/etc/systemd/system/"
 
 
 class Removal(NamedTuple):
-    """changes: what was removed. stays: what was not, for people."""
+    """changes: removed items. stays: items that were not removed, for people."""
 
     changes: tuple[Change, ...] = ()
     stays: tuple[str, ...] = ()
 
 
 class _File(NamedTuple):
-    """An own file, or one of others that has marked lines from here. content: what stays of it."""
+    """An own file, or a file of others with marked lines. content: the remainder without them."""
 
     path: str
     content: bytes | None
@@ -143,7 +143,7 @@ def _notify_readers(host: Host, files: Sequence[_File]) -> list[str]:
 
 
 def _clear(host: Host) -> None:
-    """Remove what is left of the store, and the folders that hold nothing else. Raises HostError."""
+    """Remove the rest of the store, and its empty folders. Raises HostError."""
     patterns = (path for pattern in BASELINES for path in host.matching(pattern))
     for path in (origin.PATH, origin.COPY, *patterns):
         host.remove_file(path)
@@ -159,7 +159,7 @@ _Looked = Tuple[Request, Sequence[Row]]
 
 
 def _looked(host: Host) -> list[_Looked]:
-    """All that is declared. What cannot be looked at can only be left."""
+    """All declared settings. Errors are ignored: an unreadable setting can only be left."""
     looked: list[_Looked] = []
 
     def look(request: Request) -> tuple[Sequence[Row], bool]:
@@ -177,7 +177,7 @@ def _running(looked: Sequence[_Looked]) -> list[str]:
     lines = []
     for row in (row for _request, rows in looked for row in rows):
         text = row.reading.runtime.text
-        # What a file says is gone with it.
+        # A value in a file disappears with it.
         kept = not row.reading.path.startswith("/etc/")
         if kept and text is not None and same(text, row.reading.want or ""):
             lines.append(f"{row.setting.key} = {text} until the node is booted")

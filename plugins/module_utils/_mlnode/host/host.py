@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 class Driver(Protocol):
-    """Shows settings without kernel files as files below one folder. Its functions are named after those of
-    Host, and all raise HostError."""
+    """Shows settings without kernel files as files below one folder. Its functions are named
+    as in Host, and all raise HostError."""
 
     def read(self, host: Host, path: str) -> bytes: ...
     def write(self, host: Host, path: str, value: str) -> None: ...

@@ -55,8 +55,8 @@ class RefusedError(MlnodeError):
 
 
 class UnfitError(MlnodeError):
-    """The output of a program is not the requested measurement. cause: a word from a list shared by those who
-    raise and catch it; "" for any other cause."""
+    """The output of a program is not the requested measurement. cause: a word from a list
+    shared by all who raise and catch it; "" for any other cause."""
 
     def __init__(self, text: str, cause: str = "") -> None:
         super().__init__(text)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Costs of a check on a node itself, beside the start of a Python and beside tuned."""
+"""Costs of a check on a node itself, compared with the start of a Python and with tuned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .measure import BenchError
 
 NODE = "mlnode-bench-tuned"
 
-#: Of a node as the profile training declares it, by its own clock
+#: Commands on a node with the profile training, timed by its own clock
 COMMANDS = {
     "python3 -c pass": ["python3", "-c", "pass"],
     "mlnode --version": ["mlnode", "--version"],

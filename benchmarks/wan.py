@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two network namespaces with a delay between them, and a rate.
 
-The delay is that of a process between two interfaces of tun, as `tc netem` is not in every kernel. It needs a
-core for some 20,000 packets a second, so rates stay low and packets large. The rate is that of tbf.
+A process between two tun interfaces makes the delay, because `tc netem` is not in every kernel. It needs a
+core for some 20,000 packets a second, so rates stay low and packets large. tbf limits the rate.
 """
 
 from __future__ import annotations

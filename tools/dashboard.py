@@ -36,9 +36,9 @@ One = TypeVar("One", stat.Panel, table.Panel, timeseries.Panel)
 #: Column, line, width and height, in a grid of 24 columns
 Place = tuple[int, int, int, int]
 
-#: Column → its width in pixels, where values are short: the others share what is left
+#: Column → its width in pixels, for short values: the others share the rest
 NARROW = {"job": 110, "area": 90, "status": 130, "author": 80, "nodes": 70}
-#: Legend of what an alert compares with
+#: Legend of the limit of an alert
 LIMIT = "limit"
 
 
@@ -82,10 +82,12 @@ def rows(title: str, about: str, place: Place, expression: str, labels: Sequence
 
 
 def most(series: str) -> str:
-    """The five with the highest value in the time that is looked at: the same at each point of a line. In the
-    steps that Grafana draws: each sample of 10,000 nodes in a day would be more than the 50 million that
-    Prometheus loads for a query (query.max-samples), and steps longer than the scrapes, each at a multiple of
-    its length, would see nothing of a server that started a minute ago."""
+    """The five with the highest value in the selected time: the same at each point of a line.
+
+    In the steps that Grafana draws: each sample of 10,000 nodes in a day would exceed the 50 million that
+    Prometheus loads for a query (query.max-samples). Steps longer than the scrape interval, each at a
+    multiple of its length, would miss a server that started a minute ago.
+    """
     return f"{series} and topk(5, max_over_time({series}[$__range:$__interval] @ end()))"
 
 
@@ -117,7 +119,7 @@ def lines(
 
 
 def panels() -> Sequence[Panel]:
-    """How the fleet is now, what differs and since when, and hardware."""
+    """The present state of the fleet, differences and their age, and hardware."""
     return (
         single("Nodes", "Nodes that report.", (0, 0, 4, 4), f"sum(job:mlnode_nodes:count{{{OF_JOB}}})"),
         single(
@@ -225,7 +227,7 @@ def panels() -> Sequence[Panel]:
 
 
 def made() -> Dashboard:
-    """Of all jobs, for a day, as long as a planned reboot may wait."""
+    """Dashboard of all jobs, for a day, as long as a planned reboot may wait."""
     source = dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
     everything = VariableOption(text="All", value="$__all")
     job = dashboard.QueryVariable("job").label("Job").datasource(SOURCE)

@@ -89,7 +89,7 @@ named .py "$clone"/plugins/modules/[a-z]*.py | xargs ansible-doc --type module >
 cd "$work"
 sha256sum "$archive" >"$archive.sha256"
 if [ -n "$key" ]; then
-    # Of what ansible-galaxy verifies with a keyring: the manifest, which has the checksums of all files.
+    # ansible-galaxy verifies with a keyring only the manifest, which has the checksums of all files.
     say "sign with $key"
     tar --extract --gzip --file "$archive" MANIFEST.json
     gpg --batch --yes --local-user "$key" --armor --detach-sign --output "$archive.asc" MANIFEST.json

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The README as its reader takes it: its files, its commands in their order, in a project of its own."""
+"""The README as its reader follows it: its files and its commands, in their order, in a new project."""
 
 from __future__ import annotations
 

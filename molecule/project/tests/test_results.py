@@ -30,7 +30,8 @@ def walk(walked, project, installed, addresses):
     (variables,) = re.findall(r"`host_vars/gpu001\.example\.yml`.*?:\n\n```yaml\n(.*?)```", section, re.S)
     (project / "host_vars").mkdir()
     for name in NODES:
-        # Other tests may run beside: a node that is asked after the first round has begun is not measured.
+        # Other tests may run at the same time: a node that is asked after the first round has begun is not
+        # measured.
         own = variables.replace("10.0.0.1", addresses[name]) + "campaign_lead: 60\n"
         (project / f"host_vars/{name}.yml").write_text(own, encoding="utf-8")
         shape = ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *LINK.split()]
@@ -67,20 +68,20 @@ def test_the_result_is_of_its_schema_and_is_read_back(walk):
 
     compared = walk.run(f"{SCRIPT} compare --json {path} {path}")
 
-    # Of one pair the noise is not known, so that nothing is said to be the same.
+    # One pair has no known noise, so no result can be `same`.
     assert compared.status == 3, compared.output
     found = json.loads(compared.output)
     assert [node["name"] for node in found["nodes"]] == PAIR
 
 
 def test_an_effect_is_measured_over_apply_and_revert(walk):
-    """Of nodes that are as before the first run, and are so again."""
+    """The nodes are in the same state before the first run and after the revert."""
     # Files alone, as the nodes have the values of one kernel: so they are applied and asked at the same time.
     short = """-e effect_blocks=1 -e effect_settle=0 -e campaign_duration=2 -e campaign_lead=20
         -e '{"node_layers": ["boot"]}'"""
     done = walk.run(f"ansible-playbook mlnode.tuning.effect {' '.join(short.split())}")
 
-    # One block of the three that an interval takes, each of which takes minutes
+    # One block of the three that an interval needs; each takes minutes
     assert done.status == 2, done.output
     said = " ".join(done.output.split())
     assert "got 1 block; 2 more would give one" in said, done.output

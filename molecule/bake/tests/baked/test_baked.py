@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After bake.yml: the files are there, and the machine that the image is made of is what it was."""
+"""After bake.yml: the files exist, and the build machine's own state is unchanged."""
 
 from __future__ import annotations
 

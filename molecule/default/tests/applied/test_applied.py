@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After the play, and again after a restart: the node is what was declared, and keeps the declaration."""
+"""After the play, and again after a restart: the node matches and keeps its declaration."""
 
 from __future__ import annotations
 

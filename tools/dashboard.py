@@ -165,7 +165,7 @@ def panels() -> Sequence[Panel]:
         ),
         rows(
             "Declarations",
-            "Digests of what nodes declare: nodes of one group have the same.",
+            "Digests of the declarations: nodes of one group have the same.",
             (0, 14, 10, 6),
             f"sort_desc(count by (job, digest, author) (mlnode_declaration_info{{{OF_JOB}}}))",
             ("job", "digest", "author"),
@@ -179,7 +179,7 @@ def panels() -> Sequence[Panel]:
         ),
         rows(
             "Pulls",
-            "What the last pull came to on nodes that fetch their declaration from a web server.",
+            "Result of the last pull on nodes that fetch their declaration from a web server.",
             (17, 14, 7, 6),
             f"sort_desc(count by (job, verdict) (mlnode_pull_success_timestamp_seconds{{{OF_JOB}}}))",
             ("job", "verdict"),

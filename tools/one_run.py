@@ -103,7 +103,7 @@ def held(command: str, keep: bool = False) -> Iterator[None]:
         dead = _record()
         if dead is not None:
             if not dead.keep:
-                say(f"putting back what is left of {dead}, which was killed")
+                say(f"cleaning up after {dead}, which was killed")
             _put_back(dead)
         record = _begin(command, keep)
         os.environ[VARIABLE] = record.id
@@ -357,7 +357,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--name", help="of the run, in messages; else the command")
-    parser.add_argument("--keep", action="store_true", help="what the command changes is meant to stay")
+    parser.add_argument("--keep", action="store_true", help="keep the changes of the command")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     command = options.command

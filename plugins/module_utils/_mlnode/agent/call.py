@@ -203,7 +203,7 @@ def _require_rdma(host: Host, wanted: str) -> None:
     if not wanted:
         return
     if wanted not in _LINK_LAYERS:
-        raise MlnodeError(f"fabric_type: {wanted!r} is none of {', '.join(_LINK_LAYERS)}")
+        raise MlnodeError(f"fabric_type: expected {', '.join(_LINK_LAYERS)}, got {wanted!r}")
     devices = topology.of(host).rdma
     if not devices:
         raise MlnodeError(

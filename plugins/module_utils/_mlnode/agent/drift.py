@@ -33,7 +33,7 @@ def _check_options(params: Mapping[str, Any]) -> None:
         strict_json.typed(item, waivers.FIELDS)
     for areas in declarations.values():
         if not isinstance(areas, dict):
-            raise ValueError("declarations holds what is not a dictionary of areas")
+            raise ValueError("declarations: each must be a dictionary of areas")
 
 
 def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:

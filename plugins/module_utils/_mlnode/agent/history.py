@@ -107,7 +107,7 @@ def record(host: Host, outcomes: Sequence[Outcome]) -> str:
         try:
             _save(host, new)
         except HostError as error:
-            return f"what was put back is not counted: {error}"
+            return f"corrections were not counted: {error}"
     return ""
 
 

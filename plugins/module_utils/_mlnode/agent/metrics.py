@@ -230,7 +230,7 @@ def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
         )
         for item in worst[:LISTED]
     )
-    text = f"Settings that are not as declared, at most {LISTED}, and what has changed them."
+    text = f"Settings that are not as declared, at most {LISTED}, with the cause of each."
     rest = max(0, len(worst) - LISTED)
     return (
         Family("mlnode_drift_info", GAUGE, text, samples),
@@ -264,7 +264,7 @@ def _about(host: Host) -> tuple[Family, Family]:
         _one(
             "mlnode_declaration_info",
             GAUGE,
-            "Digest of all declarations of the node; author: mlnode where a run has written each of them.",
+            "Digest of all declarations of the node; author: mlnode if a run has written all of them.",
             1,
             digest=digest,
             author=author,

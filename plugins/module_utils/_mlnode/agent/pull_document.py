@@ -68,7 +68,7 @@ def render(document: Document) -> bytes:
     fields = {"format": FORMAT, **document._asdict()}
     text = json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n"
     if len(text) > MOST - _LONGEST:
-        raise ValueError(f"{len(text)} bytes, of which {MOST - _LONGEST} are allowed")
+        raise ValueError(f"{len(text)} bytes; at most {MOST - _LONGEST} are allowed")
     return text.encode("ascii")
 
 

@@ -38,18 +38,18 @@ _CURRENT = "current"
 #: queues deviates from its declaration, until the next boot or run.
 _BOOT = Info(
     Severity.HIGH,
-    "applies at each boot what no file of the system carries",
+    "applies, at each boot, the settings that no file of the system carries",
     "docs/guide/operations.md, Files on the node",
 )
 _NICS = Info(
     Severity.MEDIUM,
-    "applies what is declared for NICs once more when one arrives or renews its queues",
+    "applies the declared NIC settings again when a NIC arrives or renews its queues",
     "docs/guide/operations.md, Files on the node",
 )
 
 _COPIES = Info(
     Severity.MEDIUM,
-    "an initramfs with a copy of sysctl.d sets at boot what is not declared any more",
+    "an initramfs with a copy of sysctl.d sets values at boot that are no longer declared",
     "dracut(8), update-initramfs(8)",
 )
 

@@ -81,7 +81,7 @@ def _refuse_with_origin(host: Host) -> None:
         return
     if known:
         raise RefusedError(
-            f"what was before the first run is known, from {origin.PATH}: `mlnode revert` puts all of it back"
+            f"the origin in {origin.PATH} is intact: run `mlnode revert`, which restores everything"
         )
 
 

@@ -80,9 +80,8 @@ def foreign(path: str, status: os.stat_result, owners: tuple[int, ...]) -> str:
     if status.st_uid in owners:
         return ""
     return (
-        f"{path} belongs to the user with the number {status.st_uid} and not to root, so that "
-        f"nothing is done with what it holds: look at it, then `chown -h root:root {path}` or "
-        "remove it"
+        f"{path} belongs to UID {status.st_uid}, not to root, so its content is "
+        f"ignored: inspect it, then `chown -h root:root {path}` or remove it"
     )
 
 
@@ -90,8 +89,7 @@ def changeable(path: str, status: os.stat_result) -> str:
     """The same for a path that is_writable() reports."""
     return (
         f"{path} can be changed by others than root (mode {stat.S_IMODE(status.st_mode):04o}, group "
-        f"{status.st_gid}), so that nothing is done with what it holds: look at what is there, then "
-        f"`chmod go-w {path}`"
+        f"{status.st_gid}), so its content is ignored: inspect it, then `chmod go-w {path}`"
     )
 
 
@@ -278,7 +276,7 @@ def _as_owner(folder: Folder, work: Callable[[], object]) -> None:
         os.close(reader)
         _end(child, signal.SIGKILL)
     stage, _blank, number = answer.decode(_WORD).partition(" ")
-    who = f"the owner of {folder.path}, the user with the number {folder.uid}"
+    who = f"the owner of {folder.path}, UID {folder.uid}"
     if not number.isdigit():
         why = f"the process that works as {who} was stopped or killed, or had no end in {_SECONDS:.0f} s"
         raise FolderError(why)

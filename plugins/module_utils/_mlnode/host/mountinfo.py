@@ -231,9 +231,9 @@ def _owner(host: Files, path: str) -> str:
         return f"{path} cannot be written in this container ({name}): set it on the container's host"
     users = host.value("/proc/self/uid_map").text
     if users is not None and users.split() != _ALL_USERS:
-        return f"{path} cannot be written in a user namespace of its own: set it outside of it"
+        return f"{path} cannot be written in a separate user namespace: set it outside of it"
     if path.startswith("/proc/sys/net/") and _namespace(host, "self") != _namespace(host, "1"):
-        return f"{path} cannot be written in a network namespace of its own: set it outside of it"
+        return f"{path} cannot be written in a separate network namespace: set it outside of it"
     try:
         # Without a write bit, not even root may write (fs/proc/proc_sysctl.c: test_perm).
         if host.live and path.startswith("/proc/sys/") and not os.stat(path).st_mode & 0o222:

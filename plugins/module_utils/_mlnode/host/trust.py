@@ -96,8 +96,8 @@ def _check(host: Host, path: str) -> None:
             raise UntrustedError(changeable(here, status))
     if link and not is_folder and path.startswith(tuple(f"{folder}/" for folder in places.FOLDERS)):
         raise UntrustedError(
-            f"{link} is a link to {host.link_target(link)} and no file of its own, so that nothing is done "
-            "with what it holds: look at it, then put a file in its place or remove it"
+            f"{link} is a link to {host.link_target(link)}, not a regular file, so its content is ignored: "
+            "inspect it, then replace it with a file or remove it"
         )
 
 

@@ -68,7 +68,7 @@ class NotMountedError(Exception):
     handler may take it for a missing file."""
 
     def __init__(self, folder: str, path: str) -> None:
-        super().__init__(f"{path}: no driver is mounted at {folder}; name it in the MOUNTS of what looks")
+        super().__init__(f"{path}: no driver is mounted at {folder}; add it to the MOUNTS of the caller")
 
 
 class HostError(MlnodeError):

@@ -62,7 +62,7 @@ def loads(
         # In its own place: of a large document both would be in memory as long as it is read.
         data = data if isinstance(data, str) else data.decode("utf-8")
         if len(data) > most:
-            raise ValueError(f"{len(data)} characters, of which {most} are allowed")
+            raise ValueError(f"{len(data)} characters; at most {most} are allowed")
         value = json.loads(
             data,
             object_pairs_hook=partial(_unique, without),

@@ -53,7 +53,7 @@ _MORE = {
 }
 _WAITING = ("confirm", "undo")
 
-#: Those that read a captured tree and print JSON, too
+#: Commands that read a captured tree and print JSON, too
 _SHARED = (*dict(_LOOKS), "metrics", "explain")
 
 #: Network operating systems of knobs/qos/switches.py, which no start needs
@@ -64,9 +64,9 @@ SHELLS = ("bash",)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse asks for the width of the terminal at each option that is added, for which it imports shutil
-    and with it all ways of compression, though only a help text has a width. It writes to a full device, or
-    to a reader that went away, without a look at the outcome."""
+    """Parser with a fixed width. argparse asks for the terminal's width at each added option; for that it
+    imports shutil with all compression modules, though only a help text needs a width. argparse also ignores
+    errors of its output, such as a full device."""
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         return argparse.HelpFormatter(self.prog, width=_HELP_COLUMNS)
@@ -178,7 +178,7 @@ def options(of: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def positionals(of: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Arguments of a command besides its options."""
+    """Positional arguments of a command."""
     return [
         one
         for one in of._actions

@@ -38,7 +38,7 @@ _FIRST_LINE = 256
 
 
 def _quiet() -> None:
-    """Nothing has to be said before."""
+    """Do nothing before the work."""
 
 
 def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet
 
 
 def unheard(host: Host, question: bytes, reply: Mapping[str, Any]) -> None:
-    """The connection was lost meanwhile: the next run says how this one ended. Raises MlnodeError."""
+    """The connection was lost: keep the reply for the next run to report. Raises MlnodeError."""
     asked = strict_json.loads(question, "the text")
     options, answer = asked["options"], reply.get("answer", {})
     error = str(answer.get("msg", "")) if answer.get("failed") else ""
@@ -164,7 +164,7 @@ def _agent_settings(host: Host) -> list[dict[str, Any]]:
 
 
 def _keep(host: Host, outcomes: Sequence[Outcome]) -> str:
-    # Only here: most runs change nothing.
+    # Imported here, because most runs change nothing.
     from . import history
 
     return history.record(host, outcomes)
@@ -199,7 +199,7 @@ _LINK_LAYERS = {"auto": ("Ethernet", "InfiniBand"), "roce": ("Ethernet",), "infi
 
 
 def _require_rdma(host: Host, wanted: str) -> None:
-    """Raises MlnodeError where the node has no such RDMA port, before anything is changed."""
+    """Raises MlnodeError before any change if the node has no such RDMA port."""
     if not wanted:
         return
     if wanted not in _LINK_LAYERS:

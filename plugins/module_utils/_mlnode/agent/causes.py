@@ -44,8 +44,8 @@ class Origin(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """State at an earlier check. boot: its boot. indexes: NIC → its number, which is another
-    one after its driver was loaded again."""
+    """State at an earlier check. boot: the ID of its boot. indexes: NIC → its interface index, which changes
+    when its driver is reloaded."""
 
     boot: str = ""
     indexes: Mapping[str, str] = {}

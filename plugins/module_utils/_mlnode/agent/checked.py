@@ -67,7 +67,7 @@ def _one(raw: Any) -> One:
 def after(
     before: LastCheck, now: Seen, rows: Sequence[Row], causes: Mapping[str, Origin], at: float
 ) -> LastCheck:
-    """The state for the next check. causes: of those that drifted."""
+    """The state for the next check. causes: of drifted settings."""
     settings: dict[str, One] = {}
     for row in rows:
         key, cause = row.setting.key, causes.get(row.setting.key)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # Each command imports its own modules: a start takes longer than most commands do.
 
-#: How long NICs wait for another run: a new menu of the boot loader takes up to five minutes. No user
-#: waits for it, and no other run would come for a NIC that was given up.
+#: Seconds that NICs wait for another run: a new menu of the boot loader takes up to five minutes. No user
+#: waits for it, and no later run would handle a NIC that was given up.
 _NICS_WAIT = 330.0
 
 
@@ -68,7 +68,7 @@ def _on_host(host: Host, options: argparse.Namespace) -> int:
         return _fail(_INTERRUPTED.get(command, "interrupted"), ERROR)
 
 
-#: All that is declared, without a change
+#: All declared settings, without a change
 _LOOKING = ("status", "check")
 
 #: Commands for root only. A preview has to read the origin, or it would show needless writes.
@@ -337,7 +337,7 @@ def _man(_options: argparse.Namespace) -> int:
     return OK
 
 
-#: About the command itself: no machine is looked at
+#: About the command itself, not about a machine
 _ABOUT = {"help": _help, "completion": _completion, "man": _man}
 
 

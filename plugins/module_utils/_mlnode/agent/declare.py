@@ -95,7 +95,7 @@ def run(host: Host, order: Order) -> Result:
                 risky=order.risky,
                 kinds=order.kinds,
             )
-            # An image build reads nothing of the machine that it runs on, such as which boot this is.
+            # An image build must not read the state of its machine, such as the boot ID.
             if outcomes.changed and Layer.RUNTIME in order.layers:
                 problem = order.after(host, outcomes.outcomes)
                 result.warnings += [printable(problem)] if problem else []
@@ -135,7 +135,7 @@ def _keys(kind: Kind, spec: Spec) -> frozenset[str]:
     """The settings of a profile's part of a specification."""
     if not spec:
         return frozenset()
-    # By its name, as no module of one area has to bring it along.
+    # Imported by name: a module of one area does not ship it.
     keys: frozenset[str] = import_module("..engine.partial", __package__).keys(kind, spec)
     return keys
 
@@ -153,7 +153,7 @@ def _gate(order: Order) -> Callable[[Plan], None]:
 
 
 def _lacks(row: Row) -> bool:
-    """True where the kernel or a device has no such setting, though the declaration is for it."""
+    """True if the kernel or a device has no such setting, although the declaration is for it."""
     return (row.status is Status.UNSUPPORTED and not row.reading.elsewhere) or row.reading.missing
 
 

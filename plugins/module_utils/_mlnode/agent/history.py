@@ -60,7 +60,7 @@ class Past(NamedTuple):
 
 
 class History(NamedTuple):
-    """corrections: of all settings, also those that are not declared any more."""
+    """corrections: of all settings, also of those no longer declared."""
 
     settings: Mapping[str, Past] = {}
     corrections: int = 0

@@ -71,13 +71,13 @@ def install(
 
 
 def require_folders(host: Host) -> None:
-    """Raises UntrustedError where others can write: they could put another command in its place."""
+    """Raises UntrustedError if others can write there: they could replace the command."""
     for folder in dict.fromkeys(path.rpartition("/")[0] for path in (COMMAND, *TEXTS, *LINKS)):
         trust.require(host, folder)
 
 
 def try_out(host: Host, steps: Sequence[Step]) -> None:
-    """Raises MlnodeError where the command does not start, as it would not at boot either."""
+    """Raises MlnodeError if the command does not start; it would not at boot either."""
     if not steps or not host.live:
         return
     done = host.run([COMMAND, "--version"])

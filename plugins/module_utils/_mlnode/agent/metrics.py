@@ -35,7 +35,7 @@ from .node import Survey, survey
 from .registry import KINDS
 from .waivers import Waiver
 
-#: Series of a node as declared with each area of this library, and of drifted settings that are named
+#: Series of a node without drift and with each area of this library; drifted settings that are listed
 SERIES, LISTED = 60, 20
 
 #: A run that holds the lock changes the checked values: wait for it, within the time limit of the service
@@ -58,8 +58,8 @@ class Drift(NamedTuple):
 
 
 class Result(NamedTuple):
-    """text: the metrics. errors: what kept the check from seeing all of the node. fresh: drift that the check
-    before has not seen, or with another value."""
+    """text: the metrics. errors: reasons why the check is incomplete. fresh: drift that is new since the last
+    check, or has another value."""
 
     text: str
     errors: tuple[str, ...]
@@ -135,7 +135,7 @@ def look(host: Host) -> Result:
         *([rate] if rate else []),
         ports.rails(host),
         ports.nics(host),
-        # The time comes last: half a file has none, whichever half it is, and looks like no check.
+        # The time comes last: half a file lacks it and is not taken for a check.
         *_check(begun, time.monotonic() - start, node),
     )
     fresh = tuple(item for item in drifts if _is_fresh(item, before))

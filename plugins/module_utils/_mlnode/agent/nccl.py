@@ -21,7 +21,7 @@ from ..report.grid import grid
 from ..topology import read as topology
 from ..topology.nics import NETS
 
-#: The part of the guide that is called Debugging
+#: Suffix for variables in the guide's part Debugging
 _EXPERIMENT = "; for experiments, the guide advises against keeping it"
 
 
@@ -46,7 +46,7 @@ class Variable(NamedTuple):
 
 
 class Found(NamedTuple):
-    """problems: files that could not be read, so that variables may be missing."""
+    """problems: unreadable files, whose variables may be missing."""
 
     variables: tuple[Variable, ...]
     problems: tuple[str, ...]
@@ -61,8 +61,8 @@ class Found(NamedTuple):
 
 
 def in_force(host: Host, every: bool = False) -> Found:
-    """Sorted by name. every: also documented variables that nothing sets, the most common first. Never
-    raises: what cannot be read is among the problems."""
+    """Variables sorted by name. every: also documented variables that nothing sets, the most common first.
+    Never raises: unreadable files are among the problems."""
     found = jobs.look(host)
     problems = [*found.problems]
     bad: Sequence[lint.Finding] = ()

@@ -10,7 +10,7 @@ from ..model.version import VERSION
 from ..report.document import summary
 from .node import Survey
 
-#: Raised when a field changes its meaning or goes; new fields do not raise it.
+#: Raised when a field changes its meaning or is removed; new fields do not raise it.
 FORMAT = 1
 
 

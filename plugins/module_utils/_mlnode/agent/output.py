@@ -14,12 +14,12 @@ from typing import Any, TextIO
 
 from ..model.errors import errno_name, paragraphs, printable
 
-#: Reasons why the output is not complete, though its reader is there
+#: Reasons why the output is incomplete although its reader exists
 _unwritten: list[str] = []
 
 
 def begin() -> None:
-    """A new run: nothing is missing in its output yet."""
+    """Begin a run: its output is complete so far."""
     _unwritten.clear()
 
 
@@ -32,7 +32,7 @@ def imported() -> tuple[object, ...]:
 
 
 def ended(status: int, error: int) -> int:
-    """Exit status of a run that would end with status: error, once that was said, where output is missing."""
+    """Report missing output. Returns the exit status: `error` if output is missing, else `status`."""
     if not _unwritten:
         return status
     complain(f"cannot write the output: {_unwritten[0]}")
@@ -40,10 +40,10 @@ def ended(status: int, error: int) -> int:
 
 
 def say(text: str, painted: bool = False) -> bool:
-    """Write and flush; False where the text did not arrive.
+    """Write and flush; False if the text did not arrive.
 
-    A reader that went away (`mlnode check | head`) has read all it wanted, which is not an error; a full
-    device is one, see ended(). painted: with colours of report.paint.
+    A reader that has closed the pipe (`mlnode check | head`) has all it needs, so this is not an error; a
+    full device is one, see ended(). painted: with colours of report.paint.
     """
     if painted:
         from ..report import paint
@@ -51,7 +51,7 @@ def say(text: str, painted: bool = False) -> bool:
         text = paint.paragraphs_between(text)
     else:
         text = paragraphs(text)
-    if sys.stdout is None:  # as Python has it where the caller has closed it
+    if sys.stdout is None:  # Python sets it if the caller has closed it
         _unwritten.append("standard output is closed")
         return False
     try:

@@ -59,8 +59,8 @@ def _sum(host: Host, folders: Sequence[str], name: str, text: str, files: Sequen
 
 
 def _total(host: Host, folder: str, files: Sequence[str]) -> int | None:
-    """None if the driver has no such counter, or one file cannot be read: a sum without it would look like a
-    reset, after which Prometheus counts all of it once more."""
+    """None if the driver has no such counter, or one file cannot be read: a partial sum would look like a
+    reset, and Prometheus would count everything twice."""
     read = [host.value(f"{folder}/{name}") for name in files]
     there = [values.number((value.text or "").strip()) for value in read if value.absent is None]
     numbers = [number for number in there if number is not None]

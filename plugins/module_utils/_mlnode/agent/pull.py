@@ -172,10 +172,11 @@ def _verified(host: Host, spec: Spec, before: State, answer: web.Answer) -> tupl
 
 def _apply(host: Host, document: Document, check: bool) -> dict[str, dict[str, Any]]:
     """Name of a declaration → the answer, in their order, up to the first that fails."""
-    from . import call  # only here: most pulls find nothing new
+    from . import call  # only here: most pulls find no news
 
     answers: dict[str, dict[str, Any]] = {}
-    # A change that would have to be confirmed over a new connection is not made: risky, and a time for it.
+    # A change that needs a confirmation over a new connection is not made: hence the values of risky and the
+    # time.
     own = {"check": check, "risky": False, "confirm_seconds": 1, "diff": False}
     for item in document.declarations:
         question = {**item, **own, "install": False, "interpreter": ""}
@@ -271,7 +272,7 @@ def _save(host: Host, state: State) -> None:
         try:
             host.write_file(path, _bytes({"format": FORMAT, **state._asdict()}), mode=0o600)
         except HostError as error:
-            # A system whose /etc cannot be written has the one; nothing can be declared there either.
+            # If /etc is read-only, the other copy suffices; nothing can be declared there either.
             if path != places.PULLED_COPY or error.errno != errno.EROFS:
                 raise
 
@@ -297,7 +298,7 @@ def _report(result: Result, state: State) -> dict[str, Any]:
 
 
 def _send(spec: Spec, report: Mapping[str, Any]) -> str:
-    """Reason why it did not arrive, or nothing."""
+    """Send the report. Returns why it did not arrive, or ""."""
     if not spec.get("report"):
         return ""
     try:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows of a node about the agent itself: whether the next boot runs it, and the arrival of a NIC does.
+"""Rows of a node about the agent itself: whether the next boot and the arrival of a NIC run it.
 
-One cause is one row: a setting that only the agent brings at boot refers to agent.boot instead of drifting as
-well. A node without anything of the agent has no such row, and each setting says that nothing brings it back.
+One cause is one row: a setting that only the agent sets at boot refers to agent.boot instead of drifting as
+well. A node without any part of the agent has no such row, and each setting reports that nothing restores it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def idle(host: Host) -> list[Row]:
 
 
 def boot_sources(host: Host) -> list[str]:
-    """The files that it consists of, and which of them are not there."""
+    """The agent's files, with a mark for missing ones."""
     paths = (AGENT_COMMAND, *TEXTS, *LINKS)
     return [path if host.is_link(path) or host.exists(path) else f"{path} (missing)" for path in paths]
 

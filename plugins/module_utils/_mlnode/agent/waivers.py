@@ -67,7 +67,7 @@ def _one(number: int, item: Mapping[str, Any]) -> Waiver:
 
 
 def today() -> date:
-    """The same day on all nodes, whatever their time zones."""
+    """The date in UTC, which is the same on all nodes."""
     return datetime.now(timezone.utc).date()
 
 

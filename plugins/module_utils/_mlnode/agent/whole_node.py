@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results of the modules that are about a node as a whole, agent and node_revert, for the modules
-themselves and for an agent that is asked in their place."""
+"""Results of the modules for a whole node, agent and node_revert: for the modules themselves and for an agent
+that runs in their place."""
 
 from __future__ import annotations
 

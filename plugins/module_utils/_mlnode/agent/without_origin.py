@@ -54,8 +54,9 @@ def pending(host: Host) -> Removal:
 
 
 def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
-    """Raises MlnodeError; what could not be removed is named, and another run goes on with it."""
-    # The command removes itself, and nothing can be imported from it then.
+    """Remove mlnode without its origin. Raises MlnodeError with the items that could not be removed; another
+    run retries them."""
+    # The command removes itself; later imports would fail.
     registry.imported()
     mounts.imported()
     with locked(host, wait_seconds):
@@ -110,7 +111,7 @@ def _change(host: Host, file: _File) -> Change:
 def _removed(host: Host, files: Sequence[_File]) -> list[str]:
     """Remove them, and return what could not be, and why."""
     stuck: list[str] = []
-    # The command goes last, once all who read the files have heard of it: till then it can be run again.
+    # The command goes last, after the notification of all readers: until then it can be run again.
     command = AGENT_COMMAND
     for file in sorted(files, key=lambda file: file.path == command):
         if file.path == command:
@@ -185,7 +186,7 @@ def _running(looked: Sequence[_Looked]) -> list[str]:
 
 
 def _next_boot(host: Host, looked: Sequence[_Looked]) -> list[str]:
-    """Values that are brought at boot though all own files are gone: edits that bear no mark."""
+    """Values that are set at boot although all own files are gone: edits without a mark."""
     lines = []
     for request, _rows in looked:
         try:

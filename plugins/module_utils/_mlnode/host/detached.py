@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Work of this very process that goes on when the process, its connection and its session are gone.
+"""Work that continues when the process, its connection and its session are gone.
 
-In a module of Ansible everything the work needs has to be imported already: Ansible deletes its code when it
-ends. The agent's own file stays open (agent/archive.py), and so a late import is of this agent.
+In an Ansible module, all that the work needs must be imported already, because Ansible deletes the code when
+the module ends. The agent's file stays open (agent/archive.py), so a late import is still from this agent.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ FOLDER_MODE = 0o755
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 #: Groups below are the distribution's (Debian Policy 9.2.2, uids and gids 0-99): /usr/local/bin is root:staff
-#: 2775 on Debian, and who is put into such a group is trusted with what root runs (9.1.2)
+#: 2775 on Debian, and members of such a group are trusted with the programs of root (9.1.2)
 _FIRST_FREE_GID = 100
 
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
@@ -60,7 +60,7 @@ class Folder(NamedTuple):
         return not self.problem and not self.is_open
 
     def do(self, work: Callable[[], object]) -> None:
-        """The work, as the owner of the folder where that is another user. Raises OSError."""
+        """Do the work, as the owner of the folder if that is another user. Raises OSError."""
         if self.problem and self.uid not in self.roots and os.geteuid() == 0:
             _as_owner(self, work)
         else:
@@ -71,7 +71,7 @@ class Folder(NamedTuple):
 
 
 def roots(root: str) -> tuple[int, ...]:
-    """Users who count as root. A tree that a user has unpacked may be theirs as a whole."""
+    """Users who count as root. The owner of an unpacked tree may own all of it."""
     return (0,) if root == "/" else (0, os.stat(root).st_uid)
 
 
@@ -94,8 +94,8 @@ def changeable(path: str, status: os.stat_result) -> str:
 
 
 def is_writable(status: os.stat_result, where: int | str) -> bool:
-    """True if others than root and the distribution's own groups can write to it. where: its ACL is read,
-    which hides behind the bits of the group (acl(5), correspondence): a path, or the handle of a folder."""
+    """True if others than root and the distribution's groups can write to it. where: a path, or the handle of
+    a folder; its ACL is read, which the group bits hide (acl(5), correspondence)."""
     others = status.st_mode & OTHERS
     if not others:
         return False
@@ -141,7 +141,7 @@ def opened(root: str, path: str, make: bool = False, strict: bool = False) -> It
 
 
 class _Walk:
-    """The way to a folder, link by link as the kernel goes it; links of a captured tree stay inside it."""
+    """The way to a folder, link by link as the kernel walks it; links of a captured tree stay inside it."""
 
     def __init__(self, root: str, owners: tuple[int, ...], make: bool, strict: bool) -> None:
         self._roots, self._make, self._strict = owners, make, strict
@@ -258,7 +258,7 @@ def _make_folder(folder: int, name: str) -> None:
 def _as_owner(folder: Folder, work: Callable[[], object]) -> None:
     """Run work in a process with the rights of the folder's owner and no way back to root's rights. It ends
     with the work. Raises OSError."""
-    # Only here: hardly any folder is another user's.
+    # Imported here, because hardly any folder belongs to another user.
     import select
     import signal
 

@@ -46,13 +46,13 @@ class _Begun(NamedTuple):
 
 
 class Host:
-    """A machine seen through its file system below root, and its commands where root is /."""
+    """A machine seen through its file system below root, and its commands if root is /."""
 
     def __init__(self, root: str = "/", mounts: Mounts = MappingProxyType({})) -> None:
         self.root = os.path.abspath(root)
         self.mounts = mounts
         self._known: dict[str, Any] = {}
-        #: The keys of those that no write to the kernel changes
+        #: Keys of values that no write to the kernel changes
         self._of_files: set[str] = set()
         #: Real folders of a captured tree, not links: each path passes through some of them
         self._folders: set[str] = set()
@@ -228,8 +228,8 @@ class Host:
         return "" if status is None else f"{status.st_dev}:{status.st_ino}"
 
     def space(self, path: str) -> os.statvfs_result:
-        """Blocks and inodes of the file system that a path is on, by statvfs(3), which waits for ever for a
-        server that is gone. Raises HostError, always for a captured tree."""
+        """Blocks and inodes of the file system of a path, by statvfs(3), which waits for ever for a lost
+        server. Raises HostError, always for a captured tree."""
         if not self.live:
             raise HostError("look at", path, None, f"the space left was not captured in {self.root}")
         try:
@@ -242,7 +242,8 @@ class Host:
         return system.records(self.real(path), path) if self.live else []
 
     def blocked(self, path: str) -> str:
-        """Reason why this kernel file is not this node's to set, as in a container, or nothing: mountinfo."""
+        """Reason why this node cannot set a kernel file, as in a container; empty if it can: see
+        mountinfo."""
         if driver := self._driver(path):
             return driver.blocked(self, path)
         return mountinfo.blocked(self, path)
@@ -295,7 +296,7 @@ class Host:
 
     @contextmanager
     def _folder(self, action: str, path: str, make: bool = False) -> Iterator[tuple[folders.Folder, str]]:
-        """The open folder of a path, and its name there. Raises HostError for one of the product's own paths
+        """The open folder of a path, and the name in it. Raises HostError for one of the product's own paths
         in a folder that others than root can change, and for an OSError in the block."""
         parent, _slash, name = places.checked(path).rpartition("/")
         try:
@@ -365,7 +366,7 @@ class Host:
             pass
 
     def open_lock(self, path: str) -> int:
-        """A handle of a lock file of our own, which is made if need be. Raises HostError."""
+        """A handle of one of our lock files, created if needed. Raises HostError."""
         with self._folder("lock", path, make=True) as (folder, name):
             return writing.open_lock(folder, name)
 
@@ -436,7 +437,7 @@ class Host:
         return system.begin(command, seconds) if self.live else partial(self.run, command, seconds)
 
     def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
-        """The output of a program that ended well. Raises HostError with its own last words."""
+        """The output of a program that ended successfully. Raises HostError with the program's last words."""
         done = self.run(command, seconds)
         if done.rc != 0:
             messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]

@@ -28,7 +28,7 @@ def send(host: Host, message: str, message_id: str, priority: int, fields: Mappi
         "SYSLOG_IDENTIFIER": "mlnode",
         **{f"MLNODE_{name}": value for name, value in fields.items()},
     }
-    # Only here: most checks have nothing to say.
+    # Imported here, because most checks send nothing.
     import socket
 
     data = b"".join(_field(name, value) for name, value in entry.items())

@@ -19,7 +19,7 @@ from . import image_mode
 T = TypeVar("T")
 
 TABLE = "/proc/self/mountinfo"
-#: Says in which container this is; readable by root alone, for others it says nothing
+#: Shows the container; readable by root alone, and useless for others
 ENVIRON = "/proc/1/environ"
 
 #: Sources of this check itself, which are not checked
@@ -57,7 +57,7 @@ _ESCAPE = regex(r"\\([0-7]{3})")
 
 
 class Files(Protocol):
-    """The part of Host that is asked here, which asks this module in turn."""
+    """The part of Host that is used here; Host uses this module in turn."""
 
     root: str
 
@@ -151,7 +151,7 @@ def carrying(mounts: Sequence[Mount], path: str) -> Mount | None:
 
 def over(host: Files, path: str) -> str:
     """Reason why a path does not show the kernel's own file; empty if it does, and in a container, whose
-    runtime decides what is shown (lxcfs, masked files). Raises HostError."""
+    runtime decides on the content (lxcfs, masked files). Raises HostError."""
     if not path.startswith(_TREES) or path in _OWN:
         return ""
     if not host.once("mounted over", lambda: _is_mounted_over(host)) or _container(host):
@@ -167,7 +167,7 @@ def over(host: Files, path: str) -> str:
 
 
 def _is_mounted_over(host: Files) -> bool:
-    """True if there is any such mount; asked for each file that is read, so its answer is kept."""
+    """True if there is any such mount; the answer is kept, because every read of a file needs it."""
     return any(mount.point != "/" and not mount.is_kernels(mount.point) for mount in _mounts(host))
 
 
@@ -203,7 +203,7 @@ def _denied(host: Files, path: str) -> str:
 
 
 def read_only(host: Files, path: str) -> str:
-    """The read-only mount that a file is on, and what to do; empty if there is none, or that is unknown."""
+    """The read-only mount of a file, and a remedy; empty if there is none, or if that is unknown."""
     try:
         mount = carrying(tuple(parse(host.text(TABLE))), resolved(host, path))
     except HostError:
@@ -225,7 +225,7 @@ def read_only(host: Files, path: str) -> str:
 
 
 def _owner(host: Files, path: str) -> str:
-    """Reason why a file that cannot be written here is another's to set; empty if it is this machine's."""
+    """Reason why only another system can set this file; empty if this machine can."""
     name = _container(host)
     if name:
         return f"{path} cannot be written in this container ({name}): set it on the container's host"
@@ -255,7 +255,7 @@ def _container(host: Files) -> str:
 
 
 def _mounts(host: Files) -> tuple[Mount, ...]:
-    """Raises HostError; nothing where the table is absent, as in most captured trees."""
+    """All mounts; empty if the table is absent, as in most captured trees. Raises HostError."""
     return host.once("mounts", lambda: tuple(filter(_matters, parse(host.text(TABLE)))))
 
 

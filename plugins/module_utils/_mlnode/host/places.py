@@ -16,7 +16,7 @@ import re
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
 
-#: Folders that hold nothing but our own files
+#: Folders with our own files only
 FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
 
 # As declared.check_name() has it
@@ -27,8 +27,8 @@ _PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
 #: Interfaces over which the node is managed, as the last run saw them
 MANAGEMENT = "/etc/mlnode/management.json"
 
-#: Changes that the agent has given up (failed_changes.py), until a run that is watched, or the next boot,
-#: which may bring another kernel or cable
+#: Changes that the agent has given up (failed_changes.py), until an attended run or the next boot, which may
+#: bring another kernel or cable
 FAILED_CHANGES = "/run/mlnode/failed"
 
 #: Answers of devices to values that they still do not have (answers.py)
@@ -38,7 +38,7 @@ ANSWERS = "/run/mlnode/answers"
 PENDING = "/var/lib/mlnode/confirm.json"
 UNDONE = "/var/lib/mlnode/undone.json"
 
-#: Files of others in which we keep lines of our own
+#: Files of others that contain our lines
 _SHARED = (
     r"/etc/default/grub",
     r"/etc/kernel/cmdline",
@@ -54,7 +54,7 @@ _DEVICES = (ETHTOOL, DCB, "/roce", "/service", "/gpu")
 AGENT = "/agent"
 DRIVEN = (*_DEVICES, AGENT)
 
-#: Files that the kernel makes, and those that drivers show as if it did
+#: Files of the kernel, and files that drivers emulate
 _KERNEL = (
     r"/proc/sys",
     r"/proc/irq/[0-9]+",
@@ -75,8 +75,8 @@ WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 #: The agent, and the units that run it: at every boot, for a changed NIC, and while no NIC has changed
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
-#: Units that check the node every 15 minutes and watch it every minute if that is declared, and the drop-in
-#: that starts both for a declaration
+#: Units that check the node every 15 minutes and watch it every minute, if declared, and the drop-in that
+#: starts both for a declaration
 CHECK_SERVICE, CHECK_TIMER = "mlnode-check.service", "mlnode-check.timer"
 WATCH_SERVICE, WATCH_TIMER = "mlnode-watch.service", "mlnode-watch.timer"
 CHECK_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode-NAME.conf"
@@ -101,7 +101,7 @@ WATCHED = "/run/mlnode/watch.json"
 RUN_LOCK, PULL_LOCK, CHECK_LOCK = "/run/mlnode.lock", "/run/mlnode-pull.lock", "/run/mlnode-check.lock"
 LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 
-#: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
+#: Services to notify of a changed file, as stored in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
 #: sysctls that left sysctl.d while an initramfs may have a copy of them
@@ -116,8 +116,8 @@ def pattern(path: str) -> str:
 class Own(NamedTuple):
     """Files that are mlnode's by name alone. NAME stands for the name of a declaration, * for a service.
 
-    reader: who reads them, one of READERS; empty for none. kinds: those that write them, for a declaration
-    or, without NAME, for all of them; empty for the agent and for files of every declaration.
+    reader: the service that reads them, one of READERS; empty for none. kinds: the kinds that write them, for
+    a declaration or, without NAME, for all of them; empty for the agent and for files of every declaration.
     """
 
     path: str
@@ -162,11 +162,11 @@ OWN = (
     Own(AGENT_COMMAND),
 )
 
-#: File of the system → kind, and the first line of a block of it there, whose group is the declaration
+#: File of the system → kind, and the first line of its block there; the group is the declaration
 BLOCKS = {"/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")}
 
 _BELOW = tuple(f"{folder}/" for folder in FOLDERS)
-# Apart from the others, as it takes Python longer to compile than to look at ten files.
+# Separate from the others, because compiling it takes longer than checking ten files.
 _IS_NAMED = regex("|".join(f"(?:{one.exact})\\Z" for one in OWN))
 _IS_SHARED = regex("|".join(f"(?:{one})\\Z" for one in (rf"/etc/mlnode(?:/{_PART})+", *_SHARED)))
 _IS_KERNEL = regex(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")

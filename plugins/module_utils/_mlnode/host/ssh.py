@@ -46,7 +46,7 @@ def processes(host: Host, pid: int | None) -> Iterator[Process]:
 
 
 def _file(host: Host, pid: int, name: str) -> bytes:
-    """Nothing once the process is gone (fs/proc/base.c: ESRCH)."""
+    """Content of a file of a process; empty once the process is gone (fs/proc/base.c: ESRCH)."""
     try:
         return host.content(f"/proc/{pid}/{name}") or b""
     except HostError as error:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The calls of the system behind Host: how files are read, and programs run; writing.py has the others.
+"""System calls behind Host: reading files and running programs; writing.py has the others.
 
-A file is read so that it can neither block nor fill the memory, whatever stands in its place. A program gets
-no shell, no terminal, an environment of our own, and a limit of time.
+A read can neither block nor fill the memory, whatever the file is. A program gets no shell, no terminal, a
+fixed environment and a time limit.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def _link_or_folder(path: str, folders: set[str]) -> str | None:
 
 
 def contents(real: str, path: str) -> bytes:
-    """The whole file at real, which errors call path. Raises HostError.
+    """The whole file at real; errors contain path. Raises HostError.
 
-    All that is read below /proc and /sys is a regular file, too: procfs, sysfs, debugfs and configfs make no
-    others but folders and links.
+    Everything below /proc and /sys is a regular file, too: procfs, sysfs, debugfs and configfs have only
+    files, folders and links.
     """
     try:
         handle = os.open(real, _FLAGS)
@@ -110,8 +110,8 @@ def contents(real: str, path: str) -> bytes:
 
 
 def beginning(real: str, path: str, most: int, seconds: float) -> tuple[bytes, bool]:
-    """As much of a kernel file as comes within so many bytes and seconds, and whether that is all of it: of a
-    file that the kernel makes while it is read, which may take long. Raises HostError."""
+    """As much of a kernel file as arrives within this many bytes and seconds, and whether that is all of it:
+    the kernel makes some files during the read, which may take long. Raises HostError."""
     chunks: list[bytes] = []
     end, left = time.monotonic() + seconds, most
     try:
@@ -219,7 +219,7 @@ def run(command: Sequence[str], seconds: float, given: str = "") -> Finished:
 
 
 def begin(command: Sequence[str], seconds: float, given: str = "") -> Callable[[], Finished]:
-    """As run(), whose second half is the result: it waits for the end."""
+    """Begin run(); the returned function waits for the end and gives the result."""
     # Only here: most commands start no program.
     import subprocess
 

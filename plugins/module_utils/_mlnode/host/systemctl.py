@@ -12,9 +12,9 @@ from ..model.errors import HostError, UnansweredError, printable
 from . import unit_words
 from .host import Host
 
-#: One request: a job may take 90 s by itself (systemd-system.conf(5), DefaultTimeoutStartSec=)
+#: One request: a job alone may take 90 s (systemd-system.conf(5), DefaultTimeoutStartSec=)
 REQUEST_SECONDS = 120.0
-#: All of them, and the looks at the unit
+#: All requests and checks of the unit
 TOTAL_SECONDS = 360.0
 _POLL_SECONDS = 2.0
 
@@ -52,12 +52,12 @@ def reload(host: Host, purpose: str) -> None:
 
 
 def _request(host: Host, verb: str, unit: str, purpose: str) -> None:
-    """Raises HostError with the unit's own last lines, and UnansweredError."""
+    """Send one request. Raises HostError with the last lines of the unit, and UnansweredError."""
     done = host.run(["systemctl", verb, unit], REQUEST_SECONDS)
     if done.rc == 0:
         return
     messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]
-    # Its hint at journalctl says that the reason is there. Without it, as for a unit that does not exist, the
+    # The hint at journalctl means that the journal has the reason. Without it, as for an unknown unit, the
     # journal is about something else.
     words = unit_words.last(host, unit) if "journalctl" in done.err else ""
     raise HostError(purpose, "systemctl", None, printable(messages[0]).rstrip("."), words)
@@ -78,7 +78,7 @@ def _is_done(host: Host, verb: str, unit: str, purpose: str, until: float) -> bo
 
 
 def _state(host: Host, unit: str) -> dict[str, str]:
-    """Empty where systemd does not answer."""
+    """Properties of a unit; empty if systemd does not answer."""
     properties = ("ActiveState", "Job", "Result")
     try:
         done = host.run(["systemctl", "show", *(f"--property={name}" for name in properties), "--", unit])

@@ -68,7 +68,7 @@ def repair(host: Host) -> list[str]:
     """Remove the write permission of others from root's files, and make our folders readable. The caller
     holds the node's lock. Returns the changed paths. require() refuses files that cannot be repaired."""
     done = []
-    # One by one, as a folder that is mended is entered.
+    # One by one, because a repaired folder is entered.
     for path in _own(host, {}) if host.is_superuser() else ():
         try:
             if _mended(host, path):
@@ -90,7 +90,7 @@ def _check(host: Host, path: str) -> None:
         if owner:
             raise UntrustedError(owner)
         is_folder = stat.S_ISDIR(status.st_mode)
-        if stat.S_ISLNK(status.st_mode):  # whose own mode means nothing
+        if stat.S_ISLNK(status.st_mode):  # the mode of a link means nothing
             link = here if is_path else link
         elif here != _NOTHING and _is_open(host, here, status):
             raise UntrustedError(changeable(here, status))
@@ -111,7 +111,7 @@ def _is_open(host: Host, path: str, status: os.stat_result) -> bool:
 
 
 def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
-    """Every folder and link from / to a path, and the path itself, as far as they are there. The last is
+    """Every folder and link from / to a path, and the path itself, as far as they exist. The last value is
     whether it is the path itself. Links are followed, as the kernel does."""
     here, todo, links, is_path = "/", _parts(path), 0, True
     top = _look(host, "/")
@@ -155,8 +155,8 @@ def _look(host: Host, path: str) -> os.stat_result | None:
 
 
 def _own(host: Host, messages: dict[str, None]) -> Iterator[str]:
-    """Every path of the product that exists. A folder that is not trusted is not entered, as its own line is
-    enough. messages: takes those about a folder that cannot be listed."""
+    """Every path of the product that exists. An untrusted folder is not entered, because one line about it
+    suffices. messages: receives errors about folders that cannot be listed."""
     own = (one.pattern for one in places.OWN if not one.path.startswith(places.FOLDERS))
     for pattern in dict.fromkeys(own):
         try:
@@ -180,13 +180,13 @@ def _own(host: Host, messages: dict[str, None]) -> Iterator[str]:
 
 
 def _report(host: Host, error: HostError, messages: dict[str, None]) -> None:
-    """A user who may not look at everything is shown what there is to see."""
+    """Add an error to the messages, but only for root: another user cannot read everything."""
     if host.is_superuser():
         messages[str(error)] = None
 
 
 def _mended(host: Host, path: str) -> bool:
-    """Through a handle, so that nothing else can be put in its place meanwhile. Raises OSError."""
+    """Through a handle, so no other file can take its place meanwhile. Raises OSError."""
     status = _look(host, path)
     if status is None or _due(host, path, status) is None:  # as nearly always
         return False

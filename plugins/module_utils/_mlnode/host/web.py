@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
 
-#: From the look-up of the name to the last byte. A limit of each read alone would never end a server that
-#: sends a byte now and then.
+#: From the name lookup to the last byte. A limit of each read alone would never stop a server that sends a
+#: byte now and then.
 SECONDS = 30.0
 
 #: Longest error text of a server to show, in characters: as much as fits in a line
@@ -48,7 +48,7 @@ def get(url: str, etag: str, most: int, seconds: float = SECONDS) -> Answer:
 
 
 def post(url: str, content: bytes, most: int, seconds: float = SECONDS) -> Answer:
-    """As get(), for JSON that is sent."""
+    """As get(), but sends JSON."""
     return _ask("POST", url, {"Content-Type": "application/json"}, content, most, seconds)
 
 
@@ -66,7 +66,7 @@ def _ask(
     except http.client.HTTPException as error:
         words = f"no answer of HTTP: {type(error).__name__} {str(error)[:_SHOWN]}"
         raise HostError(purpose, url, None, printable(words)) from error
-    except (OSError, ValueError) as error:  # of TLS and names, the errno means something else
+    except (OSError, ValueError) as error:  # of TLS and names, the errno has another meaning
         raise HostError(purpose, url, None, printable(str(error)[:_SHOWN])) from error
 
 
@@ -93,7 +93,7 @@ def _exchange(method: str, url: str, headers: Mapping[str, str], content: bytes 
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raises _LateError once the time is over, whatever waits by then."""
+    """Raises _LateError once the time is over, during any operation."""
 
     def late(_signal: int, _frame: object) -> NoReturn:
         raise _LateError

@@ -21,7 +21,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-#: They speak of the content, which is another one now; the kernel makes them itself (ima_policy, evm)
+#: They describe the old content; the kernel makes new ones itself (ima_policy, evm)
 _OF_CONTENT = ("security.ima", "security.evm")
 _SELINUX = "security.selinux"
 _REFUSED = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
@@ -105,21 +105,21 @@ def _begins(folder: int, name: str, mark: bytes) -> bool:
 
 
 def temporary_of(name: str) -> str:
-    """One fixed name for each file: a killed run leaves at most one, and the next takes it over. It ends in
-    no suffix that is read."""
+    """One fixed name for each file: a killed run leaves at most one, and the next run reuses it. No program
+    reads files with its suffix."""
     return f".{name}.mlnode-tmp"
 
 
 def journal_of(name: str) -> str:
-    """Name of the whole new content while it is written in place. It ends in no suffix that is read."""
+    """Name of the whole new content during a write in place. No program reads files with its suffix."""
     return f".{name}.mlnode-new"
 
 
 def _fill(
     folder: int, temporary: str, content: bytes, mode: int | None, target: str, owner: tuple[int, int] | None
 ) -> None:
-    """A new file with this content, on disk before it returns; with owner, mode and attributes of the target,
-    if one is named and there."""
+    """A new file with this content, on disk before the return, with owner, mode and attributes of the target
+    if it is given and exists."""
     # A new one: a file of another user would keep its owner.
     unlink_quietly(folder, temporary)
     handle = os.open(temporary, _NEW, 0o600, dir_fd=folder)
@@ -145,7 +145,7 @@ def _like(folder: int, target: str, handle: int) -> int:
         return 0o644
     if os.geteuid() == 0:
         os.fchown(handle, there.st_uid, there.st_gid)
-    if stat.S_ISLNK(there.st_mode):  # whose 0777 means nothing
+    if stat.S_ISLNK(there.st_mode):  # 0777 of a link means nothing
         return 0o644
     source = _old(folder, target)
     if source is not None:
@@ -171,7 +171,7 @@ def _old(folder: int, name: str) -> int | None:
 
 
 def unlink_quietly(folder: int, name: str) -> None:
-    """It may be gone already, or be in the way of nothing."""
+    """Remove a file. A failure is harmless: the file is gone already, or blocks no other one."""
     try:
         os.unlink(name, dir_fd=folder)
     except OSError:

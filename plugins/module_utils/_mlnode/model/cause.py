@@ -21,9 +21,9 @@ class Layer(str, Enum):
 class Cause(NamedTuple):
     """One reason for the status of a row.
 
-    code: a word that is the same on all nodes: of the constants below, or a status. file, line: the place
-    that has to be changed; empty and 0 if it is not known, or none. text: the words that follow the place, or
-    that name it.
+    code: a word that is the same on all nodes: one of the constants below, or a status. file, line: the place
+    to change; empty and 0 if it is unknown, or if there is none. text: the words after the place, or a
+    sentence that contains it.
     """
 
     layer: Layer
@@ -66,7 +66,7 @@ def is_named(place: str, text: str) -> bool:
 
 
 def told(layer: Layer, code: str, source: str, text: str) -> Cause:
-    """A cause that is a whole sentence. It has the place of the source if the sentence names that."""
+    """A cause that is a whole sentence. It has the source's place if the sentence contains that place."""
     place = placed(layer, code, source)
     if not place.line or not is_named(f"{place.file}:{place.line}", text):
         return Cause(layer, code, text=text)

@@ -31,11 +31,11 @@ class RiskError(MlnodeError):
 
 
 class StoreError(MlnodeError):
-    """A file in which mlnode keeps its own state is damaged or not mlnode's."""
+    """A file with mlnode's own state is damaged or not mlnode's."""
 
 
 class DamagedError(StoreError):
-    """A file in which mlnode keeps its own state has a content that mlnode never wrote."""
+    """A file with mlnode's own state has content that mlnode never wrote."""
 
 
 class UntrustedError(StoreError):
@@ -47,7 +47,7 @@ class LostOriginError(StoreError):
 
 
 class LockTimeoutError(MlnodeError):
-    """Another run holds the lock for longer than we were willing to wait."""
+    """Another run holds the lock for longer than the caller's limit."""
 
 
 class RefusedError(MlnodeError):
@@ -110,7 +110,7 @@ class UnansweredError(HostError):
 
 
 class GoneError(HostError):
-    """The device of a kernel file was taken away between the look and the write."""
+    """The device of a kernel file was removed between read and write."""
 
     @property
     def absent(self) -> bool:
@@ -167,7 +167,7 @@ _NO_VECTOR = "these CPUs have no interrupt vector left: name more CPUs, or give 
 
 
 def is_denial(text: str) -> bool:
-    """True if a message says that this user has not the right to do something."""
+    """True if a message means that this user lacks a permission."""
     return any(name in text for name in ("EACCES (", "EPERM (", "root is needed"))
 
 
@@ -200,7 +200,7 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 
 
 def paragraphs(text: str) -> str:
-    """As printable(), of a text whose line ends and tabs are meant."""
+    """As printable(), for a text whose line ends and tabs are intended."""
     if text.isascii() and text.isprintable() and type(text) is str:
         return text
     lines = (line.split("\t") for line in text.split("\n"))
@@ -208,7 +208,7 @@ def paragraphs(text: str) -> str:
 
 
 def counted(lines: Iterable[str]) -> list[str]:
-    """Each line once, in their order, with the number of files where a setting has many of them."""
+    """Each line once, in order, with the number of files for a setting that has many of them."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line] = counts.get(line, 0) + 1

@@ -150,7 +150,7 @@ def one_of(*words: str) -> Form:
 def word_or_number(
     pattern: str, words: str, most: int, spelled: Mapping[str, str] = MappingProxyType({})
 ) -> Form:
-    """A word with this pattern, or a number from 0. spelled: those that are another word for the same."""
+    """A word with this pattern, or a number from 0. spelled: alternative words → the canonical one."""
 
     def read(text: str) -> str:
         if text.isdigit():
@@ -166,7 +166,7 @@ def word_or_number(
 # -- argument specs ------------------------------------------------------------------------
 
 
-#: What to do where the kernel or a device has no such setting
+#: Reaction if the kernel or a device has no such setting
 ON_UNSUPPORTED = ("fail", "warn", "ignore")
 
 #: Options of every module that declares one area; documented in doc_fragments/declaration.py
@@ -227,8 +227,8 @@ def _argument(option: Option) -> dict[str, Any]:
 
 
 class Checked(Dict[str, Any]):
-    """Specification of an area that has passed checked(), which alone makes one: all that is behind it takes
-    this type, and checks nothing again."""
+    """Specification of an area that has passed checked(). Only checked() makes one, so later code takes this
+    type and validates nothing again."""
 
 
 def checked(area: str, spec: Any, table: Table) -> Checked:
@@ -287,7 +287,7 @@ def _given(where: str, option: Option, raw: Any) -> Any:
 
 
 def _named(where: str, table: Table, raw: Any) -> dict[str, Any]:
-    """Given part of a dictionary whose names are known."""
+    """The given part of a dictionary with known names."""
     given = _entries(where, raw)
     refuse_unknown(where, given, tuple(table))
     pairs = {name: _given(f"{where}.{name}", table[name], item) for name, item in given.items()}
@@ -408,7 +408,7 @@ def _list(where: str, option: Option, raw: Any) -> list[Any]:
 
 
 def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, Any]:
-    """Place → element of a list that is given as a dictionary."""
+    """Place → element of a list that was given as a dictionary."""
     elements: dict[str, Any] = {}
     for name, item in _entries(where, raw).items():
         if item is None:

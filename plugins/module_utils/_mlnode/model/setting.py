@@ -55,11 +55,12 @@ class Boot(NamedTuple):
 class Setting:
     """One declared knob, parsed and resolved as far as the hardware was allowed to be read.
 
-    want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only). claim: the
-    declaration as text, for people and to compare two declarations of one key. raise_only: keep the present
-    value if it is greater. floor: the least number, for rules that have one. formula: derivation of an
-    automatic number. clamped: the number that it needs, if a cap reduced it. derived: the number is valid for
-    one machine in one boot. No file of the system holds it; the agent sets it in that boot.
+    want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only).
+    claim: the declaration as text, for people and to compare two declarations of one key.
+    raise_only: keep the present value if it is greater. floor: the least number, for rules that have one.
+    formula: derivation of an automatic number. clamped: the number that it needs, if a cap reduced it.
+    derived: the number is valid for one machine in one boot. No file of the system holds it; the agent
+    sets it in that boot.
     """
 
     kind: str
@@ -98,23 +99,25 @@ class Unit(NamedTuple):
 class KnobFile(NamedTuple):
     """A kernel file of a setting. A setting may have many of them: one for each policy, IRQ or queue.
 
-    number: of the policy, IRQ or queue, for people. runtime, want: in one spelling, for comparison. undo: the
-    writes that restore the present value and everything else that a change of it moves. device: the path the
-    file belongs to. Once that path is gone, or after a reboot, the number may belong to another device, and
-    the old value is meaningless. Empty if the file is permanent. owner: the path that comes and goes with the
-    driver that takes the value; `device` if not given. Empty for the kernel itself: a value that it rejects
-    fails the whole run. moved: the part of this declaration that will move the file before its turn, so a
-    write is needed even if the value is right now; empty if nothing moves it. mover: the write that moves it,
-    if known. unit: the device it is a part of, if that is changed as a whole. joined: the folder whose files
-    one write sets together; empty if the file is set alone. risk: how a write may cut off the connection of
-    the caller. refusal: as in Reading, for this part alone. answer: why the owner lacks the requested value
-    or cannot have it, such as a value that it does not offer; empty if unknown. advice: a remedy for that.
-    place: a name for people; empty for the name of its unit, or its path. rounds: the device may round the
-    number. means: the file only makes others of its folder take effect, so a device that rejects it is right
-    without it. cpus: the CPUs that the file controls; empty if it is not about CPUs. partial: the kernel may
-    accept the value and give less. among: see values.fits(). late: it can be restored only after the files of
-    its setting. negotiated: the present value was agreed on with the link partner, so restoring it takes a
-    moment.
+    number: of the policy, IRQ or queue, for people. runtime, want: in one spelling, for comparison.
+    undo: the writes that restore the present value and everything else that a change of it moves.
+    device: the path the file belongs to. Once that path is gone, or after a reboot, the number may belong to
+    another device, and the old value is meaningless. Empty if the file is permanent.
+    owner: the path that comes and goes with the driver that takes the value; `device` if not given.
+    Empty for the kernel itself: a value that it rejects fails the whole run.
+    moved: the part of this declaration that will move the file before its turn, so a write is needed even
+    if the value is right now; empty if nothing moves it. mover: the write that moves it, if known.
+    unit: the device it is a part of, if that is changed as a whole. joined: the folder whose files one write
+    sets together; empty if the file is set alone. risk: how a write may cut off the caller's connection.
+    refusal: as in Reading, for this part alone. answer: why the owner lacks the requested value or cannot
+    have it, such as a value that it does not offer; empty if unknown. advice: a remedy for that.
+    place: a name for people; empty for the name of its unit, or its path.
+    rounds: the device may round the number. means: the file only makes others of its folder take effect, so
+    a device that rejects it is right without it.
+    cpus: the CPUs that the file controls; empty if it is not about CPUs.
+    partial: the kernel may accept the value and give less. among: see values.fits(). late: it can be restored
+    only after the files of its setting. negotiated: the present value was agreed on with the link partner, so
+    restoring it takes a moment.
     """
 
     number: int
@@ -164,27 +167,31 @@ class KnobFile(NamedTuple):
 class Reading(NamedTuple):
     """Reading of one setting on the node.
 
-    path: the file that really carries it here (a fallback may differ from Setting.path). want: the value to
-    reach, with `auto` and raise-only resolved; None if they cannot be resolved yet. offered: the values that
-    the kernel lists as possible; empty if it lists none. blocked: why this node cannot set it, as in a
-    container; empty if it can. barred: why the file cannot be written although this node owns it; empty if it
-    can. invalid: why the declaration itself is wrong for this node, on any device; empty if it is right. A
-    value that a driver or kernel does not offer is KnobFile.answer instead, which affects that part alone.
-    refusal: the guard that stops a change to the wanted value, and how to allow it. native: a drop-in of the
-    system carries this setting, in a kind that has drop-ins for some of its settings. load, modules: kernel
-    modules to load now, each followed by its parameters, and to load at every boot. parts: the kernel files
-    to set; empty if none can be set, or if other files cover the setting. origin: summary of the original
-    values of the parts, if it differs from the file at path. note: a remark on a setting that is right, such
-    as CPUs that were left out. managed: why the kernel reserves the setting for itself; empty if it does not.
-    at_boot: the kernel takes the value at boot only; a new value needs a reboot. clamped: the request exceeds
-    the device's maximum, or the formula exceeds its cap: both numbers. want is the maximum or the cap.
+    path: the file that really carries it here (a fallback may differ from Setting.path).
+    want: the value to reach, with `auto` and raise-only resolved; None if they cannot be resolved yet.
+    offered: the values that the kernel lists as possible; empty if it lists none.
+    blocked: why this node cannot set it, as in a container; empty if it can.
+    barred: why the file cannot be written although this node owns it; empty if it can.
+    invalid: why the declaration itself is wrong for this node, on any device; empty if it is right. A value
+    that a driver or kernel does not offer is KnobFile.answer instead, which affects that part alone.
+    refusal: the guard that stops a change to the wanted value, and how to allow it.
+    native: a drop-in of the system carries this setting, in a kind with drop-ins for some settings only.
+    load, modules: kernel modules to load now, each followed by its parameters, and to load at every boot.
+    parts: the kernel files to set; empty if none can be set, or if other files cover the setting.
+    origin: summary of the original values of the parts, if it differs from the file at path.
+    note: a remark on a setting that is right, such as CPUs that were left out.
+    managed: why the kernel reserves the setting for itself; empty if it does not.
+    at_boot: the kernel takes the value at boot only; a new value needs a reboot.
+    clamped: the request exceeds the device's maximum, or the formula exceeds its cap: both numbers.
+    want is the maximum or the cap.
     missing: its rule requires devices that this node lacks, so the node deviates from its declaration.
     elsewhere: meant for other nodes: its rule is for ports of a link layer that this node lacks, or it was
-    declared for nodes that need it, and this node does not. optional: this node has no device of that kind. A
-    value of a profile is then `elsewhere`; a value of an operator is meant for this node. refers: another
-    setting of the rule, which explains why there is nothing to read. lowers: the higher value that would be
-    lowered, and why, such as EXACTLY; empty if none is. setter: the line that set the runtime value, if that
-    differs from the wanted one and the line is known.
+    declared for nodes that need it, and this node does not.
+    optional: this node has no device of that kind. A value of a profile is then `elsewhere`; a value of an
+    operator is meant for this node.
+    refers: another setting of the rule, which explains why there is nothing to read.
+    lowers: the higher value that would be lowered, and why, such as EXACTLY; empty if none is.
+    setter: the line that set the runtime value, if that differs from the wanted one and the line is known.
     """
 
     path: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slips of the pen in a name that only a table of the kernel's names can tell from one of another kernel."""
+"""Typing errors in a name that only a table of the kernel's names can tell from a name of another kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONG = 8
 
 
 def most(name: str) -> int:
-    """How many slips make another name of this one."""
+    """Most slips between a mistyped name and this one."""
     return _MOST if len(name) >= _LONG else 1
 
 

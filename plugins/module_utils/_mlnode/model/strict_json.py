@@ -59,7 +59,7 @@ def loads(
     then takes less memory.
     """
     try:
-        # In its own place: of a large document both would be in memory as long as it is read.
+        # Reuse the variable: otherwise both forms of a large document would stay in memory.
         data = data if isinstance(data, str) else data.decode("utf-8")
         if len(data) > most:
             raise ValueError(f"{len(data)} characters; at most {most} are allowed")
@@ -133,7 +133,7 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} without end"
 
 
-# The words for a place are made where something is wrong only: they would take longer than all the rest.
+# The text of a place is built only for an error: it would take longer than all the rest.
 
 
 def _check_name(name: Any, place: str, unfit: re.Pattern[str]) -> None:

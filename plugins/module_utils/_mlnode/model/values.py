@@ -124,10 +124,10 @@ def integers(text: str) -> tuple[int, ...] | None:
 
 
 def raised(floor: str, runtime: str) -> str:
-    """Wanted value of a raise-only setting: the greater of two values, token by token, or every member of
-    two lists of ranges.
+    """Wanted value of a raise-only setting: the greater of two values, token by token, or every member of two
+    lists of ranges.
 
-    Raises DeclarationError where the two cannot be compared (different length, no numbers).
+    Raises DeclarationError if the two cannot be compared (different length, no numbers).
     """
     if _is_list(floor):
         return _union(floor, runtime)
@@ -150,7 +150,7 @@ def reaches(floor: str, value: str) -> bool:
 
 def lowers(value: str, other: str) -> bool:
     """True if another value takes something from this one: one of its numbers is less, or a member is
-    missing. False where the two cannot be compared."""
+    missing. False if the two cannot be compared."""
     try:
         return not same(raised(value, other), other)
     except DeclarationError:

@@ -185,7 +185,7 @@ def test_a_declaration_of_another_user_is_not_obeyed(tuned: Machine, owned: Owne
     owned(DECLARED, STRANGER)
     let_go(tuned)
     before = tuned.tree()
-    words = f"{DECLARED} belongs to UID 1234 .* `chown -h root:root {DECLARED}`"
+    words = f"{DECLARED} belongs to UID 1234, .* `chown -h root:root {DECLARED}`"
     with pytest.raises(UntrustedError, match=words):
         door.apply(tuned, request(20))
     with pytest.raises(UntrustedError):

@@ -27,7 +27,7 @@ _ROUNDS = 8
 #: Mb/s that leave a container: so little that two cores carry it for all of them at once
 _MBIT = 40
 
-#: Nodes whose results a controller has, and their rails: nodes with one GPU and with eight
+#: Nodes whose results a controller has, and their rails: one, and eight for eight GPUs
 MANY = 1024
 RAILS = (1, 8)
 
@@ -54,7 +54,7 @@ def _campaign(made: Fleet, results: pathlib.Path) -> dict[str, float]:
         shape = f"dev eth0 root tbf rate {_MBIT}mbit burst 32k latency 50ms"
         podman("exec", name, "tc", "qdisc", "replace", *shape.split())
     options = {"campaign_rounds": _ROUNDS, "campaign_second_look": False, "campaign_results": str(results)}
-    # On a busy machine a pair may be slow, or have no result, which the number of them says.
+    # On a busy machine a pair may be slow, or have no result; the number of such pairs is part of the result.
     arguments = (CAMPAIGN, f"--extra-vars={json.dumps(options)}")
     sample = made.sample(len(made.names), arguments, fine=(0, 2))
     seen = _document(results)["coverage"]
@@ -79,7 +79,7 @@ def _document(results: pathlib.Path) -> dict[str, Any]:
 def results(
     folder: pathlib.Path, count: int, programs: pathlib.Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Number of rails → play or command → figures of one run over so many simulated nodes."""
+    """Number of rails → play or command → figures of one run over this many simulated nodes."""
     found: dict[str, Any] = {}
     for rails in RAILS:
         found[str(rails)] = _results(folder, count, rails, programs)
@@ -113,8 +113,8 @@ def _results(folder: pathlib.Path, count: int, rails: int, programs: pathlib.Pat
 
 
 def inventory(folder: pathlib.Path, count: int, rails: int, slow: str = "") -> pathlib.Path:
-    """The path of one with so many simulated nodes, whose answers are in the same folder; with the node that
-    is slow all measure less."""
+    """Path of an inventory with this many simulated nodes. Their answers are in the same folder. All pairs
+    with the slow node measure less."""
     addresses = {
         f"gpu{number:05d}": [f"10.{rail}.{number // 250}.{number % 250 + 1}" for rail in range(rails)]
         for number in range(count)

@@ -52,7 +52,7 @@ class Experiment(NamedTuple):
 
 
 def effects(blocks: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """All of them, in so many blocks of four phases. Raises BenchError."""
+    """All effects, each in this many blocks of four phases. Raises BenchError."""
     found = []
     for make in (_buffers, _idle, _storm, _huge):
         for one in make():
@@ -94,7 +94,7 @@ def _sizes(sizes: Sequence[int]) -> dict[str, str]:
     return {"net.ipv4.tcp_rmem": f"4096 131072 {sizes[0]}", "net.ipv4.tcp_wmem": f"4096 16384 {sizes[1]}"}
 
 
-#: Nothing is kept from the connection before.
+#: No state survives from an earlier connection.
 _FRESH = {"net.ipv4.tcp_no_metrics_save": "1"}
 #: A namespace may choose between two. bbr fills the path without losing packets: it shows the buffers and not
 #: the losses. It has no slow start after a pause; reno shows that.

@@ -83,7 +83,8 @@ class Fleet:
         measure.run(self.ansible(len(self.names), str(_SHARED / play), **variables), {})
 
     def declare(self) -> None:
-        """They share one kernel, so that what one finds may be another's doing: nothing is reverted."""
+        """Declare the nodes. They share one kernel, so one may see changes by another: nothing is
+        reverted."""
         measure.run(self.ansible(len(self.names), str(_SITE)), {})
 
     def sample(
@@ -157,7 +158,7 @@ def podman(*arguments: str, given: bytes | None = None) -> str:
 
 @contextmanager
 def started(made: Fleet, say: Callable[[str], None]) -> Iterator[Fleet]:
-    """Started and declared, and removed whatever happens; the machine's own kernel settings are put back."""
+    """A started and declared fleet, removed in any case; the machine's own kernel settings are restored."""
     try:
         say(f"starting {len(made.names)} containers")
         made.lab("create.yml")

@@ -61,7 +61,7 @@ def medians(samples: Sequence[Sample]) -> Sample:
 def interleaved(
     rounds: int, measured: Mapping[str, Callable[[], Sample]], say: Callable[[str], None]
 ) -> dict[str, list[Sample]]:
-    """All once, then all once more, and so on: what else the machine does then is shared by all of them."""
+    """Samples of all commands, alternating, so all of them can share other load on the machine."""
     samples: dict[str, list[Sample]] = {name: [] for name in measured}
     for number in range(1, rounds + 1):
         for name, measure in measured.items():

@@ -23,12 +23,12 @@ WARM, COUNTED, IDLE = 4, 5, 1.0
 
 #: Connections at once, more than the kernel's default of net.core.somaxconn, 4096, has room for
 STORM = 6000
-#: For so long, in seconds after the last of them, the program that listens is busy with something else
+#: Seconds after the last of them during which the listening program is busy with other work
 BUSY = 0.2
 
 #: Bytes of memory that are touched for the first time
 TOUCHED = 256 << 20
-#: The best of so many passes, as in STREAM: a hypervisor has to find memory for the first one, too
+#: The best of this many passes, as in STREAM: for the first one, a hypervisor has to find memory, too
 PASSES = 5
 
 

@@ -109,7 +109,7 @@ def _of_campaigns(found: Mapping[str, Any]) -> list[Goal]:
     ]
     for rails, figures in found.get("results", {}).items():
         what = f"results of {found['many']} nodes, {rails} rails, MiB"
-        # The worst of those that hold them
+        # The worst of the values
         goals.append(Goal(what, max(one["peak"] for one in figures.values()), 300))
     return goals
 
@@ -133,7 +133,7 @@ def _of_fleet(fleet: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Go
 
 
 def _of_plays(count: int, figures: Mapping[str, Mapping[str, float]]) -> list[Goal]:
-    """A play that changes nothing has to be a call or two, as a ping is, and what little comes with them."""
+    """Goals of plays. A play without changes may cost a call or two, like a ping, and little more."""
     if count == 1:
         return [Goal("site.yml without a change, one node, s", figures["site"]["wall"], 3.0)]
     floor = figures["ping"]["wall"]

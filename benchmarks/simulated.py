@@ -34,7 +34,7 @@ _CHANGED = "vm.swappiness"
 #: Folder in which Ansible finds the connection
 CONNECTION = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "benchmarks/connection")}
 
-#: Between two looks at the memory of all processes, in seconds: a look costs a few ms of another CPU
+#: Seconds between two readings of the memory of all processes: one costs a few ms of another CPU
 _LOOK = 0.5
 
 PLAYS: dict[str, tuple[str, ...]] = {
@@ -100,7 +100,7 @@ def _declared(setting: Mapping[str, Any], but: Sequence[str]) -> dict[str, Any]:
 
 
 def _compared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer to drift.yml of a node with these settings, whose name @NAME@ stands for."""
+    """The answer to drift.yml of a node with these settings; @NAME@ stands for its name."""
     drift = [f"{one['key']}: drifted, want {one['want']}" for one in settings if one["status"] == "drifted"]
     counts = Counter(one["status"] for one in settings)
     words = ", ".join(f"{number} {status}" for status, number in counts.items())

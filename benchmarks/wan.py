@@ -104,8 +104,8 @@ def _interface(namespace: str) -> int:
 
 
 def relay(seconds: float, names: Sequence[str] = NAMES) -> None:
-    """Hand packets from one interface to the other, each so many seconds later."""
-    with contextlib.suppress(PermissionError):  # else what else runs here adds to the delay
+    """Pass packets from one interface to the other, each this many seconds later."""
+    with contextlib.suppress(PermissionError):  # otherwise, other programs on this machine add to the delay
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
     one, other = (_interface(name) for name in names)
     peer = {one: other, other: one}

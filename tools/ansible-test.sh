@@ -4,9 +4,10 @@
 #
 # Usage: tools/ansible-test.sh [all | ARGUMENT...]
 #
-# Runs `ansible-test sanity` (the first on PATH): the tests that no other tool of `make lint` stands for, all of them, or
-# those that the arguments of ansible-test name. It is run on a copy of the working tree, as it takes the collection's name
-# from the real path .../ansible_collections/mlnode/tuning, and a link does not do.
+# Runs `ansible-test sanity` (the first on PATH): the tests that no other tool of `make lint` replaces, all of
+# them, or the tests in the arguments of ansible-test. It runs on a copy of the working tree, because it
+# derives the collection's name from the real path .../ansible_collections/mlnode/tuning, and a link does not
+# suffice.
 set -euo pipefail
 
 say() { printf 'ansible-test: %s\n' "$*"; }
@@ -88,7 +89,7 @@ sanity() {
 }
 if [ $# -gt 0 ]; then
     [ "$1" != all ] || shift
-    # Without a version it takes each that is installed.
+    # Without a version, it uses every installed one.
     sanity --python "$local_version" "$@"
     exit 0
 fi

@@ -22,7 +22,7 @@ die() {
     exit 2
 }
 
-# Rootless containers have no say over the kernel settings that the scenarios are about.
+# Rootless containers cannot change the kernel settings of the scenarios.
 [ "$(id -u)" -eq 0 ] || die "needs root, as the containers set kernel parameters. Try: sudo -E $0 $*"
 
 # --- programs -------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ may_raise_limits=$((16#$capabilities >> 24 & 1))
 containers=()
 engine=()
 if [ "$may_raise_limits" -eq 0 ]; then
-    # The open files of this shell, the most that it can hand on; podman lowers its own processes to 32768.
+    # The open files of this shell, the most that it can pass on; podman lowers its own processes to 32768.
     files=$(ulimit -Hn)
     containers+=("default_ulimits = [\"nofile=$files:$files\", \"nproc=8192:8192\"]")
 fi

@@ -50,7 +50,7 @@ def _lines(path: str) -> dict[int, tuple[str, str]]:
 
 
 def measure(jobs: int) -> None:
-    """Run the tests of all folders whose files are not as they were when they were measured."""
+    """Run the tests of all folders whose files have changed since their last measurement."""
     for folder in sorted({path.parent for path in (ROOT / TESTS).rglob("test_*.py")}):
         kept, digest = _cache(folder), _digest(folder)
         if not kept.exists() or json.loads(kept.read_text())["digest"] != digest:

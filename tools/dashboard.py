@@ -56,7 +56,8 @@ def _placed(panel: One, title: str, about: str, place: Place) -> One:
 def single(
     title: str, about: str, place: Place, expression: str, color: str = "", unit: str = "short"
 ) -> stat.Panel:
-    """One number of now. color: from 1 on; green below. Without it, no number is better than another."""
+    """One number of the present time. color: from 1 on; green below. Without it, no number is better than
+    another."""
     panel = stat.Panel().unit(unit).with_target(_query(expression).instant())
     steps = [Threshold(color="green")]
     if color:

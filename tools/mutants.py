@@ -54,7 +54,7 @@ _DROPPED = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 
 class Mutant(NamedTuple):
     path: str  # from the root of the collection
-    at: int  # which of the changes of the file, counted from 1
+    at: int  # number of the change in the file, counted from 1
     line: int
     function: str  # its qualified name, and "" outside of functions
     change: str
@@ -64,7 +64,7 @@ class Mutant(NamedTuple):
 
 
 class Changer(ast.NodeTransformer):
-    """Makes change number `at`, and finds all that there are where at is 0."""
+    """Makes change number `at`, or finds all changes if at is 0."""
 
     def __init__(self, path: str, tree: ast.Module, at: int = 0) -> None:
         self.path, self.at = path, at
@@ -136,7 +136,7 @@ class Run(NamedTuple):
 
 
 class Trial:
-    """A plugin that runs mutants where pytest would run the tests."""
+    """A pytest plugin that runs mutants instead of the tests."""
 
     def __init__(self, chosen: list[Mutant], jobs: int, count: int) -> None:
         self.chosen, self.jobs, self.count = chosen, jobs, count
@@ -293,7 +293,7 @@ _get_code = SourceFileLoader.get_code
 
 
 def _mutant(loader: SourceFileLoader, fullname: str) -> CodeType | None:
-    """In the place of SourceFileLoader.get_code: of the file of the mutant nothing compiled is used."""
+    """Replaces SourceFileLoader.get_code: compiled code of the mutant's file is not used."""
     path, at = os.environ["MLNODE_MUTANT"].split(":")
     if os.path.realpath(loader.path) != str(ROOT / path):
         return _get_code(loader, fullname)

@@ -92,7 +92,7 @@ def is_inside() -> bool:
 
 @contextlib.contextmanager
 def held(command: str, keep: bool = False) -> Iterator[None]:
-    """The machine, for this process and those that it starts. Raises LeftError."""
+    """Hold the machine for this process and its children. Raises LeftError."""
     if is_inside():
         yield
         return
@@ -118,7 +118,8 @@ def held(command: str, keep: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tuned(*files: str) -> Iterator[None]:
-    """While this run declares the machine as a node, and writes these files besides. Raises LeftError."""
+    """Note that this run declares the machine as a node and writes these additional files. Raises
+    LeftError."""
     _run([sys.executable, str(KNOBS), "save", str(SNAPSHOT)])
     _write(STATE / "tuned", json.dumps(files))
     try:
@@ -277,7 +278,8 @@ def _processes() -> list[int]:
 def _killed(pid: int, is_meant: Callable[[int], bool]) -> bool:
     """Kill a process; False if it is not one of the intended ones."""
     try:
-        # The descriptor stays with this process; its number may be another one's by the time of the signal.
+        # The descriptor stays with this process; its number may belong to another one by the time of the
+        # signal.
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return False

@@ -13,7 +13,7 @@ set -uo pipefail
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-# An interrupt of one of them is meant for all.
+# An interrupt of one of them stops all.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 

@@ -121,7 +121,7 @@ with_pip() {
     return 1
 }
 
-# The lock has all that is needed, without what pyproject.toml leaves out on purpose (--no-deps).
+# The lock is complete, except for packages that pyproject.toml leaves out on purpose (--no-deps).
 if [ "$lock" = "$uv_lock" ]; then
     with_pip || die "pip could not install $lock (the lines above are the end of its output)"
 elif ! with_uv; then

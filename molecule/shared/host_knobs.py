@@ -27,8 +27,7 @@ ROOTS = (
 )
 # Counts every process that starts; flags that the kernel sets for good.
 VOLATILE = {"/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/tainted"}
-# Two ways to say one thing: a write to one sets the other to 0, and to write that 0 is refused or undoes
-# the first.
+# Two forms of one setting: a write to one sets the other to 0; writing that 0 is refused or undoes the first.
 EITHER_OR = {
     "/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio",
     "/proc/sys/vm/dirty_background_bytes": "/proc/sys/vm/dirty_background_ratio",

@@ -81,7 +81,7 @@ def readme() -> str:
 
 @pytest.fixture(scope="session")
 def project(readme: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Its folder, with the archive, and nothing installed."""
+    """Folder of the project, with the archive, and nothing installed."""
     folder = tmp_path_factory.mktemp("project")
     build = ["ansible-galaxy", "collection", "build", "--output-path", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
@@ -103,7 +103,7 @@ def walked(project: pathlib.Path) -> Callable[..., Walk]:
 
 @pytest.fixture(scope="session")
 def installed(walked: Callable[..., Walk], readme: str) -> Walk:
-    """The project once the collection is there."""
+    """The project with the installed collection."""
     return walked(readme.partition("## First run\n")[0])
 
 

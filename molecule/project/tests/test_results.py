@@ -23,7 +23,7 @@ LINK = "rate 100mbit burst 32k latency 50ms"
 
 @pytest.fixture(scope="session")
 def walk(walked, project, installed, addresses):
-    """In the project of the README, once the collection is there."""
+    """In the project of the README, with the installed collection."""
     del installed
     text = (ROOT / "docs/checks/campaign.md").read_text(encoding="utf-8")
     section = text.partition("## A first campaign\n")[2].partition("\n## ")[0]
@@ -43,7 +43,7 @@ def test_every_node_is_looked_at_and_reached(walk):
     assert walk.of("name=iperf3").status == 0
     look = walk.of("preflight")
     assert not re.search(r"(fail|unknown) +path_mtu", look.output)
-    # A container may not look into all processes, which is unknown.
+    # A container may not read all processes, which is `unknown`.
     assert look.status == (2 if re.search(r"^\s*unknown: \d", look.output, re.MULTILINE) else 0), look.output
     assert not re.search(r"^\s*fail: \d", look.output, re.MULTILINE), look.output
 

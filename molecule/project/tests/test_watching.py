@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From nothing to an alert, as the guide to watching has it, in the project that the README has made."""
+"""From nothing to an alert, following the guide to watching, in the README's project."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answers(walk, found: bool):
 
 @pytest.fixture(scope="session")
 def walk(walked, project, installed, named):
-    """In the project of the README, once the collection is there."""
+    """In the project of the README, with the installed collection."""
     del installed
     named("watch.example")
     text = GUIDE.read_text(encoding="utf-8")

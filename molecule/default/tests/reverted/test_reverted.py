@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-# Of another package: a revert leaves it.
+# From another package: a revert leaves it.
 FOREIGN = "/etc/sysctl.d/zzz-foreign.conf"
 
 

@@ -542,6 +542,7 @@ def work():
 
 def main():
     detached.start(work)
+    return 0
 """
 
 

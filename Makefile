@@ -196,8 +196,9 @@ env-node: link
 	if [ -z "$$python" ]; then echo "skipped: there is no Python 3.8 here"; exit 0; fi; \
 	tools/venv.sh .venv-node requirements/node.txt "$$python"
 
-# The environment whose ansible-core plays a scenario. Between them, the scenarios see the oldest and the newest supported
-# one, and that for the Python of this distribution, without a second run of any; ANSIBLE=oldest plays all of them with one.
+# The environment whose ansible-core plays a scenario. Together, the scenarios cover the oldest and the newest
+# supported ansible-core, and the one for this distribution's Python, and each is played once; ANSIBLE=oldest
+# plays all with one.
 PLAYED_default := newest
 PLAYED_mixed := oldest
 ANSIBLE = $(or $(PLAYED_$*),test)

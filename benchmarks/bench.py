@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measures the collection beside its peers: see docs/guide/benchmarks.md. `make bench` runs it."""
+"""Compares the collection with its peers: see docs/guide/benchmarks.md. `make bench` runs it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import campaigns, commands, effects, fleet, growth, others, page, report,
 from .fleet import Fleet
 from .measure import BenchError
 
-#: For what does not depend on how many there are
+#: Nodes of measurements that do not depend on their number
 _SEVERAL = 4
 
 #: For a preflight and a campaign
@@ -27,7 +27,7 @@ _MEASURED = 20
 PROGRAMS = pathlib.Path(sys.executable).parent
 
 PARTS = ("plays", "campaigns", "commands", "growth", "page", "fleet")
-#: Only where they are named: they are about values and verdicts, and take ten minutes each.
+#: Only on request: they are about values and verdicts, and take ten minutes each.
 EFFECTS, SHAPED = "effects", "shaped"
 
 

@@ -1,8 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Costs of measuring a fleet: a preflight beside a ping, a campaign beside the time of its own plan, and the
-memory of a controller with the results of many nodes.
-"""
+"""Costs of measuring a fleet: a preflight compared with a ping, a campaign compared with its planned time,
+and the memory of a controller with the results of many nodes."""
 
 from __future__ import annotations
 
@@ -28,20 +27,20 @@ _ROUNDS = 8
 #: Mb/s that leave a container: so little that two cores carry it for all of them at once
 _MBIT = 40
 
-#: Nodes of which a controller has the results, and how many rails they have: those of eight GPUs, and one
+#: Nodes whose results a controller has, and their rails: one, and eight for eight GPUs
 MANY = 1024
 RAILS = (1, 8)
 
 
 def of_nodes(made: Fleet, folder: pathlib.Path, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Play → figures: a ping and a preflight of all nodes by turns, and one campaign."""
+    """Play → figures: alternating pings and preflights of all nodes, and one campaign."""
     count = len(made.names)
     found = podman("inspect", "--format={{.NetworkSettings.IPAddress}}", *made.names).split()
     addresses = {name: [one] for name, one in zip(made.names, found)}
     made.variables = {name: {"campaign_addresses": own} for name, own in addresses.items()}
     measured = {
         "ping": functools.partial(made.sample, count, PLAYS["ping"]),
-        # What a container lacks is unknown, which ends no benchmark.
+        # A container lacks some settings; their result is unknown, which ends no benchmark.
         "preflight": functools.partial(made.sample, count, (PREFLIGHT, "-e", "preflight_fail_on=fail")),
     }
     made.sample(count, PLAYS["ping"])  # the first one opens the connections
@@ -55,7 +54,7 @@ def _campaign(made: Fleet, results: pathlib.Path) -> dict[str, float]:
         shape = f"dev eth0 root tbf rate {_MBIT}mbit burst 32k latency 50ms"
         podman("exec", name, "tc", "qdisc", "replace", *shape.split())
     options = {"campaign_rounds": _ROUNDS, "campaign_second_look": False, "campaign_results": str(results)}
-    # On a busy machine a pair may be slow, or have no result, which the number of them says.
+    # On a busy machine a pair may be slow, or have no result; the number of such pairs is part of the result.
     arguments = (CAMPAIGN, f"--extra-vars={json.dumps(options)}")
     sample = made.sample(len(made.names), arguments, fine=(0, 2))
     seen = _document(results)["coverage"]
@@ -80,7 +79,7 @@ def _document(results: pathlib.Path) -> dict[str, Any]:
 def results(
     folder: pathlib.Path, count: int, programs: pathlib.Path, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Number of rails → play or command → figures of one run over so many simulated nodes."""
+    """Number of rails → play or command → figures of one run over this many simulated nodes."""
     found: dict[str, Any] = {}
     for rails in RAILS:
         found[str(rails)] = _results(folder, count, rails, programs)
@@ -91,14 +90,14 @@ def results(
 
 def _results(folder: pathlib.Path, count: int, rails: int, programs: pathlib.Path) -> dict[str, Any]:
     kept = folder / f"campaigns-{rails}"
-    # These nodes answer at once. A round lasts a second at least, whatever it is planned for.
+    # These nodes answer at once. A round lasts at least a second, whatever its plan.
     options = {
         "campaign_rounds": _ROUNDS,
         "campaign_lead": 0,
         "campaign_duration": 2,
         "campaign_results": str(kept),
     }
-    # One is slow, so that all is judged a second time.
+    # One is slow, so every campaign needs a second look.
     nodes = inventory(folder, count, rails, slow="gpu00000")
     command = [str(programs / "ansible-playbook"), f"--inventory={nodes}", CAMPAIGN]
     played = simulated.play([*command, f"--extra-vars={json.dumps(options)}"])
@@ -114,8 +113,8 @@ def _results(folder: pathlib.Path, count: int, rails: int, programs: pathlib.Pat
 
 
 def inventory(folder: pathlib.Path, count: int, rails: int, slow: str = "") -> pathlib.Path:
-    """The path of one with so many simulated nodes, whose answers are in the same folder; with the node that
-    is slow all measure less."""
+    """Path of an inventory with this many simulated nodes. Their answers are in the same folder. All pairs
+    with the slow node measure less."""
     addresses = {
         f"gpu{number:05d}": [f"10.{rail}.{number // 250}.{number % 250 + 1}" for rail in range(rails)]
         for number in range(count)

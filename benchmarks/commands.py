@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Costs of a check on a node itself, beside the start of a Python and beside tuned."""
+"""Costs of a check on a node itself, compared with the start of a Python and with tuned."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .measure import BenchError
 
 NODE = "mlnode-bench-tuned"
 
-#: Of a node as the profile training declares it, by its own clock
+#: Commands on a node with the profile training, timed with the node's clock
 COMMANDS = {
     "python3 -c pass": ["python3", "-c", "pass"],
     "mlnode --version": ["mlnode", "--version"],
@@ -35,7 +35,7 @@ _PATIENCE = 30
 
 
 def recipe() -> dict[str, Any]:
-    """The image of the other containers with tuned, whose profile has the settings of the peer's loop."""
+    """The image of the other containers with tuned and a profile with the settings of the peer's loop."""
     shared = yaml.safe_load((ROOT / "molecule/shared/vars/lab.yml").read_text(encoding="utf-8"))["lab_recipe"]
     play = yaml.safe_load((ROOT / "benchmarks/plays/peer.yml").read_text(encoding="utf-8"))
     given = play[0]["vars"]["settings"].items()
@@ -69,7 +69,7 @@ def commands(made: Fleet, rounds: int, say: Callable[[str], None]) -> dict[str, 
     )
     found: dict[str, Any] = json.loads(answer)
     for name, figures in found.items():
-        # Drift is what both may find in a container; all else is a failure, which is fast.
+        # Both may find drift in a container; any other status is a failure, which would be fast.
         if figures["status"] not in (0, 1 if name == "tuned-adm verify" else 3):
             raise BenchError(f"{name}: exit status {figures['status']}")
     return found

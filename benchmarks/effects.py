@@ -22,13 +22,14 @@ from .measure import BenchError
 _PROGRAMS = str(pathlib.Path(__file__).with_name("programs.py"))
 _THP = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
-#: Mb/s that the process between the namespaces carries beside other load
+#: Mb/s that the process between the namespaces carries along with other load
 _MBIT = 200
 #: The kernel's default maxima of tcp_rmem and tcp_wmem on a node with much memory (tcp(7), tcp_init())
 _DEFAULT = (6291456, 4194304)
-#: What `auto` gives at _MBIT: its least
+#: Value of `auto` at _MBIT: its minimum
 _AUTO = (16777216, 16777216)
-#: As small beside what is in flight at 200 Mb/s and 10 to 50 ms as the default is at 10 Gb/s and 10 ms
+#: As small compared with the data in flight at 200 Mb/s and 10 to 50 ms as the default is at 10 Gb/s and 10
+#: ms
 _SMALL = (262144, 262144)
 
 #: The smallest effect that matters, as in effect.yml
@@ -38,7 +39,8 @@ State = Callable[[], None]
 
 
 class Experiment(NamedTuple):
-    """before, after: descriptions of A and B. switch: state A or B → what reaches it. measure: one number."""
+    """before, after: descriptions of A and B. switch: state A or B → action to reach it. measure:
+    one number."""
 
     what: str
     unit: str
@@ -50,7 +52,7 @@ class Experiment(NamedTuple):
 
 
 def effects(blocks: int, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """All of them, in so many blocks of four phases. Raises BenchError."""
+    """All effects, each in this many blocks of four phases. Raises BenchError."""
     found = []
     for make in (_buffers, _idle, _storm, _huge):
         for one in make():
@@ -92,10 +94,10 @@ def _sizes(sizes: Sequence[int]) -> dict[str, str]:
     return {"net.ipv4.tcp_rmem": f"4096 131072 {sizes[0]}", "net.ipv4.tcp_wmem": f"4096 16384 {sizes[1]}"}
 
 
-#: Nothing is kept from the connection before.
+#: No state survives from an earlier connection.
 _FRESH = {"net.ipv4.tcp_no_metrics_save": "1"}
-#: Of what a namespace may choose, bbr fills the path without losing packets, so that the buffers are seen and
-#: not the losses; it has no slow start after a pause, so that reno shows that.
+#: A namespace may choose between two. bbr fills the path without losing packets: it shows the buffers and not
+#: the losses. It has no slow start after a pause; reno shows that.
 _BBR = {**_FRESH, "net.ipv4.tcp_congestion_control": "bbr"}
 _RENO = {**_FRESH, "net.ipv4.tcp_congestion_control": "reno"}
 

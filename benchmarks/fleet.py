@@ -20,7 +20,7 @@ _SHARED = ROOT / "molecule/shared"
 _PLAYS = ROOT / "benchmarks/plays"
 _SITE = ROOT / "playbooks/site.yml"
 
-#: What is played while the nodes have no agent, which is then sent for this one run
+#: A play while the nodes have no agent; the agent is then sent for this run only
 BARE = "site --check, no agent"
 _AGENT = "/usr/local/bin/mlnode"
 
@@ -37,7 +37,7 @@ _SUITE = "trixie"
 
 
 class Fleet:
-    """Containers of these names, of which plays use the first ones.
+    """Containers with these names; plays use the first ones.
 
     folder: for keys and inventories. programs: where Ansible is. recipe: of their image, if not the one of
     molecule's scenarios.
@@ -54,7 +54,7 @@ class Fleet:
         self._folder = folder
         self._programs = programs
         self._recipe = recipe
-        #: Of a node, beside what all have
+        #: Additional variables of single nodes
         self.variables: dict[str, dict[str, Any]] = {}
         self._known: list[tuple[str, str]] = []
 
@@ -83,7 +83,8 @@ class Fleet:
         measure.run(self.ansible(len(self.names), str(_SHARED / play), **variables), {})
 
     def declare(self) -> None:
-        """They share one kernel, so that what one finds may be another's doing: nothing is reverted."""
+        """Declare the nodes. They share one kernel, so one may see changes by another: nothing is
+        reverted."""
         measure.run(self.ansible(len(self.names), str(_SITE)), {})
 
     def sample(
@@ -93,8 +94,8 @@ class Fleet:
         environment: Mapping[str, str] | None = None,
         fine: Sequence[int] = (0,),
     ) -> Sample:
-        """One run of a play. Raises BenchError where it ends with another exit status, as where a node is not
-        as declared."""
+        """One run of a play. Raises BenchError if it ends with another exit status, such as for a drifted
+        node."""
         return self._sample(count, self.ansible(count, *arguments), environment or {}, fine)
 
     def runner(self, count: int, arguments: Sequence[str]) -> Sample:
@@ -138,7 +139,7 @@ class Fleet:
         return usage, received
 
     def _processes(self) -> list[tuple[str, str]]:
-        """Of each container its control group and its first process."""
+        """Control group and first process of each container."""
         if not self._known:
             answer = podman("inspect", "--format={{.State.CgroupPath}} {{.State.Pid}}", *self.names)
             for line in answer.splitlines():
@@ -157,7 +158,7 @@ def podman(*arguments: str, given: bytes | None = None) -> str:
 
 @contextmanager
 def started(made: Fleet, say: Callable[[str], None]) -> Iterator[Fleet]:
-    """Started and declared, and removed whatever happens; the machine's own kernel settings are put back."""
+    """A started and declared fleet, removed in any case; the machine's own kernel settings are restored."""
     try:
         say(f"starting {len(made.names)} containers")
         made.lab("create.yml")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs on a node, with nothing but its Python: inside.py {NAME: COMMAND} ROUNDS, the first as JSON.
 
-Runs the commands by turns, and prints of each the medians of wall clock and CPU seconds and the peak in MiB.
-A service is restarted, and its CPU time is that of its control group: the sandbox and all its programs.
+Alternates between the commands. Prints for each one the medians of wall clock and CPU seconds and the peak in
+MiB. A service is restarted; its CPU time is counted by its control group: the sandbox and all its programs.
 """
 
 import json

@@ -19,9 +19,9 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """wall, cpu: seconds; cpu is that of the command and of all that it has waited for. peak: of the largest
-    of these processes, in MiB. node_cpu: seconds on all nodes together. received: bytes that arrived there.
-    """
+    """wall, cpu: seconds; cpu is for the command and all the processes that it has waited for. peak: of the
+    largest of these processes, in MiB. node_cpu: seconds on all nodes together. received: bytes that arrived
+    there."""
 
     wall: float
     cpu: float
@@ -34,7 +34,7 @@ class Sample:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], fine: Sequence[int] = (0,)) -> Sample:
-    """Raises BenchError where it ends with another exit status."""
+    """Measure a command. Raises BenchError if it ends with another exit status."""
     start = time.monotonic()
     process = subprocess.Popen(
         [*command], env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -52,7 +52,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], fine: Sequence[i
 
 
 def medians(samples: Sequence[Sample]) -> Sample:
-    """Of each figure by itself."""
+    """The median of each figure."""
     return Sample(
         **{one.name: statistics.median(getattr(item, one.name) for item in samples) for one in fields(Sample)}
     )
@@ -61,7 +61,7 @@ def medians(samples: Sequence[Sample]) -> Sample:
 def interleaved(
     rounds: int, measured: Mapping[str, Callable[[], Sample]], say: Callable[[str], None]
 ) -> dict[str, list[Sample]]:
-    """All once, then all once more, and so on: what else the machine does then is shared by all of them."""
+    """Samples of all commands, alternating, so all of them can share other load on the machine."""
     samples: dict[str, list[Sample]] = {name: [] for name in measured}
     for number in range(1, rounds + 1):
         for name, measure in measured.items():
@@ -74,7 +74,7 @@ def interleaved(
 
 
 def document(samples: Mapping[str, Sequence[Sample]]) -> dict[str, Any]:
-    """Medians for the file of results, and every wall clock time, so that their spread is seen."""
+    """Medians for the file of results, and every wall clock time to show their spread."""
     return {
         name: {**medians(some).document(), "walls": [round(one.wall, 4) for one in some]}
         for name, some in samples.items()

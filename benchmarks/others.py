@@ -44,7 +44,7 @@ def mitogen() -> dict[str, str]:
     return {
         "ANSIBLE_STRATEGY_PLUGINS": os.fspath(folder),
         "ANSIBLE_STRATEGY": "mitogen_linear",
-        # It takes this from Ansible, and not from the file that ssh is started with. The keys are those of
-        # images that this machine has made.
+        # It reads this from Ansible, and not from the configuration file of ssh. This machine has made the
+        # keys of the images.
         "ANSIBLE_HOST_KEY_CHECKING": "false",
     }

@@ -14,7 +14,7 @@ from ..tests.system import browser
 from ..tests.unit.plugins.plugin_utils.fleet_report import fleets
 from .measure import BenchError
 
-#: Each with 80 settings, of which two are different on every host
+#: Each with 80 settings; two of them differ on every host
 HOSTS = 5000
 
 

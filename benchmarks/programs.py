@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs that the effects are measured with, each a process of its own that prints one number."""
+"""Programs that measure the effects. Each is a separate process and prints one number."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import time
 
 PORT = 18700
 
-#: Bytes of a burst: what a collective sends between two steps is of this size and more
+#: Bytes of a burst: a collective sends at least this much between two steps
 BURST = 1_000_000
-#: Bursts that open the window, which do not count, and bursts after a pause of so many seconds. TCP counts as
-#: idle what is silent for longer than its retransmission timeout, 200 ms at least (RFC 5681, 4.1).
+#: Bursts that open the window and do not count, and bursts after a pause of this many seconds. TCP is idle
+#: after a silence longer than its retransmission timeout, 200 ms at least (RFC 5681, 4.1).
 WARM, COUNTED, IDLE = 4, 5, 1.0
 
 #: Connections at once, more than the kernel's default of net.core.somaxconn, 4096, has room for
 STORM = 6000
-#: For so long, in seconds after the last of them, the program that listens is busy with something else
+#: Seconds after the last of them during which the listening program is busy with other work
 BUSY = 0.2
 
 #: Bytes of memory that are touched for the first time
 TOUCHED = 256 << 20
-#: The best of so many passes, as in STREAM: a hypervisor has to find memory for the first one, too
+#: The best of this many passes, as in STREAM: for the first one, a hypervisor has to find memory, too
 PASSES = 5
 
 
@@ -111,8 +111,8 @@ def _accept(server: socket.socket, kept: list[socket.socket], all_begun: threadi
 
 
 def faults(asks: str) -> float:
-    """GB/s of memory that is touched for the first time, in CPU time, nearly all of which is the kernel's.
-    asks: `yes` with madvise(2) for huge pages."""
+    """GB/s of memory that is touched for the first time, by CPU time, which is nearly all the kernel's. asks:
+    `yes` with madvise(2) for huge pages."""
     return max(_touched(asks == "yes") for _pass in range(PASSES))
 
 

@@ -22,7 +22,7 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class Goal:
-    """found, most: what was measured and what it should be at most. what: its description."""
+    """found, most: the measured value and its upper limit. what: its description."""
 
     what: str
     found: float
@@ -57,7 +57,7 @@ def goals(results: Results) -> list[Goal]:
         found += _of_plays(int(count), figures)
         per_node[int(count)] = (figures["drift"]["cpu"] + figures["drift"]["node_cpu"]) / int(count)
     if len(per_node) > 1:
-        # Ansible itself starts once, so that the fewest pay most for it.
+        # Ansible itself starts once, so the smallest fleet pays most for it per node.
         grows = per_node[max(per_node)] / per_node[min(per_node)]
         found.append(Goal("CPU of drift.yml per node, most nodes to fewest", grows, 1.0))
     commands = results.get("commands", {})
@@ -109,14 +109,14 @@ def _of_campaigns(found: Mapping[str, Any]) -> list[Goal]:
     ]
     for rails, figures in found.get("results", {}).items():
         what = f"results of {found['many']} nodes, {rails} rails, MiB"
-        # The worst of those that hold them
+        # The worst of the values
         goals.append(Goal(what, max(one["peak"] for one in figures.values()), 300))
     return goals
 
 
 def _of_fleet(fleet: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Goal]:
-    """A node costs the same in every fleet: ten percent is as much as two runs of one play differ. A ping
-    costs what is Ansible's own, and has no goal."""
+    """A node costs the same in every fleet, within ten percent, the difference between two runs of one play.
+    A ping measures Ansible itself, and has no goal."""
     if len(fleet) < 2:
         return []
     few, many = (sorted(fleet, key=int)[place] for place in (0, -1))
@@ -133,7 +133,7 @@ def _of_fleet(fleet: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[Go
 
 
 def _of_plays(count: int, figures: Mapping[str, Mapping[str, float]]) -> list[Goal]:
-    """A play that changes nothing has to be a call or two, as a ping is, and what little comes with them."""
+    """Goals of plays. A play without changes may cost a call or two, like a ping, and little more."""
     if count == 1:
         return [Goal("site.yml without a change, one node, s", figures["site"]["wall"], 3.0)]
     floor = figures["ping"]["wall"]

@@ -1,8 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Campaigns between containers of which the kernel makes two slow, and three ways between them: what they
-name has to be these, and nothing else.
-"""
+"""Campaigns between containers. The kernel slows two of them down, and three paths between them: a campaign
+must report exactly these."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ from .campaigns import CAMPAIGN
 from .fleet import Fleet, podman
 from .measure import BenchError
 
-#: Mb/s that leave a container, one that is slow, and one on its way to a certain other: with 20 of them so
-#: little that two cores carry it
+#: Mb/s that leave a container, a slow one, and one on its way to a certain other: two cores can carry this
+#: load for 20 containers
 _RATE, _SLOW, _BAD = 40, 28, 20
 
 #: Places of the slow nodes among all
@@ -33,7 +32,7 @@ Path = tuple[str, str]
 def campaigns(
     made: Fleet, folder: pathlib.Path, times: int, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Of each campaign the nodes and paths that it names, and whether they are exactly those."""
+    """Nodes and paths that each campaign reports, and whether they are exactly the slow ones."""
     found = podman("inspect", "--format={{.NetworkSettings.IPAddress}}", *made.names).split()
     if len(found) != len(made.names):
         raise BenchError(f"{len(found)} of {len(made.names)} containers have an address")

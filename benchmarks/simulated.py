@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Costs of many nodes for their controller: plays over simulated nodes, of which each is a connection that
-answers as the agent does.
+"""Costs of many nodes for their controller: plays over simulated nodes. Each is a connection that answers as
+the agent does.
 
-The answers are made of one that the agent of this checkout gives to site.yml --check on this machine, from
-which that of a node that is as declared differs in its values alone.
+The answers derive from a run of site.yml --check with this checkout's agent on this machine; an answer
+without drift differs in its values only.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from . import measure
 from .fleet import ROOT
 from .measure import BenchError
 
-#: One node in so many is not as declared, so that a report has something to say
+#: One node in this many has drifted, so a report has content
 _DIFFERS = 50
 
-#: What is as it was, and not as declared, on those
+#: The drifted setting of those nodes
 _CHANGED = "vm.swappiness"
 
-#: Where Ansible finds the connection
+#: Folder in which Ansible finds the connection
 CONNECTION = {"ANSIBLE_CONNECTION_PLUGINS": str(ROOT / "benchmarks/connection")}
 
-#: Between two looks at the memory of all processes, in seconds: a look costs a few ms of another CPU
+#: Seconds between two readings of the memory of all processes: one costs a few ms of another CPU
 _LOOK = 0.5
 
 PLAYS: dict[str, tuple[str, ...]] = {
@@ -84,7 +84,7 @@ def _asked(agent: pathlib.Path) -> dict[str, Any]:
 
 def _declared(setting: Mapping[str, Any], but: Sequence[str]) -> dict[str, Any]:
     if setting["key"] in but:
-        # Whatever this machine has, which a run may tune meanwhile
+        # Independent of this machine's value, which another run may change meanwhile
         return {**setting, "status": "drifted", "runtime": "60", "reason": ""}
     if setting["status"] != "drifted":
         return {**setting}
@@ -100,7 +100,7 @@ def _declared(setting: Mapping[str, Any], but: Sequence[str]) -> dict[str, Any]:
 
 
 def _compared(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer to drift.yml of a node with these settings, whose name @NAME@ stands for."""
+    """The answer to drift.yml of a node with these settings; @NAME@ stands for its name."""
     drift = [f"{one['key']}: drifted, want {one['want']}" for one in settings if one["status"] == "drifted"]
     counts = Counter(one["status"] for one in settings)
     words = ", ".join(f"{number} {status}" for status, number in counts.items())
@@ -146,7 +146,7 @@ def fleets(
 
 
 def inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
-    """The path of one with so many nodes, of which the answers are in the same folder."""
+    """Path of an inventory with this many nodes. The answers are in the same folder."""
     names = [f"gpu{number:05d}" for number in range(1, count + 1)]
     (folder / "differing").write_text("\n".join(names[::_DIFFERS]), encoding="utf-8")
     reach = {"ansible_connection": "simulated", "simulated_answers": str(folder)}
@@ -159,7 +159,7 @@ def inventory(folder: pathlib.Path, count: int) -> pathlib.Path:
 
 
 def play(command: Sequence[str]) -> dict[str, float]:
-    """Figures of one run. Raises BenchError where it ends otherwise than with a report of what differs."""
+    """Figures of one run. Raises BenchError unless it ends with a report of differences."""
     peaks = [0.0]
     ended = threading.Event()
     watch = threading.Thread(target=_watch, args=(peaks, ended))
@@ -188,7 +188,7 @@ def _below(pid: int) -> list[int]:
 
 
 def _proportional(pid: int) -> int:
-    """Memory of a process in KiB, of which what it shares with others counts by its share."""
+    """Memory of a process in KiB, including its share of shared memory."""
     try:
         lines = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

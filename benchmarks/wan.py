@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two network namespaces with a delay between them, and a rate.
 
-The delay is that of a process between two interfaces of tun, as `tc netem` is not in every kernel. It needs a
-core for some 20,000 packets a second, so rates stay low and packets large. The rate is that of tbf.
+A process between two tun interfaces makes the delay, because `tc netem` is not in every kernel. It needs a
+core for some 20,000 packets a second, so rates stay low and packets large. tbf limits the rate.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def _interface(namespace: str) -> int:
 
 
 def relay(seconds: float, names: Sequence[str] = NAMES) -> None:
-    """Hand packets from one interface to the other, each so many seconds later."""
-    with contextlib.suppress(PermissionError):  # else what else runs here adds to the delay
+    """Pass packets from one interface to the other, each this many seconds later."""
+    with contextlib.suppress(PermissionError):  # otherwise, other programs on this machine add to the delay
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
     one, other = (_interface(name) for name in names)
     peer = {one: other, other: one}

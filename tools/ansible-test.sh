@@ -4,9 +4,10 @@
 #
 # Usage: tools/ansible-test.sh [all | ARGUMENT...]
 #
-# Runs `ansible-test sanity` (the first on PATH): the tests that no other tool of `make lint` stands for, all of them, or
-# those that the arguments of ansible-test name. It is run on a copy of the working tree, as it takes the collection's name
-# from the real path .../ansible_collections/mlnode/tuning, and a link does not do.
+# Runs `ansible-test sanity` (the first on PATH): the tests that no other tool of `make lint` replaces, all of
+# them, or the tests in the arguments of ansible-test. It runs on a copy of the working tree, because it
+# derives the collection's name from the real path .../ansible_collections/mlnode/tuning, and a link does not
+# suffice.
 set -euo pipefail
 
 say() { printf 'ansible-test: %s\n' "$*"; }
@@ -18,7 +19,7 @@ trap 'rm -rf "$work"' EXIT
 copy=$work/ansible_collections/mlnode/tuning
 mkdir -p "$copy" "$work/bin"
 
-# What git knows or would add, as it lies in the working tree now; a file deleted there is skipped.
+# All files that git tracks or would add, as they are in the working tree now; deleted files are skipped.
 git ls-files --cached --others --exclude-standard --deduplicate -z |
     while IFS= read -r -d '' file; do
         if [ -e "$file" ] || [ -L "$file" ]; then printf '%s\0' "$file"; fi
@@ -40,8 +41,8 @@ for folder in "${folders[@]}"; do
     if [ "$usable" = yes ]; then path=$path:$folder; fi
 done
 
-# The oldest Python on which this ansible-core runs modules: 3.8 for 2.19, 3.9 for 2.21. Where one is at hand, modules are
-# imported on it.
+# The oldest Python on which this ansible-core runs modules: 3.8 for 2.19, 3.9 for 2.21. If it is available,
+# modules are imported on it.
 oldest_version=$(python -c '
 from ansible_test._util.target.common.constants import REMOTE_ONLY_PYTHON_VERSIONS
 print(REMOTE_ONLY_PYTHON_VERSIONS[0])')
@@ -49,8 +50,8 @@ oldest=$(tools/python.sh "$oldest_version")
 if [ -n "$oldest" ]; then ln -s "$oldest" "$work/bin/python$oldest_version"; fi
 path=${path#:}:$work/bin
 
-# The sanity tests install their pinned tools with a pip that ansible-test fetches from a site of its own, which
-# not every network reaches. Python carries a pip: where nothing was fetched yet, that one does the same.
+# The sanity tests install their pinned tools with a pip that ansible-test downloads from its own site, which
+# not every network can reach. If it was not downloaded yet, the pip bundled with Python does the same.
 local_version=$(python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 python - "$oldest_version" "$local_version" <<'PYTHON'
 import os
@@ -88,14 +89,15 @@ sanity() {
 }
 if [ $# -gt 0 ]; then
     [ "$1" != all ] || shift
-    # Without a version it takes each that is installed.
+    # Without a version, it uses every installed one.
     sanity --python "$local_version" "$@"
     exit 0
 fi
 
-# Each of these installs tools of its own; together they take three quarters of the time. They ask what others of `make lint`
-# do: ruff (pep8, pylint), yamllint, antsibull-changelog (changelog), and antsibull-docs, which calls ansible-doc. What is
-# left of them, above all the schema of meta/runtime.yml, is the forge's: .github/workflows/test.yml runs all on all files.
+# Each of these tests installs its tools first; together they take three quarters of the time. Other steps of
+# `make lint` cover them: ruff (pep8, pylint), yamllint, antsibull-changelog (changelog), and antsibull-docs,
+# which calls ansible-doc. The rest, above all the schema of meta/runtime.yml, runs at the forge:
+# .github/workflows/test.yml runs all tests on all files.
 skipped=()
 for name in ansible-doc changelog import pep8 pylint runtime-metadata yamllint; do skipped+=(--skip-test "$name"); done
 sanity --python "$local_version" "${skipped[@]}"

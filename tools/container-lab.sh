@@ -4,10 +4,10 @@
 #
 # Usage: tools/container-lab.sh COMMAND [ARGUMENT...]
 #
-# Runs COMMAND where rootful podman can start containers with systemd in them. Installs what is missing (Debian and
+# Runs COMMAND where rootful podman can start containers with systemd in them. Installs missing packages (Debian and
 # Ubuntu), writes a containers.conf for machines that podman's defaults do not fit, and gives hosts that still carry
 # version 1 cgroups a mount namespace without them. On an ordinary host with cgroup2 COMMAND is simply started.
-# The namespace is kept, so that a second call finds the containers of the first:
+# The namespace is kept. A second call finds the containers of the first:
 #   tools/container-lab.sh podman exec -it mlnode-deb13 bash
 set -euo pipefail
 
@@ -22,7 +22,7 @@ die() {
     exit 2
 }
 
-# Rootless containers have no say over the kernel settings that the scenarios are about.
+# Rootless containers cannot change the kernel settings of the scenarios.
 [ "$(id -u)" -eq 0 ] || die "needs root, as the containers set kernel parameters. Try: sudo -E $0 $*"
 
 # --- programs -------------------------------------------------------------------------------------------------
@@ -59,13 +59,13 @@ may_raise_limits=$((16#$capabilities >> 24 & 1))
 containers=()
 engine=()
 if [ "$may_raise_limits" -eq 0 ]; then
-    # The open files of this shell, the most that it can hand on; podman lowers its own processes to 32768.
+    # The open files of this shell, the most that it can pass on; podman lowers its own processes to 32768.
     files=$(ulimit -Hn)
     containers+=("default_ulimits = [\"nofile=$files:$files\", \"nproc=8192:8192\"]")
 fi
 pure_cgroup2() { [ "$(stat --file-system --format=%T /sys/fs/cgroup)" = cgroup2fs ]; }
 if ! pure_cgroup2; then
-    # The controllers belong to version 1 there, so that podman's default limit has no file to go to.
+    # The controllers belong to version 1 there, so podman's default limit has no file.
     containers+=('pids_limit = 0')
 fi
 if [ ! -d /run/systemd/system ]; then

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which unit tests run a line of the library, as measured by coverage.
 
-Each folder of tests is measured by itself and kept in .cache/covered until its files change. Lines are
-remembered by function and text, so that what moves or stays is still known after the library was edited.
+Each folder of tests is measured alone and kept in .cache/covered until its files change. Lines are stored by
+function and text, so moved and unchanged lines can be found after an edit of the library.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 TESTS = "tests/unit/plugins"
 CACHE = ROOT / ".cache/covered"
 
-#: Tests of one folder that are remembered for a line, those first that run the least beside it
+#: Tests of one folder that are kept for a line; tests that run little else come first
 _KEPT = 200
 
 
@@ -50,7 +50,7 @@ def _lines(path: str) -> dict[int, tuple[str, str]]:
 
 
 def measure(jobs: int) -> None:
-    """Run the tests of all folders whose files are not as they were when they were measured."""
+    """Run the tests of all folders whose files have changed since their last measurement."""
     for folder in sorted({path.parent for path in (ROOT / TESTS).rglob("test_*.py")}):
         kept, digest = _cache(folder), _digest(folder)
         if not kept.exists() or json.loads(kept.read_text())["digest"] != digest:
@@ -129,9 +129,9 @@ class Coverage:
                     self._runs[line] |= tests
 
     def tests(self, path: str, function: str, line: int) -> list[str]:
-        """The tests that run a line, or its function where the line is new; of a line outside of functions,
-        those that run its file, or else its folder. First the tests of that file, then those of its folder,
-        and of each the ones that run the least."""
+        """The tests that run a line, or its function if the line is new. For a line outside of functions: the
+        tests that run its file, or else its folder. The tests of that file come first, then those in its
+        folder; in each group, tests that run the least come first."""
         exact = (path, function, _lines(path)[line][1]) if function else (path,)
         lines = (exact, (path, function), (path,), (os.path.dirname(path),))
         found: set[str] = next((self._runs[one] for one in lines if self._runs[one]), set())

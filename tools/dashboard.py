@@ -36,9 +36,9 @@ One = TypeVar("One", stat.Panel, table.Panel, timeseries.Panel)
 #: Column, line, width and height, in a grid of 24 columns
 Place = tuple[int, int, int, int]
 
-#: Column → its width in pixels, where values are short: the others share what is left
+#: Column → its width in pixels, for short values: the others share the rest
 NARROW = {"job": 110, "area": 90, "status": 130, "author": 80, "nodes": 70}
-#: Legend of what an alert compares with
+#: Legend of the limit of an alert
 LIMIT = "limit"
 
 
@@ -56,7 +56,8 @@ def _placed(panel: One, title: str, about: str, place: Place) -> One:
 def single(
     title: str, about: str, place: Place, expression: str, color: str = "", unit: str = "short"
 ) -> stat.Panel:
-    """One number of now. color: from 1 on; green below. Without it, no number is better than another."""
+    """One number of the present time. color: from 1 on; green below. Without it, no number is better than
+    another."""
     panel = stat.Panel().unit(unit).with_target(_query(expression).instant())
     steps = [Threshold(color="green")]
     if color:
@@ -82,10 +83,12 @@ def rows(title: str, about: str, place: Place, expression: str, labels: Sequence
 
 
 def most(series: str) -> str:
-    """The five with the highest value in the time that is looked at: the same at each point of a line. In the
-    steps that Grafana draws: each sample of 10,000 nodes in a day would be more than the 50 million that
-    Prometheus loads for a query (query.max-samples), and steps longer than the scrapes, each at a multiple of
-    its length, would see nothing of a server that started a minute ago."""
+    """The five with the highest value in the selected time: the same at each point of a line.
+
+    In the steps that Grafana draws: each sample of 10,000 nodes in a day would exceed the 50 million that
+    Prometheus loads for a query (query.max-samples). Steps longer than the scrape interval, each at a
+    multiple of its length, would miss a server that started a minute ago.
+    """
     return f"{series} and topk(5, max_over_time({series}[$__range:$__interval] @ end()))"
 
 
@@ -117,7 +120,7 @@ def lines(
 
 
 def panels() -> Sequence[Panel]:
-    """How the fleet is now, what differs and since when, and hardware."""
+    """The present state of the fleet, differences and their age, and hardware."""
     return (
         single("Nodes", "Nodes that report.", (0, 0, 4, 4), f"sum(job:mlnode_nodes:count{{{OF_JOB}}})"),
         single(
@@ -163,7 +166,7 @@ def panels() -> Sequence[Panel]:
         ),
         rows(
             "Declarations",
-            "Digests of what nodes declare: nodes of one group have the same.",
+            "Digests of the declarations: nodes of one group have the same.",
             (0, 14, 10, 6),
             f"sort_desc(count by (job, digest, author) (mlnode_declaration_info{{{OF_JOB}}}))",
             ("job", "digest", "author"),
@@ -177,7 +180,7 @@ def panels() -> Sequence[Panel]:
         ),
         rows(
             "Pulls",
-            "What the last pull came to on nodes that fetch their declaration from a web server.",
+            "Result of the last pull on nodes that fetch their declaration from a web server.",
             (17, 14, 7, 6),
             f"sort_desc(count by (job, verdict) (mlnode_pull_success_timestamp_seconds{{{OF_JOB}}}))",
             ("job", "verdict"),
@@ -225,7 +228,7 @@ def panels() -> Sequence[Panel]:
 
 
 def made() -> Dashboard:
-    """Of all jobs, for a day, as long as a planned reboot may wait."""
+    """Dashboard of all jobs, for a day, as long as a planned reboot may wait."""
     source = dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
     everything = VariableOption(text="All", value="$__all")
     job = dashboard.QueryVariable("job").label("Job").datasource(SOURCE)

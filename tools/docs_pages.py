@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the pages of the documentation site into a folder: those of docs/, and what can only be generated.
+"""Write the pages of the documentation site into a folder: the pages of docs/ and the generated ones.
 
 `make docs` runs it, with the folder in which antsibull-docs has put the reference. The pages in docs/ are for
 readers of the repository as well, so they are plain Markdown, and their links are paths in the repository.
@@ -23,7 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-#: What stands between the two is for a reader of the repository.
+#: The text between the two marks is for a reader of the repository.
 TABLE = re.compile(r"<!-- table of (\w+) -->\n.*?<!-- end of table -->\n", re.DOTALL)
 HEAD = "| setting | default | at boot by | severity | reason | source |\n|---|---|---|---|---|---|\n"
 
@@ -31,7 +31,7 @@ HEAD = "| setting | default | at boot by | severity | reason | source |\n|---|--
 OPTIONS = re.compile(r"<!-- options -->\n.*?<!-- end of options -->\n", re.DOTALL)
 OPTIONS_HEAD = "| option | values | severity | reason | source |\n|---|---|---|---|---|\n"
 
-#: Areas whose values stand in files of the system or on the command line; the agent sets those of all others
+#: Areas whose values are in files of the system or on the command line; the agent sets all others at boot
 CARRIERS = {
     **dict.fromkeys(("services", "modules", "limits", "nccl", "metrics", "pull"), "file"),
     "boot": "command line",
@@ -82,7 +82,7 @@ def table(name: str) -> str:
 
 
 def with_tables(page: str) -> str:
-    """The page with the table of each profile and preset. Raises ValueError where one has no place in it."""
+    """The page with the table of each profile and preset. Raises ValueError if one has no place in it."""
     tables = {match[1] for match in TABLE.finditer(page)}
     missing = tables.symmetric_difference([*profile.known(), *profile.presets()])
     if missing:
@@ -139,7 +139,7 @@ def options_table(area: str) -> str:
 
 
 def with_options(page: str, area: str) -> str:
-    """The page of an area with the table of its options. Raises ValueError where it has no place in it."""
+    """The page of an area with the table of its options. Raises ValueError if they have no place in it."""
     if not OPTIONS.search(page):
         raise ValueError(f"knobs/{area}.md: the place of its options is missing")
     return OPTIONS.sub(lambda _match: options_table(area), page)
@@ -160,7 +160,7 @@ def with_folders(page: str) -> str:
 
 
 def with_contents(page: str) -> str:
-    """The index with a table of contents for each of its lists, which is what the sidebar shows."""
+    """The index with a table of contents for each of its lists, for the sidebar."""
 
     def contents(section: re.Match[str]) -> str:
         entries = "".join(f"{title} <{target}>\n" for title, target in ITEM.findall(section[0]))
@@ -170,7 +170,8 @@ def with_contents(page: str) -> str:
 
 
 def in_site(page: str, path: str, repository: str) -> str:
-    """Where a link of a page in docs/ leads in the site: out of docs/, to the reference or the repository."""
+    """Target of a link of a page in docs/: in the site, or in the reference or the repository for a link out
+    of docs/."""
     found = os.path.normpath(os.path.join("docs", os.path.dirname(page), path))
     if not path or found.startswith("docs/"):
         return path
@@ -181,9 +182,9 @@ def in_site(page: str, path: str, repository: str) -> str:
 
 
 def with_paths(text: str, folder: str, repository: str) -> str:
-    """The text of a page in a folder of the repository, with a path for each link into its own site.
+    """The text of a page in a folder of the repository, with a path for each link into this site.
 
-    Absolute links are for readers elsewhere: Galaxy shows a README beside no other file, and the archive of
+    Absolute links are for readers elsewhere: Galaxy shows a README without other files, and the archive of
     the collection does not have every page.
     """
 
@@ -206,7 +207,7 @@ def of_site(page: str, text: str, repository: str) -> str:
 
 
 def list_reference(index: pathlib.Path) -> None:
-    """Make the pages beside the index of the reference part of the site's contents, by their short names."""
+    """Add the reference pages to the contents of the site by their short names."""
     names = sorted(path.stem for path in index.parent.glob("*.rst") if path != index)
     entries = [f"   {' '.join(name.rsplit('_', 1))} <{name}>\n" for name in names]
     with index.open("a", encoding="utf-8") as file:

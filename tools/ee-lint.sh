@@ -4,15 +4,16 @@
 #
 # Usage: tools/ee-lint.sh
 #
-# Checks execution-environment.yml and meta/execution-environment.yml as far as that goes without a build: writes what an
-# image would be built from, installs the collection from there, and reads its dependencies as the build does.
+# Checks execution-environment.yml and meta/execution-environment.yml as far as possible without a build:
+# writes the build context of an image, installs the collection from there, and reads its dependencies as the
+# build does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The definition finds its files beside itself, and the checkout is left as it is.
+# The definition expects its files in its own folder, and the checkout must stay unchanged.
 cp execution-environment.yml "$work"
 ansible-galaxy collection build --output-path "$work" >/dev/null
 ansible-builder create --file "$work/execution-environment.yml" --context "$work/context" --verbosity 1 >/dev/null

@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Change the library in small ways and report the changes that no test notices.
 
-No file is changed. One process collects the tests; for each mutant it forks, puts the changed code into the
-functions that it has, and runs the tests that were measured to run the changed line (tools/covered.py). A
-mutant outside of functions gets a process of its own, which imports the mutant in the place of its module.
-Some mutants mean the same as the original, so not each one that is missed is a gap.
+No file is changed. One process collects the tests. For each mutant it forks, replaces the code of the
+imported functions, and runs the tests that are known to run the changed line (tools/covered.py). A mutant
+outside of functions gets a new process that imports the mutant instead of its module. Some mutants have the
+same meaning as the original, so a missed mutant is not always a gap.
 
-A line of the result is `killed|missed FILE:FUNCTION: CHANGE`. It has no line number, so that `comm` compares
-two results though lines moved between them, and `--of RESULT` tries the same mutants again.
+A line of the result is `killed|missed FILE:FUNCTION: CHANGE`. It has no line number, so `comm` can compare
+two results even if lines have moved, and `--of RESULT` tries the same mutants again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DROPPED = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 
 class Mutant(NamedTuple):
     path: str  # from the root of the collection
-    at: int  # which of the changes of the file, counted from 1
+    at: int  # number of the change in the file, counted from 1
     line: int
     function: str  # its qualified name, and "" outside of functions
     change: str
@@ -64,7 +64,7 @@ class Mutant(NamedTuple):
 
 
 class Changer(ast.NodeTransformer):
-    """Makes change number `at`, and finds all that there are where at is 0."""
+    """Makes change number `at`, or finds all changes if at is 0."""
 
     def __init__(self, path: str, tree: ast.Module, at: int = 0) -> None:
         self.path, self.at = path, at
@@ -136,12 +136,12 @@ class Run(NamedTuple):
 
 
 class Trial:
-    """A plugin that runs mutants where pytest would run the tests."""
+    """A pytest plugin that runs mutants instead of the tests."""
 
     def __init__(self, chosen: list[Mutant], jobs: int, count: int) -> None:
         self.chosen, self.jobs, self.count = chosen, jobs, count
         self.coverage = covered.Coverage()
-        #: What noticed each mutant: a test, or "crash" of one that did not end, and "" where nothing did
+        #: Mutant → the test that noticed it, "crash" if a test did not end, "" if no test failed
         self.killers: dict[Mutant, str] = {}
 
     def files(self) -> list[str]:
@@ -226,8 +226,8 @@ class Trial:
             os._exit(3)
 
     def _changed(self, mutant: Mutant) -> bool:
-        """True if the functions that were imported have the changed code now. One that ran when its module
-        was imported, or whose variables of outer functions are other ones, cannot have it."""
+        """True if the imported functions have the changed code now. A function that ran while its module was
+        imported, or with other variables of outer functions, cannot be changed."""
         if not mutant.function or self.coverage.at_import(mutant.path, mutant.function):
             return False
         path = str(ROOT / mutant.path)
@@ -293,7 +293,7 @@ _get_code = SourceFileLoader.get_code
 
 
 def _mutant(loader: SourceFileLoader, fullname: str) -> CodeType | None:
-    """In the place of SourceFileLoader.get_code: of the file of the mutant nothing compiled is used."""
+    """Replaces SourceFileLoader.get_code: compiled code of the mutant's file is not used."""
     path, at = os.environ["MLNODE_MUTANT"].split(":")
     if os.path.realpath(loader.path) != str(ROOT / path):
         return _get_code(loader, fullname)

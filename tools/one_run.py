@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs a command that changes this machine: one at a time, and nothing of it is left when it has ended.
+"""Runs a command that changes this machine: one at a time, and restores the machine afterwards.
 
-Another checkout may be at work on the same machine: the command waits for its end (MLNODE_WAIT=SECONDS limits
-that). What a run that was killed has left is put back first. A command that a run starts is a part of it. One
-that root does not start cannot change the machine, and is simply started.
+A run of another checkout may be under way on this machine: the command waits for its end (MLNODE_WAIT=SECONDS
+limits that). Leftovers of a killed run are restored first. A command that a run starts is a part of that run.
+A command without root rights cannot change the machine, and is simply started.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[1]
 #: Each process of a run has its id in its environment, and each container as a label.
 VARIABLE, LABEL = "MLNODE_RUN", "mlnode.run"
 
-#: For the tests of this file: a folder with what it looks at
+#: For the tests of this file: stands in for the root folder
 ROOT = pathlib.Path(os.environ.get("ONE_RUN_ROOT", "/"))
 
-#: What is to be put back after a reboot too, as the files of a tuned machine are still there; and the lock,
-#: which the kernel gives up with its process
+#: State to restore even after a reboot, because the files of a tuned machine persist; and the lock, which the
+#: kernel releases with its process
 STATE, LOCK = ROOT / "var/lib/mlnode-tests", ROOT / "run/mlnode-tests.lock"
 
 #: Saved by host_knobs.py; the values of an earlier boot are gone with it.
@@ -47,7 +47,8 @@ AGENT = ROOT / "usr/local/bin/mlnode"
 ORIGINS = (ROOT / "var/lib/mlnode/origin.json", ROOT / "etc/mlnode/origin.json")
 _AGENT_SOURCES = "ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.cli"
 
-#: Of tests/system and benchmarks: with the process that made it, or a name that one run at a time has
+#: Namespaces of tests/system and benchmarks: with the process that made it, or a name that only one run at a
+#: time uses
 _NAMESPACE = re.compile(r"mlnode-(?:bench-[ab]|[a-z]+-(?P<owner>\d+)(?:-.*)?)\Z")
 
 #: A process that has not ended so long after SIGKILL waits for a device.
@@ -84,14 +85,14 @@ def say(words: str) -> None:
 
 
 def is_inside() -> bool:
-    """True where this process belongs to the run that has the machine."""
+    """True if this process belongs to the run that holds the machine."""
     record = _record()
     return record is not None and record.id == os.environ.get(VARIABLE) and record.is_alive
 
 
 @contextlib.contextmanager
 def held(command: str, keep: bool = False) -> Iterator[None]:
-    """The machine, for this process and those that it starts. Raises LeftError."""
+    """Hold the machine for this process and its children. Raises LeftError."""
     if is_inside():
         yield
         return
@@ -102,7 +103,7 @@ def held(command: str, keep: bool = False) -> Iterator[None]:
         dead = _record()
         if dead is not None:
             if not dead.keep:
-                say(f"putting back what is left of {dead}, which was killed")
+                say(f"cleaning up after {dead}, which was killed")
             _put_back(dead)
         record = _begin(command, keep)
         os.environ[VARIABLE] = record.id
@@ -117,7 +118,8 @@ def held(command: str, keep: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def tuned(*files: str) -> Iterator[None]:
-    """While this run declares the machine as a node, and writes these files besides. Raises LeftError."""
+    """Note that this run declares the machine as a node and writes these additional files. Raises
+    LeftError."""
     _run([sys.executable, str(KNOBS), "save", str(SNAPSHOT)])
     _write(STATE / "tuned", json.dumps(files))
     try:
@@ -194,7 +196,7 @@ def _boot_id() -> str:
 
 
 def _start_of(pid: int) -> int:
-    """proc_pid_stat(5), starttime; -1 where there is no such process, or one that has ended (Z)."""
+    """Start time of a process (proc_pid_stat(5), starttime); -1 if it does not exist or has ended (Z)."""
     try:
         state, *more = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -202,11 +204,11 @@ def _start_of(pid: int) -> int:
     return -1 if state == "Z" else int(more[18])
 
 
-# -- what a run has left -------------------------------------------------------------------
+# -- leftovers of a run --------------------------------------------------------------------
 
 
 def _put_back(record: Record) -> None:
-    """All that the run has left, each part also where another one fails. Raises LeftError."""
+    """Restore all parts, even if one fails. Raises LeftError."""
     parts: tuple[Callable[[], None], ...] = (
         lambda: _end_processes(record.id),
         lambda: _remove_containers(record.id),
@@ -274,9 +276,10 @@ def _processes() -> list[int]:
 
 
 def _killed(pid: int, is_meant: Callable[[int], bool]) -> bool:
-    """False where it is not one of those that are meant."""
+    """Kill a process; False if it is not one of the intended ones."""
     try:
-        # The descriptor stays with this process; its number may be another one's by the time of the signal.
+        # The descriptor stays with this process; its number may belong to another one by the time of the
+        # signal.
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return False
@@ -335,8 +338,8 @@ def _run(command: Sequence[str], environment: dict[str, str] | None = None) -> s
 
 
 def _carry_out(command: Sequence[str]) -> int:
-    """Exit status of the command. Whatever ends this process is for the command first: what it leaves is put
-    back after its end."""
+    """Exit status of the command. Signals to this process go to the command first; its leftovers are restored
+    after its end."""
     process: subprocess.Popen[bytes] | None = None
 
     def forward(number: int, _frame: FrameType | None) -> None:
@@ -356,7 +359,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--name", help="of the run, in messages; else the command")
-    parser.add_argument("--keep", action="store_true", help="what the command changes is meant to stay")
+    parser.add_argument("--keep", action="store_true", help="keep the changes of the command")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     command = options.command

@@ -4,10 +4,10 @@
 #
 # Usage: tools/python.sh VERSION...
 #
-# Prints the path of a Python of the first of these versions (3.13, 3.12) that works here, or nothing: that of the
-# distribution, one on PATH, or one among the versions of pyenv. That of a distribution comes first, as it is compiled with
-# a profile of what Python does, and takes a quarter less time than one that pyenv has compiled. One that cannot make an
-# environment by itself (Debian without python3-venv) comes last.
+# Prints the path of a Python of the first of these versions (3.13, 3.12) that works here, or nothing: from
+# the distribution, on PATH, or among the versions of pyenv. The distribution's comes first: its build uses
+# profiling, and takes a quarter less time than a build of pyenv. A Python that cannot make an environment
+# itself (Debian without python3-venv) comes last.
 set -uo pipefail
 
 pyenv=

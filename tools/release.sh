@@ -59,7 +59,7 @@ key=
 if [ "$(git config gpg.format || echo openpgp)" = openpgp ]; then key=$(git config user.signingkey || true); fi
 
 cd "$clone"
-# The tools have to see the clone, and not the checkout.
+# The tools have to use the clone, not the checkout.
 unset ANSIBLE_CONFIG
 export ANSIBLE_COLLECTIONS_PATH=$work
 
@@ -74,7 +74,7 @@ say "build $archive"
 ansible-galaxy collection build --output-path "$work" >/dev/null
 [ -z "$(git status --porcelain)" ] || die "the build has left files in the tree: $(git status --porcelain)"
 
-# As its reader gets it: in a project that has nothing else, without a network.
+# As its user gets it: in an otherwise empty project, without a network.
 say "verify $archive"
 mkdir "$work/project"
 cd "$work/project"
@@ -89,7 +89,7 @@ named .py "$clone"/plugins/modules/[a-z]*.py | xargs ansible-doc --type module >
 cd "$work"
 sha256sum "$archive" >"$archive.sha256"
 if [ -n "$key" ]; then
-    # Of what ansible-galaxy verifies with a keyring: the manifest, which has the checksums of all files.
+    # ansible-galaxy verifies with a keyring only the manifest, which has the checksums of all files.
     say "sign with $key"
     tar --extract --gzip --file "$archive" MANIFEST.json
     gpg --batch --yes --local-user "$key" --armor --detach-sign --output "$archive.asc" MANIFEST.json

@@ -4,7 +4,7 @@
 #
 # Usage: tools/slowest.sh LOG
 #
-# Prints the slowest tests of each run of pytest in a log, as pytest has printed them. What is indented there is a
+# Prints the slowest tests of each run of pytest in a log, as pytest has printed them. Indented lines are a
 # repetition, and left out.
 awk '
     /^=+ slowest .*durations =+$/ { inside = 1; print; next }

@@ -4,16 +4,16 @@
 #
 # Usage: tools/steps.sh TARGET... [-- TARGET...]... [/ TARGET...]...
 #
-# Makes one target after the other, also after a failure. Targets behind a `--` are made beside those before it, one after
-# the other as well; their output is printed between two of the first ones, each in one piece. They have the CPUs first, so
-# that those that wait most should come last. Targets behind a `/` are made once all before it have ended. What the failed
-# ones printed last, and the slowest tests, are printed once more at the end with how long the steps took, as the end is
-# what a CI system shows. The Makefile says in MAKE which make that is.
+# Makes one target after the other, also after a failure. Targets after a `--` run one after the other as
+# well, in parallel to those before it; their output appears between two of the first ones, each in one piece.
+# They have priority on the CPUs, so targets that mostly wait should come last. Targets after a `/` start once
+# all before it have ended. At the end, the last lines of failed targets, the slowest tests and the duration
+# of the steps are printed once more, because a CI system shows the end. The Makefile passes its make as MAKE.
 set -uo pipefail
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-# An interrupt of one of them is meant for all.
+# An interrupt of one of them stops all.
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -42,7 +42,7 @@ report() {
     done
 }
 
-# Each of the lanes has targets with a space between two of them, and seven times the share of the CPUs of the one before
+# Each lane is a list of targets separated by spaces. It has seven times the CPU share of the lane before
 # (1.25 to the power of 9, see sched(7)); 19 is the least share of all.
 run_lanes() {
     local at target niceness=$((9 * (${#lanes[@]} - 1)))
@@ -77,7 +77,7 @@ failed=()
 for target in "${all[@]}"; do
     [ -e "$results/$target.log" ] && [ ! -e "$results/$target.passed" ] || continue
     failed+=("$target")
-    # Indented, so that none of them is taken for one of this run.
+    # Indented, so tools/slowest.sh does not take them for tests of this run.
     printf -- '--- the last lines of %s:\n' "$target"
     tail -n 80 "$results/$target.log" | sed 's/^/    /'
 done

@@ -4,12 +4,12 @@
 #
 # Usage: tools/venv.sh DIR LOCKFILE [PYTHON]
 #
-# Makes the Python virtual environment DIR from the hash-pinned LOCKFILE, with PYTHON or else with that of the
-# distribution, or, where this is none of 3.11 to 3.13, the newest of these that works here. Does nothing when DIR was
-# already made from that same lock: the stamp, written last, holds the lock's checksum and the Python version, so an
-# environment that was left half-made is made again.
-# uv installs, in a fifth of pip's CPU time; it has an environment of its own, which pip makes. Where uv cannot, pip tries:
-# it has a configuration of its own, which may name another index or certificate.
+# Makes the Python virtual environment DIR from the hash-pinned LOCKFILE, with PYTHON or by default with the
+# distribution's Python. If that is not 3.11 to 3.13, it takes the newest of these that works here. Does
+# nothing if DIR was already made from that same lock: the stamp, written last, holds the lock's checksum and
+# the Python version, so an environment that was left half-made is made again. uv installs, in a fifth of
+# pip's CPU time; pip makes a separate environment for it. If uv fails, pip tries: its configuration may name
+# another index or certificate.
 set -euo pipefail
 
 uv=.cache/uv
@@ -33,8 +33,8 @@ stamp=$dir/.lock-stamp
 sum=$(sha256sum <"$lock")
 sum=${sum%% *}
 
-# Up to date: same lock, and the interpreter behind the environment is still the version it was made with.
-# Where it lies is part of the stamp, since the scripts in bin/ name that place and a moved tree breaks them.
+# Up to date: same lock, and the interpreter behind the environment is still the version it was made with. The
+# location is part of the stamp, because the scripts in bin/ contain it and a moved tree breaks them.
 if [ -f "$stamp" ] && [ -x "$dir/bin/python" ]; then
     version=$("$dir/bin/python" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null) || version=
     if [ -n "$version" ] && [ "$(cat "$stamp")" = "$sum $version $(cd "$dir" && pwd -P)" ]; then
@@ -121,14 +121,14 @@ with_pip() {
     return 1
 }
 
-# The lock has all that is needed, without what pyproject.toml leaves out on purpose (--no-deps).
+# The lock is complete, except for packages that pyproject.toml leaves out on purpose (--no-deps).
 if [ "$lock" = "$uv_lock" ]; then
     with_pip || die "pip could not install $lock (the lines above are the end of its output)"
 elif ! with_uv; then
     say "uv could not install $lock (the lines above are the end of its output): trying pip"
     with_pip || die "pip could not install $lock either (the lines above are the end of its output)"
 fi
-# What tests start ends within seconds, with a tenth of them spent on the search for cycles of objects.
+# Processes of tests end within seconds, and spend a tenth of them on the search for reference cycles.
 case $dir in
 .venv-test | .venv-newest | .venv-oldest | .venv-docs)
     echo 'import gc; gc.set_threshold(100_000, 50, 50)' >"$dir/lib/python${version%.*}/site-packages/fewer_collections.pth"

@@ -8,8 +8,8 @@ DOCUMENTATION = r"""
 name: simulated
 short_description: Answer as the agent of a node does
 description:
-  - Stands in for a node and its agent. Each question gets the answer that an agent has given to one like it,
-    and one about a campaign that which was written for this node.
+  - Stands in for a node and its agent. Each question gets the recorded answer to a similar question.
+    A question about a campaign gets the answer that was written for this node.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 options:

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Saves the kernel settings that containers share with their host, and puts back what changed.
+"""Saves the kernel settings that containers share with their host, and restores changed ones.
 
 Usage: host_knobs.py save|restore FILE
 
-`save` first puts back what a FILE of the same boot has: it was left by a run that could not finish.
-`restore` prints what it puts back and removes FILE; without one it does nothing.
+`save` first restores the values of an existing FILE of the same boot: an unfinished run has left it.
+`restore` prints the restored settings and removes FILE; without a file it does nothing.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ ROOTS = (
 )
 # Counts every process that starts; flags that the kernel sets for good.
 VOLATILE = {"/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/tainted"}
-# Two ways to say one thing: a write to one sets the other to 0, and to write that 0 is refused or undoes
-# the first.
+# Two forms of one setting: a write to one sets the other to 0; writing that 0 is refused or undoes the first.
 EITHER_OR = {
     "/proc/sys/vm/dirty_bytes": "/proc/sys/vm/dirty_ratio",
     "/proc/sys/vm/dirty_background_bytes": "/proc/sys/vm/dirty_background_ratio",
@@ -71,7 +70,7 @@ def save(file: Path) -> int:
     code = restore(file)
     if code == 0:
         temporary = file.with_name(file.name + ".new")
-        # tools/one_run.py puts back what belongs to a run that was killed.
+        # tools/one_run.py restores the values of a killed run.
         saved = {"boot_id": boot_id(), "run": os.environ.get("MLNODE_RUN", ""), "values": read_all()}
         temporary.write_text(json.dumps(saved, indent=1))
         temporary.replace(file)

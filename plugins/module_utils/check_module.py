@@ -21,8 +21,8 @@ class Look(Protocol):
     MOUNTS: Mounts
 
     def answer(self, host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
-        """The module's result. given: each option, None where it was left out. dry: nothing is written.
-        Raises MlnodeError."""
+        """The module's result. given: each option, None if omitted. dry: write nothing. Raises
+        MlnodeError."""
 
 
 def run(name: str, look: Look) -> None:

@@ -54,8 +54,8 @@ def declare(module: AnsibleModule, kind: Kind, confirm_seconds: int | None = Non
 
 
 class Agent:
-    """Mounted at places.AGENT: the installed agent is asked once, as its files are not sent along. Of a node
-    without it nothing has to be asked."""
+    """Driver at places.AGENT: asks the installed agent once, because its files are not shipped. A node
+    without the agent has nothing to ask."""
 
     def __init__(self) -> None:
         self._answers: dict[str, Any] = {}

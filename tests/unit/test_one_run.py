@@ -180,7 +180,7 @@ def test_what_a_killed_run_has_left_is_put_back_by_the_next_one(lab: Lab) -> Non
             )
 
             assert (done.returncode, done.stdout) == (0, "67584 60"), done.stderr
-            assert f"left of make machine (PID {process.pid}, since " in done.stderr
+            assert f"cleaning up after make machine (PID {process.pid}, since " in done.stderr
             assert lab.tree() == lab.before
             wait_for(lambda: ended(outlives))
             assert stranger.poll() is None

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-# Counters, and what the kernel changes by itself.
+# Counters, and values that the kernel changes itself.
 VOLATILE = re.compile(
     r"fs\.(aio-nr|dentry-state|file-nr|inode-nr|inode-state|quota\.)"
     r"|kernel\.(hung_task_|ns_last_pid|perf_event_max_sample_rate|pty\.nr|random\.)"

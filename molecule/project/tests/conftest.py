@@ -20,7 +20,7 @@ EPHEMERAL = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 #: A file that the text names right before its content
 FILE = re.compile(r"`([\w/]+\.(?:yml|cfg))`(?:, [^`\n]+)?:\n\n```\w+\n(.*?)```", re.DOTALL)
 COMMANDS = re.compile(r"^```console\n(.*?)```", re.DOTALL | re.MULTILINE)
-#: These set values of the kernel that all nodes have, so that they take one node after the other.
+#: These set kernel values that all nodes share, so they take one node after the other.
 TUNES = re.compile(r"mlnode\.tuning\.(site|revert)|start mlnode-pull")
 
 
@@ -33,13 +33,13 @@ class Done:
     page: str
 
     def recap(self) -> dict[str, dict[str, int]]:
-        """Of each host, at the end of a play."""
+        """Results of each host, from the end of a play."""
         rows = re.findall(r"^(\S+\.example) +: (.*)$", self.output, re.MULTILINE)
         return {node: {k: int(v) for k, v in (pair.split("=") for pair in row.split())} for node, row in rows}
 
 
 class Walk:
-    """The commands of a text, run once. patience: seconds in which one that fails is run again."""
+    """Commands of a text, each run once. patience: seconds during which a failing command is repeated."""
 
     def __init__(self, folder: pathlib.Path, text: str, patience: float = 0) -> None:
         self.folder = folder
@@ -81,13 +81,13 @@ def readme() -> str:
 
 @pytest.fixture(scope="session")
 def project(readme: str, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Its folder, with the archive, and nothing installed."""
+    """Folder of the project, with the archive, and nothing installed."""
     folder = tmp_path_factory.mktemp("project")
     build = ["ansible-galaxy", "collection", "build", "--output-path", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
     files = dict(FILE.findall(readme))
     assert {*files} == {"hosts.yml", "ansible.cfg", "group_vars/training.yml"}
-    # What a reader has in the configuration of SSH
+    # Stands in for a reader's configuration of SSH
     files["group_vars/all.yml"] = f"ansible_ssh_common_args: -F {EPHEMERAL}/ssh_config\n"
     for name, text in files.items():
         path = folder / name
@@ -103,7 +103,7 @@ def walked(project: pathlib.Path) -> Callable[..., Walk]:
 
 @pytest.fixture(scope="session")
 def installed(walked: Callable[..., Walk], readme: str) -> Walk:
-    """The project once the collection is there."""
+    """The project with the installed collection."""
     return walked(readme.partition("## First run\n")[0])
 
 

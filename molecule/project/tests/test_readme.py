@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The README as its reader takes it: its files, its commands in their order, in a project of its own."""
+"""The README as its reader follows it: its files and its commands, in their order, in a new project."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def before() -> dict[str, str]:
 
 @pytest.fixture(scope="session")
 def walk(before, walked, readme):
-    del before  # looked at first
+    del before  # checked first
     return walked(readme)
 
 
 def test_every_command_ends_as_it_says(walk):
     for done in walk.done:
-        # Drift is planted, and no node of these knows the others' names: that is unknown.
+        # A drift was planted, and these nodes do not know each other's names, which is `unknown`.
         expected = 2 if "tuning.drift" in done.command or "tuning.preflight" in done.command else 0
         assert done.status == expected, f"{done.command}\n{done.output[-3000:]}"
 

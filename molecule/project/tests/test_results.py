@@ -23,14 +23,15 @@ LINK = "rate 100mbit burst 32k latency 50ms"
 
 @pytest.fixture(scope="session")
 def walk(walked, project, installed, addresses):
-    """In the project of the README, once the collection is there."""
+    """In the project of the README, with the installed collection."""
     del installed
     text = (ROOT / "docs/checks/campaign.md").read_text(encoding="utf-8")
     section = text.partition("## A first campaign\n")[2].partition("\n## ")[0]
     (variables,) = re.findall(r"`host_vars/gpu001\.example\.yml`.*?:\n\n```yaml\n(.*?)```", section, re.S)
     (project / "host_vars").mkdir()
     for name in NODES:
-        # Other tests may run beside: a node that is asked after the first round has begun is not measured.
+        # Other tests may run at the same time: a node that is asked after the first round has begun is not
+        # measured.
         own = variables.replace("10.0.0.1", addresses[name]) + "campaign_lead: 60\n"
         (project / f"host_vars/{name}.yml").write_text(own, encoding="utf-8")
         shape = ["tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", *LINK.split()]
@@ -42,7 +43,7 @@ def test_every_node_is_looked_at_and_reached(walk):
     assert walk.of("name=iperf3").status == 0
     look = walk.of("preflight")
     assert not re.search(r"(fail|unknown) +path_mtu", look.output)
-    # A container may not look into all processes, which is unknown.
+    # A container may not read all processes, which is `unknown`.
     assert look.status == (2 if re.search(r"^\s*unknown: \d", look.output, re.MULTILINE) else 0), look.output
     assert not re.search(r"^\s*fail: \d", look.output, re.MULTILINE), look.output
 
@@ -67,20 +68,20 @@ def test_the_result_is_of_its_schema_and_is_read_back(walk):
 
     compared = walk.run(f"{SCRIPT} compare --json {path} {path}")
 
-    # Of one pair the noise is not known, so that nothing is said to be the same.
+    # One pair has no known noise, so no result can be `same`.
     assert compared.status == 3, compared.output
     found = json.loads(compared.output)
     assert [node["name"] for node in found["nodes"]] == PAIR
 
 
 def test_an_effect_is_measured_over_apply_and_revert(walk):
-    """Of nodes that are as before the first run, and are so again."""
+    """The nodes are in the same state before the first run and after the revert."""
     # Files alone, as the nodes have the values of one kernel: so they are applied and asked at the same time.
     short = """-e effect_blocks=1 -e effect_settle=0 -e campaign_duration=2 -e campaign_lead=20
         -e '{"node_layers": ["boot"]}'"""
     done = walk.run(f"ansible-playbook mlnode.tuning.effect {' '.join(short.split())}")
 
-    # One block of the three that an interval takes, each of which takes minutes
+    # One block of the three that an interval needs; each takes minutes
     assert done.status == 2, done.output
     said = " ".join(done.output.split())
     assert "got 1 block; 2 more would give one" in said, done.output

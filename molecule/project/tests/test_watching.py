@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From nothing to an alert, as the guide to watching has it, in the project that the README has made."""
+"""From nothing to an alert, following the guide to watching, in the README's project."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answers(walk, found: bool):
 
 @pytest.fixture(scope="session")
 def walk(walked, project, installed, named):
-    """In the project of the README, once the collection is there."""
+    """In the project of the README, with the installed collection."""
     del installed
     named("watch.example")
     text = GUIDE.read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def walk(walked, project, installed, named):
     (group,) = re.findall(r"`hosts\.yml`.*?:\n\n```yaml\n(.*?)```", section, re.S)
     with (project / "hosts.yml").open("a", encoding="utf-8") as stream:
         stream.write(group)
-    # A check by hand is refused while that of the timer is under way, which is the last on a busy machine.
+    # A manual check is refused while the timer's check is under way, which takes long on a busy machine.
     return walked(section, PATIENCE)
 
 
@@ -75,7 +75,7 @@ def test_a_value_changed_by_hand_is_an_alert_until_it_is_put_back(walk):
 
 
 def test_a_configuration_that_prometheus_refuses_is_not_put_in_place(walk):
-    """With a key that it does not know, and without what the role has added."""
+    """The configuration has a key unknown to Prometheus, and lacks the lines that the role has added."""
     edit = "sed -i -e '/BEGIN mlnode/,/END mlnode/d' -e 's/^global:/unknown: 1\\n&/'"
     assert walk.run(f'ansible watch.example --become -a "{edit} {CONFIG}"').status == 0
     refused = walk.run("ansible-playbook mlnode.tuning.monitoring --limit watch.example")

@@ -41,7 +41,7 @@ def served(node: str) -> bytes:
 
 
 def serve(node: str, content: bytes) -> None:
-    """With a time of its own, as nginx makes the ETag of size and second."""
+    """Publish with a distinct time, because nginx derives the ETag from size and second."""
     path = f"/var/www/html/mlnode/{node}.signed"
     inside(WEB, "sh", "-c", f"cat > {path} && touch --date=@{next(SECONDS)} {path}", given=content)
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After bake.yml: the files are there, and the machine that the image is made of is what it was."""
+"""After bake.yml: the files exist, and the build machine's own state is unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def test_nothing_that_only_this_machine_is_was_written(host):
     # Numbers that the hardware decides.
     for key in ("vm.min_free_kbytes", "vm.dirty_bytes", "net.core.rmem_max", "net.ipv4.tcp_rmem"):
         assert key not in words
-    assert not host.file("/etc/nccl.conf").exists, "devices and interfaces are those of the node that boots"
+    assert not host.file("/etc/nccl.conf").exists, (
+        "it must name the devices and interfaces of the booted node"
+    )
     # Memory is locked for devices that only the machine knows.
     limits = host.file("/etc/systemd/system.conf.d/zz-mlnode-node.conf").content_string
     assert "DefaultLimitNOFILE=1024:1048576\n" in limits

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After the agent has run: the machine has what is right for it, and no Ansible was needed."""
+"""After the agent has run: the machine has its own values, and no Ansible was needed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_it_was_before_is_kept_now(baseline, host):
 
 
 def test_a_machine_that_is_tuned_is_no_image(check):
-    """Its values would be handed on as what other machines were."""
+    """An image would pass on its values to other machines as original values."""
     inventories = f"--inventory={os.environ['MOLECULE_INVENTORY_FILE']}", "--inventory=inventory/hosts.yml"
     done = subprocess.run(
         ["ansible-playbook", *inventories, "mlnode.tuning.bake"],

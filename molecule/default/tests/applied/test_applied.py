@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After the play, and again after a restart: the node is what was declared, and keeps the declaration."""
+"""After the play, and again after a restart: the node matches and keeps its declaration."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_boot_service(host):
 def test_explain_knows_the_origin(host):
     text = host.run("/usr/local/bin/mlnode explain net.ipv4.tcp_fin_timeout")
     assert text.rc == 0, text.stderr
-    # The kernel's own default, which the container started with.
+    # The kernel's default, with which the container has started.
     assert "60" in text.stdout
 
 
 def test_the_node_that_declares_it_is_checked_on_a_timer(host):
-    """By systemd's own account, also after a restart. The service ends before its start is over."""
+    """According to systemd, also after a restart. The service ends before its start is over."""
     watched = host.backend.get_hostname() == "mlnode-deb13"
     assert host.service("mlnode-check.timer").is_running == watched
     assert host.file("/srv/mlnode.prom").exists == watched

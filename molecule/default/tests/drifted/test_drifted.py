@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After drift.yml: a value set by hand is named on both nodes, the overriding file on the one that has it."""
+"""After drift.yml: it reports a value set by hand on both nodes, and the overriding file on one of them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After another run of the play: the value is back; the foreign file is left, and still named."""
+"""After another run of the play: the value is restored; the foreign file stays, and is still reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After a restart, beside what the tests of `applied` find again: it was the service that did it."""
+"""After a restart, in addition to the tests of `applied`: the service has applied the values."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After revert.yml: every kernel setting, file and unit is what it was before the first run."""
+"""After revert.yml: every kernel setting, file and unit has its state from before the first run."""
 
 from __future__ import annotations
 
 import json
 
-# Of another package: a revert leaves it.
+# From another package: a revert leaves it.
 FOREIGN = "/etc/sysctl.d/zzz-foreign.conf"
 
 
@@ -28,7 +28,7 @@ def test_systemd_has_forgotten_the_unit(host):
 
 
 def test_no_metrics_are_left(host):
-    """Of the timer that one of the nodes had; node_exporter would export the last ones for ever."""
+    """One of the nodes had a timer; node_exporter would export its last metrics for ever."""
     assert not host.file("/srv/mlnode.prom").exists
 
 

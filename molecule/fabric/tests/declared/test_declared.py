@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After the play: what the next boot needs is there, and no value of the kernel has moved."""
+"""After the play: the files for the next boot exist, and no kernel value has changed."""
 
 from __future__ import annotations
 

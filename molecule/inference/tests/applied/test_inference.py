@@ -14,11 +14,11 @@ def test_check_finds_no_drift(check):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        # What the other profile declares otherwise, or not at all.
+        # Values that the other profile lacks or declares differently
         ("vm.compaction_proactiveness", ["0"]),
         ("vm.watermark_scale_factor", ["50"]),
         ("vm.stat_interval", ["10"]),
-        # What belongs to the network namespace
+        # Values of the network namespace
         ("net.ipv4.tcp_keepalive_time", ["60"]),
         ("net.ipv4.tcp_keepalive_intvl", ["10"]),
         ("net.ipv4.tcp_keepalive_probes", ["6"]),

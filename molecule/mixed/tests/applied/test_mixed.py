@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After one play for all groups: each node is what its groups declare, which adds up."""
+"""After one play for all groups: each node has the combined declarations of its groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_two_declarations_stand_beside_each_other(host, check):
         return
     names = {name for item in check.document["settings"] for name in item["declared_by"]}
     assert names == {"fabric", "node"}
-    # Declared for the next boot only, so that the running kernel has not got it yet.
+    # Declared for the next boot only; the running kernel does not have it yet.
     assert check.settings["net.ipv4.tcp_mtu_probing"]["declared_by"] == ["fabric"]
     assert check.settings["vm.swappiness"]["declared_by"] == ["node"]
     kinds = json.loads(host.file(f"{DECLARED}/fabric.json").content_string)["kinds"]

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The agent as one executable file: this very library as a zip, with what a Python has compiled of it.
+"""The agent as one executable file: this library as a zip, followed by its compiled code.
 
-First the sources, which are the same bytes wherever they are packed, so that a digest shows whether a node
-runs the same as a controller has. Behind them what Python would otherwise make of them at each start, which
-takes longer than all the rest. Another Python, such as after an upgrade of the distribution, passes that over
-and takes the sources. Both are without comments and docstrings, which no command shows.
+The sources come first. They are the same bytes wherever they are packed, so their digest can prove that a
+node and a controller have the same version. The compiled code saves most of the time of a start. Another
+Python, such as after an upgrade of the distribution, ignores it and uses the sources. Both parts lack
+comments and docstrings, which no command shows.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from ..model.errors import DeclarationError
 #: Any Python 3.8 or newer that the node has; env, as distributions keep it in different places.
 INTERPRETER = "/usr/bin/env python3"
 
-#: For what env finds: that of systemd, which starts the agent at boot (systemd.exec(5)). A play may have
-#: another, and with it another Python, which does not run what the one at boot has compiled.
+#: PATH for env: the default of systemd, which starts the agent at boot (systemd.exec(5)). A play may have
+#: another PATH and find another Python, which cannot use the code compiled for the one at boot.
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-#: -I: no PYTHON* variable of the caller, no package in a home folder and no file in the present folder is run
-#: by root. -S: nor what the machine's Python has in its site folders, of which the agent uses nothing.
+#: -I: root runs no PYTHON* variable of the caller, no package in a home folder and no file in the present
+#: folder. -S: nor the site folders of the machine's Python; the agent uses none of them.
 _ISOLATED = "-IS"
 
-#: The kernel splits a first line at blanks and knows no quotes (execve(2)), while the shell of a controller
-#: would; what follows a line break would be part of the archive.
+#: The kernel splits a first line at blanks and knows no quotes (execve(2)), but the shell of a controller
+#: does; any text after a line break would be part of the archive.
 _PROGRAM = re.compile(r"""[!-~]+(?: [!-~]+)*\Z""", re.ASCII)
 _QUOTES = re.compile(r"""['"\\`$]""")
 
-#: Of the program and its arguments, in bytes: what a kernel takes of a first line is 255
-#: (include/uapi/linux/binfmts.h, BINPRM_BUF_SIZE), of which `#!`, -S and -I need some
+#: Bytes of the program and its arguments: a kernel reads 255 of a first line (include/uapi/linux/binfmts.h,
+#: BINPRM_BUF_SIZE), including `#!`, -S and -I
 _LONGEST = 240
 
 #: Bytes at the end of the file among which are two numbers of up to 10 digits, before _MADE_BY of 17
 _END = 64
 
-#: The words are for a Python that could not read the rest. Python's own import from a zip opens it for every
-#: file, which would take a tenth of the time of a short command, and so would reading all that is compiled.
-#: The file stays open, in a detached process too, so that a late import is of this agent, whatever has taken
-#: its place by then. What a process compiles is kept for the agent that it may install.
+#: The message is for a Python that could not read the rest. Python's own import from a zip opens the file for
+#: every module, which would take a tenth of the time of a short command, and so would reading all compiled
+#: code. The file stays open, in a detached process too. A late import is then from this agent, even after its
+#: replacement. The code that a process compiles is kept for the agent that it may install.
 _MAIN = b"""# SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 import gc
@@ -122,11 +122,11 @@ os._exit(status)
 """
 _MAIN = _MAIN.replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode()).replace(b"END", b"%d" % _END)
 
-#: What only modules use, and no command of the agent. A process that has them for another reason, such as a
-#: test, builds the same zip without them.
+#: Modules for Ansible only, not for commands of the agent. A process that has imported them for another
+#: reason, such as a test, builds the same zip without them.
 ELSEWHERE = ("agent.everything",)
 
-#: A docstring, a comment, or another string, which may hold what looks like one of them
+#: A docstring, a comment, or another string, which may contain text like one of them
 _TEXT = re.compile(
     rb"""
     (?P<doc>
@@ -144,12 +144,12 @@ _TEXT = re.compile(
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
-#: At the end of the file, so that half a file has none: the number of the code that this Python makes. Before
-#: it are the start and the size of what is called _PLACES.
+#: At the end of the file, so an incomplete file cannot have it: the magic number of this Python's bytecode.
+#: The start and the size of the entry _PLACES precede it.
 _MADE_BY = f"compiled {importlib.util.MAGIC_NUMBER.hex()}".encode("ascii")
 
-#: The names in the zip of all that this Python has compiled, and of where in the file it is: name of a module
-#: → whether it is a package, where it starts, and its size
+#: Names of two entries in the zip: the code compiled by this Python, and the place of each module in the
+#: file, as name → package or not, start, size
 _COMPILED = f"compiled-{importlib.util.MAGIC_NUMBER.hex()}"
 _PLACES = f"places-{importlib.util.MAGIC_NUMBER.hex()}"
 
@@ -165,7 +165,7 @@ Files = Mapping[str, bytes]
 #: Whether it is a package, and its code
 Module = Tuple[bool, CodeType]
 
-#: Name of a module → what was compiled of it
+#: Name of a module → its compiled code
 Modules = Mapping[str, Module]
 
 
@@ -179,9 +179,9 @@ class Sources(NamedTuple):
 def isolated(interpreter: str) -> str:
     """The first line's program: Python in isolated mode.
 
-    Linux hands over all behind the program as one argument (execve(2)), which env takes apart with -S, since
-    coreutils 8.30, and Python as a group of its one-letter options. Raises DeclarationError for what is not
-    a first line.
+    Linux passes all arguments of the program as one (execve(2)). env splits it with -S since coreutils 8.30,
+    and Python reads it as a group of one-letter options. Raises DeclarationError for text that cannot be a
+    first line.
     """
     if not _PROGRAM.match(interpreter) or _QUOTES.search(interpreter) or len(interpreter) > _LONGEST:
         raise DeclarationError(
@@ -218,20 +218,20 @@ def build(
     compiled: bool = True,
     modules: Modules = MappingProxyType({}),
 ) -> bytes:
-    """The executable zip. modules: what this process has compiled of these files."""
+    """The executable zip. modules: code of these files that this process has already compiled."""
     return _packed(files, interpreter, compiled, modules)[0]
 
 
 def uncompiled(files: Files) -> tuple[bytes, Sources]:
-    """The executable zip without what a Python has compiled, and what each zip of these files has."""
+    """The executable zip without compiled code, and the size and digest that each zip of these files has."""
     content, end = _packed(files, INTERPRETER, compiled=False)
     start = content.index(b"\n") + 1
     return content, Sources(end - start, hashlib.sha256(content[start:end]).hexdigest())
 
 
 def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = True) -> bool:
-    """True if this is whole, made of these sources, and compiled by this Python, or not at all. What was
-    compiled is not compiled again for it: a checksum guards it against accidents."""
+    """True if the zip is whole, made of these sources, and compiled by this Python, or not at all. The code
+    is not compiled again for comparison: a checksum guards it against accidents."""
     if not compiled:
         return content == build(files, interpreter, compiled=False)
     built, end = _packed(files, interpreter, compiled=False)
@@ -250,7 +250,7 @@ def is_whole(content: bytes, interpreter: str) -> bool:
 
 
 def is_mine(output: str) -> bool:
-    """True if a Python that says this of WHICH runs what this one compiles."""
+    """True if a Python with this output for WHICH runs the code that this one compiles."""
     return output.strip().encode("utf-8") == _MADE_BY
 
 
@@ -265,8 +265,8 @@ def _packed(
     """The whole file, and where in it the sources end."""
     stream = io.BytesIO()
     stream.write(_first_line(interpreter))
-    # Not packed: to unpack what a short command imports would take a tenth of its time, and other versions of
-    # zlib make other bytes.
+    # Not compressed: unpacking the imports of a short command would take a tenth of its time, and other
+    # versions of zlib make other bytes.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
         for name, content in sorted({**files, "__main__.py": _MAIN}.items()):
             archive.writestr(_entry(name), content)
@@ -327,8 +327,10 @@ def _dumped(is_package: bool, code: CodeType) -> tuple[bool, bytes]:
 
 @functools.lru_cache(maxsize=None)
 def _compiled(file: str, source: bytes) -> tuple[bool, bytes]:
-    """The name of the file is what a traceback shows. Dumped once: how often an object is in use is in the
-    bytes, too."""
+    """Compile one file. Tracebacks show its name in the archive.
+
+    The result is dumped once, because the bytes also depend on the number of references to an object.
+    """
     # Without docstrings, which are a twentieth of the file, and which no command shows. As in _MAIN.
     code = compile(source, f"{AGENT_COMMAND}/{file}", "exec", dont_inherit=True, optimize=2)
     return _dumped(file.endswith("/__init__.py"), code)

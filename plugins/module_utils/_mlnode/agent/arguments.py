@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arguments of the command: one parser, of which help, completion and manual page are made as well."""
+"""Arguments of the command: one parser, from which help, completion and manual page are made as well."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 
 EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit, preflight: a check that fails)"
 
-DESCRIPTION = "Shows, checks, applies and undoes what this node is declared to be."
+DESCRIPTION = "Shows, checks, applies and reverts the declared tuning of this node."
 
 #: As most terminals have
 _HELP_COLUMNS = 80
 
-#: Command → what it does. Those of the first tuple look at a node, and can read a captured tree as well.
+#: Command → its description. The first tuple has commands that look at a node, and can read a captured tree
+#: as well.
 _LOOKS = (
     ("status", "the table of all settings"),
-    ("check", "only what is not as declared"),
-    ("apply", "make this node what is declared (at boot: the service does this)"),
+    ("check", "only settings that are not as declared"),
+    ("apply", "apply the declared settings (at boot: the service does this)"),
     ("revert", "put back every value and file mlnode has changed"),
     ("topology", "CPUs, NUMA nodes, NICs and GPUs, how near they are, and how to bind processes to them"),
     ("nccl", "variables of NCCL that a job here would find, each with its origin and meaning"),
-    ("audit", "what of this machine costs speed or may be broken, whatever is declared"),
+    ("audit", "settings and hardware that cost speed or may be broken, whether declared or not"),
 )
 _MACHINE_READ = (
     ("call", "answer an action of a controller, which asks with JSON on the standard input"),
     (
         "self",
-        "what modules of one area ask: whether the next boot runs the agent, and changes that wait (JSON)",
+        "answer a module of one area: whether the next boot runs the agent, and changes that wait (JSON)",
     ),
 )
 _MORE = {
@@ -46,13 +47,13 @@ _MORE = {
     "confirm": "keep a change that would undo itself, over a new connection",
     "undo": "undo a change that waits to be confirmed",
     "render": "print the switch side of the declared priorities, to compare switches with",
-    "completion": "print what makes a shell complete commands, options and settings",
+    "completion": "print a shell completion script for commands, options and settings",
     "man": "print the manual page, for `mlnode man | man -l -`",
-    "help": "this text, or that of a command",
+    "help": "this text, or the help of a command",
 }
 _WAITING = ("confirm", "undo")
 
-#: Those that read a captured tree and print JSON, too
+#: Commands that read a captured tree and print JSON, too
 _SHARED = (*dict(_LOOKS), "metrics", "explain")
 
 #: Network operating systems of knobs/qos/switches.py, which no start needs
@@ -63,9 +64,9 @@ SHELLS = ("bash",)
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse asks for the width of the terminal at each option that is added, for which it imports shutil
-    and with it all ways of compression, though only a help text has a width. It writes to a full device, or
-    to a reader that went away, without a look at the outcome."""
+    """Parser with a fixed width. argparse asks for the terminal's width at each added option; for that it
+    imports shutil with all compression modules, though only a help text needs a width. argparse also ignores
+    errors of its output, such as a full device."""
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         return argparse.HelpFormatter(self.prog, width=_HELP_COLUMNS)
@@ -107,21 +108,25 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
     if name in dict(_MACHINE_READ):
         one.set_defaults(json=True)
     elif name == "check":
-        about = "also what cannot be as declared here, and is not drift: unsupported, managed, clamped"
+        about = (
+            "also settings that cannot be as declared here, which is not drift: unsupported, managed, clamped"
+        )
         one.add_argument("--all", action="store_true", help=about)
     elif name == "apply":
-        about = "only what NICs are declared to be, as when one has arrived"
+        about = "only the settings of NICs, for when one has arrived"
         one.add_argument("--nics", action="store_true", help=about)
         about = "show what would be changed, and change nothing (exit status 3 if anything would)"
         one.add_argument("--dry-run", action="store_true", help=about)
     elif name == "revert":
-        about = "where the origin is lost: remove what mlnode owns, and list what stays until a reboot"
+        about = (
+            "if the origin is lost: remove the files of mlnode, and list the values that stay until a reboot"
+        )
         one.add_argument("--without-origin", action="store_true", help=about)
     elif name == "nccl":
         one.add_argument("--all", action="store_true", help="also documented variables that nothing sets")
     elif name == "metrics":
         one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
-        about = "only what changes by the minute: governor and RDMA counters (its timer does this)"
+        about = "only values that change by the minute: governor and RDMA counters (its timer does this)"
         one.add_argument("--watch", action="store_true", help=about)
     elif name == "pull":
         one.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -173,7 +178,7 @@ def options(of: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def positionals(of: argparse.ArgumentParser) -> list[argparse.Action]:
-    """Arguments of a command besides its options."""
+    """Positional arguments of a command."""
     return [
         one
         for one in of._actions

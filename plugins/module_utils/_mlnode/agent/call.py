@@ -38,15 +38,15 @@ _FIRST_LINE = 256
 
 
 def _quiet() -> None:
-    """Nothing has to be said before."""
+    """Do nothing before the work."""
 
 
 def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet) -> dict[str, Any]:
-    """The answer of this node. begin: called before anything is done for it.
+    """The answer of this node. begin: called before any work for it.
 
-    question: JSON, `call` (a name in CALLS), its `options`, and the `size` and `sha256` of the sources that
-    the agent should be made of. Where it is made of others, the answer is `other`, and nothing has been done.
-    Raises MlnodeError for what is not a question.
+    question: JSON with `call` (a name in CALLS), its `options`, and the `size` and `sha256` of the expected
+    sources of the agent. If the agent has other sources, the answer is `other`, and nothing is done. Raises
+    MlnodeError if the text is not a question.
     """
     kinds = {"size": int, "sha256": str, "call": str, "options": dict}
     try:
@@ -64,7 +64,7 @@ def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet
 
 
 def unheard(host: Host, question: bytes, reply: Mapping[str, Any]) -> None:
-    """The connection was lost meanwhile: the next run says how this one ended. Raises MlnodeError."""
+    """The connection was lost: keep the reply for the next run to report. Raises MlnodeError."""
     asked = strict_json.loads(question, "the text")
     options, answer = asked["options"], reply.get("answer", {})
     error = str(answer.get("msg", "")) if answer.get("failed") else ""
@@ -74,15 +74,15 @@ def unheard(host: Host, question: bytes, reply: Mapping[str, Any]) -> None:
 
 
 def _digest(size: int) -> str:
-    """Digest of so many bytes of this agent's sources; empty where this is not the agent."""
+    """Digest of the first `size` bytes of this agent's sources; empty if this process is not the agent."""
     content = own_archive.content()
     begin = content.find(b"\n", 0, _FIRST_LINE) + 1
     return hashlib.sha256(content[begin : begin + size]).hexdigest() if content else ""
 
 
 def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options: those of the module declare, `check`, and `install` of the agent. Raises ValueError for
-    others."""
+    """Options: as in the module declare, `check`, and `install` of the agent. Raises ValueError
+    for others."""
     kinds = {
         **dict.fromkeys(("name", "on_unsupported", "fabric_type", "fail_at", "interpreter"), str),
         **dict.fromkeys(("layers", "selected", "ignore"), list),
@@ -125,7 +125,8 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     except MlnodeError as error:
         return {"changed": False, "failed": True, "msg": f"{name}: {error}"}
     if not order.check:
-        # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+        # The run may have to wait for another that installs an agent; a late import would then load the new
+        # code.
         registry.imported()
         mounts.imported()
         from . import node as _whole  # noqa: F401  # pylint: disable=unused-import
@@ -136,34 +137,34 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
         for item in area.get("settings", [])
         if item["status"] not in (Status.PENDING_REBOOT, Status.REFUSED)
     ]
-    # What others have put beside our units was put there on purpose: it is reported, and left to them.
+    # Drop-ins of others for our units are there on purpose: they are reported, but not removed.
     if given["install"]:
         result.warnings += [printable(problem) for problem in _beside_agent(host, live)]
     judged = missed.judge(settings, exceptions, given["fail_at"])
     missing = [*judged.failures]
     if given["install"] and live:
         missing += _idle(host, exceptions, given["fail_at"])
-    # Of an image nothing is asked that another machine answers.
+    # An image build does not report drift that only the booted machine can have.
     runs = given["install"] and live and not (order.check or result.failed)
     answer = {**asdict(result), "settings": _agent_settings(host) if runs else []}
     return {**answer, "not_in_force": [] if order.check else missing}
 
 
 def _agent_settings(host: Host) -> list[dict[str, Any]]:
-    """Rows about the agent, which the node has beside those of its areas: `mlnode status` and node_drift
-    count the same."""
+    """Rows about the agent, in addition to the rows of areas: `mlnode status` and node_drift count them as
+    well."""
     from ..engine import declared
     from . import node
 
     try:
         declarations = declared.load_all(host, [])
-    except MlnodeError:  # what the run could not have written; `mlnode status` says it
+    except MlnodeError:  # the run could not have written; `mlnode status` reports it
         return []
     return [item.row.document() for item in node.agent_rows(host, declarations)]
 
 
 def _keep(host: Host, outcomes: Sequence[Outcome]) -> str:
-    # Only here: most runs change nothing.
+    # Imported here, because most runs change nothing.
     from . import history
 
     return history.record(host, outcomes)
@@ -193,16 +194,16 @@ def _beside_agent(host: Host, live: bool) -> Sequence[str]:
         return [str(error)]
 
 
-#: fabric_type → the link layers of RDMA ports of which this node needs one
+#: fabric_type → accepted link layers of RDMA ports; this node needs one of them
 _LINK_LAYERS = {"auto": ("Ethernet", "InfiniBand"), "roce": ("Ethernet",), "infiniband": ("InfiniBand",)}
 
 
 def _require_rdma(host: Host, wanted: str) -> None:
-    """Raises MlnodeError where the node has no such RDMA port, before anything is changed."""
+    """Raises MlnodeError before any change if the node has no such RDMA port."""
     if not wanted:
         return
     if wanted not in _LINK_LAYERS:
-        raise MlnodeError(f"fabric_type: {wanted!r} is none of {', '.join(_LINK_LAYERS)}")
+        raise MlnodeError(f"fabric_type: expected {', '.join(_LINK_LAYERS)}, got {wanted!r}")
     devices = topology.of(host).rdma
     if not devices:
         raise MlnodeError(
@@ -210,7 +211,7 @@ def _require_rdma(host: Host, wanted: str) -> None:
             "(lspci -k, dmesg), or its RDMA driver (mlx5_ib, bnxt_re, irdma, efa). Load the driver, or take "
             "the node out of the group fabric"
         )
-    # Software devices are not rails, and count where no others exist.
+    # Software devices are not rails, and count only if no others exist.
     rails = [device for device in devices if device.rail is not None] or [*devices]
     link_layers = sorted({port.link_layer for device in rails for port in device.ports if port.link_layer})
     if not {*link_layers} & {*_LINK_LAYERS[wanted]}:
@@ -222,8 +223,8 @@ def _require_rdma(host: Host, wanted: str) -> None:
 
 
 def _confirm(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The change that waits, and one that was undone and not reported yet. Options: `id` of a change to keep,
-    or an empty one, and `padding`, the number of bytes of random text to answer with. Raises ValueError for
+    """The pending change, and an undone change that was not reported yet. Options: `id` of a change to keep,
+    or an empty one, and `padding`, the number of bytes of random text in the answer. Raises ValueError for
     others."""
     change_id, padding = strict_json.typed(options, {"id": str, "padding": int})
     if not 0 <= padding <= _MOST_PADDING:
@@ -243,7 +244,7 @@ def _confirm(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of a module that looks at the node. Options: its name, what it was `given`, and `check`
+    """The result of a module that looks at the node. Options: its name, its arguments as `given`, and `check`
     for a run in check mode. Raises ValueError for others."""
     module, given, check = strict_json.typed(options, {"module": str, "given": dict, "check": bool})
     return looks.answer(host, module, given, check)
@@ -264,13 +265,13 @@ def _revert(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     from . import whole_node
 
     without, check, diff = strict_json.typed(options, {"without_origin": bool, "check": bool, "diff": bool})
-    # The agent removes itself, and what is imported late is gone then.
+    # The agent removes itself, so a late import would fail.
     registry.imported()
     mounts.imported()
     return whole_node.put_back(host, without, check, diff)
 
 
-#: What a controller may ask for → its answer
+#: Call of a controller → function that answers it
 CALLS: Mapping[str, Callable[[Host, Mapping[str, Any]], dict[str, Any]]] = {
     "confirm": _confirm,
     "declare": _declare,

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cause of a drift, as far as the node shows it: a file and its line, tuned, a driver that was loaded once
-more, a reboot. The kernel does not record the writer of a value, so that the rest is `unknown`.
+"""Cause of a drift, as far as the node shows it: a file and its line, tuned, a reloaded driver, a reboot. The
+kernel does not record the writer of a value, so any other cause is `unknown`.
 
-Its label is the same on all nodes that have it: one cause on many nodes becomes one alert.
+Its label is the same on all affected nodes: one cause on many nodes becomes one alert.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Origin(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """State at an earlier check. boot: its boot. indexes: NIC → its number, which is another
-    one after its driver was loaded again."""
+    """State at an earlier check. boot: the ID of its boot. indexes: NIC → its interface index, which changes
+    when its driver is reloaded."""
 
     boot: str = ""
     indexes: Mapping[str, str] = {}
@@ -80,7 +80,7 @@ def origin(cause: Cause) -> Origin:
 
 
 def _line(host: Host, row: Row) -> Cause | None:
-    """File and line, of what overrides it at boot or has set what the kernel shows now."""
+    """File and line that override it at boot or have set the current value."""
     boot, runtime = row.reading.boot, row.reading.runtime.text
     for cause in row.causes:
         if cause.code == SET:

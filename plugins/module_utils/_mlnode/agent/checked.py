@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State of the last check, kept in /var/lib/mlnode/check.json, with which the next one compares.
+"""State of the last check, kept in /var/lib/mlnode/check.json for comparison with the next one.
 
-It decides nothing: without it, or where it is damaged, a check begins afresh.
+It decides nothing: if it is missing or damaged, a check begins afresh.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _one(raw: Any) -> One:
 def after(
     before: LastCheck, now: Seen, rows: Sequence[Row], causes: Mapping[str, Origin], at: float
 ) -> LastCheck:
-    """The state for the next check. causes: of those that drifted."""
+    """The state for the next check. causes: of drifted settings."""
     settings: dict[str, One] = {}
     for row in rows:
         key, cause = row.setting.key, causes.get(row.setting.key)

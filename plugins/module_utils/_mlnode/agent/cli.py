@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from .node import Survey
 
-# What a command needs, it imports itself: a start takes longer than most commands do.
+# Each command imports its own modules: a start takes longer than most commands do.
 
-#: How long NICs wait for another run: a new menu of the boot loader takes up to five minutes. No user
-#: waits for it, and no other run would come for a NIC that was given up.
+#: Seconds that NICs wait for another run: a new menu of the boot loader takes up to five minutes. No user
+#: waits for it, and no later run would handle a NIC that was given up.
 _NICS_WAIT = 330.0
 
 
@@ -52,7 +52,7 @@ def _on_host(host: Host, options: argparse.Namespace) -> int:
         return _fail(f"--root {options.root}: no such folder", USAGE)
     if host.live and command in _CHANGING and not host.is_superuser():
         return _fail(_ROOT_NEEDED.format(command if changes else f"{command} --dry-run"), ERROR)
-    # A terminated apply, or one whose connection is lost, must roll back: only an exception makes it do so.
+    # An apply that is terminated or loses its connection must roll back: only an exception triggers that.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _terminated)
@@ -68,14 +68,14 @@ def _on_host(host: Host, options: argparse.Namespace) -> int:
         return _fail(_INTERRUPTED.get(command, "interrupted"), ERROR)
 
 
-#: All that is declared, without a change
+#: All declared settings, without a change
 _LOOKING = ("status", "check")
 
-#: For what no other user may do. A preview has to read the origin, or it would show writes that are none.
+#: Commands for root only. A preview has to read the origin, or it would show needless writes.
 _CHANGING = ("apply", "revert", "pull", "enrol", "confirm", "undo")
 _ROOT_NEEDED = "root is needed for `mlnode {}`"
 
-#: What an interruption leaves behind
+#: Message after an interruption
 _INTERRUPTED = {
     "apply": "interrupted; the setting in work was put back, run it again for the rest",
     "revert": "interrupted; run it again to put back the rest",
@@ -123,8 +123,8 @@ def _apply(host: Host, options: argparse.Namespace) -> int:
             for line in foreseen.lines:
                 output.say_wrapped(line)
         return DRIFT if status == OK and foreseen.node.changed else status
-    # It may have to wait for a run that installs another agent, and what is imported late is of that one,
-    # unless this process has it already, as at a boot. Most nodes declare half of the areas.
+    # The run may have to wait for another that installs an agent; a late import would then load the new code,
+    # unless this process has it in memory, as at boot. Most nodes declare half of the areas.
     del table, document
     if not own_archive.is_in_memory():
         registry.imported()
@@ -198,7 +198,7 @@ def _undo(host: Host, options: argparse.Namespace) -> int:
     from ..engine import confirm
     from . import mounts, registry
 
-    # It may have to wait for a run that installs another agent, and what is imported late is of that one.
+    # The run may have to wait for another that installs an agent; a late import would then load the new code.
     registry.imported()
     mounts.imported()
     output.imported()
@@ -337,12 +337,12 @@ def _man(_options: argparse.Namespace) -> int:
     return OK
 
 
-#: About the command itself: no machine is looked at
+#: About the command itself, not about a machine
 _ABOUT = {"help": _help, "completion": _completion, "man": _man}
 
 
 def _of(module: str, name: str) -> Callable[[Host, argparse.Namespace], int]:
-    """A command with a file of its own, which is imported when it runs."""
+    """A command in its own module, which is imported when it runs."""
 
     def run(host: Host, options: argparse.Namespace) -> int:
         command = getattr(importlib.import_module(f".{module}", __package__), name)

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from . import arguments
 
-#: Settings are read from the table, which has one line for each where it goes into a pipe. They are compared
-#: in the loop: `compgen -W` would expand what stands in a name.
+#: Settings are read from the table, which has one line for each when printed to a pipe. They are compared in
+#: the loop: `compgen -W` would expand special characters in a name.
 _SCRIPT = """\
 # bash completion for mlnode, as `mlnode completion bash` prints it
 _mlnode() {

@@ -33,12 +33,12 @@ def _not_kept(_host: Host, _outcomes: Sequence[Outcome]) -> str:
 class Order(NamedTuple):
     """Request of a playbook.
 
-    areas: area → its specification; an empty one takes the area out of the declaration. selected: the areas
-    that may be touched, in the order in which they are applied. whole: those of them that are not named leave
-    the declaration, too. leave: what leaves it keeps its value, instead of getting back its origin. first,
-    risky: as in engine.apply_together(). diff: what is changed is asked for as before/after pairs, too.
-    after: called once a run has changed the node, for a warning, or nothing. profile: area → the part of its
-    specification that is a profile's; the rest the operator has declared himself.
+    areas: area → its specification; an empty one removes the area from the declaration. selected: the areas
+    that may be changed, in the order of application. whole: also remove selected areas that `areas` lacks.
+    leave: removed settings keep their value instead of their origin being restored. first, risky: as in
+    engine.apply_together(). diff: return changes as before/after pairs, too. after: called once a run has
+    changed the node; returns a warning or "". profile: area → the part of its specification that comes from a
+    profile; the operator has declared the rest.
     """
 
     name: str
@@ -62,9 +62,8 @@ class Order(NamedTuple):
 class Result:
     """Result that Ansible shows.
 
-    areas: area → what a module for it alone would have returned. unsupported: those warnings about settings
-    that the node has not. unsupported_overrides: as of overrides(). risks: why nothing was done, where
-    order.risky is False.
+    areas: area → the result of the module for it alone. unsupported: the warnings about settings that the
+    node lacks. unsupported_overrides: see overrides(). risks: why nothing was done, if order.risky is False.
     """
 
     changed: bool = False
@@ -96,7 +95,7 @@ def run(host: Host, order: Order) -> Result:
                 risky=order.risky,
                 kinds=order.kinds,
             )
-            # An image build reads nothing of the machine that it runs on, such as which boot this is.
+            # An image build must not read the state of its machine, such as the boot ID.
             if outcomes.changed and Layer.RUNTIME in order.layers:
                 problem = order.after(host, outcomes.outcomes)
                 result.warnings += [printable(problem)] if problem else []
@@ -136,7 +135,7 @@ def _keys(kind: Kind, spec: Spec) -> frozenset[str]:
     """The settings of a profile's part of a specification."""
     if not spec:
         return frozenset()
-    # By its name, as no module of one area has to bring it along.
+    # Imported by name: a module of one area does not ship it.
     keys: frozenset[str] = import_module("..engine.partial", __package__).keys(kind, spec)
     return keys
 
@@ -154,7 +153,7 @@ def _gate(order: Order) -> Callable[[Plan], None]:
 
 
 def _lacks(row: Row) -> bool:
-    """True where the kernel or a device has no such setting, though the declaration is for it."""
+    """True if the kernel or a device has no such setting, although the declaration is for it."""
     return (row.status is Status.UNSUPPORTED and not row.reading.elsewhere) or row.reading.missing
 
 
@@ -206,10 +205,11 @@ def overrides(rows: Iterable[Row]) -> list[str]:
 
 
 def _loud(order: Order, rows: Sequence[Row]) -> list[tuple[Status, str]]:
-    """A message for each setting that is not as declared, or cannot be; one for what is true of many."""
+    """A message for each setting that deviates from its declaration, or cannot be set; settings with one
+    cause share a message."""
     loud = {Status.OVERRIDDEN, Status.CLAMPED, Status.DRIFTED, Status.UNKNOWN}
     if order.check:
-        loud.discard(Status.DRIFTED)  # it is what check mode is there to show, and it is in the diff
+        loud.discard(Status.DRIFTED)  # check mode exists to show it, and the diff contains it
     if order.on_unsupported == "warn":
         loud.add(Status.UNSUPPORTED)
     return _messages(
@@ -220,7 +220,7 @@ def _loud(order: Order, rows: Sequence[Row]) -> list[tuple[Status, str]]:
 
 
 def _messages(rows: Iterable[Row]) -> list[tuple[Status, str]]:
-    """One for each status and cause: what differs in the path of the setting alone is one cause."""
+    """One message for each status and cause. The path of the setting is not part of the cause."""
     alike: dict[tuple[Status, str], list[Row]] = {}
     for row in rows:
         path = row.reading.path

@@ -26,22 +26,22 @@ _KEYS = 4
 
 
 def _check_options(params: Mapping[str, Any]) -> None:
-    """Raises ValueError for what the module drift would not have accepted."""
+    """Raises ValueError for options that the module drift would not accept."""
     kinds = {"fail_at": str, "ignore": list, "declarations": dict, "selected": list}
     _fail_at, ignored, declarations, _selected = strict_json.typed({"selected": [], **params}, kinds)
     for item in ignored:
         strict_json.typed(item, waivers.FIELDS)
     for areas in declarations.values():
         if not isinstance(areas, dict):
-            raise ValueError("declarations holds what is not a dictionary of areas")
+            raise ValueError("declarations: each must be a dictionary of areas")
 
 
 def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The result of the module drift, whose options params are; with `failed` and `msg` where it fails.
+    """The result of the module drift; with `failed` and `msg` if it fails.
 
-    params: `fail_at`, `ignore`, and `declarations`, name → areas; of a name without areas nothing should be
-    declared. Where given, `selected` (the areas that are looked at, all if empty), `host` (its name in the
-    inventory) and `instead` (what is wrong with the installed agent). Raises ValueError for others.
+    params: the module's options `fail_at`, `ignore`, and `declarations`, name → areas; a name without areas
+    must not be declared on the node. Optional: `selected` (the areas to check, all if empty), `host` (its
+    inventory name) and `instead` (the problem with the installed agent). Raises ValueError for others.
     """
     _check_options(params)
     try:
@@ -65,7 +65,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         for name, areas in params["declarations"].items()
     }
     expected = {name: digests.digests(areas) for name, areas in inventory.items()}
-    # Where the inventory declares nothing, a node without declarations is as expected.
+    # If the inventory declares nothing, a node without declarations is as expected.
     node = survey(host, may_be_bare=bool(expected) and not any(expected.values()), only=only)
     state = node_report.node(node)
     errors = [*filter(None, [str(params.get("instead", ""))]), *state["errors"]]
@@ -115,13 +115,13 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _only(areas: Sequence[str], kinds: Mapping[str, S]) -> dict[str, S]:
-    """Those of these areas, all if none is named."""
+    """The kinds in these areas; all if no area is given."""
     return {kind: spec for kind, spec in kinds.items() if not areas or kind in areas}
 
 
 def _changed(area: str, inventory: Checked, there: Spec) -> str:
-    """The settings of an area that the inventory has and the node has otherwise. Empty where only guards or
-    sizes differ, and where one of them is of another version."""
+    """The settings of an area that differ between inventory and node. Empty if only guards or sizes differ,
+    or if one of them is from another version."""
     if not isinstance(there, Checked):
         return ""
     try:
@@ -144,8 +144,8 @@ def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Che
 
 
 def _meant(declaration: Declaration) -> dict[str, Spec]:
-    """Its kinds in the one spelling of this version, as people or another version may have written the file.
-    What is refused stays as it stands there, and survey() reports it."""
+    """The declared kinds in the canonical spelling of this version; people or another version may have
+    written the file. A refused kind stays as written, and survey() reports it."""
     spelled = dict(declaration.kinds)
     for kind in (kind for kind in spelled if kind in KINDS):
         try:

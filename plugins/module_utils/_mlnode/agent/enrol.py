@@ -14,7 +14,7 @@ from .arguments import DRIFT, ERROR, OK
 if TYPE_CHECKING:
     import argparse
 
-#: The declaration that the roles write: the first document that is pulled replaces what is set here
+#: The name that the roles use: the first pulled document replaces the declaration written here
 NAME = "node"
 
 _HOSTNAME = "/proc/sys/kernel/hostname"

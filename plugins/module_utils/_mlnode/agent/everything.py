@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that the agent can run, imported for real: Ansible sends along what it finds in an import statement,
-and the agent is built from what is imported."""
+"""All modules that the agent can run, imported for real: Ansible ships modules that it finds in import
+statements, and the agent is built from imported modules."""
 
 # ruff: noqa: F401
 # pylint: disable=unused-import

@@ -39,7 +39,7 @@ def _spelled(item: NodeRow, key: str) -> bool:
 
 
 def _canonical(key: str) -> str:
-    """The one spelling of a sysctl; a text that is not a sysctl stays as it is."""
+    """Canonical spelling of a sysctl; any other text is unchanged."""
     try:
         return sysctl_parse.canonical(key)
     except DeclarationError:

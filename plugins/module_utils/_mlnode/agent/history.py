@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Changes and corrections of runs: /var/lib/mlnode/history.json, and a line in the journal for each.
 
-A setting that others change again and again is a conflict which no run solves: here is how often it was put
-back, and what had changed it each time, as far as the check on the timer has found out. It decides nothing: a
-damaged file begins again.
+A setting that others change again and again is a conflict that no run solves. The history shows how often it
+was restored and the causes that the timer's checks have found. It decides nothing: a damaged file begins
+again.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _MOST_CAUSES = 8
 
 
 class Past(NamedTuple):
-    """Of a setting. value: in force after the last run that changed the node, and boot: at which. What a boot
-    has lost is brought back by it, and was changed by no one. corrections: how often a run has put it back.
-    at: when it did so last, as Unix time. causes: what had changed it, and how often."""
+    """History of a setting. value: in force after the last run that changed the node; boot: the boot of that
+    run. A value lost by a reboot is restored but does not count as changed by others. corrections: number of
+    restores by runs. at: the last one, as Unix time. causes: cause → number of changes."""
 
     value: str
     boot: str = ""
@@ -60,7 +60,7 @@ class Past(NamedTuple):
 
 
 class History(NamedTuple):
-    """corrections: of all settings, also those that are not declared any more."""
+    """corrections: of all settings, also of those no longer declared."""
 
     settings: Mapping[str, Past] = {}
     corrections: int = 0
@@ -83,8 +83,8 @@ def _past(raw: Any) -> Past:
 
 
 def record(host: Host, outcomes: Sequence[Outcome]) -> str:
-    """Note what a run has made of its settings. Returns why it could not be noted, or nothing: the change is
-    made, so that this raises nothing."""
+    """Record the result of a run. Returns why it could not be recorded, or "". Never raises, because the
+    change itself is done."""
     known, now, last = load(host), causes_of.seen(host), checked.load(host)
     settings, corrections = dict(known.settings), known.corrections
     for outcome in outcomes:
@@ -107,7 +107,7 @@ def record(host: Host, outcomes: Sequence[Outcome]) -> str:
         try:
             _save(host, new)
         except HostError as error:
-            return f"what was put back is not counted: {error}"
+            return f"corrections were not counted: {error}"
     return ""
 
 

@@ -32,8 +32,8 @@ def build(interpreter: str = INTERPRETER) -> bytes:
 
 
 def plan(host: Host, interpreter: str = INTERPRETER, notify: bool = True, used: bool = True) -> list[Step]:
-    """The steps that install or renew command, units, rule and links; empty where all is as installed.
-    notify: as in install(). used: False where no content is written or shown, so that none is compiled."""
+    """The steps that install or renew command, units, rule and links; empty if all are right. notify: as in
+    install(). used: False if no content is written or shown, so it need not be compiled."""
     steps: list[Step] = []
     command = host.content(COMMAND)
     compiled = (used or command is not None) and _compiles(host, interpreter, command)
@@ -56,9 +56,9 @@ def plan(host: Host, interpreter: str = INTERPRETER, notify: bool = True, used: 
 def install(
     host: Host, interpreter: str = INTERPRETER, wait_seconds: float = WAIT_SECONDS, notify: bool = True
 ) -> list[Step]:
-    """Install or renew the agent and return what was done. Raises MlnodeError; all or nothing.
+    """Install or renew the agent and return the steps done. Raises MlnodeError; all or nothing.
 
-    notify: have a running systemd read the units now, and wait for NICs; False in an image build.
+    notify: a running systemd reads the units now, and waits for NICs; False in an image build.
     """
     with locked(host, wait_seconds):
         complete(host)
@@ -71,13 +71,13 @@ def install(
 
 
 def require_folders(host: Host) -> None:
-    """Raises UntrustedError where others can write: they could put another command in its place."""
+    """Raises UntrustedError if others can write there: they could replace the command."""
     for folder in dict.fromkeys(path.rpartition("/")[0] for path in (COMMAND, *TEXTS, *LINKS)):
         trust.require(host, folder)
 
 
 def try_out(host: Host, steps: Sequence[Step]) -> None:
-    """Raises MlnodeError where the command does not start, as it would not at boot either."""
+    """Raises MlnodeError if the command does not start; it would not at boot either."""
     if not steps or not host.live:
         return
     done = host.run([COMMAND, "--version"])
@@ -90,8 +90,8 @@ def try_out(host: Host, steps: Sequence[Step]) -> None:
 
 
 def _compiles(host: Host, interpreter: str, command: bytes | None = None) -> bool:
-    """True if the agent's Python runs what this one compiles. Ansible may have found another on the node,
-    whose code would lie there for nothing."""
+    """True if the agent's Python runs the code that this one compiles. Ansible may have found another Python
+    on the node, whose code would be useless."""
     first = f"#!{agent_zip.isolated(interpreter)}\n".encode()
     if not host.live or (own_archive.path() == COMMAND and command is not None and command.startswith(first)):
         return True
@@ -105,7 +105,7 @@ def _compiles(host: Host, interpreter: str, command: bytes | None = None) -> boo
 def _is_right(command: bytes | None, interpreter: str, compiled: bool) -> bool:
     if command is None:
         return False
-    if compiled and own_archive.path() == COMMAND:  # made of its own sources
+    if compiled and own_archive.path() == COMMAND:  # built from its own sources
         return agent_zip.is_whole(command, interpreter)
     return agent_zip.is_right(command, _files(), interpreter, compiled)
 
@@ -116,10 +116,10 @@ def _has_mode(host: Host, path: str, mode: int) -> bool:
 
 
 def _files() -> dict[str, bytes]:
-    """File name in the zip → what it holds of every module of this package.
+    """File name in the zip → shortened source of every module of this package.
 
-    Asked of the import system, not of the file system: inside a running Ansible module the sources lie in
-    a zip themselves. What has no archive has to import agent/everything.py before.
+    Read through the import system, not the file system: inside a running Ansible module, the sources are in a
+    zip themselves. A process without an archive has to import agent/everything.py first.
     """
     if own_archive.path():
         return own_archive.sources()

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules that look at a node, done by its agent: Python compiles what a module brings along at each
-call, and that of the agent was compiled once."""
+"""Modules that look at a node, run by its agent: Python compiles the code shipped with a module at each call,
+but the agent's code only once."""
 
 # pylint: disable=unused-import
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..model import schema
 from ..model.errors import MlnodeError, paragraphs
 from ..model.schema import Option
 
-#: Module → the file of the library that does what it does, imported when it is asked
+#: Module → the file of the library that does its work, imported on demand
 MODULES: Mapping[str, str] = {
     "node_preflight": "checks.preflight.run",
     "path_mtu": "checks.path_mtu",
@@ -43,7 +43,7 @@ def answer(host: Host, module: str, given: Mapping[str, Any], dry: bool) -> dict
 
 
 def imported() -> None:
-    """All of them. Ansible sends along what it finds in an import statement, and no other."""
+    """Import all of them. Ansible ships only modules that it finds in import statements."""
     from ..checks import memory, path_mtu  # noqa: F401
     from ..checks.audit import run as audit  # noqa: F401
     from ..checks.campaign import gpudirect, look, rdma_bw, rdma_lat, run, tcp  # noqa: F401

@@ -14,8 +14,8 @@ from . import arguments
 
 #: Status of the command → when it ends so
 _EXITS = (
-    (arguments.OK, "the node is as declared, or what was asked for is done"),
-    (arguments.ERROR, "the node or a part of it could not be looked at or changed, or declares nothing"),
+    (arguments.OK, "the node is as declared, or the request is done"),
+    (arguments.ERROR, "the node or a part of it could not be read or changed, or declares nothing"),
     (arguments.USAGE, "the arguments are wrong"),
     (
         arguments.DRIFT,
@@ -25,13 +25,13 @@ _EXITS = (
 
 _VARIABLES = (
     ("NO_COLOR", "with any value, no colours are used. They are used on a terminal only"),
-    ("TERM", "no colours are used where it is dumb or not set"),
+    ("TERM", "no colours are used if it is dumb or not set"),
     ("COLUMNS", "the width of the terminal; without it the terminal is asked"),
 )
 
 _FILES = (
-    (f"{declared.FOLDER}/*.json", "what this node is declared to be"),
-    (origin_store.PATH, "what everything was before the first change; a revert needs it"),
+    (f"{declared.FOLDER}/*.json", "the declarations of this node"),
+    (origin_store.PATH, "the state before the first change; a revert needs it"),
     (origin_store.COPY, "its copy"),
     (AGENT_COMMAND, "this command"),
 )

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`mlnode metrics`: the check of this node as a file for node_exporter, or on the standard output.
 
-At most SERIES on a node as declared, one more for each rail and each NIC, and LISTED more while it is not:
-10,000 nodes with 8 rails and 10 NICs are a million series in the worst case. What node_exporter itself
-exports, such as sockets in TIME_WAIT and the bytes of RDMA ports, is not here once more. `watch` has what
-changes by the minute.
+At most SERIES on a node without drift, one more for each rail and each NIC, and LISTED more on drift: 10,000
+nodes with 8 rails and 10 NICs are a million series in the worst case. Metrics of node_exporter itself, such
+as sockets in TIME_WAIT and the bytes of RDMA ports, are not repeated. `watch` exports values that change by
+the minute.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from .node import Survey, survey
 from .registry import KINDS
 from .waivers import Waiver
 
-#: Series of a node as declared with each area of this library, and of drifted settings that are named
+#: Series of a node without drift and with each area of this library; drifted settings that are listed
 SERIES, LISTED = 60, 20
 
-#: A run that has the lock changes what is looked at: it is waited for, within the time that its service gives
+#: A run that holds the lock changes the checked values: wait for it, within the time limit of the service
 _WAIT_SECONDS, _POLL_SECONDS = 240.0, 0.2
 
-#: What a setting counts as. `unsupported` is neither drift nor as declared, as no run can mend it.
+#: State of a setting. `unsupported` is neither drift nor as declared, because no run can repair it.
 _OK, _DRIFTED, _UNSUPPORTED = "ok", "drifted", "unsupported"
 _STATES = (_OK, _DRIFTED, _UNSUPPORTED)
 
-#: Of the one setting of a timer no area of its own, for a fleet has a series for each state of it
+#: The one setting of a timer counts in the agent's area, because a fleet has a series for each state of an
+#: area
 _AREAS = {pulling.KIND: AGENT_KIND}
 
 
@@ -57,8 +58,8 @@ class Drift(NamedTuple):
 
 
 class Result(NamedTuple):
-    """text: the metrics. errors: what kept the check from seeing all of the node. fresh: drift that the check
-    before has not seen, or with another value."""
+    """text: the metrics. errors: reasons why the check is incomplete. fresh: drift that is new since the last
+    check, or has another value."""
 
     text: str
     errors: tuple[str, ...]
@@ -87,7 +88,7 @@ def folder(host: Host) -> str:
 
 
 def _claims(host: Host, errors: list[str]) -> list[str]:
-    """errors: takes what is wrong with declarations."""
+    """Folders in all declarations. errors: list to which problems of declarations are added."""
     return [
         str(spec["textfile_directory"])
         for item in declared.load_all(host, errors)
@@ -134,7 +135,7 @@ def look(host: Host) -> Result:
         *([rate] if rate else []),
         ports.rails(host),
         ports.nics(host),
-        # The time comes last: half a file has none, whichever half it is, and looks like no check.
+        # The time comes last: half a file lacks it and is not taken for a check.
         *_check(begun, time.monotonic() - start, node),
     )
     fresh = tuple(item for item in drifts if _is_fresh(item, before))
@@ -147,8 +148,8 @@ def _is_fresh(drift: Drift, before: LastCheck) -> bool:
 
 
 def export(host: Host) -> Result:
-    """Check the node, write the file and keep what the next check compares with; where no declaration has a
-    folder any more, remove the file that is left. Raises MlnodeError."""
+    """Check the node, write the file and keep the state for the next check. If no declaration has a folder
+    any more, remove the remaining file. Raises MlnodeError."""
     if not host.is_superuser():
         raise HostError("write", checked.PATH, None, "root is needed; --print shows the metrics")
     errors: list[str] = []
@@ -178,7 +179,7 @@ def _drift(host: Host, row: Row, before: LastCheck, now: causes.Seen) -> Drift:
 
 
 def _exceptions(host: Host) -> list[Waiver]:
-    """Of all declarations; the kind has refused what is none."""
+    """Exceptions of all declarations; the kind has already refused invalid ones."""
     try:
         given = [
             item
@@ -198,7 +199,7 @@ def _one(name: str, kind: str, text: str, value: float, **labels: str) -> Family
 
 
 def _settings(rows: Sequence[Row], drifted: set[str]) -> Family:
-    """Zeros, too, so that a rule sees a state come; of an area that is not declared there is nothing."""
+    """Counts with zeros, so a rule can see a new state; areas without a declaration are left out."""
     counts: dict[tuple[str, str], int] = {}
     for row in rows:
         area = _AREAS.get(row.setting.kind, row.setting.kind)
@@ -229,7 +230,7 @@ def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
         )
         for item in worst[:LISTED]
     )
-    text = f"Settings that are not as declared, at most {LISTED}, and what has changed them."
+    text = f"Settings that are not as declared, at most {LISTED}, with the cause of each."
     rest = max(0, len(worst) - LISTED)
     return (
         Family("mlnode_drift_info", GAUGE, text, samples),
@@ -243,7 +244,7 @@ def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
 
 
 def _rank(row: Row) -> int:
-    """The most severe first, so that they are named."""
+    """Sort key: the most severe rows come first and are listed."""
     return ("high", "medium", "low").index(str(row.info.severity))
 
 
@@ -263,7 +264,7 @@ def _about(host: Host) -> tuple[Family, Family]:
         _one(
             "mlnode_declaration_info",
             GAUGE,
-            "Digest of all declarations of the node; author: mlnode where a run has written each of them.",
+            "Digest of all declarations of the node; author: mlnode if a run has written all of them.",
             1,
             digest=digest,
             author=author,
@@ -272,7 +273,7 @@ def _about(host: Host) -> tuple[Family, Family]:
 
 
 def _declaration(host: Host) -> tuple[str, str]:
-    """The digest, and `mlnode` or `other`, where a file is not as a run on this node has left it."""
+    """The digest, and `mlnode`, or `other` if a file differs from the last run's on this node."""
     try:
         items = declared.load_all(host)
         kinds = {
@@ -294,7 +295,7 @@ def _shared(kind: str, spec: Spec) -> Spec:
 
 
 def _expiry(exceptions: Sequence[Waiver]) -> Family:
-    """The one that ends next: the others are not due before it."""
+    """Expiry of the next exception: no other is due before it."""
     name, text = (
         "mlnode_exception_expiry_timestamp_seconds",
         "End of the exception that ends next, as Unix time.",
@@ -307,7 +308,7 @@ def _expiry(exceptions: Sequence[Waiver]) -> Family:
 
 
 def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
-    """0 where that is not known, as before the first time."""
+    """State of pulling; 0 for unknown, such as before the first pull."""
     if not any(row.setting.kind == pulling.KIND for row in rows):
         return ()
     # Only here: most nodes do not pull.
@@ -331,5 +332,5 @@ def areas() -> tuple[str, ...]:
 
 
 def document(result: Result) -> dict[str, Any]:
-    """For --json: what the next check compares with."""
+    """Document for --json: the state that the next check compares with."""
     return {**checked.document(result.checked), "errors": list(result.errors)}

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drift that counts: by its severity, and without what is known and will be mended.
+"""Drift that counts: by its severity, without known exceptions.
 
-Settings are plain data here, so that a node and a controller judge alike.
+Settings are plain data here, so a node and a controller can share the rules.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Settings = Sequence[Mapping[str, Any]]
 class Missed(NamedTuple):
     """Differences from the declaration.
 
-    drift: one line for each setting that counts. failures: those of them that are severe enough. ignored:
-    setting → its line. exceptions: setting → why it is ignored, and until when. states: of each exception, in
-    their order.
+    drift: one line for each setting that counts. failures: the lines that are severe enough. ignored: setting
+    → its line. exceptions: setting → why it is ignored, and until when. states: of each exception, in their
+    order.
     """
 
     drift: Sequence[str]
@@ -50,7 +50,7 @@ def judge(settings: Settings, given: Sequence[Waiver], fail_at: str) -> Missed:
         lines[key] += f" (the exception for it ended on {waiver.until}: {waiver.reason})"
     counts = [key for key in drifted if key not in judged.ignored]
     fatal = severe(fail_at)
-    # A word of another version is none of them, and no reason to let it pass.
+    # An unknown severity, as from another version, counts as severe.
     mild = SEVERITIES[len(fatal) :]
     return Missed(
         [lines[key] for key in counts],
@@ -64,5 +64,5 @@ def judge(settings: Settings, given: Sequence[Waiver], fail_at: str) -> Missed:
 def _is_drift(status: Any) -> bool:
     try:
         return Status(status).is_drift
-    except ValueError:  # a word of another version: what is not understood is not a success
+    except ValueError:  # a word of another version: an unknown status is not a success
         return True

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All drivers, for a Host that looks at whatever a node was declared to be, as the agent's does. Each is
-imported at the first look below its folder, as most commands look below none."""
+"""All drivers, for a Host that reads all declared settings, such as the agent's. Each is imported at the
+first access below its folder; most commands need none."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ ALL: Mounts = {
 
 
 def imported() -> tuple[Driver, ...]:
-    """All of them, now: what is installed may be replaced or removed while it runs."""
+    """Import all of them now: the installed agent may be replaced or removed during the run."""
     return tuple(driver() for driver in ALL.values())

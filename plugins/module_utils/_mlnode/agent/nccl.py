@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Variables of NCCL that a job on this node finds, whether declared or not: value, origin and meaning.
 
-Of a job that is started from a login and sets none of its own, and of those that run. See knobs/nccl/jobs.py.
+They apply to a job that is started from a login and sets none itself, and to running jobs. See
+knobs/nccl/jobs.py.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from ..report.grid import grid
 from ..topology import read as topology
 from ..topology.nics import NETS
 
-#: The part of the guide that is called Debugging
+#: Suffix for variables in the guide's part Debugging
 _EXPERIMENT = "; for experiments, the guide advises against keeping it"
 
 
 class Other(NamedTuple):
-    """A line that is not the one in force. why: what it is for."""
+    """A line that is not in force. why: its purpose."""
 
     where: str
     text: str
@@ -33,8 +34,8 @@ class Other(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """value, source: None and empty where only some jobs may have it. findings: what is wrong with a value
-    that some job finds, and what to do."""
+    """value, source: None and empty if only some jobs may have it. findings: problems of a value that some
+    job finds, with a remedy."""
 
     name: str
     value: str | None
@@ -45,7 +46,7 @@ class Variable(NamedTuple):
 
 
 class Found(NamedTuple):
-    """problems: files that could not be read, so that variables may be missing."""
+    """problems: unreadable files, whose variables may be missing."""
 
     variables: tuple[Variable, ...]
     problems: tuple[str, ...]
@@ -60,8 +61,8 @@ class Found(NamedTuple):
 
 
 def in_force(host: Host, every: bool = False) -> Found:
-    """Sorted by name. every: also documented variables that nothing sets, the most common first. Never
-    raises: what cannot be read is among the problems."""
+    """Variables sorted by name. every: also documented variables that nothing sets, the most common first.
+    Never raises: unreadable files are among the problems."""
     found = jobs.look(host)
     problems = [*found.problems]
     bad: Sequence[lint.Finding] = ()
@@ -91,7 +92,8 @@ def _variable(name: str, lines: Sequence[Assigned], bad: Sequence[lint.Finding])
 
 
 def meaning(name: str) -> str:
-    """One line about a variable, with the version that introduced it; also about one that is not read."""
+    """One line about a variable, with the version that introduced it; also for variables that NCCL does not
+    read."""
     known = names.KNOWN.get(name)
     since = f" (NCCL {known.since} and later)" if known and known.since else ""
     if name in meanings.MEANINGS:
@@ -106,7 +108,7 @@ def _words(one: lint.Finding) -> str:
 
 
 def table(report: Found, width: int | None) -> str:
-    """For a terminal of so many columns; None where there is none."""
+    """Table for a terminal with this number of columns; None for other outputs."""
     rows = [row for item in report.variables for row in _rows(item)]
     return "\n".join(grid(["VARIABLE", "VALUE", "FROM", "MEANING"], rows, width))
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole node: every declaration it keeps, looked at or applied with the same engine."""
+"""A whole node: all its declarations, checked or applied with the same engine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NodeRow(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The state of a node. errors: what kept parts of it from being looked at or applied."""
+    """The state of a node. errors: why parts of it could not be read or applied."""
 
     rows: tuple[NodeRow, ...]
     errors: tuple[str, ...]
@@ -59,11 +59,11 @@ class Survey(NamedTuple):
 
 
 def survey(host: Host, may_be_bare: bool = False, only: Sequence[str] = ()) -> Survey:
-    """Look at everything declared, or only at the named kinds; writes nothing. may_be_bare: it is not an
-    error that nothing is."""
+    """Read everything declared, or only the given kinds; writes nothing. may_be_bare: no error without
+    declarations."""
     node, left = _look(host, may_be_bare, only)
     if left and lock.is_held(host):
-        # A run writes the declaration before its files, so that they do not belong together for a moment.
+        # A run writes the declaration before its files, so they do not match for a moment.
         left = []
     elif left:
         host.forget()
@@ -73,8 +73,8 @@ def survey(host: Host, may_be_bare: bool = False, only: Sequence[str] = ()) -> S
 
 
 def _closed(host: Host, rows: Sequence[NodeRow]) -> list[str]:
-    """A message about the settings that this user may not look at: nothing is known of them, so that neither
-    drift nor its absence is a result."""
+    """A message about settings that this user may not read: their state is unknown, so the result can be
+    neither drift nor success."""
     if host.is_superuser():
         return []
     unknown = [item.row for item in rows if item.row.status is Status.UNKNOWN]
@@ -83,7 +83,7 @@ def _closed(host: Host, rows: Sequence[NodeRow]) -> list[str]:
 
 
 def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, list[str]]:
-    """All rows, and what is left over from what was declared before."""
+    """All rows, and leftovers of earlier declarations."""
     systemd_show.ask(host)
     errors: list[str] = []
     left: list[str] = []
@@ -91,7 +91,7 @@ def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, l
     def look(request: Request) -> tuple[Sequence[Row], bool]:
         plan = evaluate(host, request, kept_by_node(host))
         about = f"{request.name}, {request.kind.KIND}"
-        if host.is_superuser():  # who can read all that a file is made of
+        if host.is_superuser():  # who can read all sources of a file
             image = request._replace(layers=(Layer.BOOT,))
             stale = leftovers.outlived(plan.steps, lambda: evaluate(host, image).steps, request.name)
             left.extend(f"{about}: {word}" for word in stale)
@@ -103,9 +103,9 @@ def _look(host: Host, may_be_bare: bool, only: Sequence[str]) -> tuple[Survey, l
 
 
 def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_SECONDS) -> Survey:
-    """Apply everything declared, at boot or by hand, or only the kinds that are named. One failing part does
-    not stop the others."""
-    from ..engine import boot_run, confirm  # only here: a look changes nothing
+    """Apply everything declared, at boot or by hand, or only the given kinds. One failing part does not stop
+    the others."""
+    from ..engine import boot_run, confirm  # only here: a check changes nothing
 
     errors: list[str] = []
     done: list[Outcome] = []
@@ -117,18 +117,18 @@ def apply_all(host: Host, only: Sequence[str] = (), wait_seconds: float = WAIT_S
         errors.extend(f"{request.name}, {request.kind.KIND}: {failure}" for failure in failed)
         return outcome.rows, outcome.changed
 
-    # The lock is held from the reading of the declarations on, so that one which a playbook writes
-    # meanwhile is not overwritten with its older self.
+    # Hold the lock from the reading of the declarations on. A declaration that a playbook writes meanwhile
+    # must not be overwritten with its older version.
     with locked(host, wait_seconds) as mended:
-        host.forget()  # what was seen before may be another run's by now
+        host.forget()  # earlier readings may be outdated by another run
         try:
-            confirm.resume(host)  # before anything else, as it brings old declarations back
+            confirm.resume(host)  # first of all, because it restores old declarations
             complete(host)
             reason = skip_reason(host, bool(only))
         except MlnodeError as error:
             errors.append(str(error))
             reason = "it is unknown whether that is safe"
-        # A NIC may arrive where nothing is declared for it.
+        # A NIC may arrive without a declaration for it.
         node = each(host, work, errors, only, may_be_bare=bool(only))
         if done:
             from . import history  # only here: most runs change nothing
@@ -159,8 +159,8 @@ def each(
     only: Sequence[str] = (),
     may_be_bare: bool = False,
 ) -> Survey:
-    """Treat all that is declared, or only the kinds that are named. errors: of the caller, and more of them.
-    may_be_bare: as in survey()."""
+    """Treat everything declared, or only the given kinds. errors: list of the caller, to which more are
+    added. may_be_bare: as in survey()."""
     try:
         declarations = declared.load_all(host, errors)
     except MlnodeError as error:
@@ -170,7 +170,7 @@ def each(
     errors += _lost(host)
     rows_by_key: dict[str, NodeRow] = {}
     changed = False
-    # All kinds are imported before one is looked at: systemd answers meanwhile.
+    # Import all kinds before the first is read: systemd answers meanwhile.
     for declaration, kind in [*_declared(declarations, errors)]:
         if only and kind.KIND not in only:
             continue
@@ -178,13 +178,13 @@ def each(
         wrong: list[str] = []
         try:
             rows, moved = treated(treat, declaration, kind, wrong)
-        except UntrustedError as error:  # says it all, and may be the same for all of them
+        except UntrustedError as error:  # a complete message, which may be the same for all of them
             errors += [str(error)] if str(error) not in errors else []
             continue
         except MlnodeError as error:
             errors.append(f"{about}: {error}")
             continue
-        finally:  # also where the rest of it fails
+        finally:  # even if the rest fails
             errors += [f"{about}: {word}" for word in wrong]
         changed = changed or moved
         for row in rows:
@@ -199,8 +199,8 @@ def treated(
     kind: Kind,
     wrong: list[str],
 ) -> tuple[Sequence[Row], bool]:
-    """Treat a kind of a declaration, or the part of it that this version understands. wrong: of the caller,
-    for what is wrong with the rest, also where this raises. Raises MlnodeError."""
+    """Treat a kind of a declaration, or the part of it that this version understands. wrong: list of the
+    caller to which problems of the rest are added, even if this raises. Raises MlnodeError."""
     profile = frozenset(declaration.profile.get(kind.KIND, ()))
     try:
         spec = declaration.of(kind.KIND, kind.OPTIONS)
@@ -210,7 +210,7 @@ def treated(
         from ..engine import partial  # only here: most files are understood
 
         spec, errors = partial.understood(kind, declaration.kinds[kind.KIND])
-        if not errors:  # with what is declared elsewhere
+        if not errors:  # with settings declared elsewhere
             raise
     wrong += errors
     request = Request(declaration.name, kind, spec, alone=True, partial=True, profile=profile)
@@ -218,25 +218,25 @@ def treated(
 
 
 def agent_rows(host: Host, declarations: Sequence[Declaration]) -> list[NodeRow]:
-    """Once for the node, as all declarations rely on the agent; without any there is nothing for it to do."""
+    """Rows of the agent, once for the node: all declarations rely on it. Empty without declarations."""
     names = tuple(declaration.name for declaration in declarations)
     kinds = {kind for declaration in declarations for kind in declaration.kinds}
     return [NodeRow(row, names) for row in agent.rows(host, kinds)] if kinds else []
 
 
 def _lost(host: Host) -> list[str]:
-    """Report of a lost origin; none for a user who may not read it."""
+    """Report of a lost origin; empty for a user who may not read it."""
     try:
         Origin.load(host)
     except LostOriginError as error:
         return [str(error)]
-    except (HostError, UntrustedError):  # reported where it is needed, and by trust
+    except (HostError, UntrustedError):  # trust reports it, and so does the code that needs it
         pass
     return []
 
 
 def _declared(declarations: Sequence[Declaration], errors: list[str]) -> Iterator[tuple[Declaration, Kind]]:
-    """In the order of the kinds, so that dependent kinds follow across declarations too."""
+    """In the order of the kinds, so dependent kinds can follow across declarations."""
     errors += [
         f"{declaration.path}: kind {kind!r} is unknown to this version of mlnode"
         for declaration in declarations

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole node as plain data. Apart from its rows, so that a module's payload needs no other kind."""
+"""A whole node as plain data. Separate from the rows, so a module's payload needs no other kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..model.version import VERSION
 from ..report.document import summary
 from .node import Survey
 
-#: Raised when a field changes its meaning or goes; new fields do not raise it.
+#: Raised when a field changes its meaning or is removed; new fields do not raise it.
 FORMAT = 1
 
 

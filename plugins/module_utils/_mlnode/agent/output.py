@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Output of the command: within the width of a terminal and in its colours, or plain into a file or pipe.
 
-All that is printed goes through say() or complain(), where nothing gets past that a terminal would obey.
+All output goes through say() or complain(), which remove the control characters that a terminal would obey.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from typing import Any, TextIO
 
 from ..model.errors import errno_name, paragraphs, printable
 
-#: Reasons why the output is not complete, though its reader is there
+#: Reasons why the output is incomplete although its reader exists
 _unwritten: list[str] = []
 
 
 def begin() -> None:
-    """A new run: nothing is missing in its output yet."""
+    """Begin a run: its output is complete so far."""
     _unwritten.clear()
 
 
 def imported() -> tuple[object, ...]:
-    """Import what say() and complain() would import later: for a command after which another agent, or none,
-    may lie where this one came from."""
+    """Import the modules that say() and complain() need later: for a command after which the agent's file may
+    have been replaced or removed."""
     from ..report import grid, paint
 
     return grid, paint
 
 
 def ended(status: int, error: int) -> int:
-    """Exit status of a run that would end with status: error, once that was said, where output is missing."""
+    """Report missing output. Returns the exit status: `error` if output is missing, else `status`."""
     if not _unwritten:
         return status
     complain(f"cannot write the output: {_unwritten[0]}")
@@ -40,10 +40,10 @@ def ended(status: int, error: int) -> int:
 
 
 def say(text: str, painted: bool = False) -> bool:
-    """Write and flush; False where the text did not arrive.
+    """Write and flush; False if the text did not arrive.
 
-    A reader that went away (`mlnode check | head`) has read all it wanted, which is not an error; a full
-    device is one, see ended(). painted: with colours of report.paint.
+    A reader that has closed the pipe (`mlnode check | head`) has all it needs, so this is not an error; a
+    full device is one, see ended(). painted: with colours of report.paint.
     """
     if painted:
         from ..report import paint
@@ -51,7 +51,7 @@ def say(text: str, painted: bool = False) -> bool:
         text = paint.paragraphs_between(text)
     else:
         text = paragraphs(text)
-    if sys.stdout is None:  # as Python has it where the caller has closed it
+    if sys.stdout is None:  # Python sets it if the caller has closed it
         _unwritten.append("standard output is closed")
         return False
     try:
@@ -90,7 +90,7 @@ def complain(message: str) -> None:
 
 
 def say_aside(text: str) -> None:
-    """Lines on standard error; where that cannot be written, the exit status has to suffice."""
+    """Lines on standard error; if that cannot be written, only the exit status remains."""
     if sys.stderr is None:
         return
     try:
@@ -109,7 +109,7 @@ def as_json(value: Any, indent: int | None = None) -> str:
 
 
 def width(stream: TextIO | None = None) -> int | None:
-    """Columns of the terminal that a stream is, standard output if none is named; None where it is none."""
+    """Columns of the terminal behind a stream, by default standard output; None if it is not a terminal."""
     if not _is_terminal(stream or sys.stdout):
         return None
     import shutil
@@ -135,6 +135,5 @@ def _write(stream: TextIO, text: str) -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Drop the buffered text and all that follows: Python would try to write it at its end, and print
-    messages of its own."""
+    """Drop the buffered text and all later output: Python would try to write it at exit and print errors."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

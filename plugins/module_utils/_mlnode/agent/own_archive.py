@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file that this process was started from, where it is the agent."""
+"""The file that this process was started from, if it is the agent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def path() -> str:
 
 
 def content() -> bytes:
-    """All of it; empty where this is not the agent. Raises HostError."""
+    """The whole file; empty if this process is not the agent. Raises HostError."""
     archive = path()
     return system.contents(archive, archive) if archive else b""
 
@@ -37,13 +37,13 @@ def sources() -> dict[str, bytes]:
 
 
 def is_in_memory() -> bool:
-    """True if this process has all of itself, in memory or in a file that it holds open, so that a module
-    which it imports late is its own, whatever lies in the place of its file by then."""
+    """True if this process has all of the agent in memory or in a file that it holds open. A late import is
+    then its own code, even if the file at its path was replaced."""
     return bool(path()) and bool(vars(sys.modules["__main__"]).get("whole"))
 
 
 def compiled() -> Mapping[str, tuple[bool, CodeType]]:
-    """As archive.Modules, what this process has compiled of itself."""
+    """Code of itself that this process has compiled, as archive.Modules."""
     made: Mapping[str, tuple[bool, CodeType]] = (
         vars(sys.modules["__main__"]).get("modules", {}) if path() else {}
     )

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pause frames that RDMA NICs have received since the last check: a switch, or a slow peer behind it, holds
-them up. Named by the drivers mlx5 (rx_prioN_pause), ice (rx_priority_N_xoff.nic) and bnxt_en
-(rx_pfc_ena_frames_priN), and by most for pauses of the whole link."""
+"""Pause frames that RDMA NICs have received since the last check: a switch, or a slow peer behind it, stops
+the NIC. The counters are from the drivers mlx5 (rx_prioN_pause), ice (rx_priority_N_xoff.nic) and bnxt_en
+(rx_pfc_ena_frames_priN), and from most others for pauses of the whole link."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _nics(host: Host) -> list[str]:
 
 
 def _frames(host: Host, name: str) -> int | None:
-    """None where the driver has no such counter."""
+    """Number of pause frames; None if the driver has no such counter."""
     folder = f"/ethtool/{name}/statistic"
     try:
         fields = [field for field in host.names(folder) if _COUNTERS.match(field)]

@@ -15,8 +15,8 @@ from ..topology.model import Topology
 
 _COUNTERS = "/sys/class/infiniband/*/ports/*/hw_counters"
 
-#: Files of a port that each count packets sent again, or a wait for that, by driver. node_exporter has those
-#: of mlx5 since 1.11, and those of other drivers not at all.
+#: Counters of a port for packets sent again, or for waits for that, by driver. node_exporter exports the
+#: counters of mlx5 since 1.11, and those by other drivers not at all.
 RETRANSMISSIONS = (
     *("packet_seq_err", "local_ack_timeout_err", "roce_adp_retrans"),  # mlx5: counters.rst
     *("seq_err_naks_rcvd", "to_retransmits"),  # bnxt_re: drivers/infiniband/hw/bnxt_re/hw_counters.c
@@ -59,8 +59,8 @@ def _sum(host: Host, folders: Sequence[str], name: str, text: str, files: Sequen
 
 
 def _total(host: Host, folder: str, files: Sequence[str]) -> int | None:
-    """None if the driver has no such counter, or one file cannot be read: a sum without it would look like a
-    reset, after which Prometheus counts all of it once more."""
+    """None if the driver has no such counter, or one file cannot be read: a partial sum would look like a
+    reset, and Prometheus would count everything twice."""
     read = [host.value(f"{folder}/{name}") for name in files]
     there = [values.number((value.text or "").strip()) for value in read if value.absent is None]
     numbers = [number for number in there if number is not None]
@@ -68,7 +68,7 @@ def _total(host: Host, folder: str, files: Sequence[str]) -> int | None:
 
 
 def rails(host: Host) -> Family:
-    """The ports that are rails. Those of one class carry the same load in a training job. Never raises."""
+    """The ports that are rails. Ports of one class carry the same load in a training job. Never raises."""
     topology = read.of(host)
     samples = tuple(
         Sample(

@@ -25,7 +25,7 @@ class Foreseen(NamedTuple):
 
 
 def foresee_all(host: Host, only: Sequence[str] = ()) -> Foreseen:
-    """Look at all that is declared, or only the kinds that are named; writes nothing, waits for no lock."""
+    """Preview everything declared, or only the given kinds; writes nothing, waits for no lock."""
     errors: list[str] = []
     steps: list[Step] = []
     reason = ""

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`mlnode pull`: a new declaration of this node, fetched from a web server, verified and applied.
 
-Nothing that the network sends is looked into before its signature was verified with the keys that this node
-was enrolled with. What may cut off the node, and a reboot, are left to a playbook.
+No content from the network is parsed before its signature is verified with the keys of this node's enrolment.
+Changes that may cut off the node, and reboots, are left to a playbook.
 """
 
 from __future__ import annotations
@@ -26,28 +26,29 @@ from ..model.version import VERSION
 from . import pull_document
 from .pull_document import Document
 
-#: What the next pull compares with
+#: State that the next pull compares with
 PATHS = (places.PULLED, places.PULLED_COPY)
 FORMAT = 1
 
-#: Nothing new; in force now; for the window; for a playbook, as it may cut off the node; not all of it is in
-#: force; nothing was changed, as it is not for this node or not by a signer; no whole answer came
+#: Results in this order: nothing new; in force now; waits for its window; needs a playbook, because it may
+#: cut off the node. Then: not all of it is in force; nothing was changed, because it is not for this node or
+#: not by a signer; no complete answer arrived.
 UNCHANGED, APPLIED, WAITING, HELD = "unchanged", "applied", "waiting", "held"
 FAILED, REFUSED, UNREACHABLE = "failed", "refused", "unreachable"
 _VERDICTS = (UNCHANGED, APPLIED, WAITING, HELD, FAILED, REFUSED, UNREACHABLE)
 
 #: Characters of a reason, and with them fewer than 5,000 bytes of a report
 _MOST_REASON = 3000
-#: Of an answer to a report, which says nothing
+#: Bytes of an answer to a report; its content is ignored
 _MOST_ANSWER = 4096
 
 Spec = Mapping[str, Any]
 
 
 class State(NamedTuple):
-    """serial, digest: of the newest document that was accepted. etag: of the one that needs no second look.
-    window: for which it waits. at: when this node last had the newest, in force or for its window, as Unix
-    time. unsent: a report did not arrive."""
+    """serial, digest: of the newest accepted document. etag: of a document that needs no second look. window:
+    the window that it waits for. at: last Unix time at which this node had the newest one, in force or
+    waiting for its window. unsent: a report did not arrive."""
 
     node: str
     serial: int = 0
@@ -60,7 +61,8 @@ class State(NamedTuple):
 
 
 class Result(NamedTuple):
-    """changed: name and area of what was changed, or would be. fresh: there is more to say than last time."""
+    """changed: name and area of the changes, made or previewed. fresh: there is more to report than last
+    time."""
 
     verdict: str
     reason: str = ""
@@ -70,10 +72,10 @@ class Result(NamedTuple):
 
 
 def pull(host: Host, dry_run: bool = False) -> tuple[dict[str, Any], bool]:
-    """The report, and whether it arrived where it was sent. dry_run: write and send nothing. Raises
-    MlnodeError where this node is not enrolled."""
+    """The report, and whether it arrived at its receiver. dry_run: write and send nothing. Raises MlnodeError
+    if this node is not enrolled."""
     spec = enrolment(host)
-    # What is verified lies in it for a moment, and its verdict.
+    # The input and result of the verification are kept in it for a moment.
     trust.require(host, places.PULL_FOLDER)
     with lock.alone(host, places.PULL_LOCK) as is_alone:
         if not is_alone:
@@ -121,7 +123,7 @@ def _pull(host: Host, spec: Spec, before: State, dry_run: bool) -> tuple[Result,
     url = f"{spec['url']}/{pull_document.file_name(spec['node'])}"
     now = time.time()
     waits = bool(before.window) and not is_open(before.window, now)
-    # One that waits is fetched again once its window is open.
+    # A waiting document is fetched again once its window is open.
     etag = before.etag if before.url == url and (waits or not before.window) else ""
     try:
         answer = web.get(url, etag, pull_document.MOST)
@@ -147,7 +149,7 @@ def _pull(host: Host, spec: Spec, before: State, dry_run: bool) -> tuple[Result,
 
 
 def _verified(host: Host, spec: Spec, before: State, answer: web.Answer) -> tuple[Document, str]:
-    """The document, and the digest of its content. Raises MlnodeError for one that is not for this node."""
+    """The document, and the digest of its content. Raises MlnodeError if it is not for this node."""
     if answer.status != 200:
         raise MlnodeError(f"the server answers {answer.status} {answer.reason}")
     signed, content = pull_document.split(answer.body)
@@ -170,10 +172,11 @@ def _verified(host: Host, spec: Spec, before: State, answer: web.Answer) -> tupl
 
 def _apply(host: Host, document: Document, check: bool) -> dict[str, dict[str, Any]]:
     """Name of a declaration → the answer, in their order, up to the first that fails."""
-    from . import call  # only here: most pulls find nothing new
+    from . import call  # only here: most pulls find no news
 
     answers: dict[str, dict[str, Any]] = {}
-    # A change that would have to be confirmed over a new connection is not made: risky, and a time for it.
+    # A change that needs a confirmation over a new connection is not made: hence the values of risky and the
+    # time.
     own = {"check": check, "risky": False, "confirm_seconds": 1, "diff": False}
     for item in document.declarations:
         question = {**item, **own, "install": False, "interpreter": ""}
@@ -212,9 +215,9 @@ def _waiting(window: Sequence[str]) -> str:
 
 
 def load(host: Host, node: str) -> State:
-    """The state of this node; a new one for another name. Of two copies the newer one counts, and a whole one
-    where the other is lost or damaged. Raises MlnodeError where none is whole, as without it an old document
-    would be taken for a new one."""
+    """The state of this node; a new state for another name. The newer of two copies counts; if one is lost or
+    damaged, the other. Raises MlnodeError if both are damaged, because an old document would then pass for a
+    new one."""
     states: list[State] = []
     damage: DamagedError | None = None
     for path in PATHS:
@@ -229,7 +232,7 @@ def load(host: Host, node: str) -> State:
 
 
 def _read(host: Host, path: str) -> list[State]:
-    """The state that a copy holds; none where it is absent. Raises MlnodeError."""
+    """The state in a copy; empty if the copy is absent. Raises MlnodeError."""
     try:
         content = trust.read(host, path)
     except HostError as error:
@@ -254,7 +257,7 @@ def _read(host: Host, path: str) -> list[State]:
 
 
 def last_verdict(host: Host) -> str:
-    """Of the last pull since the boot: `none` before the first, `unknown` where its report is none."""
+    """Verdict of the last pull since boot: `none` before the first, `unknown` if its report is unreadable."""
     try:
         verdict = json.loads(trust.read(host, places.PULL_REPORT))["verdict"]
     except HostError as error:
@@ -269,7 +272,7 @@ def _save(host: Host, state: State) -> None:
         try:
             host.write_file(path, _bytes({"format": FORMAT, **state._asdict()}), mode=0o600)
         except HostError as error:
-            # A system whose /etc cannot be written has the one; nothing can be declared there either.
+            # If /etc is read-only, the other copy suffices; nothing can be declared there either.
             if path != places.PULLED_COPY or error.errno != errno.EROFS:
                 raise
 
@@ -295,7 +298,7 @@ def _report(result: Result, state: State) -> dict[str, Any]:
 
 
 def _send(spec: Spec, report: Mapping[str, Any]) -> str:
-    """Reason why it did not arrive, or nothing."""
+    """Send the report. Returns why it did not arrive, or ""."""
     if not spec.get("report"):
         return ""
     try:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A declaration of a node as it lies on a web server: a signature of OpenSSH, and the JSON that it signs.
+"""A declaration of a node as a web server has it: a signature of OpenSSH, and the signed JSON.
 
-One file, as two could be fetched of two ages. What it declares is what an action of a controller would ask
-the agent, see call.py.
+It is one file, because two could be fetched in different versions. Its content matches the question of a
+controller's action to the agent, see call.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .registry import KINDS
 #: Raised with every change that an older agent would misunderstand
 FORMAT = 1
 
-#: What else the same key signs counts for nothing here (ssh-keygen(1), -n)
+#: Other signatures with the same key are not accepted (ssh-keygen(1), -n)
 NAMESPACE = "mlnode-pull@mlnode.tuning"
 
 #: Bytes; a declaration with a hundred rules for NICs has some 50,000 characters
@@ -32,7 +32,7 @@ _END = b"-----END SSH SIGNATURE-----\n"
 #: It has some 300 bytes, and 1,500 with RSA
 _LONGEST = 8192
 
-#: Of a question `declare`: what is the node's or the moment's to say is left out
+#: Options of a question `declare`, without those that depend on the node or the moment
 FIELDS: Mapping[str, type] = {
     **dict.fromkeys(("name", "on_unsupported", "fabric_type", "fail_at"), str),
     **dict.fromkeys(("layers", "selected", "ignore"), list),
@@ -44,7 +44,7 @@ Declarations = Sequence[Mapping[str, Any]]
 
 
 class Document(NamedTuple):
-    """serial: greater than that of each document before; Unix time where no clock went back."""
+    """serial: greater than all earlier ones; Unix time, unless a clock went back."""
 
     node: str
     serial: int
@@ -63,17 +63,17 @@ def file_name(node: str) -> str:
 
 
 def render(document: Document) -> bytes:
-    """In the order of the declarations, which is that of the writes. Raises ValueError where it is too
+    """JSON in the order of the declarations, which is the order of the writes. Raises ValueError if it is too
     long."""
     fields = {"format": FORMAT, **document._asdict()}
     text = json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n"
     if len(text) > MOST - _LONGEST:
-        raise ValueError(f"{len(text)} bytes, of which {MOST - _LONGEST} are allowed")
+        raise ValueError(f"{len(text)} bytes; at most {MOST - _LONGEST} are allowed")
     return text.encode("ascii")
 
 
 def split(body: bytes) -> tuple[bytes, bytes]:
-    """Signature and JSON. Raises MlnodeError for what is not such a file."""
+    """Signature and JSON. Raises MlnodeError if the file has another form."""
     signature, end, content = body.partition(_END)
     if not end or not content or len(signature) > _LONGEST or not content.isascii():
         raise MlnodeError("it is not a signed document of mlnode")
@@ -101,8 +101,8 @@ def parse(content: bytes) -> Document:
 
 
 def check(declarations: Declarations) -> None:
-    """Raises MlnodeError for what no node can be declared to be: areas and options that are not known here,
-    and values that they do not take."""
+    """Raises MlnodeError for a declaration that is wrong on any node: unknown areas and options, and values
+    that they do not take."""
     for item in declarations:
         name = declared.check_name(item["name"])
         try:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All kinds of knob, in the order in which they are applied: for the agent and the drift check.
+"""All kinds of knob, in the order of application: for the agent and the drift check.
 
-A module imports its own kind only, so that its payload stays small; the agent what is declared, so that it
-starts soon.
+A module imports only its own kind, to keep its payload small; the agent imports the declared kinds, to start
+quickly.
 """
 
 # pylint: disable=unused-import
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ..engine.kind import Kind
 
 #: Area → the module that declares it alone, in the order of application.
-#: Services before all that they move: tuned puts back what it has set when it is stopped.
-#: Modules next, as others set what is theirs, and limits after sysctl, whose fs.nr_open bounds them.
+#: Services before all that they change: tuned restores its original values when it is stopped.
+#: Modules next, because others set their parameters, and limits after sysctl, whose fs.nr_open bounds them.
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
 #: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
 #: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
-#: NCCL after QoS, whose traffic class it takes. What waits for a boot has time until the end, and timers
-#: are started once there is something to check.
+#: NCCL after QoS, whose traffic class it takes. Settings for the next boot come later, and timers last,
+#: because they start a check.
 MODULES: Mapping[str, str] = {
     "services": "tuning_services",
     "modules": "kernel_modules",
@@ -45,17 +45,17 @@ MODULES: Mapping[str, str] = {
     "pull": "pull_timer",
 }
 
-#: What is applied again when a NIC arrives or changes its queues, and when the network is up at boot, for
+#: Areas to apply again when a NIC arrives or changes its queues, and when the network is up at boot, for
 #: which NFS mounts wait as well
 ON_ARRIVAL = ("storage", "nic", "rail", "qos", "irq", "nccl")
 
-#: What `mlnode apply --nics` applies: sysctls, too, as some are computed from the rate of links that come up
-#: after the boot service has run
+#: Areas that `mlnode apply --nics` applies: sysctls, too, because some depend on the rate of links that come
+#: up after the boot service has run
 WITH_LINKS = ("sysctl", *ON_ARRIVAL)
 
 
 class _Kinds(Mapping[str, "Kind"]):
-    """Name → kind, each of which is imported at its first use."""
+    """Name → kind, imported on first use."""
 
     def __getitem__(self, name: str) -> Kind:
         if name not in MODULES:
@@ -85,7 +85,7 @@ def options(area: str) -> Table:
 
 
 def imported() -> tuple[Kind, ...]:
-    """All of them. Ansible sends along what it finds in an import statement, and no other."""
+    """Import all of them. Ansible ships only modules that it finds in import statements."""
     from ..knobs.boot import kind as boot  # noqa: F401
     from ..knobs.cpu import kind as cpu  # noqa: F401
     from ..knobs.gpu import kind as gpu  # noqa: F401

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows of a node about the agent itself: whether the next boot runs it, and the arrival of a NIC does.
+"""Rows of a node about the agent itself: whether the next boot and the arrival of a NIC run it.
 
-One cause is one row: a setting that only the agent brings at boot refers to agent.boot instead of drifting as
-well. A node without anything of the agent has no such row, and each setting says that nothing brings it back.
+One cause is one row: a setting that only the agent sets at boot refers to agent.boot instead of drifting as
+well. A node without any part of the agent has no such row, and each setting reports that nothing restores it.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ COPIES_ROW = "agent.initramfs"
 _RUNS = "runs"
 _CURRENT = "current"
 
-#: High: all that no drop-in carries is lost with the next boot. Medium: only a NIC that arrives or renews its
-#: queues is not what is declared, until the next boot or run.
+#: High: settings without a drop-in are lost with the next boot. Medium: only a NIC that arrives or renews its
+#: queues deviates from its declaration, until the next boot or run.
 _BOOT = Info(
     Severity.HIGH,
-    "applies at each boot what no file of the system carries",
+    "applies, at each boot, the settings that no file of the system carries",
     "docs/guide/operations.md, Files on the node",
 )
 _NICS = Info(
     Severity.MEDIUM,
-    "applies what is declared for NICs once more when one arrives or renews its queues",
+    "applies the declared NIC settings again when a NIC arrives or renews its queues",
     "docs/guide/operations.md, Files on the node",
 )
 
 _COPIES = Info(
     Severity.MEDIUM,
-    "an initramfs with a copy of sysctl.d sets at boot what is not declared any more",
+    "an initramfs with a copy of sysctl.d sets values at boot that are no longer declared",
     "dracut(8), update-initramfs(8)",
 )
 
 
 def rows(host: Host, kinds: Collection[str]) -> list[Row]:
-    """kinds: what is declared on the node; the arrival of a NIC matters only to some of them."""
+    """kinds: declared on the node; the arrival of a NIC matters only to some of them."""
     try:
         if not boot_service.installed(host):
             return []
@@ -86,12 +86,12 @@ def _copies(host: Host) -> list[Row]:
 
 
 def idle(host: Host) -> list[Row]:
-    """The row of NICs where nothing waits for them, after a run that was to start that. Raises HostError."""
+    """The row of NICs if no unit waits for them after a run that had to start it. Raises HostError."""
     return [_row(host, NICS_ROW, NIC_PATH_FILE, _NICS)] if boot_service.is_idle(host) else []
 
 
 def boot_sources(host: Host) -> list[str]:
-    """The files that it consists of, and which of them are not there."""
+    """The agent's files, with a mark for missing ones."""
     paths = (AGENT_COMMAND, *TEXTS, *LINKS)
     return [path if host.is_link(path) or host.exists(path) else f"{path} (missing)" for path in paths]
 
@@ -123,7 +123,7 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
 
 
 def _is_stopped(host: Host) -> bool:
-    """True also where that is not known: its own row says so."""
+    """True also if that is unknown: its own row reports it."""
     try:
         return bool(boot_service.stopped(host))
     except HostError:

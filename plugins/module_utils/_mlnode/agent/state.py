@@ -34,7 +34,7 @@ _FILES: Mapping[str, Callable[[Host], str]] = {
 
 
 def answers(host: Host) -> dict[str, dict[str, str]]:
-    """File → its `text`, or the `error` of reading it. Raises nothing."""
+    """File → its `text`, or the `error` of reading it. Never raises."""
     answers_by_path: dict[str, dict[str, str]] = {}
     for path, look in _FILES.items():
         try:

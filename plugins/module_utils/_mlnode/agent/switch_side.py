@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Switch side of the priorities that this node declares: a checklist, and text of network operating systems.
+"""Switch side of the declared priorities: a checklist, and text for network operating systems.
 
-Nothing is sent to a switch. A scheme that several rules or declarations have in common is printed once.
+Nothing is sent to a switch. A scheme that several rules or declarations share is printed once.
 """
 
 from __future__ import annotations

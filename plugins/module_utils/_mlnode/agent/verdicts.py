@@ -34,8 +34,8 @@ def audit(host: Host, options: argparse.Namespace) -> int:
 
 
 def preflight(host: Host, options: argparse.Namespace) -> int:
-    """The checks of preflight.yml for one node, without its neighbours. Exit status ERROR where no check
-    fails and some are unknown."""
+    """The checks of preflight.yml for one node, without its neighbours. Exit status ERROR if no check fails
+    and some are unknown."""
     from ..checks.preflight import run
 
     alone = run.parse((), None, run.OPTIONS["tcp_port"].default, {})
@@ -53,7 +53,7 @@ def preflight(host: Host, options: argparse.Namespace) -> int:
 
 
 def table(checks: Sequence[Check], width: int | None) -> str:
-    """The worst first, each with its remedy; then what passed, and what was not judged."""
+    """The worst first, each with its remedy; then passed checks, and skipped ones."""
     from ..report.grid import grid, wrapped
 
     order = [*BAD, Verdict.PASS, Verdict.SKIP]

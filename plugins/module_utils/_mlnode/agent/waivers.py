@@ -14,7 +14,7 @@ from ..model.record import NamedTuple, regex
 # date.fromisoformat() takes 20260131 and week dates, too, since Python 3.11.
 _DAY = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 
-#: What an exception has
+#: Fields of an exception
 FIELDS = {"key": str, "reason": str, "until": str}
 
 USED, EXPIRED, UNUSED = "used", "expired", "unused"
@@ -37,8 +37,8 @@ class Waiver(NamedTuple):
 class Verdict(NamedTuple):
     """Effect of exceptions on the drift of a node.
 
-    ignored: setting → the exception that holds. expired: setting → the one that does no longer.
-    states: of each exception, in their order.
+    ignored: setting → the valid exception. expired: setting → its latest expired exception. states: of each
+    exception, in their order.
     """
 
     ignored: Mapping[str, Waiver]
@@ -67,12 +67,12 @@ def _one(number: int, item: Mapping[str, Any]) -> Waiver:
 
 
 def today() -> date:
-    """The same day on all nodes, whatever their time zones."""
+    """The date in UTC, which is the same on all nodes."""
     return datetime.now(timezone.utc).date()
 
 
 def judge(waivers: Sequence[Waiver], drifted: Sequence[str], day: date) -> Verdict:
-    """drifted: names of settings. One that holds wins over one that does not."""
+    """drifted: names of settings. A valid exception wins over an expired one."""
     ignored: dict[str, Waiver] = {}
     expired: dict[str, Waiver] = {}
     for key in drifted:

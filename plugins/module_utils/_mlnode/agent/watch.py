@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`mlnode metrics --watch`: values that change within a job, as a file for node_exporter, every minute.
 
-The kernel announces no change of a governor: there is no uevent, and inotify shows writes through the same
-mount of sysfs only, not those of a container with its own network, nor the kernel's. So they are compared.
+The kernel announces no change of a governor: there is no uevent, and inotify shows only writes through the
+same mount of sysfs, neither writes from a container with its own network nor the kernel's. So values are
+compared.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ MIXED = "mixed"
 
 
 class Watched(NamedTuple):
-    """State of one look. uptime: its time in seconds since the boot. governors: path → value. changed: Unix
-    time of the last change while a job ran, 0 without one; to: the governor since."""
+    """State of one reading. uptime: its time in seconds since the boot. governors: path → value. changed:
+    Unix time of the last change while a job ran, 0 without one; to: the governor since then."""
 
     uptime: float = 0.0
     governors: Mapping[str, str] = {}
@@ -40,14 +41,14 @@ class Watched(NamedTuple):
 
 
 class Result(NamedTuple):
-    """text: the metrics. watched: state for the next look."""
+    """text: the metrics. watched: state for the next reading."""
 
     text: str
     watched: Watched
 
 
 def load(host: Host) -> Watched:
-    """State of the last look in this boot. It decides nothing: a damaged one counts as none. Never raises."""
+    """State of the last reading in this boot. It decides nothing: a damaged one is ignored. Never raises."""
     try:
         document = strict_json.document(host.read_bytes(places.WATCHED), places.WATCHED, FORMAT)
         governors = {str(path): str(value) for path, value in document["governors"].items()}
@@ -57,7 +58,7 @@ def load(host: Host) -> Watched:
 
 
 def look(host: Host) -> Result:
-    """Compare with the last look. Raises HostError."""
+    """Compare with the last reading. Raises HostError."""
     begun, before = time.time(), load(host)
     watched = _governors(host, before, begun)
     families = (
@@ -75,7 +76,7 @@ def look(host: Host) -> Result:
 
 
 def export(host: Host) -> bool:
-    """Write the file, and keep the state for the next look; False before the first check. Raises
+    """Write the file, and keep the state for the next reading; False before the first check. Raises
     HostError."""
     if not host.is_superuser():
         raise HostError("write", places.WATCHED, None, "root is needed; --print shows the metrics")
@@ -100,13 +101,13 @@ def _governors(host: Host, before: Watched, at: float) -> Watched:
 
 
 def _ran(host: Host, uptime: float) -> bool:
-    """True if a job of now ran at the last look already: a prolog sets the governor before its job."""
+    """True if a current job ran at the last reading already: a prolog sets the governor before its job."""
     since = jobs.since(host)
     return since is not None and since <= uptime
 
 
 def _value(host: Host, path: str) -> str:
-    """Empty where the kernel does not show it, as while its CPUs go offline."""
+    """A value, or "" if the kernel does not show it, as while its CPUs go offline."""
     return (host.value(path).text or "").strip()
 
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Results of the modules that are about a node as a whole, agent and node_revert, for the modules
-themselves and for an agent that is asked in their place."""
+"""Results of the modules for a whole node, agent and node_revert: for the modules themselves and for an agent
+that runs in their place."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def _failed(words: str, **more: Any) -> dict[str, Any]:
 
 
 def installed(host: Host, interpreter: str, reload: bool, check: bool, diff: bool) -> dict[str, Any]:
-    """Of the module agent; its options, and what a task has of check mode and diff."""
+    """Result of the module agent. Arguments: its options, and check mode and diff of the task."""
     try:
         if check:
             steps = install.plan(host, interpreter, reload, used=diff)
         else:
             steps = install.install(host, interpreter, notify=reload)
-        # Files of others beside the units were put there on purpose: they are reported, and left as they are.
+        # Drop-ins of others for the units are there on purpose: they are reported, but not removed.
         warnings = [*boot_service.left(host, reload)]
         idle = rows.idle(host) if reload and not check else []
     except MlnodeError as error:
@@ -43,7 +43,7 @@ def installed(host: Host, interpreter: str, reload: bool, check: bool, diff: boo
 
 
 def put_back(host: Host, without: bool, check: bool, diff: bool) -> dict[str, Any]:
-    """Of the module node_revert. without: its option without_origin."""
+    """Result of the module node_revert. without: its option without_origin."""
     warnings = [*declare.undone(host, check)]
     try:
         if without:

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`mlnode revert --without-origin`: the last way out of a node whose origin is lost.
+"""`mlnode revert --without-origin`: the last way out for a node whose origin is lost.
 
-What mlnode owns by name is removed, what is marked as its own in files of others is taken out, and what
-cannot be undone is named: values of the running kernel until a boot, and words in files that bear no mark.
+It removes files that mlnode owns by name and marked lines in files of others. It lists the rest, which cannot
+be undone: values of the running kernel until a boot, and unmarked words in files.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _UNITS = "/etc/systemd/system/"
 
 
 class Removal(NamedTuple):
-    """changes: what was removed. stays: what was not, for people."""
+    """changes: removed items. stays: items that were not removed, for people."""
 
     changes: tuple[Change, ...] = ()
     stays: tuple[str, ...] = ()
 
 
 class _File(NamedTuple):
-    """An own file, or one of others that has marked lines from here. content: what stays of it."""
+    """An own file, or a file of others with marked lines. content: the remainder without them."""
 
     path: str
     content: bytes | None
@@ -54,8 +54,9 @@ def pending(host: Host) -> Removal:
 
 
 def remove(host: Host, wait_seconds: float = WAIT_SECONDS) -> Removal:
-    """Raises MlnodeError; what could not be removed is named, and another run goes on with it."""
-    # The command removes itself, and nothing can be imported from it then.
+    """Remove mlnode without its origin. Raises MlnodeError with the items that could not be removed; another
+    run retries them."""
+    # The command removes itself; later imports would fail.
     registry.imported()
     mounts.imported()
     with locked(host, wait_seconds):
@@ -81,7 +82,7 @@ def _refuse_with_origin(host: Host) -> None:
         return
     if known:
         raise RefusedError(
-            f"what was before the first run is known, from {origin.PATH}: `mlnode revert` puts all of it back"
+            f"the origin in {origin.PATH} is intact: run `mlnode revert`, which restores everything"
         )
 
 
@@ -110,7 +111,7 @@ def _change(host: Host, file: _File) -> Change:
 def _removed(host: Host, files: Sequence[_File]) -> list[str]:
     """Remove them, and return what could not be, and why."""
     stuck: list[str] = []
-    # The command goes last, once all who read the files have heard of it: till then it can be run again.
+    # The command goes last, after the notification of all readers: until then it can be run again.
     command = AGENT_COMMAND
     for file in sorted(files, key=lambda file: file.path == command):
         if file.path == command:
@@ -143,7 +144,7 @@ def _notify_readers(host: Host, files: Sequence[_File]) -> list[str]:
 
 
 def _clear(host: Host) -> None:
-    """Remove what is left of the store, and the folders that hold nothing else. Raises HostError."""
+    """Remove the rest of the store, and its empty folders. Raises HostError."""
     patterns = (path for pattern in BASELINES for path in host.matching(pattern))
     for path in (origin.PATH, origin.COPY, *patterns):
         host.remove_file(path)
@@ -159,7 +160,7 @@ _Looked = Tuple[Request, Sequence[Row]]
 
 
 def _looked(host: Host) -> list[_Looked]:
-    """All that is declared. What cannot be looked at can only be left."""
+    """All declared settings. Errors are ignored: an unreadable setting can only be left."""
     looked: list[_Looked] = []
 
     def look(request: Request) -> tuple[Sequence[Row], bool]:
@@ -177,7 +178,7 @@ def _running(looked: Sequence[_Looked]) -> list[str]:
     lines = []
     for row in (row for _request, rows in looked for row in rows):
         text = row.reading.runtime.text
-        # What a file says is gone with it.
+        # A value in a file disappears with it.
         kept = not row.reading.path.startswith("/etc/")
         if kept and text is not None and same(text, row.reading.want or ""):
             lines.append(f"{row.setting.key} = {text} until the node is booted")
@@ -185,7 +186,7 @@ def _running(looked: Sequence[_Looked]) -> list[str]:
 
 
 def _next_boot(host: Host, looked: Sequence[_Looked]) -> list[str]:
-    """Values that are brought at boot though all own files are gone: edits that bear no mark."""
+    """Values that are set at boot although all own files are gone: edits without a mark."""
     lines = []
     for request, _rows in looked:
         try:

@@ -16,8 +16,8 @@ _EFFECTIVE = regex(r"^CapEff:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
 
 
 def lacks_net_admin(host: Host, path: str) -> str:
-    """Reason why not even root may set what path shows; empty if it may, if we are not root, in a captured
-    tree, or where that is unknown."""
+    """Reason why not even root may set the value at a path; empty if it may, if we are not root, in a
+    captured tree, or if that is unknown."""
     if not host.live or not host.is_superuser():
         return ""
     held = _EFFECTIVE.search(host.value("/proc/self/status").text or "")

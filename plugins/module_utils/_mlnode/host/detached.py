@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Work of this very process that goes on when the process, its connection and its session are gone.
+"""Work that continues when the process, its connection and its session are gone.
 
-In a module of Ansible everything the work needs has to be imported already: Ansible deletes its code when it
-ends. The agent's own file stays open (agent/archive.py), and so a late import is of this agent.
+In an Ansible module, all that the work needs must be imported already, because Ansible deletes the code when
+the module ends. The agent's file stays open (agent/archive.py), so a late import is still from this agent.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import signal
 import sys
 from typing import Callable, Iterator
 
-#: What ends with a terminal, a session or its process group
+#: Signals at the end of a terminal or session, or to its process group
 _SESSION = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
 
-#: Where /proc cannot say which files are open; nothing that calls this opens that many
+#: Upper limit if /proc cannot list the open files; no caller opens that many
 _MOST_FILES = 4096
 
 
 def start(work: Callable[[], object]) -> None:
-    """Raises OSError where no such process could be started."""
+    """Run work in a detached process. Raises OSError if the process cannot be started."""
     reader, writer = os.pipe()
     try:
         child = os.fork()
@@ -77,8 +77,8 @@ def _settle(writer: int) -> None:
 
 
 def _own_file() -> int:
-    """The agent's own file, of which modules are read when they are imported; -1 in another program. It is
-    read only, and has no lock."""
+    """Handle of the agent's file, from which modules are imported late; -1 in another program. It is opened
+    read-only and has no lock."""
     handle = vars(sys.modules["__main__"]).get("opened")
     return handle if isinstance(handle, int) else -1
 

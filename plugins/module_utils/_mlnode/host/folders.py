@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folders that root writes into: walked to from the root, and judged by their handle.
+"""Folders that root writes into: opened step by step from the root, and judged by their handle.
 
-No step of the way can be exchanged behind the look at it. A folder is root's alone if it and all above belong
-to root and no other user can write to them. Only there is anything kept of what lies in it: the owner, the
-ACL and the other names of a file that mlnode shares. In any other folder a file is made new, no link on the
-way counts, and the work is done by a process that has no more rights than the owner of the folder.
+No step of the way can be exchanged between check and use. A folder is root's alone if it and all parents
+belong to root and no other user can write to them. Only there does a replaced file keep its owner, its ACL
+and its hard links. In any other folder, a file is always created new, no link on the way is followed, and a
+process with the rights of the folder's owner does the work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDER_MODE = 0o755
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 #: Groups below are the distribution's (Debian Policy 9.2.2, uids and gids 0-99): /usr/local/bin is root:staff
-#: 2775 on Debian, and who is put into such a group is trusted with what root runs (9.1.2)
+#: 2775 on Debian, and members of such a group are trusted with the programs of root (9.1.2)
 _FIRST_FREE_GID = 100
 
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
@@ -36,7 +36,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOE
 _ACL = "system.posix_acl_access"
 
 #: For a process that works as another user, who can stop it with a signal (kill(2)). A write of 1 MB takes
-#: 0.05 s on ext4, of which 0.02 s are for the process; the rest is for a disk that is busy.
+#: 0.05 s on ext4, including 0.02 s for the process; the rest is for a busy disk.
 _SECONDS = 30.0
 
 _WORD = "ascii"
@@ -56,11 +56,11 @@ class Folder(NamedTuple):
 
     @property
     def keeps(self) -> bool:
-        """True if what lies in it is what root has put there."""
+        """True if only root can have put its content there."""
         return not self.problem and not self.is_open
 
     def do(self, work: Callable[[], object]) -> None:
-        """The work, as the owner of the folder where that is another user. Raises OSError."""
+        """Do the work, as the owner of the folder if that is another user. Raises OSError."""
         if self.problem and self.uid not in self.roots and os.geteuid() == 0:
             _as_owner(self, work)
         else:
@@ -71,33 +71,31 @@ class Folder(NamedTuple):
 
 
 def roots(root: str) -> tuple[int, ...]:
-    """Users who count as root. A tree that a user has unpacked may be theirs as a whole."""
+    """Users who count as root. The owner of an unpacked tree may own all of it."""
     return (0,) if root == "/" else (0, os.stat(root).st_uid)
 
 
 def foreign(path: str, status: os.stat_result, owners: tuple[int, ...]) -> str:
-    """Why what is at a path is another user's, as a sentence; empty if it is root's."""
+    """Why a path belongs to another user, as a sentence; empty if it is root's."""
     if status.st_uid in owners:
         return ""
     return (
-        f"{path} belongs to the user with the number {status.st_uid} and not to root, so that "
-        f"nothing is done with what it holds: look at it, then `chown -h root:root {path}` or "
-        "remove it"
+        f"{path} belongs to UID {status.st_uid}, not to root, so its content is "
+        f"ignored: inspect it, then `chown -h root:root {path}` or remove it"
     )
 
 
 def changeable(path: str, status: os.stat_result) -> str:
-    """As foreign(), of what is_writable() has found."""
+    """The same for a path that is_writable() reports."""
     return (
         f"{path} can be changed by others than root (mode {stat.S_IMODE(status.st_mode):04o}, group "
-        f"{status.st_gid}), so that nothing is done with what it holds: look at what is there, then "
-        f"`chmod go-w {path}`"
+        f"{status.st_gid}), so its content is ignored: inspect it, then `chmod go-w {path}`"
     )
 
 
 def is_writable(status: os.stat_result, where: int | str) -> bool:
-    """True if others than root and the distribution's own groups can write to it. where: its ACL is read,
-    which hides behind the bits of the group (acl(5), correspondence): a path, or the handle of a folder."""
+    """True if others than root and the distribution's groups can write to it. where: a path, or the handle of
+    a folder; its ACL is read, which the group bits hide (acl(5), correspondence)."""
     others = status.st_mode & OTHERS
     if not others:
         return False
@@ -108,7 +106,7 @@ def _has_acl(where: int | str) -> bool:
     try:
         if isinstance(where, str):
             return bool(os.getxattr(where, _ACL))
-        # Not of a handle of O_PATH, and not through /proc, which is missing where an image is made.
+        # By the folder: a handle of O_PATH does not work, and /proc is missing during an image build.
         handle = os.open(".", _FOLDER, dir_fd=where)
         try:
             return bool(os.getxattr(handle, _ACL))
@@ -119,8 +117,8 @@ def _has_acl(where: int | str) -> bool:
 
 
 class FolderError(OSError):
-    """A folder, or the way to it, is not root's alone, or its owner does not get a file written. words: for
-    people, with the errno where there is one."""
+    """A folder, or the way to it, is not root's alone, or its owner cannot write a file. words: for people;
+    the errno is set if there is one."""
 
     def __init__(self, words: str, number: int | None = None) -> None:
         super().__init__(number, words)
@@ -129,8 +127,8 @@ class FolderError(OSError):
 
 @contextmanager
 def opened(root: str, path: str, make: bool = False, strict: bool = False) -> Iterator[Folder]:
-    """A folder of the tree below root, for as long as it is needed. make: it and all that are missing above
-    it, where they are root's alone. strict: no other. Raises OSError."""
+    """A folder of the tree below root, open within the context. make: create it and its missing parents if
+    the way is root's alone. strict: refuse all other folders. Raises OSError."""
     walk = _Walk(root, roots(root), make, strict)
     try:
         folder = walk.to(path)
@@ -143,7 +141,7 @@ def opened(root: str, path: str, make: bool = False, strict: bool = False) -> It
 
 
 class _Walk:
-    """The way to a folder, link by link as the kernel goes it; links of a captured tree stay inside it."""
+    """The way to a folder, link by link as the kernel walks it; links of a captured tree stay inside it."""
 
     def __init__(self, root: str, owners: tuple[int, ...], make: bool, strict: bool) -> None:
         self._roots, self._make, self._strict = owners, make, strict
@@ -209,8 +207,9 @@ class _Walk:
         return os.open(name, _STEP, dir_fd=folder)
 
     def _look(self, path: str) -> None:
-        """At the last step, for whether it is root's alone. Where all can write, but none replaces what is
-        another's, the next step is looked at (inode(7), sticky bit), as in /run of a container of podman."""
+        """Check whether the last step is root's alone. In a folder with the sticky bit (inode(7)) all users
+        can write but not replace files of others, so the next step decides, as in /run of a container of
+        podman."""
         handle = self._handles[-1]
         status = os.fstat(handle)
         if not stat.S_ISDIR(status.st_mode):
@@ -234,8 +233,8 @@ def _parts(path: str) -> list[str]:
 
 
 def _make_folder(folder: int, name: str) -> None:
-    """Each by a mkdir of its own: makedirs() gives its mode to the last one only, and the others get what the
-    umask leaves of 0777."""
+    """Create one folder. makedirs() would give its mode to the last one only; the umask would reduce 0777 for
+    the others."""
     try:
         os.mkdir(name, FOLDER_MODE, dir_fd=folder)
     except FileExistsError:  # another process was faster, or a file is in the way
@@ -257,9 +256,9 @@ def _make_folder(folder: int, name: str) -> None:
 
 
 def _as_owner(folder: Folder, work: Callable[[], object]) -> None:
-    """In a process that has the rights of the folder's owner, and no way back to those of root. It ends with
-    the work. Raises OSError."""
-    # Only here: hardly any folder is another user's.
+    """Run work in a process with the rights of the folder's owner and no way back to root's rights. It ends
+    with the work. Raises OSError."""
+    # Imported here, because hardly any folder belongs to another user.
     import select
     import signal
 
@@ -277,7 +276,7 @@ def _as_owner(folder: Folder, work: Callable[[], object]) -> None:
         os.close(reader)
         _end(child, signal.SIGKILL)
     stage, _blank, number = answer.decode(_WORD).partition(" ")
-    who = f"the owner of {folder.path}, the user with the number {folder.uid}"
+    who = f"the owner of {folder.path}, UID {folder.uid}"
     if not number.isdigit():
         why = f"the process that works as {who} was stopped or killed, or had no end in {_SECONDS:.0f} s"
         raise FolderError(why)
@@ -311,7 +310,7 @@ def _work_as(folder: Folder, work: Callable[[], object], writer: int) -> None:
     except OSError as error:
         number = error.errno or errno.EIO
     except BaseException:  # noqa: BLE001  # pylint: disable=broad-exception-caught
-        # Whatever it is, this process ends here, and the one that asked reports it.
+        # After any error this process ends here, and its parent reports it.
         number = errno.EIO
     finally:
         os.write(writer, f"{stage} {number}".encode(_WORD))

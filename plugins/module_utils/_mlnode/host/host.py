@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The only door to a machine. Every path is taken below a root, so that a captured tree or a
-test's folder stands in for a node without any code knowing it."""
+"""The only door to a machine. Every path is below a root, so a captured tree or a test's folder can stand in
+for a node, and no caller has to know."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ T = TypeVar("T")
 
 
 class Driver(Protocol):
-    """Shows below one folder what the kernel has no files for, as if it had: the functions of Host of the
-    same names, all of which raise HostError."""
+    """Shows settings without kernel files as files below one folder. Its functions are named
+    as in Host, and all raise HostError."""
 
     def read(self, host: Host, path: str) -> bytes: ...
     def write(self, host: Host, path: str, value: str) -> None: ...
@@ -35,7 +35,7 @@ class Driver(Protocol):
     def blocked(self, host: Host, path: str) -> str: ...
 
 
-#: Folder, one of places.DRIVEN → what gives the driver that is mounted there, at each look
+#: Folder, one of places.DRIVEN → function that returns the driver mounted there, called for each access
 Mounts = Mapping[str, Callable[[], Driver]]
 
 
@@ -46,24 +46,24 @@ class _Begun(NamedTuple):
 
 
 class Host:
-    """A machine seen through its file system below root, and its commands where root is /."""
+    """A machine seen through its file system below root, and its commands if root is /."""
 
     def __init__(self, root: str = "/", mounts: Mounts = MappingProxyType({})) -> None:
         self.root = os.path.abspath(root)
         self.mounts = mounts
         self._known: dict[str, Any] = {}
-        #: The keys of those that no write to the kernel changes
+        #: Keys of values that no write to the kernel changes
         self._of_files: set[str] = set()
-        #: Of a captured tree: what is a folder and no link, as each of its paths leads through some
+        #: Real folders of a captured tree, not links: each path passes through some of them
         self._folders: set[str] = set()
-        #: What the run that is under way is about to make of the node, for those who read it meanwhile
+        #: Changes that the run under way is about to make, for concurrent readers of the node
         self.under_way: dict[str, Any] = {}
 
     def once(self, key: str, make: Callable[[], T], of_files: bool = False) -> T:
-        """Make what does not change during one run, such as the topology, once. forget() ends that.
+        """Value that is constant during one run, such as the topology; made once. forget() discards it.
 
-        of_files: it is made of files of the system, and of what systemd has read of them: a value that is
-        set in the kernel changes nothing of it.
+        of_files: it is made of files of the system and of systemd's view of them, so a change of a kernel
+        value does not affect it.
         """
         if of_files:
             self._of_files.add(key)
@@ -75,15 +75,16 @@ class Host:
         return value
 
     def ahead(self, key: str, begin: Callable[[], Callable[[], T]], of_files: bool = False) -> None:
-        """Begin now what once() will be asked for, as it waits for a program. begin: gives what ends it."""
+        """Begin to make a value that once() will need, because it waits for a program. begin: returns a
+        function that ends it."""
         if of_files:
             self._of_files.add(key)
         if key not in self._known:
             self._known[key] = _Begun(begin())
 
     def forget(self, files: bool = True) -> None:
-        """Something was changed, so that what once() keeps has to be read again. files: False where that is
-        values of the kernel alone; a driver that changes more by such a write forgets it itself."""
+        """Discard the values of once() after a change. files: False if only kernel values have changed; a
+        driver whose writes change more discards the rest."""
         kept = {} if files else {key: self._known[key] for key in self._of_files & {*self._known}}
         self._known = kept
         self._folders.clear()
@@ -117,7 +118,7 @@ class Host:
         return self.stored(path)
 
     def stored(self, path: str) -> bytes:
-        """As read_bytes(), but below a driver's folder what lies in the tree itself: what was captured."""
+        """Like read_bytes(), but below a driver's folder the captured file in the tree itself."""
         return system.contents(self.real(path), path)
 
     def beginning(self, path: str, most: int, seconds: float) -> tuple[bytes, bool]:
@@ -125,7 +126,7 @@ class Host:
         return system.beginning(self.real(path), path, most, seconds)
 
     def content(self, path: str) -> bytes | None:
-        """The whole file, or None where there is none. Raises HostError if it cannot be read."""
+        """The whole file, or None if it is absent. Raises HostError if it cannot be read."""
         try:
             return self.read_bytes(path)
         except HostError as error:
@@ -142,8 +143,8 @@ class Host:
         return self.read_bytes(path).decode("utf-8", "surrogateescape")
 
     def value(self, path: str) -> Value:
-        """A kernel file's value without its line end, or why there is none. Some kernels print the end of a C
-        string with it: nohz_full of RHEL 7 is a NUL and a line end where it is empty."""
+        """Content of a kernel file without its line end, or why there is none. Some kernels print the NUL at
+        the end of a C string: an empty nohz_full of RHEL 7 is a NUL and a line end."""
         try:
             return Value(text=self.read(path).rstrip("\n\0"))
         except HostError as error:
@@ -179,7 +180,7 @@ class Host:
         return [path for path in paths if self.exists(path)]
 
     def exists(self, path: str) -> bool:
-        """True if the path, links followed, is there. Raises HostError where that is unknown."""
+        """True if the path exists, links followed. Raises HostError if that is unknown."""
         if driver := self._driver(path):
             return driver.exists(self, path)
         return self._stat(path, follow=True) is not None
@@ -199,7 +200,7 @@ class Host:
         return status is not None and stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
 
     def link_target(self, path: str) -> str:
-        """Target of a link, as it is written; empty for what is not one. Raises HostError."""
+        """Target of a link, as written; empty if the path is not a link. Raises HostError."""
         try:
             return os.readlink(self.real(path, follow=False))
         except OSError as error:
@@ -209,26 +210,26 @@ class Host:
             raise problem from error
 
     def mode(self, path: str) -> int | None:
-        """The permission bits of what a path leads to; None where there is nothing. Raises HostError."""
+        """Permission bits of a path, links followed; None if it is absent. Raises HostError."""
         status = self._stat(path, follow=True)
         return None if status is None else stat.S_IMODE(status.st_mode)
 
     def changed(self, path: str) -> float | None:
-        """The time at which what a path leads to was last changed, content or attributes; None where there is
-        nothing. Raises HostError."""
+        """Time of the last change of content or attributes, links followed; None if the path is absent.
+        Raises HostError."""
         status = self._stat(path, follow=True)
         # No program can set the first; on FAT it is the time at which the file was made.
         return None if status is None else max(status.st_ctime, status.st_mtime)
 
     def identity(self, path: str) -> str:
-        """Another text once the path is created again, as by a reload of its driver; empty where there is
-        nothing. Raises HostError."""
+        """Identity of a path: it differs once the path is created again, as by a reload of its driver; empty
+        if the path is absent. Raises HostError."""
         status = self._stat(path, follow=True)
         return "" if status is None else f"{status.st_dev}:{status.st_ino}"
 
     def space(self, path: str) -> os.statvfs_result:
-        """Blocks and inodes of the file system that a path is on, by statvfs(3), which waits for ever for a
-        server that is gone. Raises HostError, always for a captured tree."""
+        """Blocks and inodes of the file system of a path, by statvfs(3), which waits for ever for a lost
+        server. Raises HostError, always for a captured tree."""
         if not self.live:
             raise HostError("look at", path, None, f"the space left was not captured in {self.root}")
         try:
@@ -241,7 +242,8 @@ class Host:
         return system.records(self.real(path), path) if self.live else []
 
     def blocked(self, path: str) -> str:
-        """Reason why this kernel file is not this node's to set, as in a container, or nothing: mountinfo."""
+        """Reason why this node cannot set a kernel file, as in a container; empty if it can: see
+        mountinfo."""
         if driver := self._driver(path):
             return driver.blocked(self, path)
         return mountinfo.blocked(self, path)
@@ -257,7 +259,7 @@ class Host:
             raise problem from error
 
     def _driver(self, path: str) -> Driver | None:
-        """The one that is mounted over a path; None for a file of the machine itself."""
+        """The driver mounted over a path; None for a file of the machine itself."""
         folder = f"/{path[1:].partition('/')[0]}"
         if folder in self.mounts:
             return self.mounts[folder]()
@@ -266,7 +268,7 @@ class Host:
         return None
 
     def is_mounted(self, path: str) -> bool:
-        """False where a driver has this path, and it was not given."""
+        """False if the path is below the folder of a driver that was not given."""
         folder = f"/{path[1:].partition('/')[0]}"
         return folder in self.mounts or folder not in places.DRIVEN
 
@@ -294,7 +296,7 @@ class Host:
 
     @contextmanager
     def _folder(self, action: str, path: str, make: bool = False) -> Iterator[tuple[folders.Folder, str]]:
-        """The open folder of a path, and its name there. Raises HostError for one of the product's own paths
+        """The open folder of a path, and the name in it. Raises HostError for one of the product's own paths
         in a folder that others than root can change, and for an OSError in the block."""
         parent, _slash, name = places.checked(path).rpartition("/")
         try:
@@ -316,12 +318,11 @@ class Host:
         fresh: bool = False,
         owner: tuple[int, int] | None = None,
     ) -> None:
-        """Replace a file whole: old or new after a power cut, never half of it; see writing for one that
-        has several names, and for a folder of another user.
+        """Replace a whole file: after a power cut it is either old or new, never half of it; see writing for
+        files with several names, and for a folder of another user.
 
-        A file that we share keeps its owner, its ACL and other extended attributes, and its mode where none
-        is given. One that is mlnode's alone, or fresh, is root's, and 0644 then, whatever was there. Raises
-        HostError.
+        A shared file keeps its owner, its ACL and other extended attributes, and its mode if none is given. A
+        file of mlnode, or a fresh one, becomes root's with mode 0644, whatever was there. Raises HostError.
         """
         if len(content) > system.LIMIT:  # and could not be read again
             raise HostError("write", path, errno.EFBIG)
@@ -330,13 +331,13 @@ class Host:
             writing.replace(folder, name, content, mode, keeps, owner)
 
     def write_link(self, path: str, target: str) -> None:
-        """Make path a symbolic link to target, replacing what is there. Raises HostError."""
+        """Make path a symbolic link to target, replacing any existing file. Raises HostError."""
         with self._folder("link", path, make=True) as (folder, name):
             writing.replace_link(folder, name, target)
 
     def remove_file(self, path: str, mark: bytes = b"") -> None:
-        """Remove an own file and what a killed write left beside it. Absent is fine. mark: only a file that
-        begins with it."""
+        """Remove an own file and the temporary file of a killed write. Absent is fine. mark: remove it only
+        if it begins with this."""
         try:
             with self._folder("remove", path) as (folder, name):
                 writing.remove(folder, name, mark)
@@ -345,8 +346,8 @@ class Host:
                 raise
 
     def complete(self, path: str) -> bool:
-        """Finish the writing of a file that a killed run has begun; False where there is nothing to finish.
-        Raises HostError."""
+        """Finish the write of a file that a killed run has begun; False if there is nothing to finish. Raises
+        HostError."""
         parent, _slash, name = places.checked(path).rpartition("/")
         try:
             with folders.opened(self.root, parent) as folder:
@@ -357,21 +358,21 @@ class Host:
             raise HostError("finish writing", path, error.errno) from error
 
     def tidy(self, path: str) -> None:
-        """Remove what a killed run has left beside a file that is right."""
+        """Remove the temporary file that a killed run has left in the folder of a right file."""
         try:
             with self._folder("tidy", path) as (folder, name):
                 folder.do(lambda: writing.unlink_quietly(folder.handle, writing.temporary_of(name)))
-        except HostError:  # it harms nothing where it stays
+        except HostError:  # a leftover is harmless
             pass
 
     def open_lock(self, path: str) -> int:
-        """A handle of a lock file of our own, which is made if need be. Raises HostError."""
+        """A handle of one of our lock files, created if needed. Raises HostError."""
         with self._folder("lock", path, make=True) as (folder, name):
             return writing.open_lock(folder, name)
 
     def make_folder(self, path: str) -> None:
-        """One folder in configfs, where that makes the kernel's files in it, too. Never in a captured tree,
-        where it would make none. Raises HostError."""
+        """Create one folder in configfs, in which the kernel then creates its files. Refused in a captured
+        tree, which has no such kernel. Raises HostError."""
         if not self.live:
             raise HostError("look into", path, None, f"it was not captured in {self.root}")
         try:
@@ -380,8 +381,8 @@ class Host:
             raise HostError("make", path, error.errno) from error
 
     def remove_folder_if_empty(self, path: str, may_stay: bool = False) -> None:
-        """Remove a folder we made, unless others put something into it. may_stay: no failure where it is on
-        what is read-only, as StateDirectory= is in the sandbox of its service (systemd.exec(5))."""
+        """Remove a folder we made, unless others put something into it. may_stay: ignore a read-only file
+        system, such as a StateDirectory= in the sandbox of its service (systemd.exec(5))."""
         stays = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY)
         try:
             with self._folder("remove", path) as (folder, name):
@@ -425,7 +426,7 @@ class Host:
         self.write_file(path, base64.b64decode(str(saved["content"])), int(saved["mode"]), owner=owner)
 
     def run(self, command: Sequence[str], seconds: float = USUAL_SECONDS) -> Finished:
-        """Run a program without a shell. Raises HostError where it cannot be started or takes longer."""
+        """Run a program without a shell. Raises HostError if it cannot be started or takes longer."""
         if not self.live:
             raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
         return system.run(command, seconds)
@@ -436,7 +437,7 @@ class Host:
         return system.begin(command, seconds) if self.live else partial(self.run, command, seconds)
 
     def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
-        """The output of a program that ended well. Raises HostError with its own last words."""
+        """The output of a program that ended successfully. Raises HostError with the program's last words."""
         done = self.run(command, seconds)
         if done.rc != 0:
             messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Systems that are deployed as an image: what a run writes to their boot loader or to /usr is read-only, or
-gone with the next deployment, and they have a way of their own for it."""
+"""Systems that are deployed as an image: their boot loader and /usr are read-only, or changes to them are
+lost with the next deployment. They have their own way to change both."""
 
 from __future__ import annotations
 

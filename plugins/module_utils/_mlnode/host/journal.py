@@ -19,7 +19,8 @@ NOTICE, WARNING = 5, 4
 
 
 def send(host: Host, message: str, message_id: str, priority: int, fields: Mapping[str, str]) -> None:
-    """One line. What cannot be sent is lost, as where systemd does not run: no run fails for it."""
+    """Send one line to the journal. A line that cannot be sent is lost, as without systemd: no run fails for
+    it."""
     entry = {
         "MESSAGE": printable(message),
         "MESSAGE_ID": message_id,
@@ -27,7 +28,7 @@ def send(host: Host, message: str, message_id: str, priority: int, fields: Mappi
         "SYSLOG_IDENTIFIER": "mlnode",
         **{f"MLNODE_{name}": value for name, value in fields.items()},
     }
-    # Only here: most checks have nothing to say.
+    # Imported here, because most checks send nothing.
     import socket
 
     data = b"".join(_field(name, value) for name, value in entry.items())

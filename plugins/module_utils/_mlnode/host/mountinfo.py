@@ -3,7 +3,7 @@
 """Check that a file below /proc and /sys is the kernel's own, and reasons why it cannot be written.
 
 A mount over such a file shows another one in its place (mount --bind, tmpfs), or the same one read-only. The
-mounts are those of /proc/self/mountinfo (proc_pid_mountinfo(5)), each a row of 11 or more fields.
+mounts are read from /proc/self/mountinfo (proc_pid_mountinfo(5)): rows of 11 or more fields.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from . import image_mode
 T = TypeVar("T")
 
 TABLE = "/proc/self/mountinfo"
-#: Says in which container this is; readable by root alone, for others it says nothing
+#: Shows the container; readable by root alone, and useless for others
 ENVIRON = "/proc/1/environ"
 
-#: What is read to find out, and so is not looked at itself
+#: Sources of this check itself, which are not checked
 _OWN = (TABLE, ENVIRON)
 
 _TREES = ("/proc", "/sys")
@@ -57,7 +57,7 @@ _ESCAPE = regex(r"\\([0-7]{3})")
 
 
 class Files(Protocol):
-    """The part of Host that is asked here, which asks this module in turn."""
+    """The part of Host that is used here; Host uses this module in turn."""
 
     root: str
 
@@ -73,8 +73,8 @@ class Files(Protocol):
 
 
 class Mount(NamedTuple):
-    """A row. device: MAJOR:MINOR of its file system. point: the folder or file it is mounted over. root: what
-    of its file system is shown there. options: those of the mount and those of the file system."""
+    """A row. device: MAJOR:MINOR of its file system. point: the folder or file it is mounted over. root: the
+    part of its file system that is shown there. options: of the mount and of the file system."""
 
     number: int
     parent: int
@@ -95,14 +95,14 @@ class Mount(NamedTuple):
         return "ro" in self.options
 
     def option(self, name: str) -> str:
-        """Text behind `name=`; empty where there is none."""
+        """Text after `name=`; empty if there is no such option."""
         return next((one[len(name) + 1 :] for one in self.options if one.startswith(f"{name}=")), "")
 
     def covers(self, path: str) -> bool:
         return self.point == "/" or path == self.point or path.startswith(f"{self.point}/")
 
     def is_kernels(self, path: str) -> bool:
-        """True if what it shows at a path is what the kernel has there."""
+        """True if the mount shows the kernel's own file at a path."""
         home = max((one for one in _HOMES if path == one or path.startswith(f"{one}/")), key=len)
         if self.kind not in _HOMES[home]:
             return False
@@ -132,13 +132,13 @@ def plain(field: str) -> str:
 
 
 def carrying(mounts: Sequence[Mount], path: str) -> Mount | None:
-    """The mount whose file system a path ends in, as the kernel walks it: of what is mounted on one mount the
-    first on the way counts, and then what is mounted on that."""
+    """The mount whose file system contains the end of a path, as the kernel walks it: of the mounts on one
+    mount, the first on the way counts, and then the mounts on that one."""
     numbers = {mount.number for mount in mounts}
     level = [mount for mount in mounts if mount.parent not in numbers or mount.parent == mount.number]
     carrier: Mount | None = None
     while True:
-        # The shortest, as it hides what was mounted below it before; the later one of two at one place.
+        # The shortest, as it hides earlier mounts below it; of two at one place, the later one.
         on_way = [mount for mount in level if mount.covers(path) and mount is not carrier]
         if not on_way:
             return carrier
@@ -151,7 +151,7 @@ def carrying(mounts: Sequence[Mount], path: str) -> Mount | None:
 
 def over(host: Files, path: str) -> str:
     """Reason why a path does not show the kernel's own file; empty if it does, and in a container, whose
-    runtime decides what is shown (lxcfs, masked files). Raises HostError."""
+    runtime decides on the content (lxcfs, masked files). Raises HostError."""
     if not path.startswith(_TREES) or path in _OWN:
         return ""
     if not host.once("mounted over", lambda: _is_mounted_over(host)) or _container(host):
@@ -167,13 +167,13 @@ def over(host: Files, path: str) -> str:
 
 
 def _is_mounted_over(host: Files) -> bool:
-    """True if there is any such mount; asked for each file that is read, so its answer is kept."""
+    """True if there is any such mount; the answer is kept, because every read of a file needs it."""
     return any(mount.point != "/" and not mount.is_kernels(mount.point) for mount in _mounts(host))
 
 
 def blocked(host: Files, path: str) -> str:
-    """Reason why no user of this node can write a kernel file, as the kernel or those who run this container
-    have decided; empty if it can, and where barred() says why not."""
+    """Reason why no user of this node can write a kernel file, by decision of the kernel or of the
+    container's administrator; empty if it can be written, or if barred() gives the reason."""
     return _owner(host, path) if _denied(host, path) else ""
 
 
@@ -194,15 +194,16 @@ def _denied(host: Files, path: str) -> str:
             f"{path} is read-only: {mount.kind} is mounted read-only on {mount.point} ({mount.where}): "
             f"umount it, or mount -o remount,bind,rw {mount.point}"
         )
-    # The kernel's answer (access(2)), as mode bits do not suffice: in a network namespace a file of /proc/sys
-    # may look like 0644 and still answer EACCES. Those of a captured tree are not the machine's.
+    # Ask the kernel (access(2)), because mode bits do not suffice: in a network namespace, a file of
+    # /proc/sys may have the mode 0644 and still answer EACCES. The mode bits of a captured tree are not the
+    # machine's.
     if not host.live or not host.is_superuser() or not os.path.exists(real) or os.access(real, os.W_OK):
         return ""
     return f"{path} may not be written, even by root: a security module or lockdown denies it"
 
 
 def read_only(host: Files, path: str) -> str:
-    """The read-only mount that a file is on, and what to do; empty if there is none, or that is unknown."""
+    """The read-only mount of a file, and a remedy; empty if there is none, or if that is unknown."""
     try:
         mount = carrying(tuple(parse(host.text(TABLE))), resolved(host, path))
     except HostError:
@@ -224,17 +225,17 @@ def read_only(host: Files, path: str) -> str:
 
 
 def _owner(host: Files, path: str) -> str:
-    """Reason why a file that cannot be written here is another's to set; empty if it is this machine's."""
+    """Reason why only another system can set this file; empty if this machine can."""
     name = _container(host)
     if name:
         return f"{path} cannot be written in this container ({name}): set it on the container's host"
     users = host.value("/proc/self/uid_map").text
     if users is not None and users.split() != _ALL_USERS:
-        return f"{path} cannot be written in a user namespace of its own: set it outside of it"
+        return f"{path} cannot be written in a separate user namespace: set it outside of it"
     if path.startswith("/proc/sys/net/") and _namespace(host, "self") != _namespace(host, "1"):
-        return f"{path} cannot be written in a network namespace of its own: set it outside of it"
+        return f"{path} cannot be written in a separate network namespace: set it outside of it"
     try:
-        # Not even root may write what has no such mode (fs/proc/proc_sysctl.c: test_perm).
+        # Without a write bit, not even root may write (fs/proc/proc_sysctl.c: test_perm).
         if host.live and path.startswith("/proc/sys/") and not os.stat(path).st_mode & 0o222:
             return f"{path} is read-only in this kernel"
     except OSError:
@@ -254,17 +255,17 @@ def _container(host: Files) -> str:
 
 
 def _mounts(host: Files) -> tuple[Mount, ...]:
-    """Raises HostError; nothing where the table is absent, as in most captured trees."""
+    """All mounts; empty if the table is absent, as in most captured trees. Raises HostError."""
     return host.once("mounts", lambda: tuple(filter(_matters, parse(host.text(TABLE)))))
 
 
 def _matters(mount: Mount) -> bool:
-    """True for what is on the way to /proc and /sys, or in them."""
+    """True if the mount is on the way to /proc and /sys, or in them."""
     return mount.point in ("/", *_TREES) or mount.point.startswith(tuple(f"{tree}/" for tree in _TREES))
 
 
 def _resolved(host: Files, path: str) -> str:
-    """The path without links, as mounts are on what they lead to."""
+    """The path without links, because mounts are on the targets of links."""
     return os.path.realpath(path) if host.live else host.real(path)[len(host.root) :]
 
 
@@ -273,8 +274,8 @@ resolved = _resolved
 
 # -- containers -----------------------------------------------------------------------------
 
-#: The namespaces that a kernel begins with have these numbers: include/linux/proc_ns.h, PROC_PID_INIT_INO and
-#: PROC_UTS_INIT_INO. That of mounts has no fixed one.
+#: Numbers of a kernel's first namespaces: include/linux/proc_ns.h, PROC_PID_INIT_INO and PROC_UTS_INIT_INO.
+#: The first mount namespace has no fixed number.
 _FIRST = {"pid": "pid:[4026531836]", "uts": "uts:[4026531838]"}
 
 
@@ -288,10 +289,10 @@ def _is_first(host: Files) -> bool:
 
 
 def container(host: Files, note: Callable[[str, str], None] = lambda _path, _words: None) -> str:
-    """docker, podman, lxc ...: the runtime of this container, from the files by which it says so (systemd:
+    """docker, podman, lxc ...: the runtime of this container, from its marker files (systemd:
     src/basic/virt.c); empty outside of one.
 
-    note: called with the path of what could not be looked at, and why.
+    note: called with each path that could not be read, and why.
     """
     try:
         named = host.text("/run/systemd/container").strip()

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every path that is ever written, in one table: what a store may name, and which files are the product's
-own. Host itself asks here; a test holds it against the constants of those who write them.
+"""Every path that is ever written, in one table: the paths that a store may contain, and the product's own
+files. Host checks paths here; a test compares the table with the constants of the writers.
 
-One table for all kinds, on purpose: it is what stands between a damaged store and the file system, so that it
-is read, and reviewed, as a whole, and a new path is added here by hand. It imports no kind, as Host asks
-before any is known.
+One table for all kinds, on purpose: it stands between a damaged store and the file system, so it has to be
+readable and reviewable as a whole, and a new path is added here by hand. It imports no kind, because Host
+asks before any is known.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
 
-#: Folders that hold nothing but our own files
+#: Folders with our own files only
 FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
 
 # As declared.check_name() has it
@@ -27,18 +27,18 @@ _PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
 #: Interfaces over which the node is managed, as the last run saw them
 MANAGEMENT = "/etc/mlnode/management.json"
 
-#: Changes that the agent has given up (failed_changes.py), until a run that is watched, or the next boot,
-#: which may bring another kernel or cable
+#: Changes that the agent has given up (failed_changes.py), until an attended run or the next boot, which may
+#: bring another kernel or cable
 FAILED_CHANGES = "/run/mlnode/failed"
 
-#: What devices have answered to values that they do not have since (answers.py)
+#: Answers of devices to values that they still do not have (answers.py)
 ANSWERS = "/run/mlnode/answers"
 
-#: A change of NICs that waits to be confirmed, and one that was undone and has not been reported yet
+#: A change of NICs that waits for confirmation, and an undone change that was not reported yet
 PENDING = "/var/lib/mlnode/confirm.json"
 UNDONE = "/var/lib/mlnode/undone.json"
 
-#: Files of others in which we keep lines of our own
+#: Files of others that contain our lines
 _SHARED = (
     r"/etc/default/grub",
     r"/etc/kernel/cmdline",
@@ -47,14 +47,14 @@ _SHARED = (
     r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
 )
 
-#: Folders that no kernel makes: what is below them is a driver's to show, see Host.mounts
+#: Folders that no kernel makes; a driver shows their content, see Host.mounts
 ETHTOOL, DCB = "/ethtool", "/dcb"
 _DEVICES = (ETHTOOL, DCB, "/roce", "/service", "/gpu")
-#: The same for the agent, of which nothing is set
+#: The same for the agent, which has no settings
 AGENT = "/agent"
 DRIVEN = (*_DEVICES, AGENT)
 
-#: Files that the kernel makes, and those that drivers show as if it did
+#: Files of the kernel, and files that drivers emulate
 _KERNEL = (
     r"/proc/sys",
     r"/proc/irq/[0-9]+",
@@ -72,52 +72,52 @@ _KERNEL = (
 
 _SYSTEMD = "/etc/systemd/system"
 WANTS = f"{_SYSTEMD}/multi-user.target.wants"
-#: What runs the agent: at every boot, for a NIC that has changed, and while none has
+#: The agent, and the units that run it: at every boot, for a changed NIC, and while no NIC has changed
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
-#: Units that check the node every 15 minutes and watch it every minute if that is declared, and the drop-in
-#: that starts both for a declaration
+#: Units that check the node every 15 minutes and watch it every minute, if declared, and the drop-in that
+#: starts both for a declaration
 CHECK_SERVICE, CHECK_TIMER = "mlnode-check.service", "mlnode-check.timer"
 WATCH_SERVICE, WATCH_TIMER = "mlnode-watch.service", "mlnode-watch.timer"
 CHECK_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode-NAME.conf"
-#: The same for what pulls declarations. No name with which a pattern of the one finds the other
+#: The same for pulling declarations. The names must not match a pattern of the others
 PULL_SERVICE, PULL_TIMER = "mlnode-pull.service", "mlnode-pull.timer"
 PULL_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode.pull-NAME.conf"
-#: What a declaration starts them with → the units
+#: Drop-in that starts them → the units
 TIMED = {
     CHECK_DROP_IN: (CHECK_TIMER, CHECK_SERVICE, WATCH_TIMER, WATCH_SERVICE),
     PULL_DROP_IN: (PULL_TIMER, PULL_SERVICE),
 }
 TIMED_UNITS = tuple(unit for units in TIMED.values() for unit in units)
-#: What the last pull has come to, and its folder, which holds nothing else but for moments
+#: Result of the last pull, and its folder, which is otherwise empty except for moments
 PULL_FOLDER = "/run/mlnode/pull"
 PULL_REPORT = f"{PULL_FOLDER}/report.json"
-#: The serial that the last pull has accepted, twice as the origin is: without it an old document would count
+#: Serial accepted by the last pull, in two copies like the origin: without it an old document would count
 PULLED, PULLED_COPY = "/var/lib/mlnode/pull.json", "/etc/mlnode/pull.json"
-#: Values that the watch of each minute compares with. Every one starts again with the next boot
+#: Values with which the watch compares every minute. It starts afresh with each boot
 WATCHED = "/run/mlnode/watch.json"
-#: Held by a run, by a pull and by a check that writes metrics, while they are under way. On a tmpfs, so that
-#: no reboot ever finds a stale one; flock(2) itself dies with its holder.
+#: Held by a run, by a pull and by a check that writes metrics, while they are under way. They are on a tmpfs,
+#: so no reboot leaves a stale one; flock(2) itself dies with its holder.
 RUN_LOCK, PULL_LOCK, CHECK_LOCK = "/run/mlnode.lock", "/run/mlnode-pull.lock", "/run/mlnode-check.lock"
 LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 
-#: Who is notified that a file has changed, as it is kept in the file's origin: handlers.HANDLERS
+#: Services to notify of a changed file, as stored in the file's origin: handlers.HANDLERS
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
-#: What left sysctl.d while an initramfs may have a copy of it
+#: sysctls that left sysctl.d while an initramfs may have a copy of them
 LEFT_SYSCTLS = "/etc/mlnode/initramfs.d/NAME"
 
 
 def pattern(path: str) -> str:
-    """Of the files of all declarations, for Host.matching()."""
+    """Pattern for the files of all declarations, for Host.matching()."""
     return path.replace("NAME", "*")
 
 
 class Own(NamedTuple):
-    """Files that are mlnode's by name alone, where NAME is that of a declaration and * a service.
+    """Files that are mlnode's by name alone. NAME stands for the name of a declaration, * for a service.
 
-    reader: who reads them, one of READERS; empty for none. kinds: those that write them, for a declaration
-    or, without NAME, for all of them; empty for the agent and for what every declaration has.
+    reader: the service that reads them, one of READERS; empty for none. kinds: the kinds that write them, for
+    a declaration or, without NAME, for all of them; empty for the agent and for files of every declaration.
     """
 
     path: str
@@ -130,13 +130,13 @@ class Own(NamedTuple):
 
     @property
     def exact(self) -> str:
-        """A regular expression of which the first group is the name."""
+        """A regular expression whose first group is the name."""
         escaped = re.escape(self.path).replace(r"\*\.service", _UNIT)
         return escaped.replace("NAME", f"({_NAME})", 1)
 
 
-#: In the order in which they can be removed: first what starts the agent, which would else bring the rest
-#: back at a boot in between
+#: In the order of removal: first the units that start the agent, which would otherwise restore the rest at a
+#: boot in between
 OWN = (
     *(Own(f"{WANTS}/{unit}", "units") for unit in AGENT_UNITS),
     Own(CHECK_DROP_IN, "units", ("metrics",)),
@@ -162,11 +162,11 @@ OWN = (
     Own(AGENT_COMMAND),
 )
 
-#: File of the system → kind, and the first line of a block of it there, whose group is the declaration
+#: File of the system → kind, and the first line of its block there; the group is the declaration
 BLOCKS = {"/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")}
 
 _BELOW = tuple(f"{folder}/" for folder in FOLDERS)
-# Apart from the others, as it takes Python longer to compile than to look at ten files.
+# Separate from the others, because compiling it takes longer than checking ten files.
 _IS_NAMED = regex("|".join(f"(?:{one.exact})\\Z" for one in OWN))
 _IS_SHARED = regex("|".join(f"(?:{one})\\Z" for one in (rf"/etc/mlnode(?:/{_PART})+", *_SHARED)))
 _IS_KERNEL = regex(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
@@ -178,7 +178,7 @@ _NO_PATH = regex("[\x00\ud800-\udc7f\udd00-\udfff]")
 
 
 def checked(path: str) -> str:
-    """The path. Raises HostError for what no system call takes, as a damaged file may name."""
+    """The path. Raises HostError for a path that no system call takes, as from a damaged file."""
     if ("\0" in path or not path.isascii()) and _NO_PATH.search(path):
         raise HostError("look at", ascii(path)[1:-1], errno.EINVAL)
     return path
@@ -190,7 +190,7 @@ def is_own(path: str) -> bool:
 
 
 def is_roots(path: str) -> bool:
-    """True if nothing but root may have a hand in a file, so that its folder has to be root's alone."""
+    """True if only root may change a file, so its folder must be root's alone."""
     return path in LOCKS or is_own(path) or may_write(path)
 
 

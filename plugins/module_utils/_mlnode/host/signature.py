@@ -17,7 +17,7 @@ _WHO = "publisher"
 #: It takes milliseconds
 _SECONDS = 30.0
 
-#: What ssh-keygen is given: who may sign, and the signature
+#: Input files of ssh-keygen: the allowed signers, and the signature
 _ALLOWED, _SIGNED = (f"{places.PULL_FOLDER}/{name}" for name in ("allowed_signers", "signature"))
 
 
@@ -48,6 +48,6 @@ def require(host: Host, content: str, signature: bytes, keys: Sequence[str], nam
 
 
 def clear(host: Host) -> None:
-    """Remove what it was verified with, as a pull that was killed leaves it. Raises HostError."""
+    """Remove the input files of ssh-keygen, as a killed pull leaves them. Raises HostError."""
     for path in (_ALLOWED, _SIGNED):
         host.remove_file(path)

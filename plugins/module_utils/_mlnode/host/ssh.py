@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The connections over SSH by which a process was started. sudo and the like take the variable away, but only
-from what they start, so the processes above are asked, too."""
+"""SSH connections from which a process was started. sudo and the like remove the variable from the
+environment of their children only, so the parent processes are read, too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
 from .host import Host
 
-#: Started by the kernel or by what runs containers, and by no connection
+#: Started by the kernel or by a container runtime, not by a connection
 _INIT = 1
 
 _PARENT = regex(rb"^PPid:\s*([0-9]{1,10})$", re.MULTILINE)
@@ -30,7 +30,7 @@ class Process(NamedTuple):
 
 
 def processes(host: Host, pid: int | None) -> Iterator[Process]:
-    """The process and those above it. Raises HostError where it is not known which is the next."""
+    """The process and its parents. Raises HostError if the next parent is unknown."""
     seen: list[int] = []
     while pid and pid != _INIT and pid not in seen:  # read one by one, they may make a circle
         seen.append(pid)
@@ -46,7 +46,7 @@ def processes(host: Host, pid: int | None) -> Iterator[Process]:
 
 
 def _file(host: Host, pid: int, name: str) -> bytes:
-    """Nothing once the process is gone (fs/proc/base.c: ESRCH)."""
+    """Content of a file of a process; empty once the process is gone (fs/proc/base.c: ESRCH)."""
     try:
         return host.content(f"/proc/{pid}/{name}") or b""
     except HostError as error:

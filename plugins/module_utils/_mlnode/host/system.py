@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The calls of the system behind Host: how files are read, and programs run; writing.py has the others.
+"""System calls behind Host: reading files and running programs; writing.py has the others.
 
-A file is read so that it can neither block nor fill the memory, whatever stands in its place. A program gets
-no shell, no terminal, an environment of our own, and a limit of time.
+A read can neither block nor fill the memory, whatever the file is. A program gets no shell, no terminal, a
+fixed environment and a time limit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 #: Most files of the kernel are shorter: a file of /proc or /sys is one page (fs/seq_file.c, sysfs.rst)
 _CHUNK = 1 << 16
 
-#: What masks a file of the system is a link to it; major 1, minor 3 (admin-guide/devices.txt)
+#: A mask is a link to this device; major 1, minor 3 (admin-guide/devices.txt)
 _NULL = os.makedev(1, 3)
 
 _NAMES = {
@@ -46,9 +46,9 @@ _NAMES = {
 
 
 def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
-    """The path to open for a path of the tree below root, inside which its links lead. Raises HostError.
+    """Path to open for a path of the tree below root; its links stay inside the tree. Raises HostError.
 
-    folders: what was found to be a folder and no link, which is not looked at twice.
+    folders: known folders that are not links; they are not checked again.
     """
     here, links = root, 0
     folder, _slash, name = path.rpartition("/")
@@ -77,7 +77,7 @@ def inside(root: str, path: str, follow: bool, folders: set[str]) -> str:
 
 
 def _link_or_folder(path: str, folders: set[str]) -> str | None:
-    """Target of a link; empty for all else, of which folders are remembered; None where nothing is."""
+    """Target of a link; empty for everything else; None if the path is absent. Folders are remembered."""
     if path in folders:
         return ""
     try:
@@ -92,10 +92,10 @@ def _link_or_folder(path: str, folders: set[str]) -> str | None:
 
 
 def contents(real: str, path: str) -> bytes:
-    """The whole file at real, which errors call path. Raises HostError.
+    """The whole file at real; errors contain path. Raises HostError.
 
-    All that is read below /proc and /sys is a regular file, too: procfs, sysfs, debugfs and configfs make no
-    others but folders and links.
+    Everything below /proc and /sys is a regular file, too: procfs, sysfs, debugfs and configfs have only
+    files, folders and links.
     """
     try:
         handle = os.open(real, _FLAGS)
@@ -110,8 +110,8 @@ def contents(real: str, path: str) -> bytes:
 
 
 def beginning(real: str, path: str, most: int, seconds: float) -> tuple[bytes, bool]:
-    """As much of a kernel file as comes within so many bytes and seconds, and whether that is all of it: of a
-    file that the kernel makes while it is read, which may take long. Raises HostError."""
+    """As much of a kernel file as arrives within this many bytes and seconds, and whether that is all of it:
+    the kernel makes some files during the read, which may take long. Raises HostError."""
     chunks: list[bytes] = []
     end, left = time.monotonic() + seconds, most
     try:
@@ -133,7 +133,7 @@ def beginning(real: str, path: str, most: int, seconds: float) -> tuple[bytes, b
 
 
 def _not_opened(real: str, path: str, error: OSError) -> HostError:
-    """ENXIO would count as absent, and is also what a socket answers (open(2))."""
+    """Error of open(2). ENXIO would count as absent, but a socket answers it as well."""
     if error.errno == errno.ENXIO:
         try:
             name = _NAMES.get(stat.S_IFMT(os.stat(real).st_mode))
@@ -214,17 +214,17 @@ class Finished(NamedTuple):
 
 
 def run(command: Sequence[str], seconds: float, given: str = "") -> Finished:
-    """given: its standard input. Raises HostError where it cannot be started or takes longer."""
+    """Run a program. given: its standard input. Raises HostError if it cannot be started or takes longer."""
     return begin(command, seconds, given)()
 
 
 def begin(command: Sequence[str], seconds: float, given: str = "") -> Callable[[], Finished]:
-    """As run(), whose second half is the result: it waits for the end."""
+    """Begin run(); the returned function waits for the end and gives the result."""
     # Only here: most commands start no program.
     import subprocess
 
     try:
-        # The same runs at boot, where there is no module.
+        # The same code runs at boot, without an AnsibleModule.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
             list(command),
             stdin=subprocess.PIPE,

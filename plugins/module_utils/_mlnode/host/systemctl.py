@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests to systemd that are waited for. On a machine that is short of CPU time or memory a request may
-have no answer in its time: so the unit itself says what has become of it."""
+"""Requests to systemd, with their result. On a machine that is short of CPU time or memory, a request may
+time out; the state of the unit then shows the result."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..model.errors import HostError, UnansweredError, printable
 from . import unit_words
 from .host import Host
 
-#: One request: a job may take 90 s by itself (systemd-system.conf(5), DefaultTimeoutStartSec=)
+#: One request: a job alone may take 90 s (systemd-system.conf(5), DefaultTimeoutStartSec=)
 REQUEST_SECONDS = 120.0
-#: All of them, and the looks at the unit
+#: All requests and checks of the unit
 TOTAL_SECONDS = 360.0
 _POLL_SECONDS = 2.0
 
-#: Verb → states in which it is done. Of a restart no state is, as the unit may not have begun with it.
+#: Verb → states in which it is done. A restart has none, because the unit may not have begun with it.
 _DONE: Mapping[str, tuple[str, ...]] = {"start": ("active",), "stop": ("inactive", "failed")}
 
 
 def job(host: Host, verb: str, unit: str, purpose: str) -> None:
-    """Have systemd start, stop or restart a unit. Raises HostError where that has failed, and UnansweredError
-    where it is not known even now."""
+    """Start, stop or restart a unit with systemd. Raises HostError if that failed, and UnansweredError if the
+    result is still unknown."""
     until = time.monotonic() + TOTAL_SECONDS
     while True:
         try:
@@ -52,19 +52,19 @@ def reload(host: Host, purpose: str) -> None:
 
 
 def _request(host: Host, verb: str, unit: str, purpose: str) -> None:
-    """Raises HostError with the unit's own last lines, and UnansweredError."""
+    """Send one request. Raises HostError with the last lines of the unit, and UnansweredError."""
     done = host.run(["systemctl", verb, unit], REQUEST_SECONDS)
     if done.rc == 0:
         return
     messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]
-    # Its hint at journalctl says that the reason is there. Without it, as for a unit that does not exist, the
+    # The hint at journalctl means that the journal has the reason. Without it, as for an unknown unit, the
     # journal is about something else.
     words = unit_words.last(host, unit) if "journalctl" in done.err else ""
     raise HostError(purpose, "systemctl", None, printable(messages[0]).rstrip("."), words)
 
 
 def _is_done(host: Host, verb: str, unit: str, purpose: str, until: float) -> bool:
-    """False where it has to be asked for again. Raises HostError where it has failed."""
+    """False if the request has to be repeated. Raises HostError if it failed."""
     while time.monotonic() < until:
         state = _state(host, unit)
         if state and state.get("Job", "") in ("", "0"):
@@ -78,7 +78,7 @@ def _is_done(host: Host, verb: str, unit: str, purpose: str, until: float) -> bo
 
 
 def _state(host: Host, unit: str) -> dict[str, str]:
-    """Empty where systemd does not answer."""
+    """Properties of a unit; empty if systemd does not answer."""
     properties = ("ActiveState", "Job", "Result")
     try:
         done = host.run(["systemctl", "show", *(f"--property={name}" for name in properties), "--", unit])

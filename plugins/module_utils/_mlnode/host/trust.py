@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Files that root may act on: files of root, in folders in which no other user can replace them.
 
-What is read of them decides what root writes and runs. So a reader refuses a file that another user owns or
-can change, a run takes away the right to change what is root's already, and a look at the node reports both.
+Their content decides what root writes and runs. So a reader refuses a file that another user owns or can
+change, a run removes the write permission of others from root's files, and a check of the node reports both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import places
 from .folders import FOLDER_MODE, OTHERS, changeable, foreign, is_writable, roots
 from .host import Host
 
-#: What a link of a masked unit leads to (systemctl(1), mask): any user may write to it, and nothing is in it
+#: Target of the link of a masked unit (systemctl(1), mask): any user may write to it, and it is always empty
 _NOTHING = "/dev/null"
 
 _MAX_LINKS = 40  # as the kernel's own limit, path_resolution(7)
@@ -27,7 +27,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def problems(host: Host) -> list[str]:
-    """One line for each file or folder that root must not act on, whatever else it concerns. Never raises."""
+    """One line for each file or folder that root must not act on. Never raises."""
     messages: dict[str, None] = {}
     for path in _own(host, messages):
         try:
@@ -40,8 +40,8 @@ def problems(host: Host) -> list[str]:
 
 
 def require(host: Host, path: str) -> None:
-    """Raises UntrustedError where root must not act on a file of places.FOLDERS; absent is fine, and so is
-    what this user may not look at."""
+    """Raises UntrustedError if root must not act on a file of places.FOLDERS. An absent file is fine, and so
+    is a file that this user may not read."""
     try:
         _check(host, path)
     except HostError:
@@ -56,8 +56,8 @@ def read(host: Host, path: str) -> bytes:
 
 
 def is_right(host: Host, path: str) -> bool:
-    """False where a file of our own is there, and its owner or mode is not what we would give it. Its folders
-    are looked at elsewhere. Raises HostError."""
+    """False if an own file exists with an owner or mode that we would not give it. Its folders are checked
+    elsewhere. Raises HostError."""
     status = _look(host, path)
     if status is None or stat.S_ISLNK(status.st_mode) or not places.is_own(path):
         return True
@@ -65,10 +65,10 @@ def is_right(host: Host, path: str) -> bool:
 
 
 def repair(host: Host) -> list[str]:
-    """Take the right to change what is root's from all others, and make our folders readable: for a caller
-    that holds the node's lock. Returns the paths. What cannot be mended is left for require() to refuse."""
+    """Remove the write permission of others from root's files, and make our folders readable. The caller
+    holds the node's lock. Returns the changed paths. require() refuses files that cannot be repaired."""
     done = []
-    # One by one, as a folder that is mended is entered.
+    # One by one, because a repaired folder is entered.
     for path in _own(host, {}) if host.is_superuser() else ():
         try:
             if _mended(host, path):
@@ -82,22 +82,22 @@ def repair(host: Host) -> list[str]:
 
 
 def _check(host: Host, path: str) -> None:
-    """Raises UntrustedError for the first on the way to a path that others than root can change; HostError
-    where that cannot be seen."""
+    """Raises UntrustedError for the first step on the way to a path that others than root can change;
+    HostError if a step cannot be examined."""
     link, is_folder = "", False
     for here, status, is_path in _way(host, path):
         owner = foreign(here, status, roots(host.root))
         if owner:
             raise UntrustedError(owner)
         is_folder = stat.S_ISDIR(status.st_mode)
-        if stat.S_ISLNK(status.st_mode):  # whose own mode means nothing
+        if stat.S_ISLNK(status.st_mode):  # the mode of a link means nothing
             link = here if is_path else link
         elif here != _NOTHING and _is_open(host, here, status):
             raise UntrustedError(changeable(here, status))
     if link and not is_folder and path.startswith(tuple(f"{folder}/" for folder in places.FOLDERS)):
         raise UntrustedError(
-            f"{link} is a link to {host.link_target(link)} and no file of its own, so that nothing is done "
-            "with what it holds: look at it, then put a file in its place or remove it"
+            f"{link} is a link to {host.link_target(link)}, not a regular file, so its content is ignored: "
+            "inspect it, then replace it with a file or remove it"
         )
 
 
@@ -105,13 +105,13 @@ def _is_open(host: Host, path: str, status: os.stat_result) -> bool:
     if path in places.FOLDERS or places.is_own(path):
         return bool(status.st_mode & OTHERS)
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
-        # What is root's there can only be replaced by root (inode(7)), as in /run of a container of podman.
+        # Only root can replace root's files there (inode(7)), as in /run of a container of podman.
         return False
     return is_writable(status, host.real(path, follow=False))
 
 
 def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
-    """Every folder and link from / to a path, and the path itself, as far as they are there. The last is
+    """Every folder and link from / to a path, and the path itself, as far as they exist. The last value is
     whether it is the path itself. Links are followed, as the kernel does."""
     here, todo, links, is_path = "/", _parts(path), 0, True
     top = _look(host, "/")
@@ -132,7 +132,7 @@ def _way(host: Host, path: str) -> Iterator[tuple[str, os.stat_result, bool]]:
             if links > _MAX_LINKS:
                 raise HostError("resolve", path, errno.ELOOP)
             target = host.link_target(here)
-            is_path = is_path and bool(todo)  # what a link at the end leads to is not the path itself
+            is_path = is_path and bool(todo)  # the target of a final link is not the path itself
             todo = [*_parts(target), *todo]
             here = "/" if target.startswith("/") else os.path.dirname(here)
 
@@ -155,8 +155,8 @@ def _look(host: Host, path: str) -> os.stat_result | None:
 
 
 def _own(host: Host, messages: dict[str, None]) -> Iterator[str]:
-    """Every path of the product that exists. A folder that is not trusted is not entered, as its own line is
-    enough. messages: takes those about a folder that cannot be listed."""
+    """Every path of the product that exists. An untrusted folder is not entered, because one line about it
+    suffices. messages: receives errors about folders that cannot be listed."""
     own = (one.pattern for one in places.OWN if not one.path.startswith(places.FOLDERS))
     for pattern in dict.fromkeys(own):
         try:
@@ -170,7 +170,7 @@ def _own(host: Host, messages: dict[str, None]) -> Iterator[str]:
         try:
             _check(host, path)
             seen = _look(host, path)
-            # A link below could lead back to where it is.
+            # A link below could form a loop.
             if seen is not None and (stat.S_ISDIR(seen.st_mode) or path in places.FOLDERS):
                 todo += [f"{path}/{name}" for name in host.names(path)]
         except HostError as error:
@@ -180,13 +180,13 @@ def _own(host: Host, messages: dict[str, None]) -> Iterator[str]:
 
 
 def _report(host: Host, error: HostError, messages: dict[str, None]) -> None:
-    """A user who may not look at everything is shown what there is to see."""
+    """Add an error to the messages, but only for root: another user cannot read everything."""
     if host.is_superuser():
         messages[str(error)] = None
 
 
 def _mended(host: Host, path: str) -> bool:
-    """Through a handle, so that nothing else can be put in its place meanwhile. Raises OSError."""
+    """Through a handle, so no other file can take its place meanwhile. Raises OSError."""
     status = _look(host, path)
     if status is None or _due(host, path, status) is None:  # as nearly always
         return False

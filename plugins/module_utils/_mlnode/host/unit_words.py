@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last lines of a unit, for a message about it: systemctl only says where they are, on a node that may be
-one of many."""
+"""The last lines of a unit, for a message about it: systemctl only refers to the journal, on a node that may
+be one of many."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One request over HTTP (RFC 9110), with limits of time and size for all of it.
 
-Certificates are checked against those that the node trusts. A redirect is an answer like any other, and no
-proxy is asked: what is reached is what was named.
+Certificates are verified against the node's trust store. A redirect is an answer like any other, and no proxy
+is used: the request goes to the given server only.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from urllib.parse import urlsplit
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
 
-#: From the look-up of the name to the last byte. A limit of each read alone would never end a server that
-#: sends a byte now and then.
+#: From the name lookup to the last byte. A limit of each read alone would never stop a server that sends a
+#: byte now and then.
 SECONDS = 30.0
 
-#: Of what a server says about an error, in characters: as much as fits in a line
+#: Longest error text of a server to show, in characters: as much as fits in a line
 _SHOWN = 200
 
 
-#: RFC 9110, 8.8.3, in ASCII: what is kept of an answer must not break the file in which it is
+#: RFC 9110, 8.8.3, in ASCII: a stored etag must not break the file that contains it
 _ETAG = regex(r'(?:W/)?"[!#-~]{0,200}"\Z')
 
 
 class Answer(NamedTuple):
-    """etag: as the server has it, with its quotes; empty where it gives none that could be kept."""
+    """etag: as the server sent it, with its quotes; empty if it sent none that can be stored."""
 
     status: int
     reason: str
@@ -42,13 +42,13 @@ class _LateError(Exception):
 
 
 def get(url: str, etag: str, most: int, seconds: float = SECONDS) -> Answer:
-    """The document, or status 304 where it still has this etag. most: bytes of a body. Raises HostError for
-    all that is not a whole answer."""
+    """The document, or status 304 if its etag is unchanged. most: bytes of a body. Raises HostError for
+    anything but a whole answer."""
     return _ask("GET", url, {"If-None-Match": etag} if etag else {}, None, most, seconds)
 
 
 def post(url: str, content: bytes, most: int, seconds: float = SECONDS) -> Answer:
-    """As get(), for JSON that is sent."""
+    """As get(), but sends JSON."""
     return _ask("POST", url, {"Content-Type": "application/json"}, content, most, seconds)
 
 
@@ -66,7 +66,7 @@ def _ask(
     except http.client.HTTPException as error:
         words = f"no answer of HTTP: {type(error).__name__} {str(error)[:_SHOWN]}"
         raise HostError(purpose, url, None, printable(words)) from error
-    except (OSError, ValueError) as error:  # of TLS and names, the errno means something else
+    except (OSError, ValueError) as error:  # of TLS and names, the errno has another meaning
         raise HostError(purpose, url, None, printable(str(error)[:_SHOWN])) from error
 
 
@@ -93,7 +93,7 @@ def _exchange(method: str, url: str, headers: Mapping[str, str], content: bytes 
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raises _LateError once the time is over, whatever waits by then."""
+    """Raises _LateError once the time is over, during any operation."""
 
     def late(_signal: int, _frame: object) -> NoReturn:
         raise _LateError

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How files are written, linked, removed and locked: by handles, in a folder of folders.py.
 
-A rename is atomic and makes a new inode. Where a file has several names (hard links), only a write in place
-reaches all of them: the whole new content lies beside it, on disk, before the first byte of it is written, so
-that the next run completes what a killed one has begun.
+A rename is atomic and makes a new inode. If a file has several names (hard links), only a write in place
+reaches all of them. The whole new content is then on disk in a second file before the first byte is written,
+so the next run can complete the write of a killed one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _IN_PLACE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
-#: They speak of the content, which is another one now; the kernel makes them itself (ima_policy, evm)
+#: They describe the old content; the kernel makes new ones itself (ima_policy, evm)
 _OF_CONTENT = ("security.ima", "security.evm")
 _SELINUX = "security.selinux"
 _REFUSED = (errno.EPERM, errno.EACCES, errno.ENOTSUP)
@@ -37,8 +37,8 @@ def replace(
     keeps: bool,
     owner: tuple[int, int] | None = None,
 ) -> None:
-    """A file with this content: old or new after a power cut. keeps: it has owner, mode, attributes and other
-    names of the one that is there. owner: instead of that. Raises OSError."""
+    """Write a file with this content: old or new after a power cut. keeps: preserve owner, mode, attributes
+    and other names of an existing file. owner: instead of the existing owner. Raises OSError."""
     keeps = keeps and folder.keeps
     folder.do(lambda: _replace(folder.handle, name, content, mode, keeps, owner))
 
@@ -60,7 +60,7 @@ def _replace(
 
 
 def replace_link(folder: Folder, name: str, target: str) -> None:
-    """A symbolic link, in place of what is there. Raises OSError."""
+    """Make a symbolic link, replacing any existing file. Raises OSError."""
     temporary = temporary_of(name)
 
     def work() -> None:
@@ -77,7 +77,7 @@ def replace_link(folder: Folder, name: str, target: str) -> None:
 
 
 def remove(folder: Folder, name: str, mark: bytes = b"") -> None:
-    """Remove a file and what a killed write left beside it. mark: only one that begins with it. Raises
+    """Remove a file and the temporary file of a killed write. mark: only a file that begins with it. Raises
     OSError."""
 
     def work() -> None:
@@ -105,21 +105,21 @@ def _begins(folder: int, name: str, mark: bytes) -> bool:
 
 
 def temporary_of(name: str) -> str:
-    """One fixed name for each file: a killed run leaves at most one, and the next takes it over. It ends in
-    no suffix that is read."""
+    """One fixed name for each file: a killed run leaves at most one, and the next run reuses it. No program
+    reads files with its suffix."""
     return f".{name}.mlnode-tmp"
 
 
 def journal_of(name: str) -> str:
-    """Name of the whole new content while it is written in place. It ends in no suffix that is read."""
+    """Name of the whole new content during a write in place. No program reads files with its suffix."""
     return f".{name}.mlnode-new"
 
 
 def _fill(
     folder: int, temporary: str, content: bytes, mode: int | None, target: str, owner: tuple[int, int] | None
 ) -> None:
-    """A new file with this content, on disk before it returns; with owner, mode and attributes of the target,
-    if one is named and there."""
+    """A new file with this content, on disk before the return, with owner, mode and attributes of the target
+    if it is given and exists."""
     # A new one: a file of another user would keep its owner.
     unlink_quietly(folder, temporary)
     handle = os.open(temporary, _NEW, 0o600, dir_fd=folder)
@@ -145,7 +145,7 @@ def _like(folder: int, target: str, handle: int) -> int:
         return 0o644
     if os.geteuid() == 0:
         os.fchown(handle, there.st_uid, there.st_gid)
-    if stat.S_ISLNK(there.st_mode):  # whose 0777 means nothing
+    if stat.S_ISLNK(there.st_mode):  # 0777 of a link means nothing
         return 0o644
     source = _old(folder, target)
     if source is not None:
@@ -157,7 +157,7 @@ def _like(folder: int, target: str, handle: int) -> int:
 
 
 def _old(folder: int, name: str) -> int | None:
-    """A handle of a regular file; None where there is none, or something else."""
+    """A handle of a regular file; None if the path is absent or something else."""
     try:
         if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return None
@@ -171,7 +171,7 @@ def _old(folder: int, name: str) -> int | None:
 
 
 def unlink_quietly(folder: int, name: str) -> None:
-    """It may be gone already, or be in the way of nothing."""
+    """Remove a file. A failure is harmless: the file is gone already, or blocks no other one."""
     try:
         os.unlink(name, dir_fd=folder)
     except OSError:
@@ -183,8 +183,9 @@ def _rename(folder: int, name: str, to: str) -> None:
 
 
 def copy_attributes(source: int, target: int) -> None:
-    """ACLs, SELinux label and all other extended attributes (xattr(7), acl(5)) from handle to handle. Raises
-    OSError where one cannot be copied, as the new file would be open to others than the old one."""
+    """Copy ACLs, SELinux label and all other extended attributes (xattr(7), acl(5)) from handle to handle.
+    Raises OSError if one cannot be copied, because the new file could be open to more users than the old one.
+    """
     for name in _attributes(source):
         if name in _OF_CONTENT:
             continue
@@ -212,7 +213,7 @@ def _attributes(handle: int) -> list[str]:
 
 
 def _put(folder: int, temporary: str, target: str) -> None:
-    """Make the target what lies, on disk, in a file beside it, which is gone then."""
+    """Give the target the content of a temporary file on disk in the same folder, and remove that file."""
     if not _is_linked(folder, target):
         _rename(folder, temporary, target)
         return
@@ -228,8 +229,8 @@ def _put(folder: int, temporary: str, target: str) -> None:
 
 
 def complete(folder: Folder, name: str) -> bool:
-    """Finish replace() where it was killed; False where there is nothing to finish, as where another user can
-    have put it there. Raises OSError."""
+    """Finish a killed replace(); False if there is nothing to finish, or if another user can have put it
+    there. Raises OSError."""
     journal = journal_of(name)
     if not folder.keeps or not _is_there(folder.handle, journal):
         return False
@@ -276,7 +277,7 @@ def _pour(folder: int, journal: str, target: str) -> None:
                 os.fchown(handle, status.st_uid, status.st_gid)
             os.fchmod(handle, stat.S_IMODE(status.st_mode))
         except OSError:
-            # The blocks of the old content are still its own, so that there is room for it.
+            # The old content still owns its blocks, so there is room to restore it.
             _write_back(handle, before)
             raise
     finally:
@@ -299,7 +300,7 @@ def _write_back(handle: int, content: bytes) -> None:
 
 
 def _write(handle: int, content: bytes) -> None:
-    """Over the old bytes, and only then cut off: what is short of space fails before anything is lost."""
+    """Overwrite, then truncate: if space runs out, the write fails before anything is lost."""
     os.lseek(handle, 0, os.SEEK_SET)
     left = memoryview(content)
     while left:
@@ -312,8 +313,8 @@ def _write(handle: int, content: bytes) -> None:
 
 
 def open_lock(folder: Folder, name: str) -> int:
-    """A handle of a lock file, which is made if need be. For root alone: flock(2) needs no more than a file
-    that can be opened, so that any user could hold one that others may read. Raises OSError."""
+    """A handle of a lock file, created if needed, for root alone: flock(2) needs only an open file, so any
+    user could hold a lock file that others may read. Raises OSError."""
     handle = os.open(name, _LOCK, 0o600, dir_fd=folder.handle)
     try:
         status = os.fstat(handle)
@@ -322,7 +323,7 @@ def open_lock(folder: Folder, name: str) -> int:
         owner = foreign(f"{folder.path}/{name}", status, folder.roots)
         if owner and os.geteuid() == 0:
             raise FolderError(owner)
-        # What another mode has left, an earlier version or a umask, is closed to others from here on.
+        # Remove the permissions of others that an earlier version or a umask has left.
         if stat.S_IMODE(status.st_mode) != 0o600:
             os.fchmod(handle, 0o600)
     except BaseException:
@@ -332,7 +333,7 @@ def open_lock(folder: Folder, name: str) -> int:
 
 
 def is_current(handle: int, real: str) -> bool:
-    """True if a handle is that of the file at a path: a holder removes its lock file at the end."""
+    """True if a handle still belongs to the file at a path: a holder removes its lock file at the end."""
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(real))
     except FileNotFoundError:

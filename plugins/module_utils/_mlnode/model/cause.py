@@ -12,7 +12,7 @@ from .record import NamedTuple, regex
 
 
 class Layer(str, Enum):
-    """Place of a setting: the running kernel, or what the next boot brings."""
+    """Place of a setting: the running kernel or the next boot."""
 
     RUNTIME = "runtime"
     BOOT = "boot"
@@ -21,9 +21,9 @@ class Layer(str, Enum):
 class Cause(NamedTuple):
     """One reason for the status of a row.
 
-    code: a word that is the same on all nodes: of the constants below, or a status. file, line: the place
-    that has to be changed; empty and 0 if it is not known, or none. text: the words that follow the place, or
-    that name it.
+    code: a word that is the same on all nodes: one of the constants below, or a status. file, line: the place
+    to change; empty and 0 if it is unknown, or if there is none. text: the words after the place, or a
+    sentence that contains it.
     """
 
     layer: Layer
@@ -43,11 +43,11 @@ class Cause(NamedTuple):
         return {**self._asdict(), "layer": self.layer.value}
 
 
-#: The runtime value is not the wanted one, and what has set it, or may have
+#: The runtime value differs from the wanted one; the file that set it, or may have set it
 DIFFERS, SET, MAY_SET = "differs", "set", "may_set"
-#: It is known why the value cannot be written, is to be lowered, or is more than was declared
+#: The value cannot be written, is to be lowered, or exceeds the declared one, for a known reason
 BARRED, LOWERS, MORE = "barred", "lowers", "more"
-#: Another row has the reason; the next boot brings the value; facts beside
+#: Another row has the reason; the next boot brings the value; additional facts
 SEE, WAITS, NOTE = "see", "waits", "note"
 
 _PLACE = regex(r"(/.*?):([0-9]+)(?=\Z|[ ,;)]) ?(.*)", re.ASCII | re.DOTALL)
@@ -61,12 +61,12 @@ def placed(layer: Layer, code: str, source: str, text: str = "") -> Cause:
 
 
 def is_named(place: str, text: str) -> bool:
-    """True if a text names this very place, and not one that begins or ends like it."""
+    """True if a text contains exactly this place, not as part of a longer one."""
     return place in text and bool(re.search(rf"(?<![\w/.-]){re.escape(place)}(?![0-9])", text))
 
 
 def told(layer: Layer, code: str, source: str, text: str) -> Cause:
-    """A cause that is a whole sentence. It has the place of the source if the sentence names that."""
+    """A cause that is a whole sentence. It has the source's place if the sentence contains that place."""
     place = placed(layer, code, source)
     if not place.line or not is_named(f"{place.file}:{place.line}", text):
         return Cause(layer, code, text=text)

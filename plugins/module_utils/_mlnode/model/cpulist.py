@@ -23,7 +23,7 @@ _GROUP_BITS, _GROUP_DIGITS = 32, 8
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """The CPUs of `0-3,8`, ascending, each once; "" is none. Raises ValueError on anything else."""
+    """The CPUs of `0-3,8`, ascending and unique; empty for "". Raises ValueError on anything else."""
     if not text:
         return ()
     if not _LIST.match(text):
@@ -52,8 +52,8 @@ def render(cpus: Iterable[int]) -> str:
 
 
 def readable(cpus: Iterable[int]) -> str:
-    """As render(), for people. Where firmware numbers CPUs in turn from socket to socket, every second one is
-    0-510:2, as taskset(1) writes and takes it; spelled out, that is a line of a thousand characters."""
+    """Like render(), but shorter for people. If firmware numbers CPUs alternately by socket, every second CPU
+    is 0-510:2, the stride syntax of taskset(1); a plain list would have a thousand characters."""
     text = render(cpus)
     return text if text.count(",") < _RUNS else ",".join(_strides(parse(text)))
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Every error the library raises on purpose, and texts for people. Any other error that escapes is a bug.
 
-Values, file lines and names that any user of the machine may have chosen are part of such texts. A terminal
-obeys control characters: they move its cursor, change its title and hide what was printed before.
-Bidirectional overrides (Unicode Standard Annex #9) show a text in another order than it has.
+Such texts contain values, file lines and names that any user of the machine may have chosen. A terminal obeys
+control characters: they move its cursor, change its title and hide earlier output. Bidirectional overrides
+(Unicode Standard Annex #9) reorder the displayed text.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Iterable, Sequence
 
 
 class MlnodeError(Exception):
-    """Base of all errors: the message is complete and meant for an operator. area: of a declaration, where
-    one of its areas is at fault."""
+    """Base of all errors: the message is complete and meant for an operator. area: the faulty area of a
+    declaration, if there is one."""
 
     area = ""
 
@@ -31,11 +31,11 @@ class RiskError(MlnodeError):
 
 
 class StoreError(MlnodeError):
-    """A file in which mlnode keeps its own state is damaged or not mlnode's."""
+    """A file with mlnode's own state is damaged or not mlnode's."""
 
 
 class DamagedError(StoreError):
-    """A file in which mlnode keeps its own state has a content that mlnode never wrote."""
+    """A file with mlnode's own state has content that mlnode never wrote."""
 
 
 class UntrustedError(StoreError):
@@ -47,7 +47,7 @@ class LostOriginError(StoreError):
 
 
 class LockTimeoutError(MlnodeError):
-    """Another run holds the lock for longer than we were willing to wait."""
+    """Another run holds the lock for longer than the caller's limit."""
 
 
 class RefusedError(MlnodeError):
@@ -55,8 +55,8 @@ class RefusedError(MlnodeError):
 
 
 class UnfitError(MlnodeError):
-    """The output of a program is not the measurement that was asked for. cause: a word for it, of a list that
-    those who raise and catch it share; "" for any other cause."""
+    """The output of a program is not the requested measurement. cause: a word from a list
+    shared by all who raise and catch it; "" for any other cause."""
 
     def __init__(self, text: str, cause: str = "") -> None:
         super().__init__(text)
@@ -64,11 +64,11 @@ class UnfitError(MlnodeError):
 
 
 class NotMountedError(Exception):
-    """A mistake in the program and not of the machine, so that nothing takes it for a missing file: it looks
-    below the folder of a driver that its Host was not given."""
+    """A path below the folder of a driver that its Host was not given. It is a mistake in the program, so no
+    handler may take it for a missing file."""
 
     def __init__(self, folder: str, path: str) -> None:
-        super().__init__(f"{path}: no driver is mounted at {folder}; name it in the MOUNTS of what looks")
+        super().__init__(f"{path}: no driver is mounted at {folder}; add it to the MOUNTS of the caller")
 
 
 class HostError(MlnodeError):
@@ -85,7 +85,7 @@ class HostError(MlnodeError):
         self._cause = cause
         super().__init__(action, path, number)
 
-    # Made where it is read: most of a thousand in a check only say that a file is absent.
+    # Built on access: most of the thousand errors of a check only report that a file is absent.
     @property
     def kernel(self) -> str:
         """The kernel's words, or another reason."""
@@ -101,7 +101,7 @@ class HostError(MlnodeError):
 
     @property
     def missing(self) -> str:
-        """Words for what is not there, where .absent says so."""
+        """Description of the missing path; valid if .absent is true."""
         return f"{self.path} does not exist"
 
 
@@ -110,7 +110,7 @@ class UnansweredError(HostError):
 
 
 class GoneError(HostError):
-    """The device of a kernel file was taken away between the look and the write."""
+    """The device of a kernel file was removed between read and write."""
 
     @property
     def absent(self) -> bool:
@@ -133,7 +133,8 @@ class MissingError(HostError):
 
 
 class TransactionError(MlnodeError):
-    """A step failed or did not take; says what was put back and what could not be."""
+    """A step failed or did not take effect. The message lists the restored settings and those that could not
+    be."""
 
     def __init__(self, message: str, rolled_back: list[str], stuck: list[str]) -> None:
         self.rolled_back = rolled_back
@@ -148,8 +149,8 @@ class TransactionError(MlnodeError):
         super().__init__(". ".join(parts))
 
 
-#: What each errno of a rejected write usually means for a kernel file (proc(5), sysctl sources), besides what
-#: strerror(3) says
+#: Usual reason for each errno of a rejected write to a kernel file (proc(5), sysctl sources), in addition to
+#: strerror(3)
 _MEANING = {
     _errno.EACCES: "root is needed; in a container, perhaps only its host may",
     _errno.EPERM: "root is needed, or lockdown or a container forbids it",
@@ -160,13 +161,13 @@ _MEANING = {
     _errno.EOPNOTSUPP: "the kernel or the driver has no such thing, or cannot change it",
 }
 
-#: Where a path says more: each x86 CPU has some 200 vectors for all devices together
+#: A path can narrow down the cause: each x86 CPU has some 200 vectors for all devices together
 #: (arch/x86/kernel/apic/vector.c: assign_vector_locked)
 _NO_VECTOR = "these CPUs have no interrupt vector left: name more CPUs, or give the NIC fewer queues"
 
 
 def is_denial(text: str) -> bool:
-    """True if a message says that this user has not the right to do something."""
+    """True if a message means that this user lacks a permission."""
     return any(name in text for name in ("EACCES (", "EPERM (", "root is needed"))
 
 
@@ -199,7 +200,7 @@ def listed(names: Sequence[str], most: int = 8) -> str:
 
 
 def paragraphs(text: str) -> str:
-    """As printable(), of a text whose line ends and tabs are meant."""
+    """As printable(), for a text whose line ends and tabs are intended."""
     if text.isascii() and text.isprintable() and type(text) is str:
         return text
     lines = (line.split("\t") for line in text.split("\n"))
@@ -207,7 +208,7 @@ def paragraphs(text: str) -> str:
 
 
 def counted(lines: Iterable[str]) -> list[str]:
-    """Each line once, in their order, with the number of files where a setting has many of them."""
+    """Each line once, in order, with the number of files for a setting that has many of them."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line] = counts.get(line, 0) + 1

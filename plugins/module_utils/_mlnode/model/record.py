@@ -134,11 +134,11 @@ else:
         return type(item)(**{**{name: getattr(item, name) for name in item._fields}, **changes})
 
     def asdict(item: Any) -> dict[str, Any]:
-        """The fields of an object, of which none is an object like it."""
+        """Fields of an object without nested objects of this kind."""
         return {name: getattr(item, name) for name in item._fields}
 
 
-#: What is asked of a pattern in the library
+#: Attributes of a pattern that the library uses
 _METHODS = (
     *("findall", "finditer", "flags", "fullmatch", "groupindex", "match", "pattern", "search", "split"),
     *("sub", "subn"),

@@ -1,11 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options of each area as a table, from which argument specs, the reference and the check of what is
-declared are made.
+"""Options of each area as a table: the source of the argument specs, the reference and the validation.
 
-The table of an area is OPTIONS in knobs/AREA/schema.py. Texts have the marks of Ansible's documentation, such
-as V(value) and C(code). What no table can express, such as options that exclude each other, is checked by the
-area's own parser.
+The table of an area is OPTIONS in knobs/AREA/schema.py. Texts use the markup of Ansible's documentation, such
+as V(value) and C(code). The parser of an area checks the rest, such as mutually exclusive options.
 """
 
 from __future__ import annotations
@@ -21,15 +19,14 @@ from .errors import DeclarationError
 from .record import NamedTuple, regex
 from .setting import Severity
 
-#: How alike a mistaken name and the one that was meant are (difflib): one wrong letter of four or more,
-#: and not yet names that only begin alike
+#: Least similarity (difflib) of a mistyped name and the intended one: it accepts one wrong letter of four or
+#: more, but not names with only a common beginning
 _ALIKE = 0.75
 
 
 class Form(NamedTuple):
-    """Form of a text. words: the same for people, after `must be`. read: gives a text that
-    matches in its one spelling, and raises ValueError, maybe without words, for what is wrong all the same.
-    """
+    """Form of a text. words: its description after `must be`. read: returns the canonical spelling of a
+    matching text; raises ValueError, perhaps without words, for a value that is still invalid."""
 
     pattern: Pattern[str]
     words: str
@@ -43,23 +40,23 @@ class Form(NamedTuple):
 
 
 class Option(NamedTuple):
-    """One option, or each value of a dictionary that has any names.
+    """One option, or each value of a dictionary with arbitrary names.
 
-    type, elements: as Ansible calls them. text: paragraphs, with an empty line between two. choices, least,
-    most, form: of a list, those of each element. entries: how many a list or dictionary has at least and at
-    most. suboptions: the names that a dictionary may have. fields:
-    the same, where the argument spec has no more than the dictionary. keys, values: of a dictionary with any
-    names. keyed: a list that may be given as a dictionary, too, whose names are this field of the elements;
-    of texts, those are listed that are true.
+    type, elements: Ansible's terms. text: paragraphs, separated by empty lines. choices, least, most, form:
+    for a list, they apply to each element. entries: least and greatest number of entries of a list or
+    dictionary. suboptions: allowed names of a dictionary. fields: the same, but the argument spec has only
+    the dictionary. keys, values: for a dictionary with arbitrary names. keyed: a list may also be given as a
+    dictionary; its names become this field of the elements, and for a list of texts, the names with a true
+    value are taken.
 
-    declares: False for what only rules how other options are meant. joined: an option without which this one
-    has no meaning. parts: its entries are settings of their own, so that one that is unknown here costs no
-    other. empty: an empty list or dictionary is something else than none. raw with a form: a text, of
-    whose words on and off YAML makes booleans.
+    declares: False if the option only modifies the meaning of others. joined: an option that this one
+    requires. parts: each entry is a setting, so an unknown entry does not invalidate the others. empty: an
+    empty list or dictionary differs from an omitted one. raw with a form: a text; YAML turns its words on and
+    off into booleans.
 
-    Of what makes settings: file: the kernel's, in the folder of its area, with * for the name of an entry or
-    for each device. key: the word of its settings, if that is another one than its name. severity: the cost
-    of a deviation. reason: for a value. source: of that reason. Suboptions without a reason have this one.
+    For options that make settings: file: the kernel's, in the folder of its area, with * for the name of an
+    entry or for each device. key: the word of its settings, if it differs from the name. severity: the cost
+    of a deviation. reason: for a value. source: of the reason. Suboptions without a reason inherit this one.
     """
 
     type: str
@@ -153,7 +150,7 @@ def one_of(*words: str) -> Form:
 def word_or_number(
     pattern: str, words: str, most: int, spelled: Mapping[str, str] = MappingProxyType({})
 ) -> Form:
-    """A word with this pattern, or a number from 0. spelled: those that are another word for the same."""
+    """A word with this pattern, or a number from 0. spelled: alternative words → the canonical one."""
 
     def read(text: str) -> str:
         if text.isdigit():
@@ -169,7 +166,7 @@ def word_or_number(
 # -- argument specs ------------------------------------------------------------------------
 
 
-#: What to do where the kernel or a device has no such setting
+#: Reaction if the kernel or a device has no such setting
 ON_UNSUPPORTED = ("fail", "warn", "ignore")
 
 #: Options of every module that declares one area; documented in doc_fragments/declaration.py
@@ -196,7 +193,7 @@ def module_spec(table: Table) -> dict[str, dict[str, Any]]:
 
 
 def _public(arguments: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """None of them is a secret, and Ansible would suspect one that is called a key."""
+    """Set no_log explicitly: none is a secret, but Ansible would suspect an option with "key" in its name."""
     return {
         name: {
             **argument,
@@ -218,7 +215,7 @@ def _argument(option: Option) -> dict[str, Any]:
     if option.choices:
         argument["choices"] = [*option.choices]
     if option.default is not None:
-        argument["default"] = _own(option.default)  # AnsibleModule fills in what is below it
+        argument["default"] = _own(option.default)  # AnsibleModule adds the defaults below it
     if option.required:
         argument["required"] = True
     if option.suboptions:
@@ -230,13 +227,13 @@ def _argument(option: Option) -> dict[str, Any]:
 
 
 class Checked(Dict[str, Any]):
-    """Specification of an area that has passed checked(), which alone makes one: all that is behind it takes
-    this type, and checks nothing again."""
+    """Specification of an area that has passed checked(). Only checked() makes one, so later code takes this
+    type and validates nothing again."""
 
 
 def checked(area: str, spec: Any, table: Table) -> Checked:
-    """A plain copy of what is declared of an area: each value of its type, and without what declares nothing.
-    Raises DeclarationError naming place, value and what is allowed."""
+    """A plain copy of an area's declaration: each value has its type, and entries without effect are removed.
+    Raises DeclarationError with place, value and allowed values."""
     try:
         strict_json.check(spec)
     except ValueError as error:
@@ -283,14 +280,14 @@ def _wrong(where: str, allowed: str, raw: Any, advice: str = "") -> DeclarationE
 
 
 def _given(where: str, option: Option, raw: Any) -> Any:
-    """As value(); None for what says nothing, or what would be so anyway."""
+    """Like value(), but None if the value is empty or equals the default."""
     plain = None if raw is None else value(where, option, raw)
     nothing = plain in ([], {}) and not option.empty
     return None if nothing or plain == option.default else plain
 
 
 def _named(where: str, table: Table, raw: Any) -> dict[str, Any]:
-    """Given part of a dictionary whose names are known."""
+    """The given part of a dictionary with known names."""
     given = _entries(where, raw)
     refuse_unknown(where, given, tuple(table))
     pairs = {name: _given(f"{where}.{name}", table[name], item) for name, item in given.items()}
@@ -411,7 +408,7 @@ def _list(where: str, option: Option, raw: Any) -> list[Any]:
 
 
 def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, Any]:
-    """Place → element of a list that is given as a dictionary."""
+    """Place → element of a list that was given as a dictionary."""
     elements: dict[str, Any] = {}
     for name, item in _entries(where, raw).items():
         if item is None:
@@ -434,7 +431,7 @@ def _raw(where: str, option: Option, raw: Any) -> Any:
 
 
 def _plain(where: str, raw: Any) -> Any:
-    """A copy of what may be anything."""
+    """A plain copy of a value of any type."""
     if isinstance(raw, abc.Mapping):
         entries = _entries(where, raw)
         return {name: _plain(f"{where}.{name}", item) for name, item in entries.items() if item is not None}
@@ -444,7 +441,7 @@ def _plain(where: str, raw: Any) -> Any:
 
 
 def _element(where: str, raw: Any) -> Any:
-    """Of a list, whose texts a kind may join to one."""
+    """One element of a list. A kind may join its texts, so each must be a single line."""
     return _line(where, raw) if isinstance(raw, str) else _plain(where, raw)
 
 
@@ -466,11 +463,11 @@ _READERS = {
 }
 
 
-# -- names that are unknown, with the known one that was meant, and guards that stop a change -----------
+# -- unknown names with a suggestion, and guards that stop a change -------------------------------------
 
 
 def refuse_unknown(where: str, given: Iterable[Any], known: Collection[str]) -> None:
-    """Raises DeclarationError for the first name that is none."""
+    """Raises DeclarationError for the first unknown name."""
     for name in given:
         if name not in known:
             problem = f"unknown; known are {', '.join(known)}{meant(name, known)}"
@@ -492,20 +489,20 @@ def nearest(name: Any, known: Collection[str]) -> str:
 
 
 def refuse_others(where: str, given: Iterable[Any], what: str, known: Collection[str]) -> None:
-    """Raises DeclarationError for the first in a list of names that is none. what: of which thing."""
+    """Raises DeclarationError for the first unknown name of a list. what: the kind of thing it should be."""
     for name in given:
         if name not in known:
             raise DeclarationError(f"{where}: {name!r} is not a {what}; {hint(name, known)}")
 
 
 def hint(name: Any, known: Collection[str]) -> str:
-    """`did you mean X?`, or all that are known where none is like a mistaken one."""
+    """`did you mean X?`, or the list of known names if no name is similar."""
     near = meant(name, known)
     return near[len("; ") :] if near else f"known are {', '.join(known)}"
 
 
 def unless_allowed(guard: str, reason: str, allow: Collection[str]) -> str:
-    """A guard's reason with the way to switch it off; empty where there is none, or it is off already."""
+    """Reason of a guard and how to switch it off; empty if there is no reason, or the guard is off."""
     if not reason or guard in allow:
         return ""
     return f"{reason}; to do it all the same: allow: [{guard}]"

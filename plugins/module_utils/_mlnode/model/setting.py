@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The vocabulary: what is wanted, what was read, and the one status in which each setting ends. Frozen, so
-that no layer edits another's words."""
+"""The vocabulary: declared settings, readings, and the one final status of each setting. All types are
+frozen, so no layer changes the data of another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .values import same
 BOTH_LAYERS = (Layer.RUNTIME, Layer.BOOT)
 
 
-#: Why a value that is higher is lowered
+#: Why a higher value is lowered
 EXACTLY = "as it is declared exactly"
 
 
@@ -38,11 +38,11 @@ class Value(NamedTuple):
 
 
 class Boot(NamedTuple):
-    """Value that the next boot brings, and its source.
+    """Value of the next boot, and its source.
 
-    source: `path:line`, `kernel command line` or the agent's unit. foreign: not mlnode's, so that a
-    value which differs from the declared one is an override and no mere omission. row: another row of the
-    report that says why nothing brings the value, so that this one is not at fault.
+    source: `path:line`, `kernel command line` or the agent's unit. foreign: set by others, so a difference
+    from the declaration is an override and no mere omission. row: another row of the report that explains why
+    nothing sets the value; this row is not at fault then.
     """
 
     value: Value
@@ -57,10 +57,10 @@ class Setting:
 
     want: the value for the kernel; None while `auto` is unresolved (image bake: boot layer only).
     claim: the declaration as text, for people and to compare two declarations of one key.
-    raise_only: the present value wins where it is greater. floor: the least number, of a rule that has one.
-    formula: how an automatic number came about. clamped: its need, where a cap of the formula is less.
-    derived: its number is for one machine in one boot, so that no file of the system holds it: the agent sets
-    it in the boot that it is for.
+    raise_only: keep the present value if it is greater. floor: the least number, for rules that have one.
+    formula: derivation of an automatic number. clamped: the number that it needs, if a cap reduced it.
+    derived: the number is valid for one machine in one boot. No file of the system holds it; the agent
+    sets it in that boot.
     """
 
     kind: str
@@ -83,11 +83,11 @@ class Write(NamedTuple):
 
 
 class Unit(NamedTuple):
-    """A device that is changed as a whole, and looked at, before the next one is.
+    """A device that is changed as a whole and verified before the next one.
 
-    look: called before the first of its changes; returns what is called after the last one, and raises
-    HostError if the device is not well then. resets: a change that interrupts it. depth: on how many others
-    it stands, which come before it.
+    look: called before the first change; returns a function to call after the last one, which raises
+    HostError if the device is not well then. resets: a change interrupts the device. depth: number of devices
+    below it, which are changed first.
     """
 
     name: str
@@ -97,28 +97,27 @@ class Unit(NamedTuple):
 
 
 class KnobFile(NamedTuple):
-    """A kernel file of a setting, which may have many of them: a policy's, an IRQ's, a queue's.
+    """A kernel file of a setting. A setting may have many of them: one for each policy, IRQ or queue.
 
-    number: that of the policy, IRQ or queue, for people. runtime, want: in one spelling, to be compared.
-    undo: the writes that bring the present value back, and whatever else a change of it moves.
-    device: what the file belongs to; once that path is gone, or after a reboot, the number may be another's,
-    so that its old value means nothing any more. Empty where it stays.
-    owner: the path that goes and comes with the driver that takes the value; `device` where none is given.
-    Empty where the kernel itself takes it: a value that it does not take fails the whole run.
-    moved: what of this declaration will move the file before its turn, so that it has to be written even
-    though it is right now; empty if nothing does. mover: the write that does, where one is known.
-    unit: the device it is a part of, where that is changed as a whole. joined: the folder whose files one
-    write sets together; empty if each is set by itself. risk: how a write may cut off who asked for it.
-    refusal: as in Reading, of this part alone. answer: why the owner does not have the value although it was
-    asked for, or cannot have it, as where it is not on offer; empty where that is not known. advice: what
-    helps then.
-    place: of what it is a part, for people; empty for the name of its unit, or its path.
-    rounds: a number, of which the device may make another one. means: it only lets others of its folder take
-    effect, so that a device which does not take it is right without it.
-    cpus: those that the file rules; empty where it is not about some CPUs.
-    partial: the kernel may take the value and give less. among: see values.fits(). late: it can be put back
-    only once the files of its setting are. negotiated: the present value was agreed on with the other end of
-    the link, so that it takes a moment to be back.
+    number: of the policy, IRQ or queue, for people. runtime, want: in one spelling, for comparison.
+    undo: the writes that restore the present value and everything else that a change of it moves.
+    device: the path the file belongs to. Once that path is gone, or after a reboot, the number may belong to
+    another device, and the old value is meaningless. Empty if the file is permanent.
+    owner: the path that comes and goes with the driver that takes the value; `device` if not given.
+    Empty for the kernel itself: a value that it rejects fails the whole run.
+    moved: the part of this declaration that will move the file before its turn, so a write is needed even
+    if the value is right now; empty if nothing moves it. mover: the write that moves it, if known.
+    unit: the device it is a part of, if that is changed as a whole. joined: the folder whose files one write
+    sets together; empty if the file is set alone. risk: how a write may cut off the caller's connection.
+    refusal: as in Reading, for this part alone. answer: why the owner lacks the requested value or cannot
+    have it, such as a value that it does not offer; empty if unknown. advice: a remedy for that.
+    place: a name for people; empty for the name of its unit, or its path.
+    rounds: the device may round the number. means: the file only makes others of its folder take effect, so
+    a device that rejects it is right without it.
+    cpus: the CPUs that the file controls; empty if it is not about CPUs.
+    partial: the kernel may accept the value and give less. among: see values.fits(). late: it can be restored
+    only after the files of its setting. negotiated: the present value was agreed on with the link partner, so
+    restoring it takes a moment.
     """
 
     number: int
@@ -147,7 +146,7 @@ class KnobFile(NamedTuple):
 
     @property
     def taker(self) -> str:
-        """The path with which a note of what it does with a value ends; empty for the kernel itself."""
+        """Path at the end of a note about the effect of a value; empty for the kernel itself."""
         return self.owner or self.device
 
     @property
@@ -169,30 +168,30 @@ class Reading(NamedTuple):
     """Reading of one setting on the node.
 
     path: the file that really carries it here (a fallback may differ from Setting.path).
-    want: the value to reach, with `auto` and raise-only resolved; None where they cannot be yet.
-    offered: what the kernel lists as possible; empty where it lists nothing.
-    blocked: why it is not this node's to set, as in a container; empty if it is.
-    barred: why the file cannot be written though it is, so that it stays as it is; empty if it can.
-    invalid: why the declaration itself is wrong for this node, on any device; empty if it is not. A
-    value that a driver or kernel does not offer is KnobFile.answer instead, which costs that part alone.
-    refusal: the guard that stops a change to what is wanted, and how to allow it.
-    native: of a kind that has drop-ins of the system for some of its settings: it is one of these.
-    load, modules: kernel modules to load now, each with its parameters behind it, and to load at every boot.
-    parts: the kernel files that are set; empty where none can be, or other files say it all.
-    origin: the summary of theirs, where it is not that of the file at path.
-    note: what is worth knowing though all is right, such as CPUs that were left out.
-    managed: why the kernel keeps all of it to itself; empty if it does not.
-    at_boot: the kernel takes the value at boot only, so that a new one waits for a reboot.
-    clamped: more was asked for than the device has, or a formula would have more than its cap: both numbers.
-    want is what it has, or the cap.
-    missing: its rule asks for devices that have to be here and are not, so that the node is not as declared.
-    elsewhere: it is for other nodes, as intended: its rule is for ports of a link layer which this node's do
-    not have, or it was declared for nodes that need it, and this one does not.
-    optional: no device here is of the kind that has it. A value of a profile is for nodes with such a device,
-    and is elsewhere; an operator means this node.
-    refers: the setting that says why there is nothing to read, where another one of the rule does.
-    lowers: what is higher and would be taken down, and why, such as EXACTLY; empty if nothing is.
-    setter: the line that has set what the kernel shows, where it is not the wanted value and one is known.
+    want: the value to reach, with `auto` and raise-only resolved; None if they cannot be resolved yet.
+    offered: the values that the kernel lists as possible; empty if it lists none.
+    blocked: why this node cannot set it, as in a container; empty if it can.
+    barred: why the file cannot be written although this node owns it; empty if it can.
+    invalid: why the declaration itself is wrong for this node, on any device; empty if it is right. A value
+    that a driver or kernel does not offer is KnobFile.answer instead, which affects that part alone.
+    refusal: the guard that stops a change to the wanted value, and how to allow it.
+    native: a drop-in of the system carries this setting, in a kind with drop-ins for some settings only.
+    load, modules: kernel modules to load now, each followed by its parameters, and to load at every boot.
+    parts: the kernel files to set; empty if none can be set, or if other files cover the setting.
+    origin: summary of the original values of the parts, if it differs from the file at path.
+    note: a remark on a setting that is right, such as CPUs that were left out.
+    managed: why the kernel reserves the setting for itself; empty if it does not.
+    at_boot: the kernel takes the value at boot only; a new value needs a reboot.
+    clamped: the request exceeds the device's maximum, or the formula exceeds its cap: both numbers.
+    want is the maximum or the cap.
+    missing: its rule requires devices that this node lacks, so the node deviates from its declaration.
+    elsewhere: meant for other nodes: its rule is for ports of a link layer that this node lacks, or it was
+    declared for nodes that need it, and this node does not.
+    optional: this node has no device of that kind. A value of a profile is then `elsewhere`; a value of an
+    operator is meant for this node.
+    refers: another setting of the rule, which explains why there is nothing to read.
+    lowers: the higher value that would be lowered, and why, such as EXACTLY; empty if none is.
+    setter: the line that set the runtime value, if that differs from the wanted one and the line is known.
     """
 
     path: str
@@ -222,12 +221,12 @@ class Reading(NamedTuple):
 
 
 class BootFile(NamedTuple):
-    """A whole file that the system reads at boot; content None where none is needed. mode: None keeps that
-    of an existing file, and makes a new one 0644.
+    """A whole file that the system reads at boot; content None if it is not needed. mode: None keeps the mode
+    of an existing file and gives 0644 to a new one.
 
-    notify: who is notified that it changed, a name of handlers.HANDLERS; empty for none.
-    stale: they are notified even if the file is right, as what they made of it is not. first: they move the
-    values, so that they are notified before those are set.
+    notify: the handler to notify of a change, a name in handlers.HANDLERS; empty for none. stale: notify even
+    if the file is right, because its last result is outdated. first: notify before values are set, because
+    the handler moves them.
     """
 
     path: str
@@ -257,10 +256,10 @@ class Status(str, Enum):
 
     @property
     def is_drift(self) -> bool:
-        """True where the node is not what was declared, or that is unknown.
+        """True if the node differs from its declaration, or if that is unknown.
 
-        unsupported is not drift, as no run can ever mend it, nor success: it keeps
-        its own word and its own count everywhere.
+        unsupported is neither drift, because no run can repair it, nor success: it has its own word and its
+        own count everywhere.
         """
         return self in _DRIFT
 

@@ -1,18 +1,18 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slips of the pen in a name that only a table of the kernel's names can tell from one of another kernel."""
+"""Typing errors in a name that only a table of the kernel's names can tell from a name of another kernel."""
 
 from __future__ import annotations
 
-#: Letters that are wrong, missing, too many or exchanged. Of the 247 sysctls that Linux 7.3 has and 4.19 has
-#: not, 3 are as near as that to an older one, and 4 with one slip more.
+#: Most wrong, missing, extra or exchanged letters. Linux 7.3 has 247 sysctls that 4.19 lacks: 3 of them are
+#: this close to an older one, and 4 with one slip more.
 _MOST = 2
-#: Of shorter names one: kernel/acct and kernel/arch differ by two
+#: Shorter names may have one slip: kernel/acct and kernel/arch differ by two
 _LONG = 8
 
 
 def most(name: str) -> int:
-    """How many slips make another name of this one."""
+    """Most slips between a mistyped name and this one."""
     return _MOST if len(name) >= _LONG else 1
 
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON of untrusted or damaged files: what could break a later step is refused here, with a message.
+"""JSON of untrusted or damaged files: content that could break a later step is refused here, with a message.
 
-What check() refuses, a writer must refuse before it writes; otherwise the next reader reports a damaged file.
+A writer must call check() before it writes; otherwise the next reader reports a damaged file.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, Collection, Mapping, NoReturn, Sequence, Tuple
 from .errors import DamagedError, StoreError
 from .record import regex
 
-#: Characters. A declaration with a hundred rules for NICs has some 50,000; a store that keeps the content of
-#: other files needs a larger limit of its own.
+#: Characters. A declaration with a hundred rules for NICs has some 50,000; a store with the content of other
+#: files needs a larger limit.
 MOST = 1 << 22
 
 #: A declaration uses nine levels (document, kinds, kind, rules, rule, group, field, list, value), and a
-#: question of a controller fewer. Python's own limit is that of its stack, which depends on the caller.
+#: question of a controller fewer. Python's own limit is its stack, which depends on the caller.
 DEEPEST = 32
 
 #: No kernel value and no counter here is wider than 64 bits. Python refuses to convert integers of more than
@@ -31,8 +31,8 @@ _ENDLESS = 1 << 64
 _DIGITS = 20
 
 _NUL = "\x00"
-#: Halves of UTF-16 pairs, which no UTF-8 file can hold. Python decodes bytes that are not UTF-8 to the
-#: second range (PEP 383), so that a file name or a value of the kernel may hold those.
+#: Halves of UTF-16 pairs, which no UTF-8 file can hold. Python decodes bytes that are not UTF-8 to the second
+#: range (PEP 383), so a file name or a kernel value may contain them.
 _HALVES = regex("[\ud800-\udfff]")
 _NO_BYTES = regex("[\ud800-\udc7f\udd00-\udfff]")
 
@@ -52,17 +52,17 @@ def loads(
     kernel_bytes: bool = False,
     without: Collection[str] = (),
 ) -> Any:
-    """The value. Raises StoreError that names `where` (a path, or what else is read) and the place in it.
+    """Parse a JSON text. Raises StoreError with `where` (a path or another source) and the place in it.
 
-    advice: what to do about a damaged file. most: characters. kernel_bytes: texts may hold bytes that are
-    not UTF-8, as Host.read() returns them. without: names of fields that no dictionary has then, so that a
-    large document takes no memory for what its reader does not need.
+    advice: a remedy for a damaged file. most: characters. kernel_bytes: texts may contain bytes that are not
+    UTF-8, as Host.read() returns them. without: field names to drop from every dictionary; a large document
+    then takes less memory.
     """
     try:
-        # In its own place: of a large document both would be in memory as long as it is read.
+        # Reuse the variable: otherwise both forms of a large document would stay in memory.
         data = data if isinstance(data, str) else data.decode("utf-8")
         if len(data) > most:
-            raise ValueError(f"{len(data)} characters, of which {most} are allowed")
+            raise ValueError(f"{len(data)} characters; at most {most} are allowed")
         value = json.loads(
             data,
             object_pairs_hook=partial(_unique, without),
@@ -102,8 +102,8 @@ def document(
 
 
 def check(value: Any, kernel_bytes: bool = False) -> None:
-    """Raises ValueError, naming the place, for what loads() refuses or JSON does not have. A name may be an
-    integer, of which JSON makes a text."""
+    """Raises ValueError, with the place, for a value that loads() refuses or JSON lacks. A name may be an
+    integer; JSON makes a text of it."""
     unfit = _NO_BYTES if kernel_bytes else _HALVES
     todo: list[_Part] = [("", value, 1)]
     while todo:
@@ -133,7 +133,7 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} without end"
 
 
-# The words for a place are made where something is wrong only: they would take longer than all the rest.
+# The text of a place is built only for an error: it would take longer than all the rest.
 
 
 def _check_name(name: Any, place: str, unfit: re.Pattern[str]) -> None:
@@ -207,7 +207,7 @@ def _no_constant(word: str) -> NoReturn:
 
 
 def typed(fields: Any, kinds: Mapping[str, type]) -> list[Any]:
-    """The values of these names. Raises ValueError where one is missing or of another type."""
+    """The values of these names. Raises ValueError if one is missing or has another type."""
     if not isinstance(fields, dict):
         raise ValueError(f"{shown(fields)} is not a dictionary of {', '.join(kinds)}")
     for name, kind in kinds.items():

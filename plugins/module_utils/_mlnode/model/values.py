@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel values compared by what they mean, not by how they are spelled. Pure text functions."""
+"""Comparison of kernel values by meaning, not by spelling. Pure text functions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _BRACKET = regex(r"\[([^\[\]\s]+)\]")
 
 
 def number(text: str | None) -> int | None:
-    """A whole number as the kernel prints it; None for anything else, such as one below 0. str.isdigit(),
-    str.strip() and int() each have another opinion of what a digit and a blank is."""
+    """A whole number as the kernel prints it; None for anything else, such as a negative one. str.isdigit(),
+    str.strip() and int() disagree with the kernel on digits and blanks."""
     match = _NUMBER.match(text or "")
     return int(match.group(1)) if match else None
 
@@ -36,7 +36,7 @@ _SIZE = regex(
 
 
 def memparse(text: str) -> int | None:
-    """The bytes of a size such as 1G on the kernel's command line; None if it is none."""
+    """Bytes of a size such as 1G on the kernel's command line; None if it is not a size."""
     match = _SIZE.match(text)
     if match is None:
         return None
@@ -46,8 +46,8 @@ def memparse(text: str) -> int | None:
 
 
 def kernel_version(release: str | None) -> tuple[int, int] | None:
-    """Version and patch level of a kernel release, to be compared with the one that brought a feature; None
-    for any other text."""
+    """Version and patch level of a kernel release, for comparison with the release that introduced a feature;
+    None for any other text."""
     match = _RELEASE.match(release or "")
     return (int(match.group(1)), int(match.group(2))) if match else None
 
@@ -60,8 +60,8 @@ def tokens(text: str) -> tuple[str, ...]:
 def same(left: str, right: str) -> bool:
     """True if both are one value as the kernel prints it: numbers, lists of ranges, masks, words.
 
-    What people write into a file has the grammar of that file's own parser, and is compared as what the
-    kernel would show of it: see sysctl_values.
+    Files written by people follow the grammar of their parser; compare the value that the kernel would
+    show for them: see sysctl_values.
     """
     first, second = tokens(left), tokens(right)
     return len(first) == len(second) and all(_same_token(a, b) for a, b in zip(first, second))
@@ -108,8 +108,8 @@ def number_ranges(text: str) -> tuple[tuple[int, int], ...] | None:
 
 
 def fits(runtime: str, want: str, among: bool = False) -> bool:
-    """True if a kernel file shows what is wanted of it. among: it shows all that a device could do, so that
-    what is wanted has to be one of these."""
+    """True if a kernel file shows the wanted value. among: the file lists all possible values, and the wanted
+    ones must be among them."""
     if among:
         return bool(tokens(want)) and {*tokens(want)} <= {*tokens(runtime)}
     return same(chosen(runtime), want)
@@ -124,10 +124,10 @@ def integers(text: str) -> tuple[int, ...] | None:
 
 
 def raised(floor: str, runtime: str) -> str:
-    """Wanted value of a raise-only setting: the greater of two values, token by token, or every member of
-    two lists of ranges.
+    """Wanted value of a raise-only setting: the greater of two values, token by token, or every member of two
+    lists of ranges.
 
-    Raises DeclarationError where the two cannot be compared (different length, no numbers).
+    Raises DeclarationError if the two cannot be compared (different length, no numbers).
     """
     if _is_list(floor):
         return _union(floor, runtime)
@@ -150,7 +150,7 @@ def reaches(floor: str, value: str) -> bool:
 
 def lowers(value: str, other: str) -> bool:
     """True if another value takes something from this one: one of its numbers is less, or a member is
-    missing. False where the two cannot be compared."""
+    missing. False if the two cannot be compared."""
     try:
         return not same(raised(value, other), other)
     except DeclarationError:
@@ -170,7 +170,7 @@ def _union(left: str, right: str) -> str:
 
 
 def chosen(text: str) -> str:
-    """The active word of `always [madvise] never`; the whole text where nothing is bracketed."""
+    """The active word of `always [madvise] never`; the whole text if nothing is bracketed."""
     match = _BRACKET.search(text)
     return match.group(1) if match else text.strip()
 
@@ -183,7 +183,7 @@ def choices(text: str) -> tuple[str, ...]:
 
 
 def grouped(texts: Mapping[int, str]) -> str:
-    """Many values in one line: the value itself where all are equal, else `powersave: 0-61; ondemand: 62`."""
+    """Many values in one line: the value itself if all are equal, else `powersave: 0-61; ondemand: 62`."""
     numbers: dict[str, list[int]] = {}
     for number, text in texts.items():
         numbers.setdefault(text, []).append(number)

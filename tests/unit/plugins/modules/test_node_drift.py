@@ -216,7 +216,7 @@ def test_a_node_that_should_have_nothing_and_has_nothing_is_compliant(machine: M
     [{"declarations": {"x": "y"}}, {"ignore": [{"key": "x"}]}],
 )
 def test_what_is_no_question_is_refused(machine: Machine, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"declarations holds what is not|reason"):
+    with pytest.raises(ValueError, match=r"declarations: each must be a dictionary|reason"):
         answer(machine, **options)
 
 

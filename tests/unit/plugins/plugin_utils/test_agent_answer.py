@@ -173,7 +173,7 @@ def test_texts_are_cut_and_cannot_command_a_terminal() -> None:
         ('{"answer": {"changed": ' + "9" * 5000 + "}}", "a number of 5000 digits"),
         ('{"answer": {"changed": NaN}}', "NaN is not a number of JSON"),
         ('{"answer": {"changed": true, "changed": false}}', "the name 'changed' is there twice"),
-        ('{"answer": "' + "x" * MOST + '"}', f"of which {MOST} are allowed"),
+        ('{"answer": "' + "x" * MOST + '"}', f"at most {MOST} are allowed"),
     ],
     ids=["type", "a list", "a text", "deep", "wide", "no number", "twice", "endless"],
 )

@@ -275,7 +275,7 @@ def test_it_is_refused_where_the_origin_is_known(machine: Machine) -> None:
     tuned(machine)
     before = machine.tree()
     for work in (without_origin.remove, without_origin.pending):
-        with pytest.raises(RefusedError, match="`mlnode revert` puts all of it back"):
+        with pytest.raises(RefusedError, match="run `mlnode revert`, which restores"):
             work(machine)
     assert machine.tree() == before
 

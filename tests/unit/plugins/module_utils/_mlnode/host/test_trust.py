@@ -185,7 +185,7 @@ def test_a_declaration_of_another_user_is_not_obeyed(tuned: Machine, owned: Owne
     owned(DECLARED, STRANGER)
     let_go(tuned)
     before = tuned.tree()
-    words = f"{DECLARED} belongs to the user with the number 1234 .* `chown -h root:root {DECLARED}`"
+    words = f"{DECLARED} belongs to UID 1234, .* `chown -h root:root {DECLARED}`"
     with pytest.raises(UntrustedError, match=words):
         door.apply(tuned, request(20))
     with pytest.raises(UntrustedError):
@@ -225,7 +225,7 @@ def test_an_origin_of_another_user_is_not_put_back(tuned: Machine, owned: Owned)
         lambda: revert.pending(tuned),
         lambda: door.apply(tuned, request(20)),
     ):
-        with pytest.raises(UntrustedError, match=f"{origin.PATH} belongs to the user"):
+        with pytest.raises(UntrustedError, match=f"{origin.PATH} belongs to UID"):
             ask()
     assert tuned.tree() == before
 
@@ -288,8 +288,8 @@ def test_a_linked_folder_is_as_good_as_what_it_leads_to(tuned: Machine, owned: O
     owned("/srv-mlnode", STRANGER)
     (words,) = node.survey(tuned).errors
     assert words == (
-        "/srv-mlnode belongs to the user with the number 1234 and not to root, so that nothing is done with "
-        "what it holds: look at it, then `chown -h root:root /srv-mlnode` or remove it"
+        "/srv-mlnode belongs to UID 1234, not to root, so its content is ignored: inspect it, then "
+        "`chown -h root:root /srv-mlnode` or remove it"
     )
 
 
@@ -381,7 +381,7 @@ def test_no_agent_is_installed_where_others_could_replace_it(
     os.makedirs(machine.root + path, exist_ok=True)
     owned(path, STRANGER)
     before = machine.tree()
-    with pytest.raises(UntrustedError, match=f"{path} belongs to the user"):
+    with pytest.raises(UntrustedError, match=f"{path} belongs to UID"):
         agent.install(machine)
     assert machine.tree() == before
 

@@ -15,7 +15,7 @@ options:
     description:
       - The verdicts in RV(checks) that fail this module. Other deviations are warnings.
       - V(fail) is V(fail) alone.
-      - V(unknown) is V(fail) and V(unknown). Nothing passes without having been read.
+      - V(unknown) is V(fail) and V(unknown). A value that cannot be read never passes.
       - V(warn) is every deviation, V(fail), V(unknown), V(pending) and V(warn). V(pending) values are correct in the
         files, and take effect with the restart or reboot in their advice.
       - V(never) never fails, gives no warnings, and leaves the decision to the reader of RV(checks).

@@ -7,10 +7,10 @@ from __future__ import annotations
 from ...model.schema import Option, Table, cpus, guards
 from ...model.setting import Severity
 
-#: What can be allowed, see boot.refusal()
+#: Names for `allow`, see boot.refusal()
 GUARDS = ("housekeeping", "mitigations")
 
-#: What isolated CPUs are kept free of
+#: Work that isolated CPUs are kept free of
 ISOLATED_FROM: Table = {
     "managed_irq": Option(
         "bool",

@@ -11,7 +11,7 @@ from ..nics.schema import name, nics, rules
 STRATEGIES = ("spread", "housekeeping", "list")
 IRQBALANCE = ("agree", "leave", "disable")
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {"isolated_cpus": "interrupts on CPUs that isolcpus or nohz_full keep free"}
 
 #: The kernel rounds both tables up to a power of two and takes no more than this for the global one

@@ -21,7 +21,7 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
-#: Without a user: it would be a secret in a file that all may read
+#: Without a user: it would be a secret in a world-readable file
 _URL = Form(
     regex(
         r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?"
@@ -40,11 +40,11 @@ NODE = Form(
 
 
 def _key(text: str) -> str:
-    """Without the comment."""
+    """A key without its comment."""
     return " ".join(text.split(" ")[:2])
 
 
-#: As sshd(8) has them, AUTHORIZED_KEYS FILE FORMAT, without its options
+#: As in sshd(8), AUTHORIZED_KEYS FILE FORMAT, without options
 _KEY = Form(
     regex(r"[a-z0-9@.-]{7,60} [A-Za-z0-9+/]{16,4096}={0,2}(?: [^\0\n]{0,200})?\Z", re.ASCII),
     "a public key as in a file of ssh-keygen, such as ssh-ed25519 AAAA...",

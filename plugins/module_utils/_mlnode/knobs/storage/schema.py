@@ -17,7 +17,7 @@ _DEVICE = Form(regex(r"(?!\.{1,2}\Z)[A-Za-z0-9_.!-]{1,31}\Z", re.ASCII), "a bloc
 _SCHEDULER = Form(regex(r"[a-z0-9_-]{1,15}\Z", re.ASCII), "a word such as none")
 MOUNT_POINT = Form(regex(r"/[^\0]*\Z"), "a mount point such as /data", lambda text: text.rstrip("/") or "/")
 
-#: Buses of disks as tuned takes them (plugin_disk.py: _device_is_supported), and what is put together of them
+#: Buses of disks that tuned tunes as well (plugin_disk.py: _device_is_supported), and compound devices
 DISKS = ("nvme", "scsi", "virtio", "xen", "mmc")
 TYPES = (*DISKS, "dm", "md")
 

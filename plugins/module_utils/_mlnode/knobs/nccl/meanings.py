@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Meaning of each variable that NVIDIA documents (NCCL user guide, Environment Variables, as of 2.32), and of
-those of plugins that stand beside them: one line each, NAME without NCCL_, a blank, and the meaning.
+"""Meaning of each variable in NVIDIA's documentation (NCCL user guide 2.32, Environment Variables), and of
+its plugins' variables: one line each with NAME without NCCL_, a blank, and the meaning.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Mapping
 
 SOURCE = "NCCL user guide, Environment Variables"
 
-#: Those that people set most, and that decide what a job gets
+#: The variables that are set most often and affect jobs most
 _COMMON = """
 DEBUG how much NCCL logs: VERSION, WARN, INFO; INFO and TRACE cost time
 DEBUG_SUBSYS which parts log at INFO; INIT, ENV and NET show what a job got, TUNING the algorithm of each size

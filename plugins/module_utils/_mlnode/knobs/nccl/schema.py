@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ...model.schema import Option, Table, guards
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {"unknown": "names that no known version of NCCL reads, such as a plugin's or a newer version's"}
 
 OPTIONS: Table = {

@@ -15,7 +15,7 @@ from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
 from .disruption import Disruption
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {
     "management": "changes that interrupt the interface over which this node is managed",
     "busy": "changes that interrupt a NIC while jobs run",
@@ -35,14 +35,14 @@ MAX_DISRUPTION = Option(
     declares=False,
 )
 
-#: Where a device has less than what is asked for
+#: Choices if a value exceeds the device's maximum
 BEYOND = ("clamp", "fail")
 
-#: Of 32 bits each (linux/ethtool.h: struct ethtool_coalesce)
+#: 32 bits each (linux/ethtool.h: struct ethtool_coalesce)
 _COALESCE = TABLES["coalesce"]
 NUMBER = Option("int", least=0, most=(1 << 32) - 1)
 _SWITCH = Option("bool")
-#: In the order of application: a NIC that has just stopped to adapt would not keep a number written before
+#: In the order of application: a NIC would lose numbers that are written before it stops to adapt
 COALESCE = {
     **{field: _SWITCH for field in _COALESCE.fields if field in _COALESCE.switches},
     **{field: NUMBER for field in _COALESCE.fields if field not in _COALESCE.switches},
@@ -64,8 +64,8 @@ _FLAG = Form(
 #: larger MTU brings them back (net/ipv6/addrconf.c: addrconf_notify). 65536 is the loopback's own.
 MTU = Option("int", least=1280, most=65536)
 
-#: What makes settings is in the order of application: a driver that makes new queues gives them default rings
-#: and moderation, and one that is re-initialized by a private flag forgets all of them.
+#: Options with settings are in the order of application: new queues have the driver's default rings and
+#: moderation, and a private flag may re-initialize the driver, which loses all of them.
 OPTIONS: Table = {
     "rules": rules(
         "What is wanted of which NICs. Every value that is left out is left untouched.",
@@ -217,15 +217,15 @@ OPTIONS: Table = {
     ),
 }
 
-#: For how long a change of the management path waits to be confirmed: an option of a run, and not declared
+#: Time in which a change of the management path must be confirmed: an option of a run, not of a declaration
 CONFIRM: dict[str, dict[str, Any]] = {"confirm_seconds": {"type": "int", "default": 60}}
 
-#: A link may take 20 s to come back (knobs/nic/settle.py), and a new connection some more
+#: A link may take 20 s to come back (knobs/nic/settle.py), and a new connection a few more
 _LEAST_SECONDS = 30
 
 
 def wrong_seconds(seconds: int) -> str:
-    """Reason why a change cannot be confirmed in this time; empty if it can."""
+    """Reason why this time is too short to confirm a change; empty if it is not."""
     if seconds == 0 or seconds >= _LEAST_SECONDS:
         return ""
     return f"confirm_seconds: at least {_LEAST_SECONDS}, or 0 for a change that is made for good"

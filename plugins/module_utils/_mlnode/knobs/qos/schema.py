@@ -13,7 +13,7 @@ from ...model.values import number_ranges
 from ..nic import schema as nic_schema
 from ..nics.schema import name, nics, rules
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {**nic_schema.GUARDS, "pfc_priorities": "PFC on more than one priority"}
 
 TRUSTS = ("dscp", "pcp")
@@ -25,7 +25,7 @@ _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
 _SIZE = (1 << 32) - 1
 
-#: What congestion notifications look like; with the kernel's own driver other files can be there instead
+#: Settings of congestion notifications; the kernel's own driver may have other files
 _NOTES = "/sys/class/net/*/ecn/roce_np"
 
 
@@ -41,7 +41,7 @@ _DSCPS = Form(regex(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda
 
 
 def _eight(text: str, most: int | None = None, form: Form | None = None) -> Option:
-    """One for each priority, class or buffer: a number up to this, or a word of this form."""
+    """A value for each priority, class or buffer: a number up to this, or a word of this form."""
     count, least = len(CLASSES), None if most is None else 0
     elements = "str" if most is None else "int"
     return Option(
@@ -49,8 +49,8 @@ def _eight(text: str, most: int | None = None, form: Form | None = None) -> Opti
     )
 
 
-#: What makes settings is in the order of application. Global pause goes before PFC comes; trust before the
-#: map that it makes valid; a driver that sizes its buffers for PFC has done so before they are set.
+#: Options with settings are in the order of application. Global pause is switched off before PFC is switched
+#: on. Trust precedes the map that it activates. Buffers follow PFC, as a driver may resize them for it.
 OPTIONS: Table = {
     "rules": rules(
         "What is wanted of which NICs. Every value that is left out is left untouched.",

@@ -10,11 +10,11 @@ from ...model.schema import Option, Table, guards
 from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {"management": "changes of the interface over which this node is managed that may cut it off"}
 
-#: Knob of an interface → the values that the kernel knows (Documentation/networking/ip-sysctl.rst); it
-#: takes others, which are reserved or count as one of these
+#: Knob of an interface → values defined by the kernel (Documentation/networking/ip-sysctl.rst). It accepts
+#: others, which are reserved or count as one of these
 VALUES: Mapping[str, Sequence[int]] = {
     "arp_ignore": (0, 1, 2, 3, 8),
     "arp_announce": (0, 1, 2),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ...model.schema import Option, Table
 
-#: What can be declared of a service
+#: Choices for a service
 CHOICES = ("leave", "stop")
 
 OPTIONS: Table = {

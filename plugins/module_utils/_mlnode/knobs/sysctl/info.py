@@ -90,7 +90,7 @@ INFO: dict[str, Info] = {
     "net.ipv6.neigh.default.gc_thresh3": Info(_M, _NEIGH, "ip-sysctl.rst"),
 }  # fmt: skip
 
-#: More of these is as good: a profile raises them, and a lower number may take away what programs need
+#: Keys that may be higher: profiles raise them, and a lower number may not suffice for programs
 CAPACITIES = frozenset(
     {
         *("fs.aio-max-nr", "fs.file-max", "fs.inotify.max_user_instances", "fs.inotify.max_user_watches"),
@@ -102,8 +102,8 @@ CAPACITIES = frozenset(
     }
 )
 
-#: The same of keys that only an operator declares, and which old guides set to what is less than the default of
-#: today (kernel.shmmax). Not those of which 0 or less means without limit.
+#: The same for keys that only operators declare, often with values from old guides below today's defaults
+#: (kernel.shmmax). Keys with 0 or less for unlimited are left out.
 _MORE_CAPACITIES = frozenset(
     {
         *("kernel.shmmax", "kernel.shmall", "kernel.shmmni", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni"),
@@ -123,8 +123,9 @@ _MORE_CAPACITIES = frozenset(
 
 
 def is_capacity(key: str) -> bool:
-    """True if more of it is as good, so that a lower number is said at severity medium at least. With
-    user.max_user_namespaces and its like."""
+    """True if a higher value is acceptable; lowering it then has at least severity medium. Includes
+    user.max_user_namespaces and its like.
+    """
     return (
         key in CAPACITIES or key in _MORE_CAPACITIES or key.startswith("user.max_") or bool(node_pages(key))
     )

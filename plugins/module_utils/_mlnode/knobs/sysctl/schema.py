@@ -8,7 +8,7 @@ from ...model.schema import Option, Table, guards
 from ...model.setting import Severity
 from ..sizing import DATA_PATHS, Sizing
 
-#: What can be allowed, and what each name lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {
     "hugepages": "a huge page pool over half of the free memory, or under what programs use of it",
     "min_free": "vm.min_free_kbytes over 5 % of memory",

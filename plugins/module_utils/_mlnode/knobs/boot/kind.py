@@ -33,14 +33,14 @@ KIND = boot_parse.KIND
 
 _BOOT_ONLY = "the kernel reads its command line at boot only: declare it with the layer boot too"
 _NOT_BY_GRUB = (
-    "the running kernel was not started by GRUB, as its command line has no BOOT_IMAGE=: what is written for "
-    "GRUB would change nothing; set parameters where the kernel is started (hypervisor, network boot, kexec)"
+    "the running kernel was not started by GRUB, as its command line has no BOOT_IMAGE=: files for GRUB "
+    "would have no effect; set parameters in the program that starts it (hypervisor, network boot, kexec)"
 )
 _MENU_LATER = (
     "the boot loader's menu does not include it yet: regenerate the menu when the image is finished, or the "
     "agent does so at the first boot, for the second one"
 )
-_CONTAINER = "this is a container: the command line is that of its host's kernel"
+_CONTAINER = "this is a container: the command line belongs to its host's kernel"
 
 
 def _resolved(setting: Setting, context: Context) -> Setting:

@@ -26,7 +26,7 @@ _VALUE = regex(r"[A-Za-z0-9_.,:;=/@+%!~^-]*\Z", re.ASCII)
 #: kernel drops the rest silently
 LONGEST = 2047
 
-_BY_LOADER = "belongs to what finds and starts the kernel: a wrong one leaves the machine unbootable"
+_BY_LOADER = "the boot loader and initramfs need it: a wrong one leaves the machine unbootable"
 _PAIRS = (
     "the order between hugepagesz= and hugepages= counts, and parameters are merged one by one: declare "
     "default_hugepagesz here, and with sysctl_ml vm.nr_hugepages: {for_bytes: N}, which the agent counts in "

@@ -53,13 +53,11 @@ def words(host: Host, machine: Topology, facts: Facts) -> Choice:
     if kind in _GUESTS:
         return Choice(reason=f"this is a {kind}: its host decides", needless=True)
     if kind != "bare metal":
-        return Choice(
-            reason="this is a machine that does not say what it is: whether its host decides cannot be seen"
-        )
+        return Choice(reason="the kind of this machine is unknown, and with it whether a host decides")
     cards = [device for device in machine.rdma if device.address is not None]
     if not machine.gpus or not cards:
         lacking = "GPU" if cards else "RDMA device on PCIe"
-        reason = f"no {lacking} is here, so that no traffic between a GPU and a NIC is translated"
+        reason = f"no {lacking} is here, so no traffic between a GPU and a NIC is translated"
         return Choice(reason=reason, needless=True)
     if host.value(_SNP).text == "Y":
         return Choice(reason=f"{_SNP} is Y: guests of SEV-SNP need the translation")

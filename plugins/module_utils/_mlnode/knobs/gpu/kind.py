@@ -34,7 +34,7 @@ DAEMON = "nvidia-persistenced.service"
 _LEAVES = "--no-persistence-mode"
 
 _VENDOR = "NVIDIA"
-_CONTAINER = "the driver is that of the container's host: declare it there"
+_CONTAINER = "the driver belongs to the container's host: declare it there"
 
 
 #: The number of the daemon's part, which no GPU has

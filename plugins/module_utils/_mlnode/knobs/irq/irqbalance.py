@@ -229,7 +229,7 @@ def _disagreement(host: Host, service: Service, name: str, meant: Sequence[str] 
     if host.content(path) != _with_option(service):
         return f"{path} does not name {IRQBALANCE_POLICY}"
     if host.content(IRQBALANCE_POLICY) != _SCRIPT_BYTES or _lacks_mode(host):
-        return f"{IRQBALANCE_POLICY} is not what this version writes, or cannot be executed"
+        return f"{IRQBALANCE_POLICY} differs from this version's script, or is not executable"
     if meant is not None and host.content(_list(name)) != _listed(host, name, meant):
         return f"{_list(name)} does not name the NICs that are declared"
     return ""

@@ -81,7 +81,7 @@ def _instead(topology: Topology, node: int | None) -> str:
     home = numa.home(topology.nodes, node)
     if home is None or node in (None, home.number):
         return ""
-    return f"its NUMA node {node} has no CPU online, so those of node {home.number} serve it"
+    return f"its NUMA node {node} has no CPU online; CPUs of node {home.number} serve it"
 
 
 def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: bool) -> Pool:

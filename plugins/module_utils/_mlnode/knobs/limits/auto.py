@@ -15,7 +15,7 @@ _RDMA = "/sys/class/infiniband"
 
 _MARK = "# {}: auto, as an RDMA device or a GPU was found here"
 
-LEFT = "auto: neither an RDMA device nor a GPU is here, so that the limit stays as it is"
+LEFT = "auto: neither an RDMA device nor a GPU is here; the limit is not changed"
 
 
 def resolved(setting: Setting, context: Context) -> dict[str, Wanted]:

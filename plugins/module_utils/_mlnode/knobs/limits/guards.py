@@ -69,8 +69,8 @@ class Guards:
         if most is None or is_within(want.hard, most.hard):
             return ""
         return (
-            f"this container may not raise its limits, and has {limit.name} {most}: give it more where it is "
-            "started (--ulimit)"
+            f"this container may not raise its limits, and has {limit.name} {most}: raise it when you "
+            "start the container (--ulimit)"
         )
 
 

@@ -247,7 +247,7 @@ def _in_stack(host: Host, login: str, path: str) -> Overridden | None:
         return Overridden(whom, str(error), error.path, unknown=True)
     found = [at for at, line in enumerate(lines) if line.module == MODULE]
     if not found:
-        return _without(login, f"{path} and what it includes do not use {MODULE} for sessions", path)
+        return _without(login, f"{path} and its includes do not use {MODULE} for sessions", path)
     plain = [at for at in found if "conf=" not in lines[at].text]
     if not plain:
         other = lines[found[0]]

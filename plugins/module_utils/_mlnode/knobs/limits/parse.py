@@ -284,5 +284,7 @@ def services(spec: Spec) -> tuple[str, ...]:
     names = [name.partition(".service")[0] if name.endswith(".service") else name for name in given]
     for name in names:
         if name not in SERVICE_NAMES:
-            raise DeclarationError(f"limits.services: {name!r} is none of {', '.join(SERVICE_NAMES)}, {AUTO}")
+            raise DeclarationError(
+                f"limits.services: expected {', '.join(SERVICE_NAMES)} or {AUTO}, got {name!r}"
+            )
     return tuple(dict.fromkeys(names))

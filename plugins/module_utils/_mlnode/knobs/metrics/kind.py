@@ -21,7 +21,7 @@ def folder_of(host: Host, claim: str) -> Found:
     """The folder of a declaration, or why there is none. Raises HostError."""
     found = Found(claim, "the declaration") if claim != own.AUTO else node_exporter.textfile_folder(host)
     if found.path and not host.exists(found.path):
-        problem = f"{found.path} does not exist ({found.source}), so that node_exporter reads nothing there"
+        problem = f"{found.path} does not exist ({found.source}); node_exporter reads nothing there"
         return found._replace(problem=problem)
     return found
 

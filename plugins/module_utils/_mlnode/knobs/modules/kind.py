@@ -30,7 +30,7 @@ DROP_IN = "/etc/modules-load.d/mlnode-modules."
 LOADED, NOT_LOADED = "loaded", "not loaded"
 _BUILT_IN = "built into the kernel"
 
-_CONTAINER = "kernel modules are those of the container's host: declare them there"
+_CONTAINER = "kernel modules belong to the container's host: declare them there"
 _NO_MORE = "/proc/sys/kernel/modules_disabled"
 
 

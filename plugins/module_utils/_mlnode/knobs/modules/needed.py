@@ -49,7 +49,7 @@ def _needless(host: Host, release: str) -> str:
         return "no RDMA device with hardware behind it is here"
     driver = host.text(_DRIVER).split("\n", 1)[0]
     if not driver:
-        return f"{_DRIVER} does not exist, so that NVIDIA's driver is not loaded"
+        return f"{_DRIVER} does not exist; NVIDIA's driver is not loaded"
     version = values.kernel_version(release)
     if version is not None and version >= _DMABUF_SINCE and "Open Kernel Module" in driver:
         return "NVIDIA's open kernel modules export DMA-BUF"

@@ -120,7 +120,7 @@ def _interface(host: Host) -> Answer:
     nics = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
     nics = nics or _tops(host, [*management.interfaces(host)])
     if not nics:
-        note = "no default route is there, and no earlier run has left what the node was reached over"
+        note = "there is no default route, and no earlier run has recorded the interface of its connection"
         return Answer(NOT_LOCAL, note)
     odd = next((name for name in nics if not values.NIC.match(name)), None)
     if odd is not None:

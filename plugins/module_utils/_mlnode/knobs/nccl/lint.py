@@ -203,7 +203,7 @@ _SWITCHES: Mapping[str, _Switch] = {
         lambda text: text.casefold() == "none", "the plugin that the rails take", lambda here: here.plugin
     ),
     "NCCL_NET_GDR_LEVEL": _Switch(_is_local, _GPUDIRECT, _has_gpudirect),
-    "NCCL_NET_GDR_READ": _Switch(_is_zero, "GPUDirect RDMA for what is sent", _has_gpudirect),
+    "NCCL_NET_GDR_READ": _Switch(_is_zero, "GPUDirect RDMA for sending", _has_gpudirect),
     "NCCL_P2P_DISABLE": _Switch(_is_one, _P2P, _has_gpus),
     "NCCL_P2P_LEVEL": _Switch(_is_local, _P2P, _has_gpus),
     "NCCL_SHM_DISABLE": _Switch(

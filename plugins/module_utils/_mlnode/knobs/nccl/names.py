@@ -104,7 +104,7 @@ UNFIT: Mapping[str, str] = {
     "NCCL_CONF_FILE": "NCCL asks for it before it reads this file",
     "NCCL_PARAM_DUMP_ALL": "it is for a program that prints NCCL's parameters",
     "NCCL_COMM_ID": "it is one job's meeting point; all jobs of this node would share it",
-    "NCCL_HOSTID": "NCCL distinguishes hosts by it; jobs set it where they need it",
+    "NCCL_HOSTID": "NCCL distinguishes hosts by it; jobs set it if they need it",
     "NCCL_PSK": "it is a secret, and everybody can read this file",
     "NCCL_IB_GDR_LEVEL": "it has been called NCCL_NET_GDR_LEVEL since 2.4",
     "NCCL_IB_CUDA_SUPPORT": "NCCL has not read it since 2.4; use NCCL_NET_GDR_LEVEL",

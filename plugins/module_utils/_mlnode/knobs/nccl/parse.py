@@ -92,7 +92,7 @@ def _text(name: str, raw: Any, check: schema.Form) -> str:
             "take for a part of it"
         )
     if len(text) > nccl_values.LONGEST:
-        raise DeclarationError(f"{name}: {len(text)} characters, of which NCCL reads {nccl_values.LONGEST}")
+        raise DeclarationError(f"{name}: expected {nccl_values.LONGEST} characters at most, got {len(text)}")
     return text
 
 

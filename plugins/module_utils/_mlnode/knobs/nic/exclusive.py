@@ -68,7 +68,7 @@ PAIRS = (
     _needs("tx-generic-segmentation", "tx-scatter-gather"),
     *(_needs(name, "tx-scatter-gather") for name in _SEGMENTATION),
     *(
-        _without(name, _GENERIC, "the kernel takes checksums of all protocols, or those of single ones")
+        _without(name, _GENERIC, "the kernel offloads checksums of all protocols or of single ones")
         for name in (_IPV4, _IPV6)
     ),
     _needs("tx-tcp-segmentation", _GENERIC, _IPV4),
@@ -244,7 +244,7 @@ def _forwards(host: Host, names: Sequence[str]) -> Excluded:
         if key in known and known[key][1] != "0":
             name, value = known[key]
             return Excluded(
-                f"{dotted} is declared {value} ({name}), and the kernel switches LRO off where it forwards: "
+                f"{dotted} is declared {value} ({name}), and the kernel switches LRO off while it forwards: "
                 "declare one of the two"
             )
     for key in keys:

@@ -219,7 +219,7 @@ def _features(host: Host, setting: NicSetting, files: Files) -> None:
     for name in _demanded(setting, state, fixed):
         asked = not fixed[name] and host.value(f"{folder}/requested/{name}").text == setting.text
         # Repeating the request has no effect: the kernel switches it as soon as it can.
-        waits = f"{name} is requested, and {state[name]} as long as what it needs is off"
+        waits = f"{name} is requested, but {state[name]} while a feature that it needs is off"
         answer = waits if asked and state[name] != setting.text else ""
         _part(host, setting, files, name, setting.text, answer)
     stuck = [part.path.rpartition("/")[2] for part in files.parts if fixed[part.path.rpartition("/")[2]]]

@@ -24,9 +24,8 @@ GUARDS = {
 MAX_DISRUPTION = Option(
     "str",
     """
-    What a change may do to a NIC off the management path. V(none) keeps traffic flowing, V(link_reset)
-    interrupts it for a moment, V(driver_reload) lets RDMA devices and virtual functions vanish and come
-    back.
+    The greatest disruption of a NIC off the management path. V(none) keeps traffic flowing, V(link_reset)
+    interrupts it for a moment, V(driver_reload) lets RDMA devices and virtual functions vanish and come back.
 
     On the management path it is V(none), unless O(allow) has V(management).
     """,
@@ -68,7 +67,7 @@ MTU = Option("int", least=1280, most=65536)
 #: moderation, and a private flag may re-initialize the driver, which loses all of them.
 OPTIONS: Table = {
     "rules": rules(
-        "What is wanted of which NICs. Every value that is left out is left untouched.",
+        "NICs and their values. A value that is not given is left untouched.",
         {
             "name": name("C(nic.NAME.ring.rx), C(nic.NAME.mtu) and so on"),
             "nics": nics("""
@@ -82,7 +81,7 @@ OPTIONS: Table = {
                 values=_SWITCH,
                 parts=True,
                 key="private-flag",
-                reason="what the driver says of it",
+                reason="see the driver's documentation of the flag",
                 source="ethtool(8), --set-priv-flags",
             ),
             "channels": Option(
@@ -92,9 +91,9 @@ OPTIONS: Table = {
                 or C({at_most: NUMBER}), which is V(auto) with a bound; for the kind of channel that the NIC
                 has.
 
-                V(auto) gives a rail at most 8, as RDMA has queues of its own. That is known of mlx5; rails
-                with another driver keep what they have. A rail that carries a default route, or with RDMA in
-                software, is a NIC as any other.
+                V(auto) gives a rail at most 8, as RDMA uses separate queues. This applies to mlx5; rails with
+                another driver keep their number. A rail that carries a default route, or with RDMA in
+                software, is treated as any other NIC.
 
                 A dictionary of C(combined), C(rx) and C(tx) names the kinds instead.
                 """,
@@ -108,17 +107,17 @@ OPTIONS: Table = {
                 Entries of receive and transmit rings. A number, V(max), V(auto) for at most 8192, or
                 C({at_most: NUMBER}), which is V(auto) with a bound.
 
-                V(auto) leaves rails as they are, as RDMA does not use these rings. Of other NICs the buffers
-                of all receive queues together take 1 % of memory at most; where that is less than was
-                wanted, the status is V(clamped) with both numbers.
+                V(auto) leaves rails as they are, as RDMA does not use these rings. For other NICs, the
+                buffers of all receive queues take at most 1 % of memory; if that limits the number, the
+                status is V(clamped) with both numbers.
 
-                V(auto) never lowers a ring; a bound lowers one that is over it, and a number any.
+                V(auto) never lowers a ring. A bound lowers longer rings, and a number replaces any other.
 
                 A dictionary of C(rx), C(tx), C(rx-mini) and C(rx-jumbo) names the rings instead.
                 """,
                 key="ring",
                 severity=Severity.HIGH,
-                reason="what arrives while a ring is full is lost, and sent again",
+                reason="packets that arrive while a ring is full are lost, and sent again",
                 source="ethtool(8), -G",
             ),
             "coalesce": Option(
@@ -127,11 +126,11 @@ OPTIONS: Table = {
                 Interrupt moderation by the names of C(ethtool -C), such as C(adaptive-rx), C(rx-usecs) in
                 microseconds and C(rx-frames).
 
-                While C(adaptive-rx) is on a NIC ignores C(rx-usecs) and C(rx-frames), so that both together
-                are refused.
+                A NIC with C(adaptive-rx) on ignores C(rx-usecs) and C(rx-frames), so the combination is
+                refused.
 
-                Only a write shows what a driver takes. What it refuses or ignores is tried again after a
-                boot, a reload of the driver, or with another value.
+                Only a write shows whether a driver accepts a value. A refused or ignored one is tried again
+                after a boot, a reload of the driver, or with another value.
                 """,
                 fields=COALESCE,
                 parts=True,
@@ -145,7 +144,7 @@ OPTIONS: Table = {
                 fields=dict.fromkeys(PAUSE, _SWITCH),
                 parts=True,
                 severity=Severity.MEDIUM,
-                reason="global pause stops all traffic of a port, beside PFC that of RoCE too",
+                reason="global pause stops all traffic of a port, RoCE included",
                 source="IEEE 802.3",
             ),
             "fec": Option(
@@ -161,9 +160,9 @@ OPTIONS: Table = {
             "features": Option(
                 "dict",
                 """
-                Offloads, on or off, by the names of C(ethtool -K). Those of families (C(tso), C(gso),
-                C(gro), C(lro), C(rx), C(tx), C(sg), C(ntuple), C(rxhash), C(rxvlan), C(txvlan)) stand for
-                all their members that can be changed.
+                Offloads, on or off, by the names of C(ethtool -K). Names of families (C(tso), C(gso), C(gro),
+                C(lro), C(rx), C(tx), C(sg), C(ntuple), C(rxhash), C(rxvlan), C(txvlan)) stand for all their
+                members that can be changed.
 
                 C(tx) and C(sg) are on with one member. C(tso) leaves C(tx-tcp-mangleid-segmentation) alone,
                 unless it is named.
@@ -173,7 +172,7 @@ OPTIONS: Table = {
                 parts=True,
                 key="feature",
                 severity=Severity.MEDIUM,
-                reason="what the NIC does not do, a core does",
+                reason="a core does the work that the NIC leaves to it",
                 source="networking/segmentation-offloads.rst",
             ),
             "tx_queue_len": Option(
@@ -188,7 +187,7 @@ OPTIONS: Table = {
                 "raw",
                 """
                 Bytes of an IP packet. A number, or C({at_least: NUMBER}), which leaves a greater one as it
-                is. That of a bond is set on the bond, which hands it on.
+                is. Set a bond's MTU on the bond, which passes it on.
                 """,
                 severity=Severity.HIGH,
                 reason="packets that one end does not take are lost silently",
@@ -197,8 +196,8 @@ OPTIONS: Table = {
             "beyond_max": Option(
                 "str",
                 """
-                Where a number is more than the device has, V(clamp) takes its maximum and ends in the
-                status V(clamped) with both numbers, and V(fail) is an error before anything is changed.
+                If a number exceeds the device's maximum, V(clamp) uses the maximum, and the status is
+                V(clamped) with both numbers. V(fail) is an error before anything is changed.
                 """,
                 choices=BEYOND,
                 default=BEYOND[0],
@@ -210,9 +209,9 @@ OPTIONS: Table = {
     "allow": guards(
         GUARDS,
         """
-        Guards to switch off. V(management) lets changes through that interrupt the interface over which the
-        node is managed; V(busy) those that interrupt a NIC while a Slurm job runs, or a process has a GPU
-        or an RDMA device open.
+        Guards to switch off. V(management) permits changes that interrupt the interface over which the node
+        is managed; V(busy) permits changes that interrupt a NIC while a Slurm job runs, or a process has a
+        GPU or an RDMA device open.
         """,
     ),
 }

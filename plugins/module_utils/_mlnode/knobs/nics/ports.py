@@ -239,14 +239,14 @@ def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology
     for nic in topology.nics:
         if nic.name in selection.names and nic.kind not in _KINDS:
             slaves = [other.name for other in topology.nics if other.master == nic.name]
-            slaves_hint = f"; name what it stands on: {', '.join(slaves)}" if slaves else ""
+            slaves_hint = f"; use the interfaces below it: {', '.join(slaves)}" if slaves else ""
             return f"{nic.name} ({nic.kind}) has no interrupts of its own{slaves_hint}"
     listed = [_described(port) for port in among[:_LISTED]]
     if len(among) > _LISTED:
         listed.append(f"{len(among) - _LISTED} more")
     reason = f"no NIC here matches {selection}" if selection != ALL else "no physical NIC is here"
     reason += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
-    hint = "; what a container sees without an interface is its host's, and declared there"
+    hint = "; NICs without an interface in the container belong to its host: declare them there"
     return reason + hint if _in_container(topology) else reason
 
 

@@ -42,7 +42,7 @@ LINK_LAYERS = ("Ethernet", "InfiniBand")
 _NICS: Table = {
     "drivers": Option(
         "list",
-        "Kernel drivers, such as V(mlx5_core). That of a virtio NIC is V(virtio_net).",
+        "Kernel drivers, such as V(mlx5_core). A virtio NIC has V(virtio_net).",
         elements="str",
         form=_DRIVER,
     ),
@@ -77,16 +77,17 @@ _NICS: Table = {
     "management": Option(
         "bool",
         """
-        V(false) leaves out, and V(true) means only, interfaces that carry a default route or the connection
+        V(false) excludes, and V(true) selects only, interfaces that carry a default route or the connection
         of the user who starts the run, and the interfaces below them.
         """,
     ),
 }
 
 _WHICH = """
-    Which NICs; one of each list that is given. Without any, all that have hardware of their own.
+    NICs of the rule. A NIC must match each given list; without a list, the rule is for all NICs with
+    hardware.
 
-    Virtual functions are meant only where they are named, or given by their address, PCI id or RDMA device.
+    Virtual functions match only by name, address, PCI id or RDMA device.
 """
 
 

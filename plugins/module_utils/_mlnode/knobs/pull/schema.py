@@ -71,7 +71,7 @@ OPTIONS: Table = {
     ),
     "signers": Option(
         "list",
-        "Public keys, of which one has to have signed the document.",
+        "Public keys; one of them must have signed the document.",
         elements="str",
         form=_KEY,
         default=[],
@@ -80,8 +80,8 @@ OPTIONS: Table = {
     "window": Option(
         "list",
         """
-        Times in UTC at which a new document is applied, such as V(Sat,Sun 22:00-04:00); at others it is only
-        checked. If not given, at any. That of the new document counts.
+        Times in UTC at which a new document is applied, such as V(Sat,Sun 22:00-04:00); at other times it is
+        only checked. Unset means at any time. The window in the new document counts.
         """,
         elements="str",
         form=WINDOW,
@@ -91,7 +91,7 @@ OPTIONS: Table = {
     "report": Option(
         "str",
         """
-        Where a report is sent with POST, unless nothing is new. It also lies in
+        Address for a report by POST, unless nothing is new. The report is also in
         C(/run/mlnode/pull/report.json).
         """,
         form=_URL,

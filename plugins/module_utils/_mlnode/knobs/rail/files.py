@@ -18,7 +18,7 @@ from .parse import RailSetting, path_of
 
 #: Knob and value → effect on the interface over which the node is managed
 _CUTS_OFF = {
-    ("rp_filter", "1"): "with rp_filter 1 it drops what comes in on it and would be answered elsewhere",
+    ("rp_filter", "1"): "with rp_filter 1 it drops packets that would be answered through another interface",
     ("arp_ignore", "8"): "with arp_ignore 8 it answers no ARP request for its address",
 }
 

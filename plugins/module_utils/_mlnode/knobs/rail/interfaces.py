@@ -32,7 +32,7 @@ def find(host: Host, selection: Selection) -> Targets:
         for target in chosen.targets:
             names = speaking(host, target.name)
             if names != [target.name]:
-                notes.append(f"{target.name}: its address is on {', '.join(names)}, which is what counts")
+                notes.append(f"{target.name}: its address is on {', '.join(names)}, which is set instead")
             for name in names:
                 targets.setdefault(name, target if name == target.name else Target(name))
     except HostError as error:

@@ -48,7 +48,7 @@ def look(host: Host, service: Service) -> Rivalry:
     if not actor:
         return Rivalry(note="no profile is active")
     if tuned:
-        return Rivalry(note=f"{actor}: what it sets otherwise than declared is drift of that setting")
+        return Rivalry(note=f"{actor}: a value that it changes shows as drift of that setting")
     keys = [key for key in service.moves if key in wanted]
     if keys:
         listing = ", ".join(f"{key} (declared by {wanted[key]})" for key in keys)

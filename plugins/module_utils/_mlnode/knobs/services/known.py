@@ -111,7 +111,7 @@ SERVICES: Mapping[str, Service] = {
     "numad": Service(
         "numad.service",
         _MEDIUM,
-        "moves processes and their memory between NUMA nodes, against what a job was bound to",
+        "moves processes and their memory between NUMA nodes, against the binding of a job",
         "numad(8)",
         ("thp.khugepaged.scan_sleep_millisecs",),
     ),

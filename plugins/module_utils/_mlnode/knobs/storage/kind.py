@@ -29,7 +29,7 @@ from .schema import OPTIONS
 KIND = "storage"
 
 BLOCK, BDI = "/sys/block", "/sys/class/bdi"
-_CONTAINER = "block devices and mounts are those of the container's host: declare them there"
+_CONTAINER = "block devices and mounts belong to the container's host: declare them there"
 
 
 class Devices(NamedTuple):

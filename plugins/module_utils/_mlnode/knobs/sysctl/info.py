@@ -23,7 +23,7 @@ _BUFFERS = (
     "caps what SO_RCVBUF/SO_SNDBUF may ask for; below the bandwidth-delay product a flow cannot fill the link"
 )
 _AUTOTUNE = "the third number bounds TCP's own buffer growth, so it bounds the rate of one flow"
-_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so what waits for it can go on"
+_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so processes that wait for it can go on"
 _DIRTY = (
     "a share of memory is far too much on a large node: one flush of hundreds of GB stalls every checkpoint"
 )
@@ -46,7 +46,7 @@ INFO: dict[str, Info] = {
     "vm.watermark_scale_factor": Info(_L, "kswapd wakes earlier, so fewer allocations stall in direct reclaim", "vm.rst"),
     "vm.stat_interval": Info(_L, "fewer timer interruptions of serving CPUs", "vm.rst"),
     "kernel.numa_balancing": Info(_M, "page scanning and migration stall threads that are pinned already", "kernel.rst"),
-    "kernel.sched_autogroup_enabled": Info(_L, "per-session groups distort the shares of what is started from one session", "sched(7)"),
+    "kernel.sched_autogroup_enabled": Info(_L, "per-session groups distort the CPU shares of programs in one session", "sched(7)"),
     "kernel.sched_migration_cost_ns": Info(_L, "a higher cost keeps busy threads on their caches", "kernel/sched/fair.c"),
     "kernel.nmi_watchdog": Info(_L, "frees a performance counter and its periodic interrupt", "kernel.rst"),
     "kernel.timer_migration": Info(_L, "timers stay on the CPU that armed them", "kernel.rst"),

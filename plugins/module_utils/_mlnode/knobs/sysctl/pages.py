@@ -65,7 +65,7 @@ def _of_bytes(setting: Setting, need: int, size: _Size, context: Context) -> tup
         why = f"the agent counts the pages in the next boot; their size is not known: {size.where}"
         return context.boot_by_agent(setting, setting.claim), False, why
     count = sizing.hugepages(need, size.kbytes * sizing.KIB)
-    note = f"the next boot has pages of {size.kbytes} kB ({size.where}), of which the agent sets {count}"
+    note = f"the next boot has pages of {size.kbytes} kB ({size.where}); the agent sets {count} of them"
     return context.boot_by_agent(setting, str(count)), False, note
 
 
@@ -81,7 +81,7 @@ def _of_number(
     advice = f"declare {setting.key}: {{for_bytes: N}}, which counts in the pages of each boot"
     if not native or kbytes <= most:
         return boot, native, f"{counted}; {advice}"
-    reason = f"{counted}, over half of the memory, so that no file has the number; {advice}"
+    reason = f"{counted}, over half of the memory, so no file has the number; {advice}"
     refused = unless_allowed("hugepages", reason, context.allow)
     return (Boot(Value(absent=refused)), False, "") if refused else (boot, native, counted)
 

@@ -165,8 +165,8 @@ def test_a_bond_has_the_address_of_its_members(host: RailNode) -> None:
     assert knob(host, "eth3", "arp_ignore") == "0"
     found = rows(host, RAILS)["arp_ignore"]
     assert found.reading.note == (
-        "eth2: its address is on bond0, which is what counts; "
-        "eth3: its address is on bond0, which is what counts"
+        "eth2: its address is on bond0, which is set instead; "
+        "eth3: its address is on bond0, which is set instead"
     )
 
 
@@ -232,7 +232,7 @@ def test_the_management_path_is_kept_for_the_next_boot(host: RailNode) -> None:
 @pytest.mark.parametrize(
     ("groups", "words"),
     [
-        ({"rp_filter": 1}, "it drops what comes in on it and would be answered elsewhere"),
+        ({"rp_filter": 1}, "it drops packets that would be answered through another interface"),
         ({"arp_ignore": 8}, "it answers no ARP request"),
     ],
 )

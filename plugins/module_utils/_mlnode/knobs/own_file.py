@@ -10,7 +10,10 @@ from ..engine import declared
 
 
 def content(name: str, lines: Iterable[str], section: str = "", explains: str = "KEY") -> bytes | None:
-    """Of a declaration; None without lines. section: of a file of systemd. explains: the key to explain."""
+    """Content of a declaration's file; None without lines.
+
+    section: section of a systemd file. explains: key for `mlnode explain` in the head of the file.
+    """
     body = [*lines]
     if not body:
         return None

@@ -14,12 +14,12 @@ from ..model.schema import Option
 from ..model.setting import KnobFile, Reading, Setting, Value
 from .summary import grouped
 
-#: A name that declares, one of its settings, and what is allowed there
+#: Name of a declaration, one of its settings, and the context with its permissions
 Other = Tuple[str, Any, Context]
 
 
 def unique(settings: Iterable[Setting]) -> list[Setting]:
-    """Raises DeclarationError where two rules have one name."""
+    """Settings with unique keys. Raises DeclarationError if two rules have the same name."""
     by_key: dict[str, Setting] = {}
     for setting in settings:
         if setting.key in by_key:
@@ -35,7 +35,7 @@ class RuleKind(Kind):
         return reasoned(self.OPTIONS["rules"].suboptions, key.split(".")[2:])
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+        """One reading per setting. Raises DeclarationError if two rules want different values of a file."""
         if not context.runtime:
             return [self.unseen(item, context) for item in settings]
         readings = self.together(settings, [self.read_one(item, context) for item in settings], context)
@@ -43,18 +43,18 @@ class RuleKind(Kind):
         return readings
 
     def unseen(self, setting: Any, context: Context) -> Reading:
-        """Reading for an image, on which no device is inspected."""
+        """Reading for an image build, which inspects no device."""
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
 
     def together(
         self, settings: Sequence[Setting], readings: list[Reading], context: Context
     ) -> list[Reading]:
-        """The readings with what they mean for each other."""
+        """Readings, adjusted for their effect on each other."""
         return readings
 
 
 def lowers(parts: Iterable[KnobFile], why: str) -> str:
-    """The numbers of devices that less is wanted of, and why; empty if of none."""
+    """Values that a write would lower, with their devices and the reason; empty if there are none."""
     pairs = []
     for part in parts:
         now, want = values.number(part.runtime), values.number(part.want)
@@ -64,7 +64,9 @@ def lowers(parts: Iterable[KnobFile], why: str) -> str:
 
 
 def of_others(context: Context, kind: Kind) -> list[Other]:
-    """The settings of other declarations, with what is allowed there. Errors are reported by their run."""
+    """Settings of other declarations, with their permissions. Invalid declarations are skipped: their own run
+    reports the error.
+    """
     if not context.runtime:
         return []
     entries: list[Other] = []
@@ -88,11 +90,10 @@ def refuse_overlap(
     read: Callable[[Any, Context], Reading],
     shared: Sequence[str] = (),
 ) -> None:
-    """Two rules that mean one device and want something else of it would undo each other at every run; one
-    that wants a least number is content with more.
+    """Refuse rules that want different values for one device, as they would undo each other at every run.
 
-    others: as of_others(), which read() looks at. shared: files for which that cannot be. Raises
-    DeclarationError.
+    A floor does not conflict with a higher value. others: settings from of_others(), to be read by read().
+    shared: files that are never in conflict. Raises DeclarationError.
     """
     reads = [(context.name, setting, reading) for setting, reading in own]
     reads += [(name, setting, read(setting, there)) for name, setting, there in others]
@@ -106,7 +107,7 @@ def refuse_overlap(
                 continue
             key = setting.key if where == context.name else f"{setting.key} (declared by {where})"
             if setting.raise_only:
-                # What is there may be greater than the floor, and a device may have less.
+                # The present value may exceed the floor, and a device may have a lower maximum.
                 floors.append((part.path, key, min(setting.floor, part.want, key=_number)))
                 continue
             first, value = wanted.setdefault(part.path, (key, part.want))

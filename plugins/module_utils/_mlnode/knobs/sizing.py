@@ -18,9 +18,9 @@ class Sizing(NamedTuple):
     """Inputs of the formulas that no kernel file shows.
 
     rtt_us: round trip to the farthest peer that must run at full rate; 100 is one data hall.
-    disk_bytes_per_s: what the slowest disk that takes dirty pages writes; 2e9 is one NVMe drive. data_path:
-    one of DATA_PATHS, where most of what is written goes.
-    hosts, rails: size of the layer-2 domain, for the neighbour table.
+    disk_bytes_per_s: write rate of the slowest disk that takes dirty pages; 2e9 is one NVMe drive. data_path:
+    one of DATA_PATHS, the target of most writes. hosts, rails: size of the layer-2 domain, for the neighbour
+    table.
     """
 
     rtt_us: int = 100
@@ -63,14 +63,14 @@ def min_free_kbytes(memory_kbytes: int) -> int:
     return min(GIB // KIB, memory_kbytes // 200)
 
 
-#: The most dirty page cache, however fast the disk is said to be. The limit is one for all disks, and a task
-#: that waits for a slower one must not be taken for hung: 120 s (CONFIG_DEFAULT_HUNG_TASK_TIMEOUT) of
-#: 125 MB/s, what a hard disk writes, or a gp3 volume of AWS unless more is paid for.
+#: The most dirty page cache, however fast the declared disk is. The limit is shared by all disks, and a task
+#: that waits for a slower disk must not be taken for hung. 120 s (CONFIG_DEFAULT_HUNG_TASK_TIMEOUT) at 125
+#: MB/s, the rate of a hard disk or of a default AWS gp3 volume.
 DIRTY_CAP = 120 * 125_000_000
 
-#: With NFS a file's dirty pages are written when it is closed, and close() waits (nfs(5), close-to-open):
-#: what was gathered until then is only late. SUSE's support gives these numbers for clients with much memory
-#: (document 7010287).
+#: NFS writes a file's dirty pages when it is closed, and close() waits (nfs(5), close-to-open). Gathering
+#: more pages only delays the write. SUSE's support gives these numbers for clients with much memory (document
+#: 7010287).
 NFS_DIRTY, NFS_DIRTY_BACKGROUND = 600 * MIB, 300 * MIB
 
 
@@ -95,11 +95,11 @@ def dirty_bytes(memory_bytes: int, disk_bytes_per_s: int, data_path: str = "loca
 
 
 def neighbour_gc_thresh3(hosts: int, rails: int) -> int:
-    """Hard limit of the neighbour table of IPv4 or IPv6, each of which has one: a power of two
-    ≥ 4 · hosts · rails (ip-sysctl.rst).
+    """Hard limit of the neighbour table of IPv4 or of IPv6: a power of two ≥ 4 · hosts · rails
+    (ip-sysctl.rst).
 
-    Every rail of every peer is one entry, or two where it has an IPv6 address beside its link-local one; the
-    rest is room for churn, as the kernel removes entries from half of it on (gc_thresh2).
+    Every rail of every peer takes one entry, or two if it has a global and a link-local IPv6 address. The
+    rest is room for churn, as the kernel starts to remove entries at half the limit (gc_thresh2).
     """
     return next_power_of_two(4 * hosts * rails)
 
@@ -110,22 +110,22 @@ def hugepages(need_bytes: int, page_bytes: int) -> int:
 
 
 def ring_entries(maximum: int) -> int:
-    """Descriptors of one ring of a NIC: all it has, at most 8192.
+    """Descriptors of one ring of a NIC: its maximum, at most 8192.
 
-    A ring holds what arrives until its queue is polled: 8192 packets of 4 kB are 0.7 ms at 400 Gb/s. It is
-    the most that mlx5 has (en.h: MLX5E_PARAMS_MAXIMUM_LOG_RQ_SIZE), and ice has 8160 (ice.h:
-    ICE_MAX_NUM_DESC); where a driver has more, that costs memory and cache, and delays what waits at the end
+    A ring holds the packets that arrive before its queue is polled; 8192 packets of 4 kB are 0.7 ms at 400
+    Gb/s. mlx5 has no larger ring (en.h: MLX5E_PARAMS_MAXIMUM_LOG_RQ_SIZE), and ice has 8160 (ice.h:
+    ICE_MAX_NUM_DESC). Larger rings of other drivers cost memory and cache, and delay the packets at the end
     of a full ring.
     """
     return min(maximum, 8192)
 
 
 def fitting_entries(entries: int, queues: int, entry_bytes: int, memory_bytes: int) -> int:
-    """As many of these descriptors of a receive ring as all queues of a NIC may have: their buffers take no
-    more than 1 % of memory. A power of two, as mlx5 and ena make one of any number; never under 256, with
-    which igb and e1000e begin (IGB_DEFAULT_RXD, E1000_DEFAULT_RXD), and the least of ena (ENA_MIN_RING_SIZE).
+    """Descriptors of one receive ring whose buffers, over all queues of a NIC, take at most 1 % of memory.
 
-    1 % is twice what vm.min_free_kbytes keeps for the same packets, and is taken whether any arrive or not.
+    A power of two, as mlx5 and ena round any number to one. Never under 256, the default of igb and e1000e
+    (IGB_DEFAULT_RXD, E1000_DEFAULT_RXD) and the minimum of ena (ENA_MIN_RING_SIZE). 1 % is twice the reserve
+    of vm.min_free_kbytes for the same packets, and the buffers are allocated whether or not packets arrive.
     """
     most = memory_bytes // 100 // (max(1, queues) * entry_bytes)
     if entries <= most:
@@ -135,14 +135,14 @@ def fitting_entries(entries: int, queues: int, entry_bytes: int, memory_bytes: i
 
 #: Pages behind one descriptor, whatever MTU is set later
 _PAGES = {
-    # One each, of which a packet of more takes several descriptors (ena_alloc_rx_buffer, gve_rx_alloc_buffer,
+    # One each; a larger packet takes several descriptors (ena_alloc_rx_buffer, gve_rx_alloc_buffer,
     # add_recvbuf_mergeable, vmxnet3_rq_alloc_rx_buf, e1000_alloc_jumbo_rx_buffers)
     **dict.fromkeys(("ena", "gve", "virtio_net", "vmxnet3", "e1000e"), 1),
     # A pair for buffers of 3 KiB, with which they take a large MTU (igb_rx_pg_order and its namesakes)
     **dict.fromkeys(("igb", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice"), 2),
 }
-#: bnxt_en has one, and up to four in its ring for the rest of a packet (bnxt_set_ring_params: agg_factor).
-#: That is the most of the drivers that were looked at, and so the guess for any other.
+#: bnxt_en has one, and up to four in its ring for the rest of a packet (bnxt_set_ring_params: agg_factor). No
+#: other examined driver has more, so this is the guess for unknown drivers.
 _MOST_PAGES = 5
 #: mlx5 counts packets, and each has a power of two that MTU, headroom and skb_shared_info fit in: 16 KiB for
 #: an MTU of 9000 (en/params.c: mlx5e_rx_get_linear_stride_sz, mlx5e_mpwqe_get_log_rq_size)
@@ -150,34 +150,36 @@ _MLX5_ENTRY = 16 * KIB
 
 
 def ring_entry_bytes(driver: str | None, page_bytes: int) -> int:
-    """Memory behind one descriptor of a receive ring: what the driver allocates in advance, in bytes. Those
-    of a transmit ring point to packets that are there anyhow."""
+    """Bytes that the driver allocates in advance for one descriptor of a receive ring.
+
+    Transmit rings need none: their descriptors point to packets that exist anyway.
+    """
     if driver == "mlx5_core":
         return _MLX5_ENTRY
     return _PAGES.get(driver or "", _MOST_PAGES) * page_bytes
 
 
 def channels(maximum: int, cores: int) -> int:
-    """Queues of a NIC: one for each physical core of its NUMA node, at most what it has.
+    """Queues of a NIC: one for each physical core of its NUMA node, at most its maximum.
 
-    networking/scaling.rst: one for each CPU where there are enough, and no second one for a second thread of
-    a core, which brings no more throughput.
+    networking/scaling.rst recommends a queue for each CPU, but none for a second thread of a core, which adds
+    no throughput.
     """
     return max(1, min(maximum, cores))
 
 
 #: Drivers whose RDMA has no use for channels: a completion queue of mlx5_ib is on one of the function's event
 #: queues, as many as it has interrupts whatever the channels are (hw/mlx5/cq.c: mlx5_ib_create_cq; core/eq.c:
-#: mlx5_comp_eqn_get). Of others that is not known here, and ice refuses a change while RDMA is active
+#: mlx5_comp_eqn_get). Other drivers are not examined, and ice refuses a change while RDMA is active
 #: (ice_ethtool.c: ice_set_channels).
 RDMA_APART = frozenset({"mlx5_core"})
 
-#: Queues of a NIC over which only RDMA goes, for what else there is: neighbours, rdma_cm's addresses, tests.
-#: The kernel's own default before 5.18 (netdevice.h: DEFAULT_MAX_NUM_RSS_QUEUES), which has grown with the
-#: cores since then, for throughput over sockets.
+#: Queues of a NIC that carries only RDMA, for its few other packets: neighbours, addresses of rdma_cm, tests.
+#: The kernel's own default before 5.18 (netdevice.h: DEFAULT_MAX_NUM_RSS_QUEUES); the later default grows
+#: with the cores, for throughput over sockets.
 RAIL_CHANNELS = 8
 
 
 def _whole_mib(number: int) -> int:
-    """Rounded down, so that a few kB more or less of memory after a firmware update change nothing."""
+    """Round down, so that a firmware update cannot change the value by taking a few kB of memory."""
     return max(MIB, number // MIB * MIB)

@@ -10,7 +10,7 @@ from ..host.host import Host
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import Boot, KnobFile, Reading, Value
 
-#: Of a part the value that is meant, such as what it is now
+#: Function that returns one value of a part, such as its present value
 ValueOf = Callable[[KnobFile], str]
 
 
@@ -23,8 +23,9 @@ def plain(parts: Sequence[KnobFile], value: ValueOf) -> str:
 
 
 def grouped(pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Pairs of text and label as `eth0, eth1: 4096`: devices that are alike stand together. What is of the
-    machine has no label."""
+    """Pairs of text and label as `eth0, eth1: 4096`. Devices with the same text share an entry, and a value
+    of the whole machine has no label.
+    """
     alike: dict[str, list[str]] = {}
     for text, label in pairs:
         alike.setdefault(text, []).append(label)
@@ -32,8 +33,7 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 
 class Target(NamedTuple):
-    """A device, such as an interface. node: its NUMA node. depth: on how many others it stands, one below
-    the other."""
+    """A device, such as an interface. node: its NUMA node. depth: number of devices below it in its stack."""
 
     name: str
     driver: str | None = None
@@ -42,7 +42,7 @@ class Target(NamedTuple):
     address: str = ""
 
 
-#: Where all devices of a rule are one, as the CPUs are
+#: Target of rules that treat all devices as one, such as the CPUs
 MACHINE = Target("")
 
 
@@ -50,11 +50,11 @@ MACHINE = Target("")
 class Files:
     """One device's part of a row.
 
-    lacking: why the device has no such knob. kept: what it has and keeps, with a word for it in brackets,
-    where that is right. problems: files that could not be read. clamped: more was asked for than it has, or
-    may have. invalid: and that is an error. managed: how many of its files the kernel keeps to itself.
-    notes: without the label, so that devices with the same one are reported together. refusal, blocked,
-    offered, path: as in Reading.
+    lacking: why the device has no such knob. kept: its present value and a remark in brackets, if it is right
+    as it is. problems: errors of unreadable files. clamped: the request exceeds the device's limit. invalid:
+    the same, reported as an error. managed: number of files that the kernel reserves for itself. notes:
+    remarks without a label, so that devices with the same remark can share a line. refusal, blocked, offered,
+    path: as in Reading.
     """
 
     target: Target = MACHINE
@@ -80,7 +80,7 @@ class Files:
             self.notes.append(words)
 
     def read(self, host: Host, path: str) -> str | None:
-        """The text of a file; None, and why is kept, where it is absent or cannot be read."""
+        """The text of a file. Records the reason and returns None if it is absent or cannot be read."""
         value = host.value(path)
         if value.unreadable is not None:
             self.problems.append(value.unreadable)
@@ -90,7 +90,7 @@ class Files:
 
 
 class Summary(NamedTuple):
-    """found: what each device brings. text: renders the files of one of them."""
+    """All devices of one row. found: the part of each device. text: renders the files of one device."""
 
     found: Sequence[Files]
     text: Callable[[Sequence[KnobFile], ValueOf], str] = plain
@@ -111,7 +111,7 @@ class Summary(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """Values that some of the devices lack, where others have them."""
+        """Values that some of the devices lack and others have."""
         return self._lacking() if any(one.parts or one.kept for one in self.found) else []
 
     def reading(
@@ -122,7 +122,7 @@ class Summary(NamedTuple):
         notes: Iterable[str],
         invalid: Iterable[str] = (),
     ) -> Reading:
-        """The row of all of them. invalid: what is wrong with them together."""
+        """The row of all devices. invalid: mistakes that concern them all."""
         return Reading(
             path=path,
             runtime=self.runtime,
@@ -161,5 +161,5 @@ class Summary(NamedTuple):
 
 
 def _first(texts: Iterable[str]) -> str:
-    """The first that says something."""
+    """The first text that is not empty."""
     return next((text for text in texts if text), "")

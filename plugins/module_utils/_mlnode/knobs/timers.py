@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Timers of the agent that run where they are declared.
+"""Timers of the agent that run only on nodes that declare them.
 
-Their units are installed with the agent, and nothing starts them. A drop-in of timers.target, one for each
-declaration, does: several of them agree on it, and it is off again once the last one is gone.
+The agent's installation includes their units, but starts none. Each declaration adds a drop-in of
+timers.target that does. Several declarations can share a timer; it stops when the last one is removed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..linux import systemd_show
 from ..model.schema import Option
 from ..model.setting import Boot, BootFile, Reading, Setting, Value
 
-#: Of a timer; on, it is what is declared
+#: The value of a disabled timer; an enabled timer has its declared value
 OFF = "off"
 
 
 class TimerKind(Kind):
-    """A kind with one setting, which is what its timers are for.
+    """A kind with one setting, which switches its timers.
 
     DROP_IN: path of the file that starts them, with NAME for the declaration. ABOUT: their purpose, for the
     first line of that file.
@@ -61,7 +61,7 @@ class TimerKind(Kind):
         return Value(text=want if all(_is_active(host, unit) for unit in self.timers) else OFF)
 
     def _why_off(self, host: Host) -> str:
-        """The last lines of a timer that could not be started; empty of one that runs or was stopped."""
+        """The last log lines of a timer that failed to start; empty if it runs or was stopped."""
         for unit in self.timers:
             if systemd_show.units(host).get(unit, {}).get("ActiveState") == ("failed",):
                 return f"{unit}: {unit_words.last(host, unit)}"
@@ -91,13 +91,13 @@ class TimerKind(Kind):
         return f"{about}[Unit]\nWants={' '.join(self.timers)}\n".encode("ascii")
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """The drop-in; systemd is notified of one that is right while the timer is off."""
+        """The drop-in. If it is right but the timer is off, systemd is notified all the same."""
         is_off = any(row.reading.runtime.text == OFF for row in rows)
         content = self._content(name) if rows else None
         return [BootFile(self._drop_in(name), content, UNITS, stale=context.runtime and is_off)]
 
     def option(self, key: str) -> Option:
-        """The first one, which all others are about."""
+        """The first option; the others only refine it."""
         return next(iter(self.OPTIONS.values()))
 
     def boot_sources(self, key: str, host: Host) -> list[str]:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts about each parameter of the command line: the reason for a value, and what a deviation costs."""
+"""Facts about each parameter of the command line: the reason for a value and the cost of a deviation."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ _REASONS: dict[str, tuple[Severity, str, str]] = {
 
 
 def info(name: str) -> Info | None:
-    """Of a parameter; None if it is known to those who declare it alone."""
+    """Facts about a parameter; None if only the declaring user knows it."""
     known = _REASONS.get(name)
     return Info(*known) if known else None

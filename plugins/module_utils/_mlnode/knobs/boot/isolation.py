@@ -15,14 +15,14 @@ from ...loader import cmdline
 from ...model import cpulist
 from ...topology.model import Cpus, Topology
 
-#: Parameters that name CPUs, and what the kernel has to be built with to know them
+#: Parameters that name CPUs, and the kernel option that each one requires
 PARAMETERS = {
     "isolcpus": "CONFIG_CPU_ISOLATION",
     "nohz_full": "CONFIG_NO_HZ_FULL",
     "rcu_nocbs": "CONFIG_RCU_NOCB_CPU",
     "irqaffinity": "CONFIG_SMP",
 }
-#: Those of them that take CPUs away from everything else
+#: Parameters that take CPUs away from all other work
 TAKING = ("isolcpus", "nohz_full")
 _FLAGS = ("nohz", "domain", "managed_irq")
 
@@ -31,8 +31,8 @@ _NOHZ_FULL_FILE = "/sys/devices/system/cpu/nohz_full"
 _CPU_FOLDER = "/sys/devices/system/cpu"
 _NODE_FOLDER = "/sys/devices/system/node"
 
-#: One for the interrupts of the node's devices, one for its kernel threads and daemons, so that neither waits
-#: for the other: a rule of this collection
+#: A rule of this collection: one CPU for the interrupts of the node's devices, and one for its kernel threads
+#: and daemons. Neither has to wait for the other.
 _LEAST = 2
 
 
@@ -61,7 +61,7 @@ def _meaning(word: str) -> object:
     if key in PARAMETERS and equals:
         try:
             return key, named(key, value)
-        except ValueError:  # all, N, 1-63:2/4: the kernel takes them, and only as text do they compare
+        except ValueError:  # The kernel takes all, N and 1-63:2/4 as well; these compare only as text
             pass
     return key, equals, value
 
@@ -94,7 +94,7 @@ def rest(cpus: Sequence[int], known: Cpus) -> tuple[int, ...]:
 
 
 def missing(cpus: Sequence[int], known: Cpus) -> str:
-    """Words about CPUs that this machine does not have; empty where it has all of them."""
+    """Words about CPUs that this machine lacks; empty if it has all of them."""
     strange = cpulist.render(set(cpus) - set(known.present))
     if not strange:
         return ""
@@ -110,7 +110,7 @@ def too_few_left(cpus: Sequence[int], topology: Topology) -> str:
     nodes = [(f"NUMA node {node.number}", node.cpus) for node in topology.nodes if node.cpus]
     for name, all_cpus in nodes or [("this machine", topology.cpus.online)]:
         left = [cpu for cpu in all_cpus if cpu not in isolated]
-        # A node with so few from the start, which loses none of them, is not the declaration's fault.
+        # A node that has so few CPUs and loses none of them is not the declaration's fault.
         if len(left) < _LEAST and len(left) < len(all_cpus):
             reasons.append(f"{name} would keep {len(left)} of its CPUs {cpulist.render(all_cpus)}")
     if not reasons:
@@ -121,7 +121,7 @@ def too_few_left(cpus: Sequence[int], topology: Topology) -> str:
 
 
 def split_cores(cpus: Sequence[int], known: Cpus) -> str:
-    """Words about cores of which one thread is isolated and another is not; empty where there are none."""
+    """Words about cores with only some threads isolated; empty if there are none."""
     isolated = set(cpus)
     mixed = [
         cpu

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kind boot: the kernel's command line, which only a boot can change.
 
-Runtime is /proc/cmdline. Boot is what the loader's menu gives to the kernels of this system, and is mended
-there; the new words wait for a reboot, which the administrator decides on.
+Runtime is /proc/cmdline. Boot is the command line that the loader's menu gives to the kernels of this system,
+and apply corrects it there. New words wait for a reboot, which is up to the administrator.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ KIND = boot_parse.KIND
 
 _BOOT_ONLY = "the kernel reads its command line at boot only: declare it with the layer boot too"
 _NOT_BY_GRUB = (
-    "the running kernel was not started by GRUB, as its command line has no BOOT_IMAGE=: what is written for "
-    "GRUB would change nothing; set parameters where the kernel is started (hypervisor, network boot, kexec)"
+    "the running kernel was not started by GRUB, as its command line has no BOOT_IMAGE=: files for GRUB "
+    "would have no effect; set parameters in the program that starts it (hypervisor, network boot, kexec)"
 )
 _MENU_LATER = (
     "the boot loader's menu does not include it yet: regenerate the menu when the image is finished, or the "
     "agent does so at the first boot, for the second one"
 )
-_CONTAINER = "this is a container: the command line is that of its host's kernel"
+_CONTAINER = "this is a container: the command line belongs to its host's kernel"
 
 
 def _resolved(setting: Setting, context: Context) -> Setting:
-    """An automatic parameter with the word for this machine; without one where it gets none."""
+    """An automatic parameter with its word for this machine, or without a value if it needs no word here."""
     if not boot_parse.is_automatic(setting) or not context.runtime:
         return setting
     choice = passthrough.words(context.host, topology.of(context.host), context.facts)
@@ -52,8 +52,9 @@ def _resolved(setting: Setting, context: Context) -> Setting:
 
 
 def _isolated(settings: Sequence[Setting], others: Sequence[Setting]) -> tuple[int, ...]:
-    """The CPUs that are taken away together. A declaration that takes none from what others leave is judged
-    by itself: they have been allowed theirs, or are refused them."""
+    """All CPUs that are isolated together. A declaration that isolates none is judged without the others,
+    which were allowed or refused in their own run.
+    """
     own, elsewhere = ({cpu for setting in some for cpu in _taken(setting)} for some in (settings, others))
     return tuple(sorted(own if own <= elsewhere else own | elsewhere))
 
@@ -65,8 +66,9 @@ def _others(context: Context) -> list[Setting]:
 
 
 def _too_long(settings: Sequence[Setting], node: Node) -> str:
-    """Reason why the words cannot all be given to a kernel, which silently drops what is too much; empty
-    if they can."""
+    """Reason why the command line would be too long for the kernel, which silently drops the rest; empty if
+    it fits.
+    """
     texts = {
         setting: setting.want or (_wanted(setting, node) if node.context.runtime else None)
         for setting in settings
@@ -94,7 +96,7 @@ def _taken(setting: Setting) -> tuple[int, ...]:
 
 
 def _mistake(setting: Setting, want: str | None, node: Node) -> str:
-    """Reason why no kernel takes the words. One that is to be absent may be any."""
+    """Reason why no kernel takes the words; empty if one may. Words to remove may be any."""
     wanted = cmdline.wanted(want or cmdline.ABSENT)
     name = boot_parse.name_of(setting)
     if not node.context.runtime:
@@ -113,7 +115,7 @@ def _mistaken(reading: Reading, mistake: str) -> Reading:
 
 
 def _not_taken(reading: Reading, name: str, node: Node) -> Reading:
-    """The reading of words that are on the command line, without the effect that they do not have."""
+    """The reading of words that are on the command line, but without effect."""
     words = cmdline.of(node.line.text or "", name)
     reason = known.ignored(name, words, node.context.host) if words else ""
     if not reason:
@@ -125,10 +127,10 @@ def _not_taken(reading: Reading, name: str, node: Node) -> Reading:
 
 
 def _read_unseen(setting: Setting, node: Node) -> Reading:
-    """The boot layer alone, as in an image build: nothing of this machine is looked at."""
+    """The boot layer alone, as in an image build, which reads nothing of this machine."""
     want = setting.want
     if want is None or _names_cpus(setting):
-        # Whether enough CPUs are left over is for the agent to see, on the machine that has them.
+        # The agent checks the remaining CPUs, on the machine that has them.
         boot = node.context.boot_by_agent(setting, None)
         return Reading(cmdline.COMMAND_LINE, Value(), boot, None, at_boot=True)
     boot, note = menu.of(setting, want, Value(), node), ""
@@ -173,7 +175,7 @@ def _runtime(setting: Setting, node: Node) -> Value:
 
 
 def _wanted(setting: Setting, node: Node) -> str | None:
-    """The words to reach; None where an automatic list would be empty."""
+    """The wanted words; None if an automatic list would be empty."""
     cpus = boot_parse.all_but(setting)
     if cpus is None:
         return setting.want
@@ -203,8 +205,10 @@ def _note(setting: Setting, want: str, node: Node) -> str:
 
 
 def _repeated(setting: Setting, want: str, node: Node) -> str:
-    """Words for what is there more often than it is wanted. The kernel takes it, but what is written in two
-    places may come to differ, and the line has an end."""
+    """Words about repetitions on the command line; empty if there are none.
+
+    The kernel accepts them, but two places may come to differ, and the length of the line is limited.
+    """
     wanted = len(cmdline.wanted(want))
     times = len(cmdline.of(node.line.text or "", boot_parse.name_of(setting))) // wanted if wanted else 0
     return f"given {times} times in {cmdline.COMMAND_LINE}" if times > 1 else ""
@@ -222,14 +226,14 @@ def _blocked(setting: Setting, want: str, node: Node) -> str:
 
 
 def _is_in_menu(setting: Setting, want: str, node: Node) -> bool:
-    """True if another one's way has brought the words to the loader's entries."""
+    """True if a file of another owner has brought the words to the loader's entries."""
     name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
     entries = node.loader.entries
     return bool(entries) and all(isolation.alike(entry.of(name)[0], wanted) for entry in entries)
 
 
 def _refusal(setting: Setting, want: str, node: Node) -> str:
-    """The guard that stops this; empty where there is none, or it is switched off."""
+    """The guard that refuses this; empty if none does or it is switched off."""
     words = cmdline.wanted(want)
     if setting.key == f"{KIND}.mitigations" and any("off" in _flags(word) for word in words):
         reason = "it opens the machine to every attack on its CPUs that is known"
@@ -258,12 +262,13 @@ def _is_carried(row: Row) -> bool:
 
 
 def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[str, ...]]:
-    """The words in mlnode's drop-in, where this run cannot determine them: a kernel started in another way
-    this once (kexec), a GPU that did not come up, or an image build, which reads no CPUs."""
+    """Words to keep in mlnode's drop-in, as this run cannot determine them: a kernel started in another way
+    this time (kexec), a GPU that did not come up, or an image build, which reads no CPUs.
+    """
     if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
         return {}
     parameter = boot_parse.name_of(row.setting)
-    # An automatic one without words for this machine may have been given under either name.
+    # An automatic parameter without words for this machine may have been given under either name.
     names = passthrough.names(parameter) if boot_parse.is_automatic(row.setting) else (parameter,)
     parameters = {one: loaders.given(host, name, one) for one in names}
     return {one: words for one, words in parameters.items() if words is not None}
@@ -285,7 +290,7 @@ class BootKind(Kind):
         return boot_parse.parse(given)
 
     def look(self, settings: Sequence[Setting], context: Context) -> Node:
-        """The running command line, and that of the loader's menu."""
+        """The running command line and the loader's menu."""
         line = context.host.value(cmdline.COMMAND_LINE) if context.runtime else Value()
         settings = [_resolved(setting, context) for setting in settings]
         isolated = _isolated(settings, _others(context))
@@ -309,7 +314,7 @@ class BootKind(Kind):
             return reading._replace(invalid="no CPU of this machine would be left for interrupts")
         wanted = cmdline.wanted(want)
         if isolation.alike(cmdline.wanted(runtime.text), wanted):
-            runtime = Value(text=want)  # in the spelling that it is compared in
+            runtime = Value(text=want)  # The spelling that is compared
         else:
             reading = reading._replace(
                 refusal=_refusal(setting, want, node),
@@ -330,7 +335,7 @@ class BootKind(Kind):
         """The loader's files as these rows require them."""
         loader = boot_loader.find(context.host, not context.runtime)
         if loader.unreadable or any(row.reading.runtime.unreadable is not None for row in rows):
-            return []  # what cannot be read this once must not take away what stands there
+            return []  # A temporary read error must not remove the present content
         changes: dict[str, tuple[str, ...]] = {}
         for row in rows:
             if _is_carried(row):
@@ -341,16 +346,16 @@ class BootKind(Kind):
         return loaders.files(loader, name, changes, stale, context.host)
 
     def conflicts(self, key: str, other: str) -> bool:
-        """Only the two that an automatic iommu may become: all others have their own words."""
+        """True only for the two names of an automatic iommu; all other parameters have their own words."""
         return {key, other} == {f"{KIND}.{name}" for name in passthrough.names(passthrough.PARAMETER)}
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-        """Jobs that a reboot would end. Searched only where one is due, as it inspects every process."""
+        """Jobs that a reboot would end. Inspects every process, so only if a reboot is due."""
         if not waits_for_boot(rows):
             return {}
         try:
             return {"running": jobs.running(host)}
-        except HostError as error:  # what cannot be seen may run all the same
+        except HostError as error:  # Unseen jobs may still run
             return {"running": [f"processes that cannot be looked at: {error}"]}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
@@ -366,7 +371,7 @@ class BootKind(Kind):
         return self.OPTIONS["parameters"]
 
     def info_of(self, setting: Setting, runtime: Value) -> Info:
-        """One that is to be absent has another reason, unless the parameter has one of its own."""
+        """Facts about a setting. A parameter to remove has its own reason, or else the general one."""
         absent = self.OPTIONS["absent"]
         of_absent = Info(absent.severity, absent.reason, absent.source)
         known = boot_info.info(setting.key[len(KIND) + 1 :])

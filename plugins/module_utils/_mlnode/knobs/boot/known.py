@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parameters that the kernel does not know, and values that it does not take: it starts all the same, and the
-word on its command line has no effect."""
+"""Parameters that the kernel does not know and values that it rejects: it still boots, but the word has no
+effect.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ...loader import cmdline
 from ...model.errors import HostError
 
 #: Words with a value that the kernel does not know become the environment of init (init/main.c:
-#: unknown_bootoption). It is readable to root alone, and says what no log of a kernel before 5.14 does.
+#: unknown_bootoption). Only root can read it, and kernels before 5.14 do not log such words.
 _ENVIRONMENT = "/proc/1/environ"
 #: A sysctl that the kernel itself sets before init starts, since 5.8 (fs/proc/proc_sysctl.c: do_sysctl_args)
 _SYSCTL = "sysctl."
@@ -22,10 +23,11 @@ _ISOLATED = "/sys/devices/system/cpu/isolated"
 
 
 def mistake(name: str, words: Sequence[str], running: Sequence[str], host: Host | None) -> str:
-    """Reason why no kernel takes these words; empty if one may. running: what the running kernel was given
-    under this name. host: None for an image, of whose kernels none runs."""
+    """Reason why no kernel takes these words; empty if one may. running: words of this name on the running
+    kernel's command line. host: None for an image, whose kernels do not run.
+    """
     key = cmdline.key_of(name)
-    if not words:  # what is to be taken away may be any mistake
+    if not words:  # A word to remove may be any mistake
         return ""
     for word in words:
         _name, equals, value = word.partition("=")
@@ -43,7 +45,7 @@ def mistake(name: str, words: Sequence[str], running: Sequence[str], host: Host 
 
 
 def _of_module(key: str, host: Host | None) -> str:
-    """The parameter of a module of the running kernel that was meant; empty where it has no such module."""
+    """The module parameter of the running kernel that was probably meant; empty if no such module exists."""
     module, dot, parameter = key.partition(".")
     if not dot or host is None or kernel_params.is_known(key):
         return ""
@@ -66,8 +68,10 @@ def _is_taken(key: str, running: Sequence[str], host: Host) -> bool:
 
 
 def _without_effect(key: str, words: Sequence[str], host: Host) -> str:
-    """The kernel's file that shows no effect of the words; empty where none is known. Most values that a
-    parameter sets are set again later, so that they say nothing of it."""
+    """The kernel's file that shows no effect of the words; empty if none is known.
+
+    Most values are set again later in the boot, so their files prove nothing.
+    """
     if key != "isolcpus" or not any(_takes_out(word) for word in words):
         return ""
     return f"{_ISOLATED} is empty" if host.value(_ISOLATED).text == "" else ""
@@ -80,8 +84,7 @@ def _takes_out(word: str) -> bool:
 
 
 def ignored(name: str, words: Sequence[str], host: Host) -> str:
-    """Reason why the running kernel did not take these words of its command line; empty if it took them, as
-    far as it says."""
+    """Reason why the running kernel did not take these words; empty if it took them or does not report it."""
     key = cmdline.key_of(name)
     line = kernel_params.ignored(key, words, kernel_log.lines(host)) or _without_effect(key, words, host)
     if line:

@@ -14,17 +14,17 @@ from ...loader import grub as boot_grub
 from ...loader.boot_loader import Loader
 from ...model.setting import BootFile
 
-#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+#: Modules that are loaded by name to write a shared file; this area adds them to the agent
 BRINGS = (edited_file,)
 
 Changes = Mapping[str, Sequence[str]]
 
 
 def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str:
-    """`path:line` of a drop-in that names a parameter and is read after mlnode's; empty if none does.
+    """`path:line` of a drop-in that names a parameter and is read after mlnode's; empty if there is none.
 
-    lost: mlnode's words are gone, so that it may be one that replaces the whole variable. Raises HostError.
-    Only to be called where mlnode's own drop-in names it.
+    lost: mlnode's words are gone, so a later file may replace the whole variable. Call it only if mlnode's
+    own drop-in names the parameter. Raises HostError if a file cannot be read.
     """
     own = drop_in(name)
     for path in reversed(host.matching(f"{boot_grub.DROP_INS}/*.cfg")):
@@ -38,14 +38,14 @@ def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str
 
 
 def given(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
-    """The words that the drop-in of a declaration gives to a parameter; None where it does not speak of it.
-    Raises HostError."""
+    """The words that a declaration's drop-in gives to a parameter; None if it does not mention it. Raises
+    HostError.
+    """
     return boot_grub.given(host.text(drop_in(name)), parameter)
 
 
 def menu_source(loader: Loader, host: Host, name: str, parameter: str, words: Sequence[str]) -> str:
-    """The file of which GRUB's menu will be made, if it gives the parameter these words; else empty. Raises
-    HostError."""
+    """The source file of GRUB's menu, if it gives the parameter these words; else empty. Raises HostError."""
     if loader.lacks or loader.unreadable:
         return ""
     if loader.style == "drop-in":
@@ -63,7 +63,7 @@ def drop_in(name: str) -> str:
 def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) -> list[BootFile]:
     """The files that give the parameters of one declaration to the loader. Raises HostError.
 
-    stale: the menu is not what these files say, even if they are right.
+    stale: the menu differs from these files, even if they are right.
     """
     if loader.style == "drop-in":
         content = boot_grub.drop_in(name, changes) if changes else None
@@ -73,7 +73,7 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
     if loader.style == "defaults":
         content = _edited(host, boot_grub.DEFAULTS, boot_grub.edited, changes)
         return [BootFile(boot_grub.DEFAULTS, content, BOOT_LOADER, stale)]
-    # The entries first: they are what counts at the next boot, the others at the next kernel.
+    # The entries come first: they decide the next boot, the other files only the next kernel.
     boot_files = [
         BootFile(path, _edited(host, path, boot_bls.edited, changes))
         for path in dict.fromkeys(entry.where.rpartition(":")[0] or entry.where for entry in loader.entries)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The boot layer of a parameter: what the loader's menu gives to the kernels of this system."""
+"""The boot layer of a parameter: the loader's menu and its command line for each kernel of this system."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from . import parse as boot_parse
 
 
 class Node(NamedTuple):
-    """Data shared by one run's settings. isolated: the CPUs that they take away, with other declarations.
-    too_long: why the kernel would not read all of the words; empty if it would."""
+    """Data shared by one run's settings.
+
+    isolated: CPUs that this and other declarations take away. too_long: why the kernel would not read all
+    words; empty if it would.
+    """
 
     loader: Loader
     line: Value
@@ -39,7 +42,7 @@ def of(setting: Setting, want: str, runtime: Value, node: Node) -> Boot:
     if loader.unreadable:
         return Boot(Value(unreadable=loader.unreadable))
     if not loader.entries:
-        # From inside, the only assumption is that this kernel is started in the same way again.
+        # In a guest, the only assumption is that the host starts this kernel in the same way again.
         known = runtime if runtime.text is not None else Value(absent=loader.lacks)
         return Boot(known, "kernel command line")
     name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
@@ -57,7 +60,7 @@ def of(setting: Setting, want: str, runtime: Value, node: Node) -> Boot:
 
 
 def _lost(node: Node) -> Boot | None:
-    """The reason why the next boot will not bring what all entries of the menu have; None if it will."""
+    """Reason why the next boot will lack words that are in all entries of the menu; None if it has them."""
     loader = node.loader
     where = loader.entries[0].where
     if loader.default.astray:
@@ -101,7 +104,7 @@ def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: Nod
 
 
 def _overriding(name: str, node: Node, lost: bool) -> str:
-    """A later drop-in that undoes what mlnode's does."""
+    """A later drop-in that overrides mlnode's."""
     host, own = node.context.host, node.context.name
     if node.loader.style != "drop-in" or loaders.given(host, own, name) is None:
         return ""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declarations of the kind boot: parameters by name, parameters that must not be there, CPUs to isolate."""
+"""Declarations of the kind boot: parameters by name, parameters to remove, CPUs to isolate."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .schema import ISOLATED_FROM
 KIND = "boot"
 
 _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z", re.ASCII)
-# Nothing that a kernel's parser takes for more than itself, nor a shell or GRUB's own language within quotes.
+# Characters without a special meaning to the kernel's parser, to a shell or to GRUB's language within quotes
 _VALUE = regex(r"[A-Za-z0-9_.,:;=/@+%!~^-]*\Z", re.ASCII)
 #: COMMAND_LINE_SIZE is 2048 on x86 and arm64 (arch/*/include/uapi/asm/setup.h), the final NUL included; the
 #: kernel drops the rest silently
 LONGEST = 2047
 
-_BY_LOADER = "belongs to what finds and starts the kernel: a wrong one leaves the machine unbootable"
+_BY_LOADER = "the boot loader and initramfs need it: a wrong one leaves the machine unbootable"
 _PAIRS = (
     "the order between hugepagesz= and hugepages= counts, and parameters are merged one by one: declare "
     "default_hugepagesz here, and with sysctl_ml vm.nr_hugepages: {for_bytes: N}, which the agent counts in "
@@ -44,7 +44,7 @@ _NEVER = {
 #: The last one becomes /dev/console, so a single word would take the others away unseen (serial-console.rst)
 _LISTED = ("console",)
 
-#: What stands for a number of CPUs that only the machine itself knows
+#: Placeholder for CPUs that only the machine itself knows
 _ALL_BUT = "all CPUs but "
 
 
@@ -72,7 +72,7 @@ def all_but(setting: Setting) -> tuple[int, ...] | None:
 
 
 def is_automatic(setting: Setting) -> bool:
-    """True for a parameter whose words, and whose name, are those of the machine that it is for."""
+    """True for a parameter whose words and name depend on the machine."""
     return setting.want is None and setting.claim == passthrough.AUTO
 
 
@@ -151,7 +151,7 @@ def _word(name: str, value: Any) -> str:
 
 
 def _check_cpus(name: str, key: str, word: str) -> None:
-    """A guard has to judge these, so it has to understand them."""
+    """Check the words that the guards have to understand."""
     _name, equals, value = word.partition("=")
     if key == "rcu_nocbs" and not equals:  # since Linux 5.18 the bare word lets CPUs be added later
         return
@@ -172,7 +172,7 @@ def _refuse_doubles(settings: Sequence[Setting]) -> None:
 
 
 def _refuse_beside_automatic(settings: Sequence[Setting]) -> None:
-    """An automatic parameter may become another name, which cannot have words of its own then."""
+    """Refuse a parameter that is also the second name of an automatic one."""
     keys = {setting.key for setting in settings}
     for setting in filter(is_automatic, settings):
         parameter = setting.key[len(KIND) + 1 :]

@@ -7,10 +7,10 @@ from __future__ import annotations
 from ...model.schema import Option, Table, cpus, guards
 from ...model.setting import Severity
 
-#: What can be allowed, see boot.refusal()
+#: Names for `allow`, see boot.refusal()
 GUARDS = ("housekeeping", "mitigations")
 
-#: What isolated CPUs are kept free of
+#: Work that isolated CPUs are kept free of
 ISOLATED_FROM: Table = {
     "managed_irq": Option(
         "bool",
@@ -40,7 +40,7 @@ OPTIONS: Table = {
         Name and value. Names are written as the kernel does; C(-) and C(_) are the same to it.
 
         A number or text makes C(NAME=VALUE), V("") the bare C(NAME), and a list one word for each of its
-        values in this order. Whatever else the command line had under this name is taken away.
+        values in this order. Other words of this name are removed from the command line.
 
         V(null) leaves a parameter untouched.
 
@@ -48,14 +48,13 @@ OPTIONS: Table = {
         kernel.
 
         A value may hold letters, digits and C(_.,:;=/@+%!~^-); everything else means something to a shell or
-        to GRUB. What has a semicolon in it, as C(pci=config_acs=), is put in quotes for GRUB.
+        to GRUB. A value with a semicolon, such as C(pci=config_acs=), is quoted for GRUB.
 
         C(console) has to be a list, as the order of its words counts.
 
-        What finds and starts the system (C(root), C(rootflags), C(rootfstype), C(ro), C(rw), C(init),
-        C(rdinit), C(initrd), C(BOOT_IMAGE)) cannot be declared, and neither can C(hugepagesz) and
-        C(hugepages), whose order between each other counts. See C(vm.nr_hugepages) of
-        M(mlnode.tuning.sysctl_ml).
+        Parameters that find and start the system (C(root), C(rootflags), C(rootfstype), C(ro), C(rw),
+        C(init), C(rdinit), C(initrd), C(BOOT_IMAGE)) cannot be declared, and neither can C(hugepagesz) and
+        C(hugepages), whose relative order counts. See C(vm.nr_hugepages) of M(mlnode.tuning.sysctl_ml).
 
         C(iommu) takes V(auto) as well: C(iommu=pt), on arm64 C(iommu.passthrough=1), on bare metal with a GPU
         and an RDMA device. Elsewhere, and with arm-smmu-v3 before Linux 6.11, it is V(unsupported), with the
@@ -107,8 +106,8 @@ OPTIONS: Table = {
         """
         Guards to switch off. Without it a dangerous change is refused before anything is written.
 
-        V(housekeeping) is an isolation that leaves fewer than two CPUs of a NUMA node, or takes CPU 0,
-        together with what other declarations isolate. V(mitigations) is C(mitigations=off).
+        V(housekeeping) permits an isolation that leaves fewer than two CPUs of a NUMA node or takes CPU 0,
+        other declarations included. V(mitigations) permits C(mitigations=off).
         """,
     ),
 }

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Boost, which has three different files, and min_perf_pct, which it moves.
+"""Boost, which has three different files, and min_perf_pct, which changes with it.
 
-intel_pstate/no_turbo rules the whole machine, inverted. Other drivers have cpufreq/boost, and since Linux
-6.7 a file of each policy as well: the former sets all of the latter, and while it is off they take no write
+intel_pstate/no_turbo controls the whole machine, inverted. Other drivers have cpufreq/boost, and since Linux
+6.7 a file for each policy as well. The global file sets all of these, and while it is off they reject writes
 (drivers/cpufreq/cpufreq.c: cpufreq_boost_trigger_state, store_local_boost).
 """
 
@@ -38,7 +38,7 @@ def _no_turbo(node: Node, want: str) -> Files:
     now = node.text(_NO_TURBO)
     undo = [Write(_NO_TURBO, now)]
     least = node.value(_MIN_PCT).text
-    if least:  # which the kernel takes down with it
+    if least:  # The kernel lowers it with boost
         undo.append(Write(_MIN_PCT, least))
     part = KnobFile(WHOLE, _NO_TURBO, now, "0" if want == "on" else "1", tuple(undo), owner=_NO_TURBO)
     if want == "on" and now == "1" and not _has_turbo(node):
@@ -48,13 +48,15 @@ def _no_turbo(node: Node, want: str) -> Files:
 
 
 def _has_turbo(node: Node) -> bool:
-    """False where the processor says that turbo is off in its registers, so that the kernel would answer
-    EPERM (Intel SDM volume 3, IA32_MISC_ENABLE[38]: clears CPUID.06H:EAX[1])."""
+    """False if the processor's registers disable turbo, as the kernel would then answer EPERM.
+
+    Source: Intel SDM volume 3, IA32_MISC_ENABLE[38] clears CPUID.06H:EAX[1].
+    """
     return not node.flags or "ida" in node.flags
 
 
 def _everywhere(node: Node, scope: Scope, want: str) -> Files:
-    """The switch of the machine, and those of the policies for what it may have left."""
+    """The machine's switch, and each policy's switch in case it differs."""
     policies = node.policies_of(scope)
     known = [policy for policy in policies if node.value(_own(policy)).absent is None]
     common = node.value(_BOOST).absent is None
@@ -65,11 +67,11 @@ def _everywhere(node: Node, scope: Scope, want: str) -> Files:
         return Files(parts=parts, path=f"{CPUFREQ}/policy*/boost")
     first = Write(_BOOST, node.text(_BOOST))
     parts = [_switch(node, policy, want, (first,)) for policy in known]
-    # A write to the machine's sets all of them, so that those which were different have to follow it back.
+    # A write to the machine's file sets all policies. To restore it, write back those that were different.
     others = [Write(part.path, part.runtime) for part in parts if part.runtime != first.value]
     wanted = "1" if want == "on" else "0"
     machine = KnobFile(WHOLE, _BOOST, first.value, wanted, (first, *others), owner=_BOOST)
-    # The policies take a write only while the machine's own is on.
+    # Policies accept a write only while the machine's switch is on.
     parts = [machine, *parts] if want == "on" else [*parts, machine]
     return Files(parts=parts, path=_BOOST)
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Governor, energy preferences, idle states: the files of each policy or CPU, and what is against a write."""
+"""Governor, energy preferences, idle states: the files of each policy or CPU, and obstacles to a write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PERFORMANCE = "performance"
 #: Drivers that choose the frequency themselves: performance is more than a governor with them, as it takes
 #: the preference with it (intel_pstate.c: intel_pstate_hwp_set; amd-pstate.c: amd_pstate_epp_set_policy)
 _ACTIVE = ("intel_pstate", "amd-pstate-epp")
-#: The governors of the kernel itself, each of which may be a module cpufreq_NAME (drivers/cpufreq/Kconfig)
+#: The kernel's own governors; each may be a module cpufreq_NAME (drivers/cpufreq/Kconfig)
 _GOVERNORS = ("conservative", "ondemand", "performance", "powersave", "schedutil", "userspace")
 #: drivers/cpufreq/intel_pstate.c and amd-pstate.c: energy_perf_strings
 _PREFERENCES = ("default", "performance", "balance_performance", "balance_power", "power")
@@ -26,7 +26,7 @@ _NO_LATENCY = "n/a"
 
 
 def governor(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
-    """scaling_governor of every policy; the lists of what they offer may differ on hybrid processors."""
+    """scaling_governor of every policy. Policies of hybrid processors may offer different governors."""
     want = wanted["governor"]
     policies, problems = node.readable(node.policies_of(scope), "scaling_governor")
     parts, offers = [], {}
@@ -60,8 +60,11 @@ def _preference_now(node: Node, policy: Policy) -> tuple[Write, ...]:
 
 
 def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
-    """energy_performance_preference of every policy. An active driver under the governor performance takes
-    nothing but performance, and says EBUSY (intel_pstate.c: intel_pstate_set_energy_pref_index)."""
+    """energy_performance_preference of every policy.
+
+    With the governor performance, an active driver accepts only the preference performance, and answers EBUSY
+    to others (intel_pstate.c: intel_pstate_set_energy_pref_index).
+    """
     want, declared = wanted["energy_performance_preference"], wanted.get("governor")
     policies, problems = node.readable(node.policies_of(scope), "energy_performance_preference")
     paths = {policy.number: f"{policy.path}/energy_performance_preference" for policy in policies}
@@ -75,9 +78,9 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
         if _is_active(node, policy):
             ruling = f"{policy.path}/scaling_governor"
             ruled = node.text(ruling) == _PERFORMANCE
-            if declared in (None, _PERFORMANCE):  # under which nothing else can be put back
+            if declared in (None, _PERFORMANCE):  # Under performance, no other preference can be restored
                 undo = (Write(ruling, node.text(ruling)), *undo)
-            elif ruled:  # and will not be any more: the kernel then brings back another one by itself
+            elif ruled:  # The governor will change: the kernel then restores another preference by itself
                 moved, mover = "the governor", Write(ruling, declared)
             if want != _PERFORMANCE and (declared == _PERFORMANCE or (ruled and declared is None)):
                 busy.append(policy.number)
@@ -92,7 +95,7 @@ def preference(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
     refusal = _divided(policies, scope)
     if busy and declared is None:
         words = _busy(busy, "declare another governor with it")
-        if not refusal:  # of these alone, and the others are set
+        if not refusal:  # Refuse these alone; the others are set
             parts = [part._replace(refusal=words) if part.number in busy else part for part in parts]
         refusal = refusal or words
     elif busy:
@@ -115,8 +118,9 @@ def _busy(policies: Sequence[int], advice: str) -> str:
 
 
 def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
-    """energy_perf_bias of every CPU; the kernel takes words and prints numbers. Other processors than Intel's
-    have none, which is right for a profile."""
+    """energy_perf_bias of every CPU; the kernel takes words and prints numbers. Only Intel's processors have
+    it; a profile may declare it for all.
+    """
     paths = {cpu: f"{CPU}/cpu{cpu}/power/energy_perf_bias" for cpu in scope.cpus}
     why = "the processor does not know it, or the hypervisor hides it"
     if node.have_none(paths):
@@ -131,7 +135,7 @@ def bias(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
 
 
 def latency(node: Node, scope: Scope, wanted: Mapping[str, str]) -> Files:
-    """pm_qos_resume_latency_us of every CPU, in which 0 means no limit and n/a a limit of 0."""
+    """pm_qos_resume_latency_us of every CPU: 0 means no limit, and n/a means a limit of 0."""
     paths = {cpu: f"{CPU}/cpu{cpu}/power/pm_qos_resume_latency_us" for cpu in scope.cpus}
     why = "this kernel is built without power management"
     texts = node.texts(scope, paths, "CPU", why)
@@ -157,7 +161,7 @@ def shown(part: KnobFile, text: str) -> str:
 
 
 def _own(paths: Mapping[int, str], texts: Mapping[int, str], want: str) -> list[KnobFile]:
-    """Files that move nothing but themselves."""
+    """Files that change nothing but themselves."""
     return [
         KnobFile(cpu, paths[cpu], now, want, (Write(paths[cpu], now),), owner=paths[cpu], cpus=(cpu,))
         for cpu, now in texts.items()
@@ -178,7 +182,7 @@ def _words(node: Node, path: str) -> tuple[str, ...]:
 
 
 def _misspelt(want: str, offers: Mapping[int, tuple[str, ...]], known: Sequence[str]) -> str:
-    """A word that neither a policy offers nor a kernel knows is a mistake, whatever the machine."""
+    """Error for a word that no policy offers and no kernel knows, which is a mistake on any machine."""
     words = dict.fromkeys(word for offered in offers.values() for word in offered)
     if not words or want in words or want in known:
         return ""
@@ -188,7 +192,7 @@ def _misspelt(want: str, offers: Mapping[int, tuple[str, ...]], known: Sequence[
 def _offered(
     parts: Sequence[KnobFile], want: str, offers: Mapping[int, tuple[str, ...]], advice: str = ""
 ) -> list[KnobFile]:
-    """The parts, where each policy that does not offer the value says so; the others are set."""
+    """The parts, with an answer for each policy that does not offer the value; the others are set."""
     lacking: dict[tuple[str, ...], list[int]] = {}
     for number, words in offers.items():
         if words and want not in words:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kind cpu: governor, energy preferences, boost and idle states (admin-guide/pm/).
 
-No drop-in of the system carries these files, so the agent brings them back at boot. Every setting is a
-rule over CPUs, expanded here into the files of this node.
+No drop-in of the system can set these files, so the agent restores them at boot. Every setting is a rule for
+CPUs, expanded here to the files of this node.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Look(NamedTuple):
 
 
 def _runtime(cpu_files: Files) -> Value:
-    """State of all policies; unknown where one cannot be read."""
+    """State of all policies; unknown if any of them cannot be read."""
     if cpu_files.problems:
         return Value(unreadable="; ".join(cpu_files.problems))
     return Value(text=_summary(cpu_files, {part.path: _now(part) for part in cpu_files.parts}))
@@ -86,7 +86,8 @@ def _left_out(scope: Scope) -> str:
     return f"{left} offline and left out: {LATER}"
 
 
-#: What moves what, so that the order of two names would decide; in one declaration the order is right
+#: Settings that change another one: if two declarations set them, the order of their names would decide. One
+#: declaration sets them in the right order.
 _MOVES = {"governor": "energy_performance_preference", "boost": "min_perf_pct"}
 
 
@@ -127,7 +128,7 @@ class CpuKind(Kind):
         )
 
     def conflicts(self, key: str, other: str) -> bool:
-        """True if one thing is declared for two lists that have a CPU in common, or moves the other there."""
+        """True if both set one option of a CPU, or one changes the other there."""
         name, cpus = cpu_parse.split(key)
         their_name, their_cpus = cpu_parse.split(other)
         if key == other or (name != their_name and _MOVES.get(name) != their_name):
@@ -145,7 +146,7 @@ class CpuKind(Kind):
         return self.OPTIONS[cpu_parse.split(key)[0]]
 
     def info(self, key: str, runtime: Value) -> Info:
-        """Severity and reason; another governor than performance at run time is severity high."""
+        """Severity and reason; at run time, any governor other than performance has high severity."""
         info = super().info(key, runtime)
         slow = cpu_parse.split(key)[0] == "governor" and runtime.text not in (None, "performance")
         return info._replace(severity=Severity.HIGH) if slow else info

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The CPUs of a node and its cpufreq policies, read once for all settings of one call.
 
-A policy is what the kernel sets together: one CPU with most drivers, several where they share a clock
-(admin-guide/pm/cpufreq.rst). That of offline CPUs stays as a folder whose files answer EBUSY or nothing.
+A policy is a group of CPUs whose frequency the kernel sets together: a single CPU with most drivers, several
+if they share a clock (admin-guide/pm/cpufreq.rst). The folder of a policy whose CPUs are all offline stays,
+but its files answer EBUSY or are empty.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from ...model.setting import Value
 from ...topology.cpus import by_folder
 from .parse import CPU, CPUFREQ
 
-#: In the place of a policy's or CPU's number: a file of the whole machine
+#: Replaces the number of a policy or CPU for a file of the whole machine
 WHOLE = -1
 
-#: A CPU that comes online has the governor that it had, or the kernel's default (drivers/cpufreq/cpufreq.c:
-#: cpufreq_init_policy), and nothing runs the agent then
+#: A CPU that comes online has its previous governor or the kernel's default (drivers/cpufreq/cpufreq.c:
+#: cpufreq_init_policy), and no event starts the agent then
 LATER = "once online, `mlnode apply` or the next boot sets them"
 
 _POLICY = regex(r"policy([0-9]{1,9})\Z", re.ASCII)
 
 
 class NoReadingError(MlnodeError):
-    """There is nothing to read for a setting; value says whether it is absent or unreadable, and why.
+    """A setting has nothing to read; value holds the reason, absent or unreadable.
 
-    optional: as in Reading."""
+    optional: as in Reading.
+    """
 
     def __init__(self, value: Value, optional: bool = False) -> None:
         self.value = value
@@ -46,16 +48,18 @@ def absent(why: str) -> NoReadingError:
 
 
 def without_policies(host: Host) -> str:
-    """Why the clocks of a kernel without cpufreq/policyN are not looked at, as of RHEL 7's 3.10; "" where its
-    CPUs have none either. Raises HostError."""
+    """Reason why clocks cannot be read on a kernel without cpufreq/policyN, such as 3.10 of RHEL 7; empty if
+    its CPUs have no clocks either. Raises HostError.
+    """
     folders = () if host.matching(f"{CPUFREQ}/policy*") else host.matching(f"{CPU}/cpu[0-9]*/cpufreq")
     clocks = "clocks are read from policies alone"
     return f"this kernel has {folders[0]} and no {CPUFREQ}/policyN: {clocks}" if folders else ""
 
 
 class Scope(NamedTuple):
-    """The CPUs that a setting is about here. whole: all there are. cpus: those online. missing: named, but
-    not on this machine."""
+    """The CPUs of a setting on this machine. whole: all CPUs. cpus: the online ones. missing: declared CPUs
+    that this machine lacks.
+    """
 
     whole: bool
     cpus: tuple[int, ...]
@@ -75,7 +79,7 @@ class Policy(NamedTuple):
 
 
 class Node:
-    """Lazy facts. Everything raises NoReadingError where it is not there or cannot be read."""
+    """Lazy facts. Each raises NoReadingError if it is absent or cannot be read."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -87,7 +91,7 @@ class Node:
         return self._values[path]
 
     def text(self, path: str) -> str:
-        """A file that always says something; an empty one is what a failed read leaves in a captured tree."""
+        """Text of a file that is never empty. A captured tree holds an empty file if its read failed."""
         value = self.value(path)
         if value.text is None:
             raise NoReadingError(value)
@@ -96,8 +100,11 @@ class Node:
         return value.text.strip()
 
     def texts(self, scope: Scope, paths: Mapping[int, str], owner: str, why: str) -> dict[int, str]:
-        """Number of each owner (`CPU`, `policy`) that has its file → the file's value; why: what it means if
-        there is none. Where all CPUs are meant, one without it costs no other its value: see lacks()."""
+        """Number of each owner (`CPU`, `policy`) that has its file → the file's value.
+
+        why: the meaning of a missing file. If a setting is for all CPUs, a missing file does not affect the
+        others; see lacks().
+        """
         lacking = self._lacking(paths)
         if lacking and (len(lacking) == len(paths) or not scope.whole):
             raise absent(self.lacks(paths, owner, why))
@@ -120,15 +127,18 @@ class Node:
 
     @cached_property
     def flags(self) -> frozenset[str] | None:
-        """Features of the first processor in /proc/cpuinfo; empty on other architectures than x86, None where
-        it cannot be read."""
+        """Features of the first processor in /proc/cpuinfo; empty on architectures other than x86, None if it
+        cannot be read.
+        """
         lines = (self.value("/proc/cpuinfo").text or "").splitlines()
         words = next((line.split() for line in lines if line.startswith("flags")), [])
         return frozenset(words) if lines else None
 
     def readable(self, policies: Sequence[Policy], name: str) -> tuple[tuple[Policy, ...], list[str]]:
-        """The policies whose file of this name says something, and why others cannot be read, as where the
-        last CPU of one has gone offline just now (EBUSY): that costs no other policy its value."""
+        """Policies whose file of this name can be read, and errors of the others.
+
+        A policy whose last CPU has just gone offline answers EBUSY, which must not affect the others.
+        """
         problems = {policy: self.value(f"{policy.path}/{name}").unreadable for policy in policies}
         kept = tuple(policy for policy in policies if problems[policy] is None)
         return kept, [problem for problem in problems.values() if problem is not None]
@@ -151,7 +161,7 @@ class Node:
             raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error
 
     def scope(self, cpus: tuple[int, ...] | None) -> Scope:
-        """Those of these CPUs that exist here; None for all."""
+        """The CPUs of this list that exist here; all CPUs for None."""
         named = set(self.present if cpus is None else cpus)
         here, online = named & set(self.present), set(self.online)
         if here and not here & online:
@@ -164,8 +174,9 @@ class Node:
         )
 
     def policies_of(self, scope: Scope) -> tuple[Policy, ...]:
-        """The policies that rule any of these CPUs. Where all are meant, a CPU in none, as one that no driver
-        has started on, costs no other its value: see bare()."""
+        """The policies that control any of these CPUs. If a setting is for all CPUs, one without a policy,
+        such as a CPU that no driver has started, does not affect the others; see bare().
+        """
         cpus = set(scope.cpus)
         chosen = tuple(policy for policy in self.policies if not cpus.isdisjoint(policy.cpus))
         bare = self.bare(scope)
@@ -180,7 +191,7 @@ class Node:
 
     @cached_property
     def policies(self) -> tuple[Policy, ...]:
-        """All with online CPUs, in the order of their numbers."""
+        """All policies with online CPUs, by number."""
         try:
             names = self._host.names(CPUFREQ)
             numbers = sorted(int(match.group(1)) for match in map(_POLICY.match, names) if match)
@@ -198,7 +209,7 @@ class Node:
         if not self.value(path).text and number not in self.online:
             return Policy(number, ())
         try:
-            # Separated by blanks, unlike every other list of CPUs
+            # Separated by blanks, unlike all other CPU lists
             return Policy(number, cpulist.parse(",".join(self.text(path).split())))
         except ValueError as error:
             raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error

@@ -17,7 +17,7 @@ _GOVERNOR = Form(regex(r"[a-z_]{1,15}\Z", re.ASCII), "a word such as performance
 #: name on every server processor, so that either may be declared; others differ by model (intel_epp_default).
 _PREFERENCE = word_or_number(
     r"(?!default\Z)[a-z_]{1,20}",
-    "a word such as balance_performance (default is what the firmware chose, and the kernel never shows it)",
+    "a word such as balance_performance (default is the firmware's choice, and the kernel never shows it)",
     255,
     {"0": "performance", "255": "power"},
 )
@@ -59,13 +59,13 @@ OPTIONS: Table = {
     "energy_performance_preference": Option(
         "str",
         """
-        What the processor itself weighs, a word in C(energy_performance_available_preferences) or a number
+        Preference of the processor itself: a word in C(energy_performance_available_preferences) or a number
         from V(0) (performance) to V(255) (power).
 
-        The kernel prints a word wherever it has one for a number. Which number C(balance_performance) and
-        C(balance_power) stand for differs from one processor to the next, so declare the word where there
-        is one; a number that reads back as a word is put back and reported as an error. C(amd-pstate-epp)
-        takes words only on many kernels.
+        The kernel prints a word for each number that has one. The numbers of C(balance_performance) and
+        C(balance_power) depend on the processor, so declare the word if there is one. If a number reads back
+        as a word, the old value is restored and an error reported. On many kernels C(amd-pstate-epp) takes
+        only words.
 
         Under the governor V(performance) those two drivers take nothing but V(performance), and answer
         EBUSY. This is refused before anything is written.
@@ -120,8 +120,8 @@ OPTIONS: Table = {
     "max_latency_us": Option(
         "str",
         """
-        The longest time in microseconds that a CPU may take to wake up, so that deeper idle states are left
-        out. V(0) leaves none that takes any time, V(unlimited) allows all of them.
+        The longest time in microseconds that a CPU may take to wake up. Deeper idle states are not used.
+        V(0) excludes all that take any time, V(unlimited) allows all of them.
 
         The kernel's C(pm_qos_resume_latency_us) is inverted. It shows C(n/a) for V(0), and 0 for
         V(unlimited).

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kind gpu: persistence mode, in which NVIDIA's driver keeps an unused GPU awake.
 
-Where nvidia-persistenced is installed it runs, as its vendor has it, and keeps the mode; else the driver
-does. The agent sets both again at boot.
+If nvidia-persistenced is installed, it runs as NVIDIA intends and keeps the mode; else the driver does. The
+agent sets both again at boot.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DAEMON = "nvidia-persistenced.service"
 _LEAVES = "--no-persistence-mode"
 
 _VENDOR = "NVIDIA"
-_CONTAINER = "the driver is that of the container's host: declare it there"
+_CONTAINER = "the driver belongs to the container's host: declare it there"
 
 
 #: The number of the daemon's part, which no GPU has
@@ -42,7 +42,7 @@ _DAEMON_NUMBER = -1
 
 
 def _summary(parts: Sequence[KnobFile], value: ValueOf) -> str:
-    """The GPUs by their numbers; the daemon is named only where it is stopped."""
+    """The GPUs by number; the daemon is listed only if it is stopped."""
     states = {part.number: value(part) for part in parts}
     stopped = states.pop(_DAEMON_NUMBER, RUNNING) != RUNNING
     text = values.grouped(states)
@@ -53,7 +53,7 @@ def _summary(parts: Sequence[KnobFile], value: ValueOf) -> str:
 
 
 def _look(host: Host, want: str) -> Files:
-    """The files of all GPUs, or why there is none that can be set."""
+    """The files of all GPUs, or the reason why none can be set."""
     gpus = topology.of(host).gpus
     chosen = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
     if not chosen:
@@ -94,7 +94,7 @@ def _add(files: Files, number: int, gpu: Gpu, modes: dict[str, str], want: str) 
 
 
 def _daemon(host: Host, want: str) -> list[KnobFile]:
-    """The daemon is to run, where there is one. Raises HostError."""
+    """The part that starts the daemon, if it is installed. Raises HostError."""
     fragment = service_files.fragment(host, DAEMON)
     if want != ON or not fragment or not host.systemd_runs() or services.is_masked(host, fragment):
         return []
@@ -116,7 +116,7 @@ def _boot(setting: Setting, context: Context) -> Boot:
         return Boot(Value(unreadable=str(error)))
     if not starter:
         return context.boot_by_agent(setting, setting.want)
-    # The agent does not wait for it, so which of the two is last is unknown.
+    # The agent does not wait for the daemon, so which of the two runs last is unknown.
     return Boot(Value(text=ON), starter, foreign=setting.want != ON)
 
 

@@ -21,11 +21,12 @@ from . import plan
 from . import vectors as irq_vectors
 from .parse import Rule, Steering
 
-#: What a write to smp_affinity_list ends with for a managed IRQ: EIO, since Linux 6.12 EPERM
-#: (kernel/irq/proc.c: write_irq_affinity)
+#: Errors of a write to smp_affinity_list of a managed IRQ: EIO, or EPERM since Linux 6.12 (kernel/irq/proc.c:
+#: write_irq_affinity)
 _KERNEL_OWNS = (errno.EIO, errno.EPERM)
 
-#: Between two looks at /proc/interrupts: long enough for a busy queue, whose interrupts come by the thousand
+#: Pause between two reads of /proc/interrupts: long enough for a busy queue, which has thousands of
+#: interrupts
 _LOOK_SECONDS = 0.05
 
 FLOW_TABLE = "/proc/sys/net/core/rps_sock_flow_entries"
@@ -59,7 +60,7 @@ def _interrupt(
     device = f"{irq_vectors.msi_folder(port.address)}/{vector.irq}"
     try:
         saved = host.snapshot(path)
-        if saved is None:  # gone since the folder was listed
+        if saved is None:  # Gone since the folder was listed
             return
         # Since Linux 6.12 the file of a managed interrupt is read-only (kernel/irq/proc.c).
         read_only = not int(saved.get("mode", 0)) & 0o200
@@ -82,11 +83,11 @@ def _names(host: Host, folder: str, files: Files) -> list[str]:
 
 
 def follow(host: Host, all_files: Sequence[Files]) -> None:
-    """Report the CPU on which an interrupt arrives, where that is not the one it is set to.
+    """Report the CPU on which an interrupt arrives, if it differs from its setting.
 
-    Many can be moved only as the next of them arrives (kernel/irq/migration.c), so that one which is idle
-    still shows its old CPU: that is not a fault. One look at all NICs of a rule, as /proc/interrupts is the
-    longest file of a large node and has to be read twice, with a pause between.
+    Many interrupts move only when the next one arrives (kernel/irq/migration.c). An idle one still shows its
+    old CPU, which is not a fault. All NICs of a rule share the two reads and the pause between them, as
+    /proc/interrupts is the longest file of a large node.
     """
     late: dict[int, tuple[int, ...]] = {}
     for part in (part for files in all_files for part in files.parts):
@@ -95,7 +96,7 @@ def follow(host: Host, all_files: Sequence[Files]) -> None:
             if arrives and arrives != (int(part.want),):
                 late[part.number] = arrives
     busy = _arriving(host, late) if late else set()
-    # The very interrupt that was counted may have moved it: only those still there are late.
+    # The counted interrupt may itself have moved it. Only those that are still on the old CPU are late.
     late = {irq: cpus for irq, cpus in late.items() if effective(host, irq) == cpus}
     for files in all_files:
         here = {part.number for part in files.parts} & {*late}
@@ -110,7 +111,7 @@ def follow(host: Host, all_files: Sequence[Files]) -> None:
 
 
 def effective(host: Host, irq: int) -> tuple[int, ...]:
-    """CPUs on which it arrives; empty if this kernel does not show them, or it has no handler."""
+    """CPUs on which an interrupt arrives; empty if the kernel does not show them or it has no handler."""
     try:
         return cpulist.parse(host.value(f"/proc/irq/{irq}/effective_affinity_list").text or "")
     except ValueError:
@@ -126,8 +127,9 @@ def _arriving(host: Host, late: dict[int, tuple[int, ...]]) -> set[int]:
 
 
 def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
-    """Counts of arrivals on the CPUs each is late to leave. The header of /proc/interrupts names the CPUs
-    of the columns: the online ones."""
+    """Arrivals of each late interrupt on its old CPUs. The header of /proc/interrupts lists the CPUs of the
+    columns, the online ones.
+    """
     lines = (host.value("/proc/interrupts").text or "").splitlines()
     columns = (
         {cpu: at for at, cpu in enumerate(re.findall(r"CPU([0-9]+)", lines[0], re.ASCII))} if lines else {}
@@ -197,7 +199,7 @@ def receive_flows(host: Host, port: Port, entries: int) -> Files:
         share = plan.flows(entries, len(queues))
         if entries and not share:
             files.invalid = f"{entries} entries are fewer than the {len(queues)} queues of {nic.name}"
-        # Never lowered, as the table is not: who gave a queue more needs more of it.
+        # Never lowered, like the table: a queue that was given more needs more of it.
         more = _more_flows(host, nic, queues, share) if entries else {}
         if more:
             files.note(f"queues {cpulist.render(more)} have more flows than {share}, and keep them")
@@ -225,14 +227,16 @@ def _queue(host: Host, nic: Nic, folder: str, file: str, number: int, want: str,
     now = host.value(f"{device}/{file}")
     if now.unreadable is not None:
         files.problems.append(now.unreadable)
-    elif now.text is not None:  # a NIC with one transmit queue has no choice, and so no xps_cpus
+    elif now.text is not None:  # A NIC with one transmit queue has no choice, and therefore no xps_cpus
         path = f"{device}/{file}"
         files.parts.append(KnobFile(number, path, now.text, want, (Write(path, now.text),), device))
 
 
 def flow_table(host: Host, least: Sequence[int]) -> tuple[KnobFile | None, Value]:
-    """The table that all NICs share, or why there is none. Never lowered, as others may need more of it.
-    least: entries that are declared, by whomever."""
+    """The table that all NICs share, or the reason why it is absent.
+
+    Never lowered, as other software may need more entries. least: entries of all declarations.
+    """
     now = host.value(FLOW_TABLE)
     if now.text is None:
         return None, now

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""irqbalance beside declared interrupts: it is made to leave them alone, or switched off (irqbalance(1)).
+"""irqbalance on nodes with declared interrupts: configure it to ignore them, or disable it (irqbalance(1)).
 
-It asks a policy script about every interrupt it finds, at its start and as new ones appear. The script is the
-same everywhere; which NICs are meant is in one list per declaration, written on the machine it is for. A
-drop-in adds the option to the unit's own command, so that the arguments of others stay in their files.
+irqbalance asks a policy script about every interrupt, at its start and as new ones appear. The script is the
+same on all nodes. Each declaration has a list of its NICs, which the node itself writes. A drop-in appends
+the option to the unit's command, and leaves the files of arguments unchanged.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from ...topology import pci
 from ..nics import ports
 from .parse import BALANCE_KEY, KIND, RuleSetting
 
-#: Loaded by its name where something of others is changed, which is the link that starts it: this area has it
-#: sent along
+#: A module that is loaded by name to change the link that starts irqbalance; this area adds it to the agent
 BRINGS = (edited_file,)
 
 LISTS = "/etc/mlnode/irqbalance.d"
 
-#: The service's own folder, as cgroup v2 and v1 show it; there while it runs
+#: The service's folder in cgroup v2 and v1, which exists while it runs
 _RUNNING = (
     f"/sys/fs/cgroup/system.slice/{IRQBALANCE_UNIT}",
     f"/sys/fs/cgroup/systemd/system.slice/{IRQBALANCE_UNIT}",
@@ -68,7 +67,7 @@ class Service(NamedTuple):
 
 
 def installed(host: Host) -> bool:
-    """False too where the unit is masked, so that nothing starts it."""
+    """True if irqbalance is installed. A masked unit does not count, as nothing can start it."""
     return bool(systemd_conf.fragment(host, IRQBALANCE_UNIT))
 
 
@@ -90,8 +89,8 @@ def warning(context: Context, meant: Sequence[str]) -> str:
 
 
 def _warning(host: Host, elsewhere: str | None, meant: Sequence[str]) -> str:
-    """elsewhere: what another declaration says about it."""
-    if not active(host) or elsewhere in ("leave", "disable"):  # which is reported there
+    """elsewhere: the value for irqbalance in another declaration."""
+    if not active(host) or elsewhere in ("leave", "disable"):  # The other declaration reports it
         return ""
     if elsewhere == "agree":
         lists = (host.value(_list(name)).text or "" for name in host.names(LISTS))
@@ -102,9 +101,9 @@ def _warning(host: Host, elsewhere: str | None, meant: Sequence[str]) -> str:
 
 
 def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, ...] | None:
-    """The PCI functions whose interrupts are declared, for irqbalance to leave alone; None: unknown.
+    """The PCI functions with declared interrupts, which irqbalance must ignore; None if unknown.
 
-    Those of NICs that are down as well, so that a list does not come and go with a link.
+    Includes NICs that are down, as a list should not change with the state of a link.
     """
     addresses: set[str] = set()
     for setting, reading in pairs:
@@ -121,7 +120,7 @@ def devices(host: Host, pairs: Iterable[tuple[Setting, Reading]]) -> tuple[str, 
 
 
 def _service(host: Host) -> Service:
-    """Raises HostError where the unit or a file of arguments cannot be read."""
+    """How irqbalance is started. Raises HostError if the unit or a file of arguments cannot be read."""
     unit = _of_others(host)
     commands = unit.counting("[Service]", "ExecStart")
     if not commands:
@@ -136,14 +135,15 @@ def _service(host: Host) -> Service:
 
 
 def _of_others(host: Host) -> systemd_unit.Unit:
-    """The unit without what mlnode adds. Raises HostError."""
+    """The unit without mlnode's drop-ins. Raises HostError."""
     unit = systemd_unit.load(host, IRQBALANCE_UNIT)
     return unit._replace(lines=tuple(line for line in unit.lines if not line.file.startswith(_drop_in(""))))
 
 
 def _arguments(host: Host, unit: systemd_unit.Unit) -> list[str]:
-    """Each line of its unit and of its files of arguments that gives it one, after its place. Raises
-    HostError."""
+    """Each line of the unit and of its files of arguments that adds an argument, with its location. Raises
+    HostError.
+    """
     given = [f"{line.where}: {line.text}" for line in unit.counting("[Service]", "Environment")]
     files = [line.value.lstrip("-") for line in unit.counting("[Service]", "EnvironmentFile")]
     of_files = [
@@ -156,7 +156,7 @@ def _arguments(host: Host, unit: systemd_unit.Unit) -> list[str]:
 
 
 def _drop_in(name: str) -> str:
-    """Of a declaration: all have the same content, and the last that goes takes the option away."""
+    """Drop-in of a declaration. All have the same content, and removing the last one removes the option."""
     return f"{IRQBALANCE_DROP_INS}{name and f'{name}.conf'}"
 
 
@@ -172,7 +172,7 @@ def _with_option(service: Service) -> bytes:
 
 
 def read(setting: Setting, meant: Sequence[str] | None, context: Context) -> Reading:
-    """meant: the PCI functions whose interrupts are declared; None where no hardware may be read."""
+    """Reading of the setting. meant: PCI functions with declared interrupts; None in an image build."""
     try:
         return _read(setting, meant, context)
     except HostError as error:
@@ -203,7 +203,7 @@ def _read(setting: Setting, meant: Sequence[str] | None, context: Context) -> Re
 
 
 def _left(setting: Setting, context: Context) -> Reading:
-    """Always as declared; a note reports if it undoes what else is declared."""
+    """Reading of `leave`, which is never a deviation; a note warns of moved interrupts."""
     right = Value(text="leave")
     if not active(context.host):
         return Reading(setting.path, right, Boot(right, "nothing starts it"), "leave")
@@ -215,7 +215,7 @@ def _left(setting: Setting, context: Context) -> Reading:
 def _enabled(host: Host, may_look: bool) -> str:
     """Reason why irqbalance is not off; empty if it is."""
     starter = IRQBALANCE_LINK
-    if not host.is_link(starter):  # the one that `systemctl enable` makes; others may want it, too
+    if not host.is_link(starter):  # From `systemctl enable`; other units may want irqbalance, too
         line = boot_loader.next_line(host) if may_look else None
         starter = systemd_unit.start(host, IRQBALANCE_UNIT, line=line).by
     if starter:
@@ -224,12 +224,12 @@ def _enabled(host: Host, may_look: bool) -> str:
 
 
 def _disagreement(host: Host, service: Service, name: str, meant: Sequence[str] | None) -> str:
-    """Reason why irqbalance would move what is declared; empty if it would not."""
+    """Reason why irqbalance would move declared interrupts; empty if it would not."""
     path = _drop_in(name)
     if host.content(path) != _with_option(service):
         return f"{path} does not name {IRQBALANCE_POLICY}"
     if host.content(IRQBALANCE_POLICY) != _SCRIPT_BYTES or _lacks_mode(host):
-        return f"{IRQBALANCE_POLICY} is not what this version writes, or cannot be executed"
+        return f"{IRQBALANCE_POLICY} differs from this version's script, or is not executable"
     if meant is not None and host.content(_list(name)) != _listed(host, name, meant):
         return f"{_list(name)} does not name the NICs that are declared"
     return ""
@@ -245,8 +245,9 @@ def _list(name: str) -> str:
 
 
 def _listed(host: Host, name: str, meant: Sequence[str]) -> bytes:
-    """With those of the present list that are not there: a driver that is reloaded takes its NICs away and
-    brings them back one by one, and a restart at each of them would be more than systemd allows."""
+    """The new list, with entries of the present list whose devices are absent. A reloaded driver removes its
+    NICs and adds them one by one; a restart for each would exceed systemd's limit.
+    """
     old = host.text(_list(name)).splitlines()
     gone = (line for line in old if pci.normal(line) == line and not host.exists(f"{pci.DEVICES}/{line}"))
     return "".join(f"{device}\n" for device in sorted({*meant, *gone})).encode("ascii")
@@ -256,8 +257,9 @@ def _listed(host: Host, name: str, meant: Sequence[str]) -> bytes:
 
 
 def files(name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-    """Files that configure irqbalance or switch it off; removed once no declaration wants them. First of all,
-    as it goes on to move interrupts until it has read them."""
+    """Files that configure irqbalance or disable it; removed once no declaration needs them. They come before
+    all others, as irqbalance moves interrupts until it has read them.
+    """
     return [file._replace(first=True) for file in _files(name, rows, context)]
 
 
@@ -294,7 +296,7 @@ def _unit_file(context: Context, name: str, content: bytes | None) -> BootFile:
 
 
 def _withdrawn(context: Context, name: str) -> list[BootFile]:
-    """Without what this declaration has, and without the script if no other declaration wants it."""
+    """Remove the files of this declaration, and the script if no other declaration needs it."""
     boot_files = [BootFile(_list(name), None, IRQBALANCE), _unit_file(context, name, None)]
     for other in declared.expected(context.host):
         if other.name != name and other.kinds.get(KIND, {}).get("irqbalance") == "agree":

@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind irq: on which CPUs the interrupts of NICs arrive, and which others take their packets over
-(core-api/irq/irq-affinity.rst, networking/scaling.rst).
+"""The kind irq: CPUs for the interrupts of NICs, and CPUs that take over their packets.
 
-The numbers of interrupts change with every boot, so what is declared and re-applied is the rule. No file of
-the system carries it: the agent does, at boot and when a NIC arrives or changes its queues.
+Interrupt numbers change at each boot. The rule is therefore declared, and the agent re-applies it at boot and
+whenever a NIC appears or changes its queues. Sources: core-api/irq/irq-affinity.rst, networking/scaling.rst.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from . import parse as irq_parse
 from . import schema as own
 from .parse import RuleSetting
 
-#: A declaration of sysctl values that would pull the flow table down again
+#: A key of the area sysctl that could lower the flow table again
 _FLOW_KEY = "net.core.rps_sock_flow_entries"
 
 
@@ -38,7 +37,7 @@ _FLOW_KEY = "net.core.rps_sock_flow_entries"
 
 
 def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
-    """flows: what the largest of all rules wants of the table they share."""
+    """Reading of one rule. flows: the largest number of entries that any rule needs in the shared table."""
     if not context.runtime:
         return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
     selected = ports.find(context.host, setting.rule.nics)
@@ -46,7 +45,7 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
         return nic_rules.unread(setting, selected, context)
     machine = topology.of(context.host)
     pools = _pools(setting, machine, context)
-    # What is on no PCI bus has no vectors of its own to move, but queues to steer.
+    # A device without a PCI address has queues to steer, but no vectors to move.
     movable = [port for port in selected.ports if port.address or setting.topic != "irq"]
     all_files = [
         _found(setting, port, machine, pools.get(plan.key(port), plan.Pool()), context)
@@ -58,7 +57,7 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
 
 
 def _pools(setting: RuleSetting, machine: Topology, context: Context) -> Mapping[str, plan.Pool]:
-    """CPUs for the interrupts of each NIC. Transmit queues go by strategy spread, whatever the rule's is."""
+    """CPUs for the interrupts of each NIC. Transmit queues always use the strategy spread."""
     rule = setting.rule if setting.topic == "irq" else _SPREAD
     allowed = "isolated_cpus" in context.allow if setting.topic == "irq" else False
     return plan.pools(machine, ports.ports(machine), rule, allowed)
@@ -76,7 +75,7 @@ def _found(setting: RuleSetting, port: Port, machine: Topology, pool: plan.Pool,
     else:
         port_files = files.steering(host, machine, port, rule, setting.topic, pool.cpus)
     if port_files.parts:
-        # One file stands for all of them: what blocks is a file system mounted read-only.
+        # One file stands for all, as only a read-only file system blocks writes.
         port_files.blocked = host.blocked(port_files.parts[0].path)
     elif not port_files.managed and not port_files.problems:
         port_files.lacking = _LACKING[setting.topic]
@@ -86,7 +85,7 @@ def _found(setting: RuleSetting, port: Port, machine: Topology, pool: plan.Pool,
 def _assembled(setting: RuleSetting, all_files: Sequence[Files], flows: int, context: Context) -> Reading:
     show = _SHOWN[setting.topic]
     row = Summary(all_files, lambda parts, value: show([value(part) for part in parts]))
-    # NICs that are down beside others that are not. One without a queue by choice is not reported.
+    # NICs that are down while others are up. A NIC that deliberately has no such queue is not reported.
     idle = row.notes if setting.topic == "irq" else []
     notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *idle]
     reading = row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
@@ -101,7 +100,7 @@ def _assembled(setting: RuleSetting, all_files: Sequence[Files], flows: int, con
 
 
 def _with_table(setting: RuleSetting, reading: Reading, flows: int, context: Context) -> Reading:
-    """With the table that all NICs share."""
+    """The reading with the table that all NICs share."""
     declared_ones = [*_flows_of_sysctl(context)]
     table, problem = files.flow_table(context.host, [flows, *(one.number for one in declared_ones)])
     if table is None:
@@ -134,7 +133,7 @@ def _counted(texts: Sequence[str]) -> str:
     return f"{counts[0]} per queue" if len(counts) == 1 else f"{', '.join(counts)} in its queues"
 
 
-#: Topic → how the values of one NIC's files are put in one line
+#: Topic → function that renders the values of one NIC's files in one line
 _SHOWN: Mapping[str, Callable[[Sequence[str]], str]] = {
     "irq": plan.summary,
     "rps": _masked,
@@ -142,7 +141,7 @@ _SHOWN: Mapping[str, Callable[[Sequence[str]], str]] = {
     "rfs": _counted,
 }
 
-#: Topic → what is wrong with NICs that have nothing to set
+#: Topic → reason why a NIC has nothing to set
 _LACKING = {
     "irq": "no MSI interrupt is in use (the interface is down, or its device has a line interrupt)",
     "rps": "no receive queue has an rps_cpus (no interface, or a kernel without CONFIG_RPS)",
@@ -155,7 +154,7 @@ _LACKING = {
 
 
 class _Flows(NamedTuple):
-    """Entries of the table that sysctl declares. exact: not a least number. where: who declares it."""
+    """Entries of the table that a sysctl declares. exact: not a minimum. where: the declaration."""
 
     number: int
     exact: bool
@@ -173,7 +172,7 @@ def _flows_of_sysctl(context: Context) -> Iterator[_Flows]:
 
 
 def _flow_conflict(entries: int, flows: Iterable[_Flows]) -> str:
-    """Reason not to raise the flow table: a declared sysctl value would lower it again at every run."""
+    """Reason not to raise the flow table: a declared sysctl would lower it again at every run."""
     for one in flows:
         if one.exact and one.number < entries:
             return (
@@ -196,7 +195,7 @@ class IrqKind(rules.RuleKind):
         return irq_parse.parse(given)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """One reading per setting. Raises DeclarationError where two rules want one file to be different."""
+        """One reading per setting. Raises DeclarationError if two rules want different values of a file."""
         ruled = [item for item in settings if isinstance(item, RuleSetting)]
         balanced = irq_parse.BALANCE_KEY in {item.key for item in settings}
         flows = max((item.rule.rfs_entries or 0 for item in ruled), default=0)
@@ -207,7 +206,7 @@ class IrqKind(rules.RuleKind):
             zip(ruled, readings),
             [other for other in others if isinstance(other[1], RuleSetting)],
             lambda setting, there: _read_rule(setting, 0, there),
-            shared=[files.FLOW_TABLE],  # only ever raised
+            shared=[files.FLOW_TABLE],  # Never lowered
         )
         devices = irqbalance.devices(context.host, zip(ruled, readings)) if context.runtime else None
         warning = "" if balanced or not devices else irqbalance.warning(context, devices)
@@ -232,7 +231,7 @@ class IrqKind(rules.RuleKind):
         return [f"/proc/cmdline: irqaffinity={word}" for word in words]
 
     def option(self, key: str) -> Option:
-        """Keys without a third word are the interrupts themselves."""
+        """Option of a key. Keys without a third word set the interrupts themselves."""
         if key == irq_parse.BALANCE_KEY:
             return self.OPTIONS["irqbalance"]
         return super().option(key if key.count(".") > 1 else f"{key}.strategy")

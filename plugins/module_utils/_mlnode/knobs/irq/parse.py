@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A declaration of interrupts read and checked: everything that can be wrong before a machine is asked."""
+"""Parse and check a declaration of interrupts, as far as that is possible without a machine."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Steering(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule as declared. None and "" stand for what is left untouched.
+    """One declared rule. None and "" leave a value untouched.
 
-    cpus: of strategy list all there are, of strategy housekeeping those instead of the default.
-    rfs_entries: flows of one NIC; 0 switches RFS off.
+    cpus: for strategy list all CPUs, for strategy housekeeping those that replace the default. rfs_entries:
+    flows of one NIC; 0 switches RFS off.
     """
 
     name: str = ""
@@ -77,7 +77,7 @@ def _settings(rule: Rule) -> list[Setting]:
 
 
 def _setting(rule: Rule, name: str, option: Option) -> Setting:
-    """Keys without a third word are the interrupts themselves."""
+    """Setting of an option. Keys without a third word set the interrupts themselves."""
     text, topic, key = str(getattr(rule, name)), option.key or name, f"{KIND}.{rule.name}"
     if name == "strategy":
         text, topic = f"{text} {cpulist.render(rule.cpus)}".rstrip(), "irq"

@@ -15,24 +15,24 @@ from ...topology.model import Cpus, Topology
 from ..nics.ports import Port
 from .parse import Rule
 
-#: Physical cores of a socket that strategy housekeeping gives to interrupts. A choice and no measurement:
-#: scaling.rst asks for no more queues than keep every CPU from saturation, and the other cores are there to
-#: serve requests. Four of each NUMA node would be 32 of 128 cores where a socket is four nodes (NPS4, SNC4),
-#: and has no more NICs for that. A rule's cpus say otherwise.
+#: Physical cores of a socket that strategy housekeeping gives to interrupts. A choice, not a measurement:
+#: scaling.rst recommends as few queues as keep the CPUs unsaturated, and the other cores are needed for
+#: requests. Four for each NUMA node would be 32 of 128 cores with four nodes per socket (NPS4, SNC4),
+#: although the NICs are the same. A rule's cpus override it.
 HOUSEKEEPING_CORES = 4
 
-#: Interrupts of NICs on one core. x86 has some 200 vectors on each CPU (asm/irq_vectors.h:
-#: NR_EXTERNAL_VECTORS), of which disks and others need a part; without a free one a move ends with ENOSPC.
+#: NIC interrupts on one core. x86 has about 200 vectors on each CPU (asm/irq_vectors.h: NR_EXTERNAL_VECTORS),
+#: shared with disks and other devices. If no vector is free, a move fails with ENOSPC.
 _PER_CORE = 128
 
-#: Runs of CPUs, and characters, that a summary spells out; what is longer is not readable
+#: The most runs of CPUs, and the most characters, that a summary spells out; longer lists are not readable
 _SPELLED, _READABLE = 6, 60
 
 
 class Pool(NamedTuple):
     """The CPUs that serve a NIC's queues, in their order.
 
-    note: what is worth knowing about them. refusal: the guard that keeps them. invalid: why they cannot be.
+    note: a remark about them. refusal: the guard that refuses them. invalid: why they cannot be used.
     """
 
     cpus: tuple[int, ...] = ()
@@ -44,8 +44,8 @@ class Pool(NamedTuple):
 def cores(cpus: Cpus, among: Iterable[int]) -> tuple[int, ...]:
     """The first thread of each physical core among these CPUs.
 
-    The second threads are never used: a queue there shares the core's units with the first all the same, and
-    no thread of the core is left in peace.
+    Second threads are not used: a queue there shares the core's units with the first thread, and disturbs
+    both.
     """
     siblings = {cpu.number: cpu.siblings for cpu in cpus.all}
     threads: list[int] = []
@@ -58,8 +58,10 @@ def cores(cpus: Cpus, among: Iterable[int]) -> tuple[int, ...]:
 
 
 def near(topology: Topology, node: int | None) -> tuple[tuple[int, ...], str]:
-    """The online CPUs of a NIC's NUMA node, or of the nearest that has some, and a note where they are those
-    of the whole machine."""
+    """The online CPUs of a NIC's NUMA node, or of the nearest node that has some.
+
+    A note is added if these are the CPUs of the whole machine.
+    """
     home = numa.home(topology.nodes, node)
     if home is not None:
         return home.cpus, ""
@@ -75,11 +77,11 @@ def near(topology: Topology, node: int | None) -> tuple[tuple[int, ...], str]:
 
 
 def _instead(topology: Topology, node: int | None) -> str:
-    """Note about a NIC that CPUs of another node than its own serve."""
+    """Note about a NIC that is served by CPUs of another node."""
     home = numa.home(topology.nodes, node)
     if home is None or node in (None, home.number):
         return ""
-    return f"its NUMA node {node} has no CPU online, so those of node {home.number} serve it"
+    return f"its NUMA node {node} has no CPU online; CPUs of node {home.number} serve it"
 
 
 def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: bool) -> Pool:
@@ -110,11 +112,12 @@ def pool(topology: Topology, node: int | None, rule: Rule, isolated_allowed: boo
 def pools(
     topology: Topology, among: Sequence[Port], rule: Rule, isolated_allowed: bool
 ) -> Mapping[str, Pool]:
-    """The pool of each NIC of the machine, by its key(). Those of NICs that the same CPUs serve begin at
-    different ones, as far apart as it goes, so that the first queues, which are the busiest, do not meet.
+    """The pool of each NIC of the machine, by its key().
 
-    In the order of nodes and PCI addresses, which no boot changes. All NICs count, whatever the rule means,
-    so that each rule puts a NIC in the same place. Virtual functions, which come and go, move but each other.
+    NICs with the same CPUs begin at different ones, as far apart as possible: the first queues are the
+    busiest and should not share a CPU. The order is by node and PCI address, which no boot changes. All NICs
+    count, so that each rule can place a NIC identically. Virtual functions come and go, but displace only
+    each other.
     """
     nodes = {port.node for port in among}
     of_node = {node: pool(topology, node, rule, isolated_allowed) for node in nodes}
@@ -129,12 +132,14 @@ def pools(
 
 
 def key(port: Port) -> str:
-    """The word for a NIC: its address on the bus, which names do not change."""
+    """Identifier of a NIC: its bus address, which does not change with its name."""
     return port.address or port.label
 
 
 def _from(node_pool: Pool, place: int, places: int, rule: Rule) -> Pool:
-    """A list is used in its own order. Of more NICs than CPUs those that are neighbours do not meet."""
+    """The pool of the NIC at this place. A list is used in its own order; with more NICs than CPUs,
+    neighbours do not share a CPU.
+    """
     count = len(node_pool.cpus)
     start = place * count // places if places < count else place % max(1, count)
     start = 0 if rule.strategy == "list" else start
@@ -173,8 +178,10 @@ def unusable(topology: Topology, cpus: Sequence[int]) -> str:
 
 
 def housekeeping(topology: Topology, quiet: frozenset[int]) -> tuple[int, ...]:
-    """The first cores of each socket: CPU 0, which the kernel itself keeps busy, among them. The NUMA nodes
-    of a socket give one after the other, and each as many as the interrupts of its NICs need."""
+    """The first cores of each socket, among them CPU 0, which the kernel itself keeps busy.
+
+    The NUMA nodes of a socket contribute in turn, each with as many cores as the interrupts of its NICs need.
+    """
     threads: list[int] = []
     for nodes in _sockets(topology):
         free = [cores(topology.cpus, cpus - quiet) for _node, cpus in nodes]
@@ -186,16 +193,20 @@ def housekeeping(topology: Topology, quiet: frozenset[int]) -> tuple[int, ...]:
 
 
 def _needed(topology: Topology, node: int) -> int:
-    """Cores that the interrupts of a node's NICs need: one at least, if there is a NIC. Virtual functions are
-    not ruled unless they are named."""
+    """Cores that the interrupts of a node's NICs need; at least one if it has a NIC. Virtual functions do not
+    count, as rules apply to them only by name.
+    """
     here = (nic for nic in topology.nics if nic.address and nic.node == node)
     queues = [nic.rx_queues for nic in here if nic.kind != "virtual function"]
     return -(-max(1, sum(queues)) // _PER_CORE) if queues else 0
 
 
 def _sockets(topology: Topology) -> Sequence[Sequence[tuple[int, frozenset[int]]]]:
-    """NUMA nodes with their online CPUs, those of one socket together. A node with several sockets, as of a
-    virtual machine whose every CPU is one, is one, and so is a node whose socket is not known."""
+    """NUMA nodes with their online CPUs, grouped by socket.
+
+    A node with several sockets counts as one, as in a virtual machine with a socket for each CPU. A node with
+    an unknown socket forms its own group.
+    """
     online = frozenset(topology.cpus.online)
     packages = {cpu.number: cpu.package for cpu in topology.cpus.all}
     sockets: dict[tuple[bool, int], list[tuple[int, frozenset[int]]]] = {}
@@ -208,7 +219,7 @@ def _sockets(topology: Topology) -> Sequence[Sequence[tuple[int, frozenset[int]]
 
 
 class Takers(NamedTuple):
-    """RPS `auto`: the CPUs that take packets over from each queue of a NIC; none where it has queues enough.
+    """RPS `auto`: CPUs that take over packets from each queue of a NIC; none if it has enough queues.
 
     note and refusal as in Pool.
     """
@@ -219,8 +230,11 @@ class Takers(NamedTuple):
 
 
 def receiving(topology: Topology, node: int | None, queues: int) -> Takers:
-    """scaling.rst: redundant where there is a queue for each CPU, else the CPUs of the same memory domain. A
-    queue for each physical core counts as one for each CPU, as strategy spread has no more cores to give."""
+    """CPUs for RPS `auto` of a NIC with so many queues.
+
+    scaling.rst: RPS is redundant with a queue for each CPU; else use the CPUs of the same memory domain. A
+    queue for each physical core counts as one for each CPU, as strategy spread uses no more cores.
+    """
     local, elsewhere = near(topology, node)
     if elsewhere:
         return Takers(note="its NUMA node is not known, so auto leaves RPS off; give a list of CPUs")
@@ -235,9 +249,9 @@ def sending(
 ) -> tuple[tuple[int, ...], ...]:
     """XPS `auto`: the CPUs that send through each of so many queues. served: the pool of strategy spread.
 
-    scaling.rst: each CPU maps onto one queue. The core whose CPU takes the interrupts of queue i sends
-    through it, then the other cores of the NIC's node and of other nodes through the queues that follow; all
-    threads of a core use the same one. Isolated CPUs too, as who runs there sends as well.
+    scaling.rst: each CPU maps onto one queue. The core that takes the interrupts of queue i also sends
+    through it. Then follow the other cores of the NIC's node and cores of other nodes. All threads of a core
+    use the same queue. Isolated CPUs are included, as their processes send as well.
     """
     siblings = {cpu.number: cpu.siblings for cpu in topology.cpus.all}
     taken = frozenset(cpu for first in served for cpu in (first, *siblings.get(first, ())))
@@ -251,8 +265,11 @@ def sending(
 
 
 def flows(entries: int, queues: int) -> int:
-    """Flows of one of so many queues: the power of two below the equal share, as the kernel itself rounds up
-    (scaling.rst: rps_flow_cnt is entries divided by queues). 0 where there is not one for each."""
+    """Flows of one of so many queues: the power of two below the equal share, or 0 if the share is less than
+    one.
+
+    The kernel itself would round up. scaling.rst: rps_flow_cnt is entries divided by queues.
+    """
     share = entries // queues
     return 1 << (share.bit_length() - 1) if share else 0
 
@@ -273,7 +290,7 @@ def summary(lists: Sequence[str]) -> str:
 
 
 def _runs(lists: Sequence[str]) -> list[str]:
-    """Queues on single CPUs whose numbers rise evenly become one run; all others stand for themselves."""
+    """Queues on single CPUs with evenly rising numbers, joined to runs; all others are listed one by one."""
     runs: list[str] = []
     at = 0
     while at < len(lists):

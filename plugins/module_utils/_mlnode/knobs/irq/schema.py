@@ -11,7 +11,7 @@ from ..nics.schema import name, nics, rules
 STRATEGIES = ("spread", "housekeeping", "list")
 IRQBALANCE = ("agree", "leave", "disable")
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {"isolated_cpus": "interrupts on CPUs that isolcpus or nohz_full keep free"}
 
 #: The kernel rounds both tables up to a power of two and takes no more than this for the global one
@@ -24,34 +24,32 @@ _STEERING = cpus("off", "auto")
 OPTIONS: Table = {
     "rules": rules(
         """
-        What is wanted of which NICs. A rule without a strategy, C(rps), C(xps) or C(rfs_entries) is
+        NICs and CPUs for their interrupts. A rule without a strategy, C(rps), C(xps) or C(rfs_entries) is
         refused.
 
-        Two rules may meet on a NIC only if they want the same of it.
+        Two rules may match the same NIC only with the same values.
         """,
         {
             "name": name("C(irq.NAME), C(irq.NAME.rps), C(irq.NAME.xps) and C(irq.NAME.rfs)"),
             "nics": nics(
                 "Interfaces, such as V(eth0).",
                 """
-                Which NICs. Each list that is given has to name the NIC; without any, all physical NICs are
-                meant.
+                NICs of the rule. A NIC must match each given list; without a list, the rule is for all
+                physical NICs.
 
-                Virtual functions are meant only where they are named, or given by their address, PCI id or
-                RDMA device.
+                Virtual functions match only by name, address, PCI id or RDMA device.
 
-                Bonds, bridges and VLANs have no interrupts of their own.
+                Bonds, bridges and VLANs have no interrupts themselves.
 
-                Where no NIC matches, the status is V(unsupported), and the reason lists those that are
-                there.
+                If no NIC matches, the status is V(unsupported), and the reason lists the NICs of the node.
                 """,
             ),
             "strategy": Option(
                 "str",
                 """
                 V(spread) gives each queue a physical core of the NIC's own NUMA node, one after the other,
-                and begins again where there are more queues than cores. Second threads of a core are not
-                used. NICs of one node begin at different cores, in the order of their PCI addresses.
+                and starts over if there are more queues than cores. Second threads of a core are not used.
+                NICs of one node begin at different cores, in the order of their PCI addresses.
 
                 V(housekeeping) uses a few CPUs of the NIC's NUMA node and leaves all others alone. They are
                 the first four physical cores of each socket, shared out among its nodes, with one more for
@@ -59,7 +57,7 @@ OPTIONS: Table = {
 
                 V(list) uses exactly the CPUs in O(rules[].cpus), whatever the NUMA node.
 
-                Without it, interrupts stay where they are.
+                Unset leaves interrupts on their CPUs.
                 """,
                 choices=STRATEGIES,
                 file="/proc/irq/*/smp_affinity_list",
@@ -80,9 +78,9 @@ OPTIONS: Table = {
             "rps": Option(
                 "raw",
                 """
-                Receive packet steering. V(auto) lets the CPUs of the NIC's NUMA node take packets over
-                where there are fewer receive queues than physical cores, and switches it off elsewhere, or
-                where that node is unknown.
+                Receive packet steering. V(auto) lets the CPUs of the NIC's NUMA node take over packets if
+                there are fewer receive queues than physical cores. Otherwise, or if that node is unknown, it
+                switches RPS off.
 
                 A list of CPUs, or V(off). The kernel takes no isolated CPU here.
                 """,
@@ -94,16 +92,16 @@ OPTIONS: Table = {
             "xps": Option(
                 "raw",
                 """
-                Transmit packet steering. V(auto) gives each core one transmit queue: each core of the NIC's
-                own NUMA node the queue whose interrupt V(spread) puts there, and those that follow to the
-                other cores. A list of CPUs is given
-                to every queue. V(off) leaves the choice to the kernel's hash.
+                Transmit packet steering. V(auto) gives each core one transmit queue. A core of the NIC's own
+                NUMA node gets the queue whose interrupt V(spread) puts there; the other cores get the
+                following queues. A list of CPUs applies to every queue. V(off) leaves the choice to the
+                kernel's hash.
 
                 A NIC with one transmit queue has no such choice.
                 """,
                 form=_STEERING,
                 file="/sys/class/net/*/queues/tx-*/xps_cpus",
-                reason="cores that send through a queue of their own do not wait for its lock",
+                reason="a core with its own queue does not wait for the queue's lock",
                 source="scaling.rst",
             ),
             "rfs_entries": Option(
@@ -112,8 +110,8 @@ OPTIONS: Table = {
                 Receive flow steering for so many flows of each NIC, a power of two; V(0) switches it off. A
                 good start is 32768. Each receive queue gets its share.
 
-                The table for the whole machine, C(net.core.rps_sock_flow_entries), is raised to it where it
-                is smaller, and never lowered. A smaller value in M(mlnode.tuning.sysctl_ml) is refused.
+                The table for the whole machine, C(net.core.rps_sock_flow_entries), is raised to this number
+                if it is smaller, and never lowered. A smaller value in M(mlnode.tuning.sysctl_ml) is refused.
                 """,
                 least=0,
                 most=MAX_FLOWS,
@@ -133,9 +131,9 @@ OPTIONS: Table = {
 
         V(disable) stops it, and the next boot does not start it.
 
-        V(leave) touches nothing. Where irqbalance is active, the status is V(overridden).
+        V(leave) touches nothing. If irqbalance is active, the status is V(overridden).
 
-        Where it is not installed, V(agree) and V(disable) are fulfilled.
+        If it is not installed, V(agree) and V(disable) are met.
         """,
         choices=IRQBALANCE,
         severity=Severity.MEDIUM,

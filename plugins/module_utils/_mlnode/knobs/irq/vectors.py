@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The interrupts of a NIC: found below its device in sysfs, never by an interface's name in /proc/interrupts,
-where eth1 is a part of eth10 and mlx5 names no interface at all."""
+"""The interrupts of a NIC, found below its device in sysfs.
+
+Names in /proc/interrupts are not reliable: eth1 is a part of eth10, and mlx5 names no interface at all.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 
-#: What the kernel itself puts into /proc/irq/N; a folder beside it is named by the driver (kernel/irq/proc.c)
+#: Files of the kernel in /proc/irq/N; a driver may add a folder with its name there (kernel/irq/proc.c)
 _OWN_FILES = frozenset(
     {
         "affinity_hint",
@@ -24,9 +26,8 @@ _OWN_FILES = frozenset(
     }
 )
 
-#: Names that say a queue, as the drivers give them to request_irq(); the number is the queue's.
-#: What is not here (_CONTROL, and the bare name of igb and ixgbe) reports link changes and errors, and is
-#: left where it is.
+#: Names of queue interrupts, as drivers give them to request_irq(); the number is the queue's. All others
+#: (_CONTROL, and the bare name of igb and ixgbe) report link changes and errors, and are not moved.
 _QUEUES = tuple(
     regex(pattern, re.ASCII)
     for pattern in (
@@ -40,7 +41,7 @@ _QUEUES = tuple(
         r"mlx5_comp([0-9]+)\Z",  # before 4.11
         r"mlx4-(?:comp-)?([0-9]+)@",
         r"virtio[0-9]+-(?:input|output)\.([0-9]+)\Z",
-        r"virtio[0-9]+-(virtqueues)\Z",  # all queues on one vector, where there are too few of them
+        r"virtio[0-9]+-(virtqueues)\Z",  # All queues on one vector, if there are too few vectors
         r"gve-ntfy-blk([0-9]+)@",
         r".*-ntfy-block\.([0-9]+)\Z",  # gve before 6.4
         r"mana_q([0-9]+)@",
@@ -53,8 +54,8 @@ _QUEUES = tuple(
     )
 )
 
-#: Names that surely say none. Many drivers ask for these when they find the NIC, and for those of the queues
-#: only when the interface comes up, so that until then nothing else is there.
+#: Names that are certainly not queues. Many drivers request these when they find the NIC, and queue
+#: interrupts only when the interface comes up. Until then no others exist.
 _CONTROL = regex(
     r"mlx[45][_-](?!comp)[a-z]"  # mlx5_async0@, mlx5_ctrl0@, mlx4-async@, and mlx5_pages_eq@ before 5.0
     r"|virtio[0-9]+-(?:config|control)\Z"
@@ -67,7 +68,7 @@ _CONTROL = regex(
 
 
 class Vector(NamedTuple):
-    """One interrupt in use. queue: the number its driver gives the queue, or else its place."""
+    """One interrupt in use. queue: the queue number in its name, or else its position."""
 
     irq: int
     name: str
@@ -75,7 +76,8 @@ class Vector(NamedTuple):
 
 
 class Vectors(NamedTuple):
-    """Interrupts of a function. unnamed: no name says a queue, so all are taken for queues which may be one.
+    """Interrupts of a function. unnamed: no name has a queue number, so all that may be queues are taken for
+    queues.
 
     problem: why they are unknown.
     """
@@ -94,7 +96,7 @@ def of(host: Host, address: str) -> Vectors:
     named: list[tuple[int, str]] = []
     try:
         for irq in sorted(int(name) for name in host.names(msi_folder(address)) if _is_number(name)):
-            # Without a folder it has no handler: the interface is down, or the driver keeps a spare.
+            # Without a folder it has no handler: the interface is down, or the driver keeps it as a spare.
             named += [(irq, name) for name in host.names(f"/proc/irq/{irq}") if name not in _OWN_FILES]
     except HostError as error:
         return Vectors(problem=str(error))
@@ -112,7 +114,7 @@ def _is_number(name: str) -> bool:
 
 
 def queue_of(name: str) -> int | None:
-    """The queue that an interrupt's name says, or None."""
+    """The queue number in an interrupt's name, or None."""
     for pattern in _QUEUES:
         match = pattern.match(name)
         if match:

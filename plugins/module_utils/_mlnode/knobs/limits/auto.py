@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The formula of `memlock: auto`: no limit where programs register memory with an RDMA device or a GPU."""
+"""The formula of `memlock: auto`: unlimited if programs register memory with an RDMA device or a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RDMA = "/sys/class/infiniband"
 
 _MARK = "# {}: auto, as an RDMA device or a GPU was found here"
 
-LEFT = "auto: neither an RDMA device nor a GPU is here, so that the limit stays as it is"
+LEFT = "auto: neither an RDMA device nor a GPU is here; the limit is not changed"
 
 
 def resolved(setting: Setting, context: Context) -> dict[str, Wanted]:
@@ -31,7 +31,7 @@ def resolved(setting: Setting, context: Context) -> dict[str, Wanted]:
 
 
 def mark(setting: Setting, context: Context) -> list[str]:
-    """The line of a file by which later runs know that `auto` has found a device. Raises HostError."""
+    """The line of a file that records a device found by `auto`, for later runs. Raises HostError."""
     limit, texts = _declared(setting, context)
     given = any(map(_is_automatic, texts.values())) and len(resolved(setting, context)) == len(texts)
     return [_MARK.format(limit.name)] if given else []
@@ -52,17 +52,18 @@ def _has_devices(context: Context) -> bool:
 
 
 def _look(host: Host) -> bool:
-    # Only here, as most declarations have no `auto`.
+    # Imported here, as most declarations have no `auto`.
     from ...topology import gpus, pci
     from ...topology.reader import Reader
 
-    # An RDMA device has no class of its own on the bus, and a GPU is there before its driver.
+    # RDMA devices have no PCI class; a GPU is found even before its driver is loaded.
     return bool(host.names(_RDMA) or (host.names(pci.DEVICES) and gpus.find(pci.read(Reader(host)))))
 
 
 def _was_given(setting: Setting, context: Context) -> bool:
-    """True if an earlier run has found a device. At boot the agent may come before the driver, and jobs keep
-    the limit when an RDMA device has failed."""
+    """True if an earlier run has found a device. At boot the agent may run before the driver, and jobs keep
+    the limit if an RDMA device has failed.
+    """
     scope, _domain, limit = limits_parse.taken_apart(setting.key)
     paths = context.host.matching(f"{limits_parse.FOLDERS[scope]}/{limits_parse.file_of(context.name)}")
     return any(_MARK.format(limit.name) in context.host.text(path).split("\n") for path in paths)

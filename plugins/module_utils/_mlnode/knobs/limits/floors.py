@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits that are never lowered: what is declared is the least, unless it is declared as exact.
+"""Limits that are never lowered: a declared limit is a minimum unless it is declared as exact.
 
-A package may give its service more than is declared, and its jobs rely on it: containers inherit the limits
-of containerd, and a lower soft limit of files has made programs crash that never raise it (amazon-eks-ami,
-issue 1551). So each soft and hard limit is the greater one of what is declared and what the node has without
-the files of mlnode.
+A package may give its service more than is declared, and its jobs rely on it. Containers inherit the limits
+of containerd, and a lower soft limit of files has crashed programs that never raise it (amazon-eks-ami, issue
+1551). Each soft and hard limit is therefore the greater of two: the declared one, and the node's own without
+mlnode's files.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .pam import Found, Limits
 from .parse import FILE, UNLIMITED, Amount, Limit, Wanted
 from .units import Service
 
-#: In the place of a number that is not known, and which decides nothing
+#: Placeholder for an unknown number, which decides nothing
 _UNKNOWN = -1
 NOTHING = Amount(_UNKNOWN, _UNKNOWN)
 
-#: The default of systemd before mlnode has set another one, which no file shows any more
+#: systemd's default before mlnode changed it, as no file shows it any more
 _MARK = "# before: {} {}"
 _MARKED = regex(r"^# before: ([a-z]+) (\S+)$", re.MULTILINE | re.ASCII)
 
 
 class Floor(NamedTuple):
-    """amount: what is to be reached. base: what is there without mlnode's files."""
+    """amount: the limit to reach. base: the limit without mlnode's files."""
 
     wanted: Wanted
     base: Amount
@@ -46,13 +46,15 @@ class Floor(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """True where nothing has to be written, as the node has more by itself. A value just as declared may
-        be a default of systemd that an earlier run has left, and is written."""
+        """True if nothing has to be written, as the node's own limit is higher.
+
+        An equal value is written all the same: it may be a systemd default that an earlier run has set.
+        """
         return not self.wanted.exact and self.amount == self.base and self.amount != self.wanted.amount
 
     @property
     def kept_parts(self) -> tuple[bool, bool]:
-        """The same of the soft and the hard limit, where each can be written alone."""
+        """The same for the soft and the hard limit, if each can be written alone."""
         if self.kept or self.wanted.exact:
             return self.kept, self.kept
         soft, hard = (
@@ -62,18 +64,18 @@ class Floor(NamedTuple):
 
     @property
     def more(self) -> str:
-        """The part that is there and is more than declared; empty if nothing is."""
+        """The amount, if the node's own limit raises it above the declared one; else empty."""
         return "" if self.wanted.exact or self.amount == self.wanted.amount else str(self.amount)
 
     @property
     def lowers(self) -> str:
-        """The value that would become less, as it is declared exactly; empty if nothing would."""
+        """The value that an exact limit would lower; empty if there is none."""
         least = self.wanted.amount
         raised = Amount(_greater(least.soft, self.base.soft), _greater(least.hard, self.base.hard))
         return str(self.base) if self.wanted.exact and raised != least and _UNKNOWN not in self.base else ""
 
     def suffices(self, now: Amount) -> bool:
-        """True if a limit is as declared, or more where that is as good."""
+        """True if a limit is as declared, or higher if that is acceptable."""
         least = self.wanted.amount
         if self.wanted.exact:
             return now == least
@@ -85,7 +87,7 @@ def _greater(first: int | None, second: int | None) -> int | None:
 
 
 def of_manager(host: Host, limit: Limit, live: bool) -> Amount:
-    """systemd's default for all services. live: systemd runs here, and not on a build host."""
+    """systemd's default for all services. live: systemd runs here; false on a build host."""
     assigned = systemd_conf.manager(host, f"Default{limit.key}")
     foreign = units.effective(limit, _foreign(assigned))
     if foreign.amount is not None:
@@ -101,25 +103,25 @@ def of_manager(host: Host, limit: Limit, live: bool) -> Amount:
 
 
 def mark(limit: Limit, base: Amount, wants: Sequence[Wanted]) -> list[str]:
-    """The line of a file by which later runs know what was there, where that is more than declared."""
+    """The line of a file that records the original limit for later runs, if it exceeds the declared one."""
     matters = any(Floor(wanted, base).more for wanted in wants)
     return [_MARK.format(limit.name, base.in_systemd())] if matters and _UNKNOWN not in base else []
 
 
 def of_service(host: Host, limit: Limit, service: Service, live: bool) -> Amount:
-    """A service's own, or what systemd gives to all."""
+    """A service's own limit, or systemd's default."""
     lines = _foreign(systemd_conf.service(host, service.names, limit.key))
     return units.effective(limit, lines).amount or of_manager(host, limit, live)
 
 
 def of_login(host: Host, pam: Limits, domain: str, limit: Limit, live: bool) -> Amount:
-    """Limits that other lines give to logins; a login without a line has what systemd gives."""
+    """Limits that other lines give to logins; without a line, a login has systemd's default."""
     others = tuple(line for line in pam.lines if not is_ours(line.file))
     return _filled(Limits(others, users=pam.users).of(domain, limit.name), of_manager(host, limit, live))
 
 
 def completed(found: Found, floor: Floor) -> Amount:
-    """Limits of lines, with those of no line that need none."""
+    """Limits of the lines found, completed with the node's own limits that need no line."""
     soft, hard = floor.kept_parts
     return _filled(
         found, Amount(floor.base.soft if soft else _UNKNOWN, floor.base.hard if hard else _UNKNOWN)

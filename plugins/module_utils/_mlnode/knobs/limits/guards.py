@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits that cannot be given: a number which is too great locks all users out, as pam_limits denies a login
-whose limits it cannot set. That of Debian lets them in, with the limit they had."""
+"""Limits that cannot be given.
+
+A number that is too large locks out all users, as pam_limits denies a login whose limits it cannot set.
+Debian's pam_limits lets them in with their previous limit.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ from .parse import Amount, Limit, is_within
 
 _NR_OPEN = "/proc/sys/fs/nr_open"
 _RELEASE = "/proc/sys/kernel/osrelease"
-#: What a kernel starts with (fs/file.c: sysctl_nr_open)
+#: The kernel's default (fs/file.c: sysctl_nr_open)
 _NR_OPEN_DEFAULT = 1 << 20
 
 #: include/uapi/linux/capability.h
 _SYS_RESOURCE = 24
 _BOUNDING = regex(r"^CapBnd:\s*([0-9a-f]{1,16})$", re.MULTILINE | re.ASCII)
-#: The user ids of the machine itself, and no others (user_namespaces(7))
+#: The user ids of the initial namespace, and no others (user_namespaces(7))
 _ALL_USERS = ["0", "0", "4294967295"]
 
 _INIT = "/proc/1/limits"
@@ -32,8 +35,9 @@ _INIT = "/proc/1/limits"
 
 @dataclass(frozen=True)
 class Guards:
-    """files: the most that fs.nr_open allows, and who says so. bound: even root may raise no limit here.
-    unknown: why fs.nr_open at boot is not known."""
+    """files: the highest limit that fs.nr_open allows, and its source. bound: even root may raise no limit
+    here. unknown: why fs.nr_open at boot is not known.
+    """
 
     host: Host
     files: int
@@ -61,17 +65,17 @@ class Guards:
         try:
             most = units.of_process(self.host, limit, _INIT)
         except HostError:
-            return ""  # it is shown for every other process, so that there is nothing to judge by
+            return ""  # Every other process shows it, so there is no evidence
         if most is None or is_within(want.hard, most.hard):
             return ""
         return (
-            f"this container may not raise its limits, and has {limit.name} {most}: give it more where it is "
-            "started (--ulimit)"
+            f"this container may not raise its limits, and has {limit.name} {most}: raise it when you "
+            "start the container (--ulimit)"
         )
 
 
 def look(host: Host, runtime: bool, config: BootConfig) -> Guards:
-    """runtime: whether this is the machine itself and no build host. Raises HostError."""
+    """Guards of this node. runtime: false on a build host. Raises HostError."""
     release = host.value(_RELEASE).text or "" if runtime else ""
     at_boot, where, unknown = _at_boot(config, release)
     here = values.number(host.value(_NR_OPEN).text) if runtime else None
@@ -82,7 +86,7 @@ def look(host: Host, runtime: bool, config: BootConfig) -> Guards:
 
 
 def _at_boot(config: BootConfig, release: str) -> tuple[int | None, str, str]:
-    """Effect of the files of sysctl.d on fs.nr_open: the number, the line, and why it is not known."""
+    """Result of the files of sysctl.d for fs.nr_open: the number, its line, and why it is unknown."""
     found = config.decided("fs/nr_open", sysctl_values.writes(release=release))
     if found is None or found.line.value is None or found.effect.refused:
         return None, "", ""
@@ -92,8 +96,9 @@ def _at_boot(config: BootConfig, release: str) -> tuple[int | None, str, str]:
 
 
 def _is_bound(host: Host) -> bool:
-    """True in a container whose root has no power over limits; raising one needs it in the machine's own user
-    namespace (kernel/sys.c: do_prlimit)."""
+    """True in a container whose root cannot raise limits, as this requires the capability in the initial user
+    namespace (kernel/sys.c: do_prlimit).
+    """
     users = host.value("/proc/1/uid_map").text
     if users is not None and users.split() != _ALL_USERS:
         return True

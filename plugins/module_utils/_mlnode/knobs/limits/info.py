@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The number of files that programs need, whatever is declared."""
+"""Number of open files that programs need, independent of any declaration."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import re
 from ...model.record import regex
 from .parse import LOGIN
 
-#: Under which data loaders with many workers and many connections run out of files
+#: With fewer, data loaders with many workers and connections run out of files
 _FEW_FILES = 65536
 _AMOUNT = regex(r"([0-9]{1,20})(?::([0-9]{1,20}))?(?![0-9:])", re.ASCII)
 
 
 def has_files(scope: str, text: str) -> bool:
-    """The soft limit is what users' programs and jobs of Slurm get; a daemon raises its own to the hard one,
-    and containers have theirs from their runtime."""
+    """True if the soft limit suffices.
+
+    It applies to users' programs and to jobs of Slurm. A daemon raises its own to the hard limit, and a
+    container runtime sets the limits of containers.
+    """
     for part in text.split("; "):
         match = _AMOUNT.match(part)
         soft = scope == LOGIN or "slurmd" in part

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind limits: how many files a process may open, how much memory it may lock, and the like.
+"""The kind limits: number of open files, locked memory and other limits of a process.
 
-A process inherits its limits, so there are three who give them: PAM to logins, systemd to all services, and
-systemd to a service that says otherwise. Files are read by the next login or start; a daemon that runs keeps
-what it was started with, and is not restarted here, as its jobs would die.
+A process inherits its limits from one of three sources: PAM for logins, systemd's default for services, or a
+service's own unit. They apply from the next login or start. A running daemon keeps its limits, and is not
+restarted here, as its jobs would die.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _found(setting: Setting, wants: Mapping[str, Wanted], node: scopes.Node) -> 
 
 
 def _left(setting: Setting, now: Value, node: scopes.Node) -> Reading:
-    """`auto` where nothing needs it. In an image it is for the machine that boots it."""
+    """The reading of `auto` if nothing needs it. In an image, the machine that boots it decides."""
     if not node.context.runtime:
         return Reading(setting.path, Value(), node.context.boot_by_agent(setting, None))
     if now.unreadable is None:
@@ -66,8 +66,9 @@ def _hard(amount: Amount) -> float:
 
 
 def _not_given(now: Value, want: str) -> Value:
-    """A file may set what can no longer be given. That is never as declared: boot_files() leaves such a
-    limit out, and would remove it behind a row that is ok."""
+    """Runtime of a limit in mlnode's file that can no longer be given. It never matches the declaration:
+    boot_files() omits the limit, and must not remove it while the row is ok.
+    """
     if now.absent is not None:
         return now
     return Value(text=f"{now}, no longer given" if now.text == want else str(now))
@@ -77,8 +78,9 @@ def _not_given(now: Value, want: str) -> Value:
 
 
 def _in_pam(floor: Floor, limit: Limit) -> list[tuple[str, str]]:
-    """Lines for logins. What a login has by itself and is more than declared is not repeated: a number that
-    systemd caps, pam_limits would refuse, and with it every login."""
+    """Lines for logins. The node's own, higher limits are not repeated: systemd may cap a number that
+    pam_limits would then refuse, and every login with it.
+    """
     soft, hard = floor.kept_parts
     if soft == hard:
         return [] if soft else floor.amount.in_pam(limit)
@@ -86,7 +88,9 @@ def _in_pam(floor: Floor, limit: Limit) -> list[tuple[str, str]]:
 
 
 def _floor(wanted: Wanted, base: Callable[..., Amount], *where: Any) -> Floor:
-    """Where a file cannot be read, its row is unknown, and what is declared stays as it was written."""
+    """Limit to write and its base. If a file cannot be read, the row is unknown and the file keeps the
+    declared amount.
+    """
     try:
         return Floor(wanted, base(*where))
     except HostError:
@@ -94,20 +98,20 @@ def _floor(wanted: Wanted, base: Callable[..., Amount], *where: Any) -> Floor:
 
 
 def _all_wants(rows: Sequence[Row], limit: Limit, context: Context) -> list[Wanted]:
-    """All that is declared of one limit, for whomever."""
+    """All declared amounts of one limit, for logins and services."""
     settings = (row.setting for row in rows if taken_apart(row.setting.key)[2] == limit)
     return [wanted for setting in settings for wanted in auto.resolved(setting, context).values()]
 
 
 def _is_carried(row: Row) -> bool:
-    """True if the files hold it; else its status says so: see _not_given()."""
+    """True if the files hold it; otherwise its status explains why, see _not_given()."""
     reading = row.reading
     left = reading.want is None or reading.runtime.absent is not None
     return not (reading.refusal or reading.blocked or left)
 
 
 def _is_stale(row: Row) -> bool:
-    """True if the files are right, and systemd has not read them since."""
+    """True if the files are right, but systemd has not read them since."""
     reading = row.reading
     now, at_boot = reading.runtime.text, reading.boot.value.text
     return now is not None and at_boot == reading.want and now != reading.want
@@ -155,13 +159,13 @@ class LimitsKind(Kind):
             blocked=ceiling or ("" if node.context.boot or refusal else _ONLY_BOOT),
             refusal=refusal,
             note=given.note if node.context.runtime else "",
-            # What a foreign file decides cannot be corrected here, nor what a process was started with.
+            # A foreign file's setting cannot be corrected here, nor can the limits of a running process.
             at_boot=given.waits or given.boot.foreign,
             lowers=f"{given.lowers}, {EXACTLY}" if given.lowers else "",
         )
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """Three kinds of file: for logins, for all services, and one for each service that is installed."""
+        """Three kinds of files: one for logins, one for all services, and one for each installed service."""
         logins: list[str] = []
         manager: list[str] = []
         own: dict[str, list[str]] = {f"{known}.service": [] for known in SERVICE_NAMES}
@@ -204,7 +208,7 @@ class LimitsKind(Kind):
         ]
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Every line that gives the limit, in the order in which they count. Raises HostError."""
+        """Every line that sets the limit, in order of precedence. Raises HostError."""
         scope, _domain, limit = taken_apart(key)
         if scope == LOGIN:
             lines = limits_pam.load(host).lines
@@ -223,7 +227,7 @@ class LimitsKind(Kind):
         return self.OPTIONS[taken_apart(key)[2].name]
 
     def info(self, key: str, runtime: Value) -> Info:
-        """Enough files for most programs lower the severity."""
+        """Severity and reason; a limit that suffices for most programs lowers the severity."""
         info, (scope, _domain, limit) = super().info(key, runtime), taken_apart(key)
         enough = limit.name == "nofile" and limits_info.has_files(scope, runtime.text or "")
         return info._replace(severity=Severity.LOW) if enough else info

@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Causes that keep the limits of /etc/security from logins or lower them after: an sshd that does not use
-PAM, a session stack of sshd or login without pam_limits(8), and `ulimit` in the files that shells read when
-they start (bash(1), FILES).
+"""Reasons why logins do not get the limits of /etc/security: an sshd that does not use PAM, a session stack
+of sshd or login without pam_limits(8), or `ulimit` in a start file of a shell (bash(1), FILES).
 
-Stacks are searched, not evaluated: what a module answers, and so whether a line ends the stack or jumps over
-others, is not known."""
+Stacks are searched, not evaluated: the answer of a module, and with it the lines that are skipped, is
+unknown.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...model.record import NamedTuple, regex
 from .pam import MODULE, SERVICES, Limits, Line
 from .parse import UNLIMITED, Amount, Limit, is_within
 
-#: The first that exists counts; the second is where SUSE has what its packages bring
+#: The first that exists counts; SUSE's packages install the second
 _CONFIGS = ("/etc/ssh/sshd_config", "/usr/etc/ssh/sshd_config")
 #: The service that sshd asks for, if no PAMServiceName says otherwise
 _SSHD = "sshd"
@@ -26,36 +26,38 @@ _SSHD = "sshd"
 _DEPTH = 16
 
 _KEYWORD = regex(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*?)\s*\Z", re.DOTALL)
-#: The logins whose stacks are looked at, and what those without our limits get
+#: The logins with inspected stacks, and the source of limits without pam_limits
 _LOGINS = {
     _SSHD: ("SSH", "logins over SSH get what sshd has"),
     "login": ("consoles", "logins get what init has"),
 }
-#: A service without a file of its own has this one's (PAM_DEFAULT_SERVICE)
+#: The file of services without their own (PAM_DEFAULT_SERVICE)
 _OTHER = "other"
-#: A control ends the stack there if the module is content (pam.d(5))
+#: A control ends the stack here if the module succeeds (pam.d(5))
 _ENDS = regex(r"sufficient\Z|\[.*=\s*done\b", re.IGNORECASE)
 #: The number of lines that a control may jump over (pam.d(5))
 _JUMP = regex(r"=\s*([0-9]{1,4})(?![0-9])", re.ASCII)
 _BRACKETS = regex(r"\[[^\]]*\]")
 
-#: Read by each shell that a login starts, or by each interactive one. Not those of users, which may be on a
-#: server that does not answer. SUSE has what its packages bring in /usr/etc, if no file of /etc hides it.
+#: Read by each login shell, or by each interactive one. Users' own files are not read, as they may be on a
+#: server that does not answer. SUSE's packages use /usr/etc, unless a file in /etc hides theirs.
 _PROFILES = ("profile", "profile.d/*.sh", "bash.bashrc", "bashrc", "bash/bashrc")
 _TOPS = ("/etc", "/usr/etc")
 #: Option of ulimit → limit. Memory is in units of 1024 bytes (bash: builtins/ulimit.def).
 _OPTIONS = {"n": "nofile", "l": "memlock", "s": "stack", "c": "core", "u": "nproc"}
 _ULIMIT_UNIT = 1024
 _NUMBER = regex(r"[0-9]{1,19}\Z", re.ASCII)
-#: The hard limit, as people ask for it; any other output of a command is known to the shell alone
+#: The hard limit, as people query it; only the shell knows the output of other commands
 _ASKED = regex(r"""["']?(?:\$\(|`)\s*ulimit\s+-H[A-Za-z]\s*[)`]["']?""")
 _OUTPUT = regex(r"\$\([^()]*\)|`[^`]*`")
-#: What may stand before a command (bash(1), RESERVED WORDS)
+#: Words that may precede a command (bash(1), RESERVED WORDS)
 _BEFORE = frozenset({"!", "builtin", "command", "do", "elif", "else", "if", "then", "time", "until", "while"})
 
 
 class Overridden(NamedTuple):
-    """Reason why some logins get less than declared. whom: those, in a word. unknown: it is not certain."""
+    """Reason why some logins get less than declared. whom: these logins, in a word. unknown: it is not
+    certain.
+    """
 
     whom: str
     words: str
@@ -64,7 +66,7 @@ class Overridden(NamedTuple):
 
 
 class Ulimit(NamedTuple):
-    """One limit that a shell sets: soft, hard or both. value: as it stands there."""
+    """One limit that a shell sets: soft, hard or both. value: as written there."""
 
     name: str
     soft: bool
@@ -82,14 +84,14 @@ class Logins(NamedTuple):
 
 
 def load(host: Host) -> Logins:
-    """Raises HostError."""
+    """The files that decide the limits of logins. Raises HostError."""
     ulimits = tuple(one for path in _profiles(host) for one in _ulimits(host.text(path), path))
     causes = (sshd(host), _in_stack(host, "login", path_of(host, "login")))
     return Logins(tuple(cause for cause in causes if cause), ulimits)
 
 
 def overridden(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amount) -> Overridden | None:
-    """The cause of less than is wanted for some of the logins of a domain; a certain one comes first."""
+    """Reason why some logins of a domain get less than wanted; a certain reason comes first."""
     causes = [
         *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
         *logins.causes,
@@ -111,8 +113,9 @@ def _by_line(line: Line, want: Amount) -> Overridden | None:
 
 
 def is_less(number: int | None, want: Amount, *, soft: bool, hard: bool) -> bool:
-    """True if a number in the place of the soft or the hard limit is less than wanted. A lower hard limit
-    takes the soft one down with it."""
+    """True if a number is less than the wanted soft or hard limit. A lower hard limit also lowers the soft
+    one.
+    """
     return (soft and not is_within(want.soft, number)) or (hard and not is_within(want.hard, number))
 
 
@@ -120,7 +123,7 @@ def is_less(number: int | None, want: Amount, *, soft: bool, hard: bool) -> bool
 
 
 def _profiles(host: Host) -> list[str]:
-    """Raises HostError."""
+    """Start files of shells. Raises HostError."""
     paths: dict[str, str] = {}
     for pattern in _PROFILES:
         for top in _TOPS:
@@ -156,7 +159,10 @@ def _ulimits(text: str, path: str) -> Iterator[Ulimit]:
 
 
 def _given(words: Sequence[str], where: str) -> Iterator[Ulimit]:
-    """`-Sn 1024`, `-S -n 1024`, `-n1024 -u 4096`: without S and H it is both."""
+    """Limits of the words of a ulimit command.
+
+    Examples: `-Sn 1024`, `-S -n 1024`, `-n1024 -u 4096`. Without S and H it sets both limits.
+    """
     end = next((at for at, word in enumerate(words) if "<" in word or ">" in word), len(words))
     arguments = [word.strip("\"'") for word in words[:end]]
     text = " ".join(["ulimit", *arguments])
@@ -176,7 +182,9 @@ def _given(words: Sequence[str], where: str) -> Iterator[Ulimit]:
 
 
 def sshd(host: Host) -> Overridden | None:
-    """Why logins over SSH get none of these limits; nothing where no sshd is installed. Raises HostError."""
+    """Reason why logins over SSH get none of these limits; None if there is none, or no sshd. Raises
+    HostError.
+    """
     config = next((path for path in _CONFIGS if host.exists(path)), "")
     service = _SSHD
     if config:
@@ -196,10 +204,10 @@ def _without(login: str, reason: str, where: str) -> Overridden:
 
 
 def _keywords(host: Host, files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """Keyword, value and place, of what stands before the first Match: UsePAM and PAMServiceName are allowed
-    nowhere else, and the first value counts (sshd_config(5)). Match ends with the file in which it stands.
+    """Keyword, value and place of each line before the first Match.
 
-    files: the file, behind those that include it.
+    UsePAM and PAMServiceName are not allowed after it, and the first value counts (sshd_config(5)). A Match
+    block ends with its file. files: the file, preceded by the files that include it.
     """
     path = files[-1]
     for number, line in enumerate(host.text(path).split("\n"), start=1):
@@ -229,7 +237,7 @@ def path_of(host: Host, service: str) -> str:
 
 
 def _in_stack(host: Host, login: str, path: str) -> Overridden | None:
-    """Why sessions of this file get none of these limits; nothing without a file."""
+    """Reason why sessions of this file get none of these limits; None without a file."""
     if not path:
         return None
     whom, result = _LOGINS[login]
@@ -239,7 +247,7 @@ def _in_stack(host: Host, login: str, path: str) -> Overridden | None:
         return Overridden(whom, str(error), error.path, unknown=True)
     found = [at for at, line in enumerate(lines) if line.module == MODULE]
     if not found:
-        return _without(login, f"{path} and what it includes do not use {MODULE} for sessions", path)
+        return _without(login, f"{path} and its includes do not use {MODULE} for sessions", path)
     plain = [at for at in found if "conf=" not in lines[at].text]
     if not plain:
         other = lines[found[0]]
@@ -253,7 +261,7 @@ def _in_stack(host: Host, login: str, path: str) -> Overridden | None:
 
 
 def _passing(lines: Sequence[_SessionLine], at: int) -> tuple[_SessionLine, str] | None:
-    """A line after which this one may not be reached, and how; None if there is none."""
+    """A line that may keep PAM from reaching this one, and how; None if there is none."""
     for before, line in enumerate(lines[:at]):
         if _ENDS.match(line.control):
             return line, "end before"
@@ -263,8 +271,9 @@ def _passing(lines: Sequence[_SessionLine], at: int) -> tuple[_SessionLine, str]
 
 
 def _last_skipped(lines: Sequence[_SessionLine], at: int) -> int:
-    """The last line that this one may jump over; itself if it does not. A substack counts as one line, and no
-    jump leaves it (libpam/pam_dispatch.c)."""
+    """The last line that this one may jump over, or itself if it jumps over none. A substack counts as one
+    line, and no jump leaves it (libpam/pam_dispatch.c).
+    """
     level, last = lines[at].level, at
     for _line in range(max(map(int, _JUMP.findall(lines[at].control)), default=0)):
         if last + 1 >= len(lines) or lines[last + 1].level < level:
@@ -276,8 +285,9 @@ def _last_skipped(lines: Sequence[_SessionLine], at: int) -> int:
 
 
 class _SessionLine(NamedTuple):
-    """A line of a stack that opens sessions. module: the name of its file; empty for a substack, whose lines
-    follow. level: the number of substacks around it."""
+    """A line of a stack that opens sessions. module: its file name; empty for a substack, whose lines follow.
+    level: number of enclosing substacks.
+    """
 
     file: str
     text: str
@@ -287,8 +297,10 @@ class _SessionLine(NamedTuple):
 
 
 def _session_lines(host: Host, path: str, files: tuple[str, ...], level: int = 0) -> Iterator[_SessionLine]:
-    """Those of a file, with those that it includes in their places. files: those that include it. Raises
-    HostError."""
+    """Lines of a file, with the lines of included files in their places.
+
+    files: the files that include it. Raises HostError.
+    """
     if path in files or len(files) > _DEPTH:
         raise HostError("follow", path, None, "it includes itself")
     for line in host.text(path).replace("\\\n", " ").split("\n"):

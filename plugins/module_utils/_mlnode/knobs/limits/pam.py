@@ -1,9 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits that a login gets from /etc/security, by the rules of limits.conf(5), read in the source of
-pam_limits: limits.conf first, then limits.d in the order of the names. Of equal domains the later line
-counts; a user's beats a group's, and a group's that of everybody, wherever they stand. Each file of /etc
-hides the one of its name in the vendor's folder."""
+"""Limits that a login gets from /etc/security, by the rules of limits.conf(5) and the source of pam_limits.
+
+limits.conf is read first, then limits.d in the order of names. For the same domain the later line counts. A
+user's line beats a group's, and a group's beats the line for everybody, whatever their order. A file in /etc
+hides the file of the same name in the vendor's folder.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +22,32 @@ _ETC, _VENDOR = "/etc/security", "/usr/etc/security"
 FOLDER = f"{_ETC}/limits.d"
 
 MODULE = "pam_limits.so"
-#: Of the files of services; the first that has one counts, and the third is SUSE's (_PAM_VENDORDIR)
+#: Folders of service files; the first folder that has the file counts, and the third is SUSE's
+#: (_PAM_VENDORDIR)
 SERVICES = ("/etc/pam.d", "/usr/lib/pam.d", "/usr/etc/pam.d")
-#: Where modules are, by architecture and distribution (DEFAULT_MODULE_PATH)
+#: Folders of modules, by architecture and distribution (DEFAULT_MODULE_PATH)
 _MODULES = ("/lib*/security", "/lib/*/security", "/usr/lib*/security", "/usr/lib/*/security")
-#: The vendor's folder is compiled into the module (--enable-vendordir, as SUSE has it), beside that of /etc:
+#: The vendor's folder, as compiled into the module with --enable-vendordir, by SUSE for example:
 #: LIMITS_CONF_GLOB and VENDOR_LIMITS_CONF_GLOB
 _COMPILED = regex(rb"(/[\w./+-]+)/limits\.d/\*\.conf\0")
 _USES = regex(r"^[^#\n]*\bpam_limits\.so\b", re.MULTILINE)
 
-#: What stands for no limit; of numbers the digits at the beginning count (strtoull(3))
+#: Words for no limit; of a number, only the digits at the beginning count (strtoull(3))
 _ENDLESS = ("-1", "-", "unlimited", "infinity")
 _INFINITY = (1 << 64) - 1
 _DIGITS = regex(r"\+?([0-9]{1,40})", re.ASCII)
-#: FIRST:LAST of user ids, FIRST: without end, and :ID of one alone
+#: FIRST:LAST of user ids, FIRST: without end, and :ID of a single one
 _RANGE = regex(r"([0-9]{0,10}):([0-9]{0,10})\Z", re.ASCII)
 _NUMBER = regex(r"[0-9]{1,10}\Z", re.ASCII)
-#: Those of root alone, whom the lines of * are not for
+#: Domains of root alone, to whom lines for * do not apply
 _ROOT = ("root", ":0", "0:0")
 
-#: Where a line sets only one of the two limits
+#: Shown for the other limit if a line sets only one of the two
 INHERITED = "inherited"
 
 
 class Line(NamedTuple):
-    """A complete line. type: soft, hard or -. item: empty where a domain is freed of all limits."""
+    """A complete line. type: soft, hard or -. item: empty if the line exempts a domain from all limits."""
 
     domain: str
     type: str
@@ -63,7 +66,7 @@ class Line(NamedTuple):
 
     @property
     def amount(self) -> str | None:
-        """Its number in the unit of the kernel; None where pam_limits does not take it."""
+        """Its number in the unit of the kernel; None if pam_limits rejects it."""
         if self.value in _ENDLESS:
             return UNLIMITED
         match = _DIGITS.match(self.value)
@@ -74,7 +77,7 @@ class Line(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Limits of a domain. lines: those that decide. exempt: the line that takes all limits from it."""
+    """Limits of a domain. lines: those that decide. exempt: the line that exempts it from all limits."""
 
     soft: str = ""
     hard: str = ""
@@ -88,8 +91,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """All lines in the order in which they count. unused: why no login asks for them. users: name →
-    number."""
+    """All lines in order of precedence. unused: why no login uses them. users: name → number."""
 
     lines: tuple[Line, ...]
     unreadable: str = ""
@@ -97,7 +99,7 @@ class Limits:
     users: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, domain: str, item: str) -> Found:
-        """Limits of those logins of the domain to which no other line is closer."""
+        """Limits of the logins of a domain that no more specific line concerns."""
         soft: Line | None = None
         hard: Line | None = None
         for line in self.lines:
@@ -119,8 +121,10 @@ class Limits:
         )
 
     def closer(self, domain: str, item: str) -> list[Line]:
-        """Lines for some of those whom the domain stands for, which beat it: of users, ranges of user ids and
-        groups. Of a user whose number is not known here, ranges, as it may be in one."""
+        """More specific lines that override the domain's lines for some of its logins: lines for users,
+        ranges of user ids, and groups. Ranges are included if the user's id is unknown, as they may contain
+        it.
+        """
         others = [
             line
             for line in self.lines
@@ -138,7 +142,7 @@ class Limits:
 
 
 def _covers(name: str, domain: str, users: Mapping[str, int]) -> bool:
-    """True if a line's domain is this one, or a range of user ids that its user is in."""
+    """True if a line's domain is this one, or a range of user ids with its user."""
     if name == domain:
         return True
     number = users.get(domain)
@@ -152,13 +156,13 @@ def _covers(name: str, domain: str, users: Mapping[str, int]) -> bool:
 
 
 def _users(host: Host) -> dict[str, int]:
-    """Name → number, of those that are kept on this node."""
+    """Name → number of each user in this node's own files."""
     rows = (row.split(":") for row in host.text("/etc/passwd").split("\n"))
     return {"root": 0, **{row[0]: int(row[2]) for row in rows if len(row) > 2 and _NUMBER.match(row[2])}}
 
 
 def load(host: Host) -> Limits:
-    """Never raises: what cannot be read is named in the result."""
+    """Never raises: the result lists anything that cannot be read."""
     try:
         folders = read_by_module(host)
         mains = [path for path in (f"{folder}/limits.conf" for folder in folders) if host.exists(path)]
@@ -175,8 +179,9 @@ def load(host: Host) -> Limits:
 
 
 def read_by_module(host: Host) -> list[str]:
-    """The folders that pam_limits reads, the one that hides names of the others first; of a tree without the
-    module, all that are known. Raises HostError."""
+    """Folders that pam_limits reads; files of an earlier one hide their namesakes. All known folders for a
+    tree without the module. Raises HostError.
+    """
     module = next((path for folder in _MODULES for path in host.matching(f"{folder}/{MODULE}")), "")
     found = [match.decode("ascii") for match in _COMPILED.findall(host.read_bytes(module))] if module else []
     vendors = [folder for folder in found if folder != _ETC] if _ETC in found else [_VENDOR]

@@ -21,9 +21,10 @@ UNLIMITED = "unlimited"
 
 
 class Limit(NamedTuple):
-    """row, unit: of /proc/PID/limits. least: below which a login to correct it would fail, or programs
-    break; 0 where any number makes sense. automatic: it may depend on the hardware. exact: more is not as
-    good, so that it is the declared number and no least one."""
+    """row, unit: as in /proc/PID/limits. least: a lower value would break programs, or the login to correct
+    it; 0 if any number makes sense. automatic: it may depend on the hardware. exact: the declared number is
+    not a minimum, as more is not as good.
+    """
 
     name: str
     row: str
@@ -39,29 +40,29 @@ class Limit(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Name that systemd gives it in units, and after Default in system.conf."""
+        """systemd's name in units, and after Default in system.conf."""
         return f"Limit{self.name.upper()}"
 
 
-#: The least numbers are those the kernel starts its first process with: INR_OPEN_CUR of uapi/linux/fs.h and
-#: _STK_LIM of uapi/asm-generic/resource.h. For processes it has none; 1024 is the login of a user and the
-#: threads of a shell, a compiler and a debugger.
+#: The minimums are the limits of the kernel's first process: INR_OPEN_CUR of uapi/linux/fs.h and _STK_LIM of
+#: uapi/asm-generic/resource.h. Processes have none; 1024 suffices for a login and the threads of a shell, a
+#: compiler and a debugger.
 LIMITS = {
     limit.name: limit
     for limit in (
         Limit("nofile", "Max open files", "files", 1024, "the kernel's own default"),
         Limit("memlock", "Max locked memory", "bytes", automatic=True),
         Limit("stack", "Max stack size", "bytes", 8 << 20, "the kernel's own default"),
-        # 0 is declared so that no crash fills a disk.
+        # 0 keeps crashes from filling a disk.
         Limit("core", "Max core file size", "bytes", exact=True),
         Limit("nproc", "Max processes", "processes", 1024, "room to log in and work"),
     )
 }
 
-#: What a rule is for
+#: Scopes of a rule
 LOGIN, MANAGER, SERVICES = "login", "systemd", "services"
 
-#: Service → the name of its process. Those that start jobs, containers or logins.
+#: Service → name of its process. Services that start jobs, containers or logins.
 SERVICE_NAMES = {
     "slurmd": "slurmd",
     "containerd": "containerd",
@@ -71,26 +72,26 @@ SERVICE_NAMES = {
     "ssh": "sshd",
     "sshd": "sshd",
 }
-#: The folders of our files, each with one of the same name
+#: Folders of our files; each gets one of the same name
 FOLDERS = {
     LOGIN: "/etc/security/limits.d",
     MANAGER: "/etc/systemd/system.conf.d",
     SERVICES: "/etc/systemd/system/*.service.d",
 }
-#: Sorts after what people and packages call last, save what begins with zz itself
+#: Sorts after the usual last names of people and packages, except names that begin with zz
 FILE = "zz-mlnode-"
 
-#: What may have an amount of its own; of services, each that is named here, too
+#: Scopes that may have their own amount, as may each service named here
 SCOPES = (LOGIN, MANAGER, SERVICES, *SERVICE_NAMES)
-#: Whose amount it is that goes by no name of a service
+#: Key of the amount for everything without its own
 ALL = ""
 
 _NUMBER = regex(r"[0-9]{1,19}\Z", re.ASCII)
-#: Numbers of 63 bits, so that none comes near what the kernel takes for no limit (RLIM_INFINITY)
+#: At most 62 bits, far below the kernel's number for no limit (RLIM_INFINITY)
 _MOST = (1 << 62) - 1
 _TEXT = Option("str")
 
-#: How an amount may be meant: as the least, or as the only one
+#: An amount is a minimum, or exact
 AT_LEAST, EXACTLY = "at_least", "exactly"
 _FORMS = ({AT_LEAST}, {EXACTLY})
 
@@ -113,7 +114,7 @@ class Amount(NamedTuple):
         return [("-", soft)] if soft == hard else lines
 
     def lines(self, limit: Limit) -> list[tuple[str, str]]:
-        """The same with one line for each of both limits. Memory is in KiB there."""
+        """The same, with one line for each of the two limits. Memory is in KiB there."""
         soft, hard = (
             _word(None if number is None else number // 1024 if limit.in_bytes else number)
             for number in (self.soft, self.hard)
@@ -122,7 +123,7 @@ class Amount(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """An amount as it is declared. exact: what is higher is lowered."""
+    """A declared amount. exact: higher limits are lowered."""
 
     amount: Amount
     exact: bool = False
@@ -152,7 +153,7 @@ def shown(texts: Mapping[str, str]) -> str:
 
 
 def named(pairs: Iterable[tuple[str, str]]) -> str:
-    """Texts, each with the names that it is for."""
+    """Texts, each with the names that it concerns."""
     names_by_text: dict[str, list[str]] = {}
     for text, name in pairs:
         names_by_text.setdefault(text, []).append(name)
@@ -162,14 +163,14 @@ def named(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def wanted(limit: Limit, text: str) -> Wanted:
-    """The amount that a text of declared() stands for; `auto` has found a device. Raises DeclarationError."""
+    """The amount of a text from declared(); `auto` has found a device. Raises DeclarationError."""
     form, _blank, rest = text.rpartition(" ")
     one = Amount(None, None) if rest == AUTO else amount(limit, rest)
     return Wanted(one, form == EXACTLY or (limit.exact and form != AT_LEAST))
 
 
 def is_within(number: int | None, most: int | None) -> bool:
-    """True if a number is at most another, where None is unlimited."""
+    """True if a number is at most another; None is unlimited."""
     return most is None or (number is not None and number <= most)
 
 
@@ -197,8 +198,11 @@ def parse(given: Checked) -> list[Setting]:
 
 
 def declared(spec: Spec, scope: str, limit: Limit) -> dict[str, str]:
-    """Amounts of a scope as texts, that of ALL and those of services with another one; empty where nothing
-    is declared. Raises DeclarationError."""
+    """Amounts of a scope as texts: for ALL, and for services that differ; empty if nothing is
+    declared.
+
+    Raises DeclarationError.
+    """
     given, where = spec[limit.name], f"{KIND}.{limit.name}"
     if not isinstance(given, Mapping) or {*given} in _FORMS:
         given, text = {}, _spelled(where, limit, given)
@@ -216,7 +220,7 @@ def declared(spec: Spec, scope: str, limit: Limit) -> dict[str, str]:
 
 
 def _spelled(where: str, limit: Limit, raw: Any) -> str:
-    """Such as `1024:1048576`, or `exactly 1024:1048576` where that is not what is meant anyhow."""
+    """Text such as `1024:1048576`, or `exactly 1024:1048576` if exact is not the default."""
     form = next(iter(raw)) if isinstance(raw, Mapping) and {*raw} in _FORMS else ""
     text: str = schema.value(where, _TEXT, raw[form] if form else raw)
     spelled = AUTO if limit.automatic and text == AUTO else str(amount(limit, text, where))
@@ -273,12 +277,14 @@ def _check(limit: Limit, number: int | None, where: str) -> None:
 
 
 def services(spec: Spec) -> tuple[str, ...]:
-    """Names of services; `auto` alone for those that are installed. Raises DeclarationError."""
+    """Names of services; only `auto` for the installed ones. Raises DeclarationError."""
     given = spec.get("services", [AUTO])
     if given == [AUTO]:
         return (AUTO,)
     names = [name.partition(".service")[0] if name.endswith(".service") else name for name in given]
     for name in names:
         if name not in SERVICE_NAMES:
-            raise DeclarationError(f"limits.services: {name!r} is none of {', '.join(SERVICE_NAMES)}, {AUTO}")
+            raise DeclarationError(
+                f"limits.services: expected {', '.join(SERVICE_NAMES)} or {AUTO}, got {name!r}"
+            )
     return tuple(dict.fromkeys(names))

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State of a daemon that runs with other limits than its files give it: one judgement for the rows of
-the kind limits and for the check of the memory that jobs may lock."""
+"""A running daemon whose limits differ from its files: the same text for the kind limits and for the check of
+lockable memory.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ from .units import Assigned
 
 
 def words(process: str, unit: str, now: str, then: str) -> str:
-    """Only the administrator restarts it, as its jobs may die with it."""
+    """Text that leaves the restart to the administrator, as jobs may die with the daemon."""
     return f"pending: {process} runs with {now}, and gets {then} from `systemctl restart {unit}`"
 
 
 def next_start(host: Host, limit: Limit, process: str) -> tuple[str, Assigned]:
-    """The unit of a daemon, and what it gets when it is started again: by files of its own, or as every
-    service. Empty where no unit that is known here starts it. Raises HostError."""
+    """The unit of a daemon and its limit at the next start, from its own files or systemd's default.
+
+    Empty if no known unit starts it. Raises HostError.
+    """
     names = tuple(name for name, called in SERVICE_NAMES.items() if called == process)
     services, _missing = units.installed(host, names) if names else ([], [])
     if not services:
@@ -33,8 +36,9 @@ def next_start(host: Host, limit: Limit, process: str) -> tuple[str, Assigned]:
 
 
 def of_logins(host: Host, limit: Limit) -> tuple[Amount | None, str]:
-    """The limit that PAM gives to every login over SSH, whatever sshd itself runs with, and its line; None if
-    it gives none, or that is unknown."""
+    """The limit that PAM gives to every login over SSH, whatever sshd's own limit is, and its line. None if
+    PAM sets none or it is unknown.
+    """
     pam = limits_pam.load(host)
     limits = pam.of("*", limit.name)
     if pam.unreadable or pam.unused or not limits.lines or not (limits.soft and limits.hard):

@@ -18,16 +18,17 @@ OPTIONS: Table = {
     "nofile": Option(
         "raw",
         """
-        Files that a process may have open, at least V(1024). The kernel has no V(unlimited) here, so that
-        it is refused.
+        Files that a process may have open, at least V(1024). V(unlimited) is refused, as the kernel does not
+        have it here.
 
         A number, or V(SOFT:HARD), for logins, systemd and services alike. A dictionary of C(login),
-        C(systemd), C(services) and names of services gives each its own, and leaves alone what it does not
-        name; a service's own beats C(services). Unset leaves the limit untouched. All limits take these.
+        C(systemd), C(services) and names of services gives each its own limit, and leaves all others alone; a
+        service's own limit beats C(services). Unset leaves the limit untouched. All limits accept these
+        forms.
 
-        The amount is the least one: a higher one is kept, soft and hard limit each for itself.
-        V({exactly: AMOUNT}) stands for an amount anywhere, and lowers. O(core) is exact by itself, and
-        V({at_least: AMOUNT}) makes it the least.
+        An amount is a minimum: a higher limit is kept, soft and hard separately. V({exactly: AMOUNT}) can
+        replace any amount, and also lowers the limit. O(core) is exact by default, and V({at_least: AMOUNT})
+        makes it a minimum.
         """,
         severity=Severity.MEDIUM,
         reason="data loaders and connections of all ranks run out of files; a soft one of a million "
@@ -50,7 +51,7 @@ OPTIONS: Table = {
     "stack": Option(
         "raw",
         """
-        Size of the stack, in bytes, or V(unlimited). At least 8 MiB, which is what the kernel gives.
+        Size of the stack, in bytes, or V(unlimited). At least 8 MiB, the kernel's default.
         """,
         reason="programs with large arrays on the stack crash",
         source="getrlimit(2)",
@@ -58,7 +59,7 @@ OPTIONS: Table = {
     "core": Option(
         "raw",
         """
-        Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none. What is more is
+        Size of the file that a crash leaves, in bytes, or V(unlimited). V(0) leaves none. A higher limit is
         lowered, unless V({at_least: AMOUNT}) is declared.
         """,
         reason="a crash leaves no file to look at, or one as large as memory",
@@ -74,10 +75,10 @@ OPTIONS: Table = {
     "domains": Option(
         "list",
         """
-        Whose logins, each V(*) for everybody, a user, or V(@) and a group. An empty list leaves logins
+        Logins with these limits: V(*) for everybody, a user, or V(@) and a group. An empty list leaves logins
         alone.
 
-        V(root) has a line of its own, as Debian and Ubuntu do not take V(*) for it.
+        V(root) needs a separate line, as V(*) does not include it on Debian and Ubuntu.
         """,
         elements="str",
         default=[*DOMAINS],
@@ -88,8 +89,8 @@ OPTIONS: Table = {
     "services": Option(
         "list",
         """
-        Services with a drop-in of their own, of V(slurmd), V(containerd), V(docker), V(kubelet), V(crio),
-        V(ssh) and V(sshd). V(auto) is those that are installed. An empty list leaves them alone.
+        Services that get their own drop-in, from V(slurmd), V(containerd), V(docker), V(kubelet), V(crio),
+        V(ssh) and V(sshd). V(auto) is all installed ones. An empty list leaves them alone.
         """,
         elements="str",
         default=[AUTO],
@@ -98,7 +99,7 @@ OPTIONS: Table = {
     ),
     "defaults": Option(
         "bool",
-        "Whether systemd gives the limits to every service that does not say otherwise.",
+        "Whether systemd gives the limits to every service that does not set its own.",
         default=True,
         declares=False,
     ),

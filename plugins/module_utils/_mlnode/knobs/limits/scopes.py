@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State of a limit now and at the next boot, by who gives it: PAM to logins, systemd to all services, and
-systemd to a service that says otherwise."""
+"""State of a limit now and at the next boot, by source: PAM for logins, systemd for all services, or a
+service's unit.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +27,18 @@ from .units import Assigned, Service
 
 _PAM = FOLDERS[LOGIN]
 
-#: What is shown where nothing sets a limit
+#: Shown if nothing sets a limit
 UNSET = "not set"
-#: The place of what is there without a line of any file
+#: Shown as the place of a limit that no line of a file sets
 UNSET_ANYWHERE = "no file sets it"
-#: What follows the limit that a daemon was started with, where its files say another
+#: Shown after a daemon's limit if its files now say otherwise
 LATE = ", until restarted"
 _NO_SYSTEMD = "systemd does not run here"
 
 
 @dataclass(frozen=True)
 class Node:
-    """Data shared by one run's settings. missing: units that were named and are not installed."""
+    """Data shared by one run's settings. missing: declared units that are not installed."""
 
     context: Context
     pam: Limits
@@ -53,13 +54,16 @@ class Node:
 
     @cached_property
     def logins(self) -> login.Logins:
-        """Raises HostError."""
+        """Files that decide the limits of logins. Raises HostError."""
         return login.load(self.host)
 
 
 class Given(NamedTuple):
-    """State of one limit. waits: a process has to be restarted. nowhere: nothing is here that could have it.
-    want: what it is to be, where it is known who has more than is declared. lowers: as in Reading."""
+    """State of one limit.
+
+    waits: a process has to be restarted. nowhere: the node has nothing with this limit. want: the limit to
+    reach, if a part of the node is known to have more than declared. lowers: as in Reading.
+    """
 
     runtime: Value
     boot: Boot
@@ -78,7 +82,7 @@ def shown(wants: Mapping[str, Wanted]) -> str:
 
 
 def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
-    """PAM reads its files at each login, so what they say is the present and the next boot at once."""
+    """State of logins. PAM reads its files at each login, so now and the next boot are the same."""
     pam = node.pam
     if pam.unreadable:
         raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
@@ -93,7 +97,7 @@ def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
     if limits.exempt is not None:
         now = "none at all"
     elif floors.completed(limits, floor) == want:
-        # What is lacking of it is what every service has, and with it a login.
+        # A login inherits missing limits from systemd's default.
         now = str(want)
         boot = Boot(Value(text=now), limits.lines[0].where if limits.lines else UNSET_ANYWHERE)
     given = Given(Value(text=now), boot, "", want=str(want), lowers=floor.lowers)
@@ -124,7 +128,7 @@ def _login_boot(domain: str, want: Amount, limits: limits_pam.Found, own: str) -
     wrong = [line for line in limits.lines if not _agrees(line, want)]
     deciding = (wrong or limits.lines)[0]
     folder, _slash, name = deciding.file.rpartition("/")
-    # limits.conf is read before limits.d, whose files count by their names in both folders.
+    # limits.conf is read before limits.d, whose files count by name across both folders.
     foreign = bool(wrong) and folder.endswith("/limits.d") and name > own.rpartition("/")[2]
     return Boot(Value(text=str(limits)), deciding.where, foreign and not floors.is_ours(deciding.file))
 
@@ -153,13 +157,13 @@ def of_manager(limit: Limit, wanted: Wanted, node: Node) -> Given:
     if not node.systemd:
         return Given(Value(absent=_NO_SYSTEMD), boot)
     now = limits_units.manager_now(node.host, limit)
-    if now == Value():  # a captured tree
+    if now == Value():  # A captured tree
         now = Value(text=str(assigned.amount) if assigned.amount else UNSET)
     return Given(now, boot, _more(floor.more), want=str(want), lowers=floor.lowers)
 
 
 def _assigned_boot(name: str, floor: Floor, assigned: Assigned, node: Node) -> Boot:
-    """Result of systemd's files when it reads them again."""
+    """Result of systemd's files at their next reading."""
     want = floor.amount
     if assigned.amount is None and floor.kept:
         return Boot(Value(text=str(want)), UNSET_ANYWHERE)
@@ -215,12 +219,12 @@ def of_services(limit: Limit, wants: Mapping[str, Wanted], node: Node) -> Given:
 
 
 def _of_whom(pairs: Iterable[tuple[str, Service]]) -> str:
-    """`unlimited (containerd); 1024:1048576 (kubelet)`, without those with nothing to say."""
+    """`unlimited (containerd); 1024:1048576 (kubelet)`, without empty texts."""
     return limits_parse.named((text, service.unit.partition(".")[0]) for text, service in pairs if text)
 
 
 def with_wants(services: Sequence[Service], wants: Mapping[str, Wanted]) -> list[tuple[Service, Wanted]]:
-    """Each service with the amount that it is to have, without those that are left alone."""
+    """Each service with its wanted amount, without services that are left alone."""
     pairs = []
     for service in services:
         names = [name.partition(".")[0] for name in service.names]
@@ -237,8 +241,10 @@ def _service_boot(service: Service, limit: Limit, floor: Floor, node: Node) -> B
 
 
 def _service_now(service: Service, limit: Limit, floor: Floor, boot: Boot, node: Node) -> tuple[str, str]:
-    """The limit it runs with, and words where only a restart would change it. What does not run will have
-    what its files say."""
+    """The limit of the running service, and words if only a restart would change it.
+
+    A service that does not run will have the limit of its files.
+    """
     processes = []
     if not _is_for_logins(service, node):
         processes = limits_units.of_processes(node.host, limit, service, node.seen)
@@ -255,7 +261,7 @@ def _is_right(now: Amount, floor: Floor, raising: bool) -> bool:
 def _pending(
     limit: Limit, pairs: Sequence[tuple[Service, Floor]], boots: Sequence[Boot], node: Node
 ) -> list[str]:
-    """Daemons whose own limits affect no job, and that run with others than they will."""
+    """Daemons whose own limits affect no job, and which differ from their files."""
     return [
         pending.words(service.process, service.unit, str(now), str(floor.amount))
         for (service, floor), boot in zip(pairs, boots)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits that systemd gives to services, by its files, and those of their running processes."""
+"""Limits that systemd's files give to services, and the limits of their running processes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ...model.setting import Value
 from .parse import SERVICE_NAMES, UNLIMITED, Amount, Limit
 from .schema import AUTO
 
-#: Written in Go: their runtime raises the soft limit of files to the hard one (Go's syscall/rlimit.go)
+#: Written in Go, whose runtime raises the soft limit of files to the hard one (Go's syscall/rlimit.go)
 _RAISING = ("containerd", "dockerd", "kubelet", "crio")
 
-#: Suffixes of systemd.syntax(7), to the base of 1024
+#: Suffixes of systemd.syntax(7), to base 1024
 _SUFFIXES = " KMGTPE"
 _SIZE = regex(r"([0-9]{1,20})(?:\.([0-9]{1,20}))? *([KMGTPE]?|B)(?: +|\Z)", re.ASCII)
 _NUMBER = regex(r"[0-9]{1,20}\Z", re.ASCII)
-#: What starts with 0 is octal, with 0x hexadecimal (basic/parse-util.c: safe_atou64)
+#: A leading 0 is octal, 0x hexadecimal (basic/parse-util.c: safe_atou64)
 _OTHER_BASE = regex(r"0([0-7]{0,22})\Z|0[xX]([0-9a-fA-F]{1,16})\Z", re.ASCII)
 _INFINITY = (1 << 64) - 1
 
 
 class Service(NamedTuple):
-    """An installed service. names: of its unit, its own first."""
+    """An installed service. names: names of its unit, its own first."""
 
     names: tuple[str, ...]
     process: str
@@ -40,8 +40,10 @@ class Service(NamedTuple):
 
 
 def installed(host: Host, wanted: Sequence[str]) -> tuple[list[Service], list[str]]:
-    """Wanted services that are installed, each once, and the units of those that were named and are not.
-    What is masked is not installed. Raises HostError."""
+    """Wanted services that are installed, each once, and declared units that are not.
+
+    A masked unit does not count as installed. Raises HostError.
+    """
     services: dict[str, Service] = {}
     missing: list[str] = []
     for name in SERVICE_NAMES:
@@ -60,7 +62,7 @@ def installed(host: Host, wanted: Sequence[str]) -> tuple[list[Service], list[st
 
 
 def amount(limit: Limit, text: str) -> Amount | None:
-    """The value as systemd takes it; None for what it would pass over (basic/rlimit-util.c: rlimit_parse)."""
+    """The value as systemd reads it; None if systemd would ignore it (basic/rlimit-util.c: rlimit_parse)."""
     soft, colon, hard = text.partition(":")
     numbers = [_number(limit, one) for one in (soft, hard if colon else soft)]
     if any(number is None for number in numbers):
@@ -85,7 +87,7 @@ def _count(text: str) -> int | None:
 
 
 def _size(text: str) -> int | None:
-    """Such as 64M, 1.5G or `1G 512M`."""
+    """Size such as 64M, 1.5G or `1G 512M`."""
     place, total = 0, 0
     while place < len(text):
         match = _SIZE.match(text, place)
@@ -99,7 +101,7 @@ def _size(text: str) -> int | None:
 
 
 class Assigned(NamedTuple):
-    """The assignment that counts; its amount and place, empty where nothing assigns."""
+    """The assignment in force, with its amount and place; empty if nothing assigns the limit."""
 
     amount: Amount | None = None
     file: str = ""
@@ -107,7 +109,7 @@ class Assigned(NamedTuple):
 
 
 def effective(limit: Limit, assignments: Sequence[Line]) -> Assigned:
-    """The last one that systemd takes: it passes over what it does not understand."""
+    """The last assignment that systemd accepts; it ignores any that it does not understand."""
     for one in reversed(assignments):
         value = amount(limit, one.value)
         if value is not None:
@@ -124,7 +126,7 @@ def of_processes(
     """The limit of each process of a service, and whether its soft one is irrelevant. Raises HostError."""
     amounts: list[tuple[Amount, bool]] = []
     for daemon in seen.named(service.process):
-        # A container may have a dockerd of its own, with limits of its own.
+        # A container may have its own dockerd with its own limits.
         if not daemons.belongs(host, daemon.pid, service.names):
             continue
         now = of_process(host, limit, daemon.limits)
@@ -155,17 +157,18 @@ def _kernel_number(path: str, text: str) -> int | None:
 
 
 def alike(now: Amount, want: Amount, raising: bool) -> bool:
-    """raising: as of of_processes()."""
+    """True if both mean the same limit. raising: as in of_processes()."""
     return now.hard == want.hard if raising else now == want
 
 
 def manager_now(host: Host, limit: Limit) -> Value:
-    """The limit that systemd gives at present to services without one. For a captured tree it is unknown:
-    neither text nor problem."""
+    """systemd's present default for services, in the manager itself. Neither text nor problem for a captured
+    tree.
+    """
     shown = systemd_show.units(host).get(systemd_show.ROOT_MOUNT, {})
     if not shown:
         return Value(unreadable="systemctl does not show the limits of services") if host.live else Value()
-    # Older versions print the number that stands for none.
+    # Older versions print the number for infinity.
     names = (limit.key, f"{limit.key}Soft")
     texts = [" ".join(shown.get(name, ())).replace(str(_INFINITY), "infinity") for name in names]
     hard, soft = (_number(limit, text) for text in texts)

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind metrics: a timer that checks the node, and the folder where node_exporter finds what it has
-seen."""
+"""The kind metrics: a timer that checks the node, and the folder of its results for node_exporter."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ def folder_of(host: Host, claim: str) -> Found:
     """The folder of a declaration, or why there is none. Raises HostError."""
     found = Found(claim, "the declaration") if claim != own.AUTO else node_exporter.textfile_folder(host)
     if found.path and not host.exists(found.path):
-        problem = f"{found.path} does not exist ({found.source}), so that node_exporter reads nothing there"
+        problem = f"{found.path} does not exist ({found.source}); node_exporter reads nothing there"
         return found._replace(problem=problem)
     return found
 
@@ -40,7 +39,7 @@ class MetricsKind(TimerKind):
         return [Setting(self.KIND, KEY, self.path, None if folder == own.AUTO else folder, folder)]
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
-        """The folder, if the timer runs. It is found on the machine that boots."""
+        """The folder, if the timer runs. An image leaves it to the machine that boots."""
         if not context.runtime:
             return self.reading(setting, setting.claim, context)
         found = folder_of(context.host, setting.claim)
@@ -52,7 +51,7 @@ class MetricsKind(TimerKind):
         return reading._replace(path=f"{found.path}/{node_exporter.FILE}", note=note)
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """And the place where the folder is configured."""
+        """The files that start the timer, and the place that configures the folder."""
         found = node_exporter.textfile_folder(host)
         where = f"{found.source}: {found.path}" if found.path else found.problem
         return [*super().boot_sources(key, host), where]

@@ -25,7 +25,7 @@ def _day(text: str) -> str:
     return text
 
 
-#: A path that systemd and a shell take as one word
+#: A path that is one word to systemd and to a shell
 FOLDER = Form(
     regex(r"(?:auto|/[A-Za-z0-9_.@+/-]{1,200})\Z", re.ASCII), "auto or the absolute path of a folder", _folder
 )

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind modules: kernel modules that are loaded, now and at every boot (modules-load.d(5)), and the
-parameters that they take then (modprobe.d(5))."""
+"""The kind modules: kernel modules to load now and at every boot (modules-load.d(5)), and their parameters
+(modprobe.d(5)).
+"""
 
 from __future__ import annotations
 
@@ -22,20 +23,22 @@ from .. import own_file
 from . import needed, options
 from . import schema as own
 
-#: No name of a declaration has a dot, so that this is never the file of the kind sysctl
+#: Never the file of the kind sysctl, as no declaration's name has a dot
 DROP_IN = "/etc/modules-load.d/mlnode-modules."
 
 #: The two words of a module's state
 LOADED, NOT_LOADED = "loaded", "not loaded"
 _BUILT_IN = "built into the kernel"
 
-_CONTAINER = "kernel modules are those of the container's host: declare them there"
+_CONTAINER = "kernel modules belong to the container's host: declare them there"
 _NO_MORE = "/proc/sys/kernel/modules_disabled"
 
 
 class _Node(NamedTuple):
-    """Data shared by one run's settings. container: its host decides. words: module → what it is to be loaded
-    with, as its file may not be written yet."""
+    """Data shared by one run's settings.
+
+    container: its host decides. words: module → wanted parameters, as their file may not be written yet.
+    """
 
     context: Context
     config: Config
@@ -50,12 +53,12 @@ class _Node(NamedTuple):
 
 
 def _runtime(name: str, node: _Node) -> tuple[Value, bool]:
-    """Its state, or why it has none here, and whether it is a part of the kernel. Raises HostError."""
+    """Its state, or why it is absent, and whether it is built into the kernel. Raises HostError."""
     host, release, path = node.host, node.release, f"{modules_load.LOADED}/{name}"
     if modules_load.is_built_in(host, release, name):
         return Value(text=LOADED), True
     if host.exists(path):
-        # What is being loaded or unloaded says so; a part of the kernel has no such file.
+        # A module that is being loaded or unloaded reports this; a built-in one has no such file.
         state = host.value(f"{path}/initstate")
         if state.text is not None or state.unreadable is not None:
             return Value(text=LOADED) if state.text == "live" else state, False
@@ -88,7 +91,7 @@ def _boot(setting: Setting, built_in: bool, barred: Bar | None, node: _Node, lis
         why = Value(absent=barred.words) if barred.sure else Value(unreadable=barred.words)
         return Boot(why, barred.where, foreign=True)
     off = boot_service.loader_off(node.host, systemd_show.MODULES_UNIT, node.context.runtime)
-    if off:  # no list is read, and modprobe is the agent's
+    if off:  # No list is read; the agent runs modprobe
         return node.context.boot_by_agent(setting, LOADED, instead_of=off)
     line = node.config.listing(name)
     if line is not None:
@@ -133,13 +136,13 @@ class ModulesKind(Kind):
         return [*loaded, *options.parse(self.KIND, given.get("options", {}))]
 
     def look(self, settings: Sequence[Setting], context: Context) -> _Node:
-        """The files, and what of this kernel is asked for."""
+        """The files, and the parts of this kernel that are asked for."""
         host = context.host
         return _Node(
             context,
             modules_load.load(host),
             context.facts.kernel_release() if context.runtime else "",
-            # A build host says nothing about the machines that boot its image.
+            # A build host is not evidence for the machines that boot its image.
             context.runtime and machine.read(Reader(host)).kind == "container",
             context.runtime and host.value(_NO_MORE).text == "1",
             options.words_of(settings),
@@ -178,7 +181,7 @@ class ModulesKind(Kind):
         listed, barred = modules_load.on_command_line(node.host, name)
         barred = None if built_in else barred or node.config.barred(name)
         arguments = node.words.get(name, ())
-        # modprobe, too, would do nothing: only another boot can bring it.
+        # modprobe would have no effect either: only another boot can load it.
         waits = node.disabled or (barred is not None and barred.for_all)
         return Reading(
             path=setting.path,
@@ -193,9 +196,9 @@ class ModulesKind(Kind):
         )
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """The list of one declaration. What this kernel does not have is not in it: systemd would report at
-        every boot that it could not be loaded. Empty if the content is unknown, which leaves the files as
-        they are."""
+        """The list of one declaration, without modules that this kernel lacks: systemd would report a failure
+        at every boot. Empty if the content is unknown, which leaves the files as they are.
+        """
         if any(row.reading.runtime.unreadable is not None and not row.reading.native for row in rows):
             return []
         native = [row for row in rows if row.reading.native]
@@ -211,7 +214,7 @@ class ModulesKind(Kind):
         return [BootFile(f"{DROP_IN}{name}.conf", content), BootFile(*given)]
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Every line of modules-load.d and modprobe.d, and of the kernel command line, that speaks of it."""
+        """Every line of modules-load.d, modprobe.d and the kernel command line that mentions the module."""
         name, parameter = options.split(key)
         if parameter:
             lines = options.given(modules_load.load(host), host, name, parameter)

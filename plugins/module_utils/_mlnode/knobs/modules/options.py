@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Parameters of kernel modules, which a module takes when it is loaded (modprobe.d(5)).
 
-A module that is loaded keeps what it was given, and another value waits for a reboot: with its driver a job
-would lose its device.
+A loaded module keeps its parameters, and another value waits for a reboot: to reload a driver would take a
+job's device away.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DROP_IN = "/etc/modprobe.d/zz-mlnode-"
 #: NVIDIA's driver shows its registry keys here, and not in sysfs (kernel-open/nvidia/nv-procfs.c)
 _NVIDIA, _NVIDIA_PREFIX = "/proc/driver/nvidia/params", "NVreg_"
 
-#: As kstrtobool() in lib/kstrtox.c reads them, and as the kernel shows them
+#: As kstrtobool() in lib/kstrtox.c reads them, and as the kernel prints them
 _BOOLEANS = {**dict.fromkeys(("y", "1", "on", "t"), "Y"), **dict.fromkeys(("n", "0", "off", "f"), "N")}
 
 #: lib/kstrtox.c: _parse_integer_fixup_radix(), after the sign. No number of the kernel has more digits.
@@ -49,7 +49,7 @@ def parse(kind: str, given: Mapping[str, Mapping[str, Any]]) -> list[Setting]:
 
 
 def split(key: str) -> tuple[str, str]:
-    """Module and parameter of a key; no parameter for a module itself. No name has a dot."""
+    """Module and parameter of a key; the parameter is empty for a module itself. No name has a dot."""
     module, _dot, parameter = key.partition(".")[2].partition(".")
     return module, parameter
 
@@ -65,17 +65,17 @@ def words_of(settings: Iterable[Setting]) -> dict[str, list[str]]:
 
 
 def file(name: str, settings: Iterable[Setting]) -> tuple[str, bytes | None]:
-    """Path and content of the drop-in of a declaration; no content where it has no parameter."""
+    """Path and content of a declaration's drop-in; no content without a parameter."""
     arguments = words_of(settings)
     lines = [f"options {module} {' '.join(given)}" for module, given in arguments.items()]
     return f"{DROP_IN}{name}.conf", own_file.content(name, lines, explains="module.NAME.PARAMETER")
 
 
-# -- what the module has, and what it will be given ----------------------------------------
+# -- present and next value ----------------------------------------------------------------
 
 
 def read(setting: Setting, config: Config, host: Host, release: str, blocked: str) -> Reading:
-    """The reading of one parameter of the running kernel. Raises HostError. blocked: whose it is to set."""
+    """Reading of one parameter of the running kernel. blocked: who else has to set it. Raises HostError."""
     want = setting.want or ""
     module, parameter = split(setting.key)
     lines = given(config, host, module, parameter)
@@ -107,7 +107,7 @@ def _not_loaded(setting: Setting, lines: Sequence[Given], config: Config, never:
 
 
 def given(config: Config, host: Host, module: str, parameter: str) -> list[Given]:
-    """All that would be given to it, in the order in which it counts. Raises HostError."""
+    """Every value that the parameter would be given, in order of precedence. Raises HostError."""
     return [*config.given(module, parameter), *modules_load.given_on_command_line(host, module, parameter)]
 
 
@@ -122,13 +122,13 @@ def boot_of(given: Sequence[Given], config: Config, want: str) -> Boot:
 
 
 def _counts_later(where: str) -> bool:
-    """True for what comes after mlnode's drop-ins: files count by their names, whatever their folder."""
+    """True for a line after mlnode's drop-ins. Files count by name, whatever their folder."""
     folder, _slash, file = where.rpartition("/")
     return not where.startswith(DROP_IN) and (not folder or file > DROP_IN.rpartition("/")[2])
 
 
 def _losing(given: Sequence[Given]) -> str:
-    """Lines that want another value, and come before the one that counts."""
+    """Lines with another value that precede the one in force."""
     last = given[-1:]
     lines = [one for one in given[:-1] if one.where.startswith("/") and not _alike(one.value, last[0].value)]
     return "; ".join(f"{one.where} gives {one.value}, and a later line counts" for one in lines)
@@ -141,7 +141,7 @@ def _path(module: str, parameter: str) -> str:
 
 
 def _shown(host: Host, module: str, parameter: str) -> tuple[str, Value]:
-    """Where a loaded module shows a parameter, and its value."""
+    """The file in which a loaded module shows a parameter, and its value."""
     path = _path(module, parameter)
     now = host.value(path)
     if now.absent is not None:
@@ -160,17 +160,19 @@ def _shown(host: Host, module: str, parameter: str) -> tuple[str, Value]:
 
 
 def _spelled(text: str, want: str) -> str:
-    """A value in the spelling in which it is compared with the wanted one."""
+    """A value in the spelling that is compared with the wanted one."""
     if _alike(text, want):
         return want
-    # To values.same() 660 and 0660 are one.
+    # values.same() takes 660 and 0660 for the same number.
     return f"{_number(text)} in decimal" if values.same(text, want) else text
 
 
 def _alike(one: str, other: str) -> bool:
-    """True if a module reads both as one value: numbers in any base, and what the kernel shows as Y or N."""
+    """True if a module reads both as the same value: numbers in any base, and booleans, which the kernel
+    prints as Y or N.
+    """
     numbers = _number(one), _number(other)
-    if None not in numbers:  # first, as 0660 and 660 are two
+    if None not in numbers:  # First, as 0660 and 660 differ
         return numbers[0] == numbers[1]
     if values.same(one, other):
         return True
@@ -181,7 +183,9 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _number(text: str) -> int | None:
-    """A number as kstrtoint() with base 0 reads it, which takes 0660 for octal; None for any other text."""
+    """Value of a number as kstrtoint() with base 0 reads it, which takes 0660 for octal; None for any other
+    text.
+    """
     match = _INTEGER.match(text)
     if not match:
         return None

@@ -47,9 +47,9 @@ OPTIONS: Table = {
     "where_needed": Option(
         "list",
         """
-        Modules that are loaded only where this node needs them, and are V(unsupported) elsewhere, with the
-        reason. Known is C(nvidia_peermem): with an RDMA device, NVIDIA's driver, an RDMA core that takes peer
-        memory, and no DMA-BUF, which NVIDIA's open kernel modules have.
+        Modules to load only if this node needs them; otherwise they are V(unsupported), with the reason.
+        Known is C(nvidia_peermem): with an RDMA device, NVIDIA's driver, an RDMA core that takes peer memory,
+        and no DMA-BUF, which NVIDIA's open kernel modules have.
         """,
         elements="str",
         choices=KNOWN,
@@ -64,9 +64,9 @@ OPTIONS: Table = {
         """
         Name of a module, and of each of its parameters with a value, as C(modinfo -p) lists them:
         C({ib_core: {netns_mode: 0}}). They are written into a file of C(/etc/modprobe.d), and the module
-        takes them when it is loaded: because of O(modules), or by whatever else loads it.
+        takes them when it is loaded, by O(modules) or by other software.
 
-        A module that is loaded with another value waits for a reboot: it is never taken away.
+        A module that is loaded with another value waits for a reboot: it is never unloaded.
 
         Numbers and words; a YAML boolean is refused, as some parameters take C(Y) or C(1), and others only
         numbers.

@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of `auto` on this machine: its rails, the interface on which jobs meet, the index of their
-addresses, and the traffic class that another declaration has made room for."""
+"""Values of `auto` on this machine: its rails, the interface for bootstrap, the index of RoCE addresses, and
+the traffic class of another declaration.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ from ...topology.rdma import RDMA
 from . import lossless, values
 from .lossless import Rail
 
-#: The kind whose declarations give a traffic class to RoCE, and their word for it
+#: The kind that declares a traffic class for RoCE, and its option
 QOS, TRAFFIC_CLASS = "qos", "traffic_class"
 
-#: Where it is unknown how a node is reached: no interface that ends on the node itself
+#: Excludes interfaces that end on the node itself; used if the node's own route is unknown
 NOT_LOCAL = "^=lo,docker0"
 
-#: What NCCL's own transport takes (src/transport/net_ib: IBV_LINK_LAYER_*)
+#: Link layers of NCCL's own transport (src/transport/net_ib: IBV_LINK_LAYER_*)
 _INFINIBAND, _ETHERNET = "InfiniBand", "Ethernet"
 
-#: Family, as NCCL_IB_ADDR_FAMILY names it → its addresses as GIDs. IPv4 is ::ffff:192.0.2.1; of IPv6 neither
-#: an empty entry nor a link-local address is one that NCCL takes (src/transport/net_ib: validGid)
+#: Address family, as in NCCL_IB_ADDR_FAMILY → its addresses as GIDs. An IPv4 address is ::ffff:192.0.2.1.
+#: NCCL takes neither an empty entry nor a link-local address of IPv6 (src/transport/net_ib: validGid)
 _GIDS = {
     "AF_INET": regex(r"(?:0000:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}\Z"),
     "AF_INET6": regex(r"(?!(?:0000:){5}|fe80:0000:0000:0000:)(?:[0-9a-f]{4}:){7}[0-9a-f]{4}\Z"),
@@ -42,8 +43,9 @@ _ROCE_V2 = "RoCE v2"
 
 
 class Answer(NamedTuple):
-    """value: what `auto` is here; None where the variable is better left out, for the reason in note.
-    problem: why this is unknown, or cannot be had at all."""
+    """value: result of `auto` here; None to leave the variable out, for the reason in note. problem: why the
+    result is unknown or impossible.
+    """
 
     value: str | None = None
     note: str = ""
@@ -54,7 +56,7 @@ class Answer(NamedTuple):
 
 
 def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
-    """Rails that NCCL can use, in their order; none, and why, if there are none or they are unknown."""
+    """Rails that NCCL can use, in their order; if there are none, the reason."""
     known = topology.of(host)
     broken = next((one for one in known.problems if not one.missing and "/infiniband" in one.path), None)
     if broken:
@@ -77,8 +79,9 @@ def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
 
 
 def _ports(device: RdmaDevice, known: Topology) -> Iterator[Rail]:
-    """The ports that are rails. Of a device with several these are the ports of interfaces that are rails;
-    all, where it has no interfaces."""
+    """Ports that are rails. For a device with several ports, those with rail interfaces; all if it has no
+    interfaces.
+    """
     on_rails = {nic.name for nic in known.nics if device.name in nic.rdma and nic.rail is not None}
     for port in device.ports:
         is_rail = len(device.ports) == 1 or not on_rails or bool(on_rails.intersection(port.netdevs))
@@ -113,11 +116,11 @@ def _hcas(_host: Host, nccl_rails: Sequence[Rail]) -> Answer:
 
 
 def _interface(host: Host) -> Answer:
-    """The interface of the default route: the same at boot as over a connection, and on all nodes."""
+    """The interface of the default route, which is the same at boot, over SSH, and on all nodes."""
     nics = _default(routes.ipv4(host))[:1] or _default(routes.ipv6(host))
     nics = nics or _tops(host, [*management.interfaces(host)])
     if not nics:
-        note = "no default route is there, and no earlier run has left what the node was reached over"
+        note = "there is no default route, and no earlier run has recorded the interface of its connection"
         return Answer(NOT_LOCAL, note)
     odd = next((name for name in nics if not values.NIC.match(name)), None)
     if odd is not None:
@@ -131,7 +134,7 @@ def _default(all_routes: Sequence[routes.Route]) -> list[str]:
 
 
 def _tops(host: Host, names: Sequence[str]) -> list[str]:
-    """Interfaces that no other of them stands on: a bond has addresses, its members have none."""
+    """Interfaces that are not a member of another: a bond has addresses, its members have none."""
     return [
         name
         for name in names
@@ -144,9 +147,10 @@ def _tops(host: Host, names: Sequence[str]) -> list[str]:
 
 @_of_rails
 def _gid_index(host: Host, nccl_rails: Sequence[Rail]) -> Answer:
-    """Certain only where every rail has one address of RoCE v2 of the family that all use, and all have it
-    in one place. An index that is right on some rails alone fails on the others, and NCCL has chosen well by
-    itself since 2.21."""
+    """The index of RoCE v2 addresses, if every rail has exactly one of the common family, at the same index.
+
+    An index that fits only some rails fails on the others, and NCCL itself chooses well since 2.21.
+    """
     if any(rail.link_layer != _ETHERNET for rail in nccl_rails):
         return Answer(note="left out: the index is RoCE's, and these rails are InfiniBand")
     family = _family(host, nccl_rails)
@@ -164,7 +168,7 @@ def _gid_index(host: Host, nccl_rails: Sequence[Rail]) -> Answer:
 
 @_of_rails
 def _address_family(host: Host, nccl_rails: Sequence[Rail]) -> Answer:
-    """NCCL looks for addresses of IPv4, and passes over all others, unless the variable names the family."""
+    """The address family. Without the variable, NCCL uses only IPv4 addresses."""
     if any(rail.link_layer != _ETHERNET for rail in nccl_rails):
         return Answer(note="left out: the family is RoCE's, and these rails are InfiniBand")
     if _family(host, nccl_rails) == _IPV4:
@@ -176,14 +180,14 @@ def _address_family(host: Host, nccl_rails: Sequence[Rail]) -> Answer:
 
 
 def _family(host: Host, nccl_rails: Sequence[Rail]) -> str:
-    """IPv6 where some rail has such an address, and none has one of IPv4. Raises HostError."""
+    """IPv6 if a rail has an IPv6 address and none has IPv4; else IPv4. Raises HostError."""
     if any(usable(host, rail, _IPV4) for rail in nccl_rails):
         return _IPV4
     return _IPV6 if any(usable(host, rail, _IPV6) for rail in nccl_rails) else _IPV4
 
 
 def usable(host: Host, rail: Rail, family: str) -> list[int]:
-    """The indexes at which a port has an address of a family for RoCE v2. Raises HostError."""
+    """The indexes of a port's RoCE v2 addresses of a family. Raises HostError."""
     folder = f"{_port(rail)}/gids"
     return [
         int(index)
@@ -235,7 +239,7 @@ def traffic_classes(host: Host) -> dict[int, list[str]]:
     return {number: [*paths] for number, paths in classes.items()}
 
 
-#: Variable → what finds out its value, and how
+#: Variable → function that determines its value, and a description
 RESOLVERS: Mapping[str, tuple[Callable[[Host], Answer], str]] = {
     "NCCL_IB_HCA": (_hcas, "the rails of the topology, each with its port"),
     "NCCL_SOCKET_IFNAME": (_interface, "the interface of the default route, else of the management path"),
@@ -253,11 +257,11 @@ def resolve(host: Host, name: str) -> Answer:
         return Answer(problem=Value(unreadable=str(error)))
 
 
-# -- what is declared by hand --------------------------------------------------------------
+# -- manual declarations -------------------------------------------------------------------
 
 
 def doubts(host: Host, name: str, value: str) -> str:
-    """Part of a declared value that cannot be right on this machine; empty if nothing contradicts it."""
+    """Part of a declared value that contradicts this machine; empty if nothing does."""
     try:
         if name == "NCCL_IB_GID_INDEX":
             return _wrong_index(host, value)

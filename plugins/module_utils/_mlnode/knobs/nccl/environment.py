@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other places where a node sets variables of its jobs: a job's environment beats /etc/nccl.conf."""
+"""Other places that set variables of jobs: a job's environment beats /etc/nccl.conf."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ...linux import drop_ins
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 
-#: Read by PAM for everyone who logs in, whatever the shell: pam_env(8)
+#: Read by PAM for every login, whatever the shell: pam_env(8)
 ENVIRONMENT = "/etc/environment"
 
-#: With a syntax of its own, NAME DEFAULT=value OVERRIDE=value: pam_env.conf(5)
+#: Its syntax is NAME DEFAULT=value OVERRIDE=value: pam_env.conf(5)
 _PAM_ENV = "/etc/security/pam_env.conf"
-#: SUSE has what its packages bring below the second, each where no file of its name is below the first
+#: SUSE's packages use the second; a file of the same name in the first hides theirs
 #: (modules/pam_env/pam_env.c: VENDOR_DEFAULT_CONF_FILE)
 _ETC, _VENDOR = "/etc/", "/usr/etc/"
 
-#: /lib is a link to /usr/lib wherever these services are packaged
+#: /lib is a link to /usr/lib on systems that package these services
 _TOPS = drop_ins.TOPS[:-1]
 #: Services that start jobs
 _STARTERS = ("slurmd", "kubelet", "containerd", "docker", "crio")
 
-#: Who may read each of the others, and hand on what stands there: shells, systemd and slurmd. Not the files
-#: of users in their home folders, which may be on a server that does not answer.
+#: Files that shells, systemd or slurmd may read and pass on. Files in users' home folders are left out, as
+#: they may be on a server that does not answer.
 _OTHERS = (
     "/etc/environment.d/*.conf",
     _PAM_ENV,
@@ -57,15 +57,15 @@ _OTHERS = (
     *(f"{top}/systemd/system/{unit}.service" for top in _TOPS[1:] for unit in _STARTERS),
     *(f"{top}/systemd/system/{unit}.service.d/*.conf" for top in _TOPS[1:] for unit in _STARTERS),
 )
-#: What Slurm starts before each task, to set variables of it: slurm.conf(5), TaskProlog. The second is where
-#: slurmd keeps what the controller has sent (Slurm's guide, Configless).
+#: Slurm's file, which can name a program that sets variables of each task: slurm.conf(5), TaskProlog. The
+#: second is slurmd's copy of the controller's file (Slurm's guide, Configless).
 _SLURM = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf")
-#: Files of more variables of a service, by a pattern: systemd.exec(5)
+#: Further files of variables of a service, by a pattern: systemd.exec(5)
 _MORE = regex(r"^\s*EnvironmentFile\s*=\s*-?(/[!-~]+)", re.ASCII | re.MULTILINE)
 _PROLOG = regex(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re.MULTILINE)
 
 
-#: Variables of NCCL, of its plugins and of libsharp, where a line sets them
+#: Assignments to variables of NCCL, its plugins and libsharp
 _SETS = regex(r"(?<![A-Za-z0-9_$])((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})=", re.ASCII)
 _IN_PAM = regex(r"^\s*((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s+(?:DEFAULT|OVERRIDE)=", re.ASCII)
 _CSH = regex(r"\bsetenv\s+((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s", re.ASCII)
@@ -78,7 +78,7 @@ def is_name(text: str) -> bool:
 
 
 class Mention(NamedTuple):
-    """A line that speaks of a variable. value: what it sets, where that is certain."""
+    """A line that mentions a variable. value: the value that it sets, if that is certain."""
 
     path: str
     number: int
@@ -91,7 +91,7 @@ class Mention(NamedTuple):
 
 
 class Places(NamedTuple):
-    """All files that were read. problems: those that could not be."""
+    """All files that were read. problems: files that could not be read."""
 
     texts: Sequence[tuple[str, str]]
     problems: Sequence[str]
@@ -110,7 +110,7 @@ class Places(NamedTuple):
         ]
 
     def names(self) -> set[str]:
-        """All variables that some line sets."""
+        """All variables that any line sets."""
         return {
             match.group(1)
             for path, text in self.texts
@@ -121,12 +121,12 @@ class Places(NamedTuple):
         }
 
     def certain(self, name: str) -> Mention | None:
-        """The line that sets a variable for everybody who logs in: the last one of its file."""
+        """The line that sets a variable for all logins: the last one of its file."""
         return next((item for item in reversed(self.of(name)) if item.value is not None), None)
 
 
 def read(host: Host) -> Places:
-    """Never raises: what cannot be read is among the problems."""
+    """Never raises: unreadable files are listed in problems."""
     texts: list[tuple[str, str]] = []
     problems: list[str] = []
     more: list[str] = []
@@ -144,12 +144,12 @@ def read(host: Host) -> Places:
 
 
 def _is_comment(line: str) -> bool:
-    """Of shells, of systemd or of pam_env."""
+    """True for a comment of a shell, of systemd or of pam_env."""
     return line.lstrip().startswith(("#", ";"))
 
 
 def _visible(host: Host, pattern: str, problems: list[str]) -> list[str]:
-    """The files of a pattern, and those of the vendor that none of them hides."""
+    """The files of a pattern, and vendor files that they do not hide."""
     try:
         paths = host.matching(pattern)
         if pattern.startswith(_ETC):
@@ -170,15 +170,15 @@ def _file(host: Host, path: str, problems: list[str]) -> Iterator[str]:
     try:
         content = host.content(path)
     except HostError as error:
-        if error.errno != errno.EISDIR:  # a folder sets no variable
+        if error.errno != errno.EISDIR:  # A folder sets no variable
             problems.append(str(error))
         return
-    if content is not None and b"\0" not in content:  # a program
+    if content is not None and b"\0" not in content:  # A program contains NUL bytes
         yield content.decode("utf-8", "surrogateescape")
 
 
 def _assigned(line: str, name: str) -> str | None:
-    """Value of a variable by a line of its file (modules/pam_env/pam_env.c: _parse_env_file)."""
+    """Value for a variable from a line of /etc/environment (modules/pam_env/pam_env.c: _parse_env_file)."""
     text = line.strip().partition("#")[0].rstrip()
     if text.startswith("export "):
         text = text[len("export ") :].lstrip()

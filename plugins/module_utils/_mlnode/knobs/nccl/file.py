@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """/etc/nccl.conf as NCCL reads it, and mlnode's blocks in it (NCCL's src/misc/param.cc: setEnvFile).
 
-A line is NAME=VALUE, both to the last blank as they stand there; # in the first column makes a comment. Each
-is set in the environment unless that has the name already, so that of several lines the first counts. That is
-why our blocks stand before what others have written, which stays byte for byte.
+A line is NAME=VALUE, with all blanks included; # in the first column begins a comment. NCCL sets a variable
+only if the environment does not have it, so the first of several lines counts. mlnode's blocks therefore
+precede foreign lines, which are preserved byte for byte.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...model.record import NamedTuple, regex
 
 PATH = "/etc/nccl.conf"
 
-#: With a name as declarations have them (declared.check_name)
+#: With a name that declarations may have (declared.check_name)
 _BEGIN = regex(r"# BEGIN mlnode\.tuning ([a-z0-9][a-z0-9_-]{0,62})(?: [^\n]*)?\n\Z", re.ASCII)
 
 
@@ -29,7 +29,7 @@ def _end(name: str) -> str:
 
 
 class Line(NamedTuple):
-    """A variable of the file. number: of the line, from 1. owner: the declaration in whose block it is."""
+    """A line that sets a variable. number: line number from 1. owner: the declaration of its block."""
 
     name: str
     value: str
@@ -42,18 +42,18 @@ class Line(NamedTuple):
 
 
 class Conf(NamedTuple):
-    """The file. blocks: declaration → the lines of its block. others: all else, byte for byte."""
+    """The file. blocks: declaration → the lines of its block. others: all other lines, byte for byte."""
 
     lines: tuple[Line, ...]
     blocks: Mapping[str, tuple[str, ...]]
     others: str
 
     def effective(self, name: str) -> Line | None:
-        """The line that counts for a variable."""
+        """The line in force for a variable."""
         return next((line for line in self.lines if line.name == name), None)
 
     def foreign(self, name: str) -> Line | None:
-        """The first line for a variable that no declaration has written."""
+        """The first foreign line for a variable."""
         return next((line for line in self.lines if line.name == name and not line.owner), None)
 
     def own(self, name: str, owner: str) -> Line | None:
@@ -61,8 +61,11 @@ class Conf(NamedTuple):
         return next((line for line in self.lines if line.name == name and line.owner == owner), None)
 
     def having(self, owner: str, variables: Mapping[str, str], gone: Sequence[str] = ()) -> str:
-        """The file's text with these variables in the block of a declaration; without any, without it. gone:
-        declarations that no longer exist, and their blocks with them."""
+        """The file's text with these variables in the block of a declaration, or without the block if there
+        are none.
+
+        gone: declarations that no longer exist; their blocks are removed.
+        """
         kept = {name: rows for name, rows in self.blocks.items() if name not in gone}
         blocks = {**kept, owner: tuple(f"{name}={value}\n" for name, value in variables.items())}
         block_texts = [
@@ -72,8 +75,8 @@ class Conf(NamedTuple):
 
 
 def parse(text: str) -> Conf:
-    """Nothing in a file is a mistake: NCCL passes over what it cannot read."""
-    # Not splitlines(), to which a form feed and others are the end of a line.
+    """The parsed file. Any text is valid, as NCCL ignores lines that it cannot read."""
+    # splitlines() would also split at form feeds and the like.
     rows = re.findall(r"[^\n]*\n|[^\n]+", text)
     lines: list[Line] = []
     blocks: dict[str, tuple[str, ...]] = {}
@@ -95,23 +98,27 @@ def parse(text: str) -> Conf:
 
 
 def _without_strays(others: Sequence[str]) -> list[str]:
-    """Rows without stray first and last lines: once the block between them is gone they would form one, with
-    foreign lines in it. They are comments; what is between them stays."""
+    """Rows without stray first and last lines of blocks.
+
+    Without the block between them, they would form a new block around foreign lines. Strays are comments; the
+    rows between them are kept.
+    """
     rows = list(others)
     at = 0
     while at < len(rows):
         owner, end = _block(rows, at)
         if owner:
             del rows[end - 1], rows[at]
-            at = 0  # what was around them may be the next
+            at = 0  # The lines around them may now match
         else:
             at += 1
     return rows
 
 
 def _block(rows: Sequence[str], at: int) -> tuple[str, int]:
-    """Owner of the block that begins in a row, and the row behind its end; "" for a foreign row. A block
-    without its last line has no owner: all that follows might be part of it."""
+    """Owner of the block that begins in a row, and the row after its end; "" for a foreign row. A block
+    without its last line has no owner, as its end is unknown.
+    """
     begin = _BEGIN.match(rows[at])
     if begin:
         for last in range(at + 1, len(rows)):

@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of NCCL's variables that jobs of this node find, by every file and environment that says one.
+"""Values of NCCL's variables for jobs of this node, from every file and environment that sets them.
 
 The environment of a login comes first, then the file of NCCL_CONF_FILE or else ~/.nccl.conf, then
-/etc/nccl.conf. Of users only root's file is read: others may be on a server that does not answer. What a job
-script or a container sets is in no file here, and is seen in the environment of processes that hold a GPU.
+/etc/nccl.conf. Only root's own file is read, as users' files may be on a server that does not answer.
+Variables of a job script or a container are in no file here; they appear in the environment of processes that
+hold a GPU.
 """
 
 from __future__ import annotations
@@ -22,31 +23,31 @@ from . import environment, file
 from .environment import Mention
 
 CONF_FILE = "NCCL_CONF_FILE"
-#: The only home folder that is on the machine itself
+#: The only home folder that is certain to be local
 ROOT_FILE = "/root/.nccl.conf"
 
 _MAYBE = "for jobs that are started with this file"
 _CONF = f"for jobs with this file as their {CONF_FILE}"
 _ROOT = "for jobs of root"
 _BEHIND = "not in force: another line counts"
-#: Of a line of NCCL's file that means a variable, and does not begin with its name and =
+#: Marks a line of NCCL's file for a variable that does not begin with its name and =
 LOST = "not read by NCCL"
 
-#: Such a line: with blanks, export, small letters, a mark of UTF-8 before the name, or : in the place of =
+#: Such a line: with blanks, export, lower case or a UTF-8 mark before the name, or with : instead of =
 _MEANT = regex(
     r"\ufeff?[ \t]*(?:(?:export|setenv)[ \t]+)?((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})"
     r"[ \t]*(?:[=:]|[ \t]\S)",
     re.ASCII | re.IGNORECASE,
 )
-#: A secret, which an environment or a file may have, and a report must not
+#: A secret, which an environment or a file may hold but a report must not
 _SECRET = "NCCL_PSK"
 _HIDDEN = "[hidden]"
 _BEHIND_SECRET = regex(rf"({_SECRET}(?:\s*[=:]\s*|\s+))\S.*", re.IGNORECASE)
 #: Environment of this command, as it was started
 _OWN = "/proc/self/environ"
 
-#: Behind NAME= or setenv NAME: quoted, or up to the end of a word. A word with a $ or of several parts is
-#: only known to the shell.
+#: Text after NAME= or setenv NAME: quoted, or up to the end of a word. Only the shell knows a word with a $
+#: or with several parts.
 _END = r"(?:[\s;&|)]|\Z)"
 _WORD = regex(
     rf"""\s*(?:(?:"([^"$`\\]*)"|'([^']*)')(?={_END})"""
@@ -56,8 +57,9 @@ _PATH = regex(r"/[!-~]+\Z")
 
 
 class Assigned(NamedTuple):
-    """A line that sets a variable. value: None if only a shell knows it, and of a LOST line. certain: jobs of
-    a login find it; else `why` says which ones may."""
+    """A line that sets a variable. value: None for a LOST line, or if only a shell knows it. certain: all
+    jobs of a login have it; otherwise `why` names the jobs that may.
+    """
 
     name: str
     value: str | None
@@ -68,8 +70,9 @@ class Assigned(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """lines: of each variable the one in force first, then those that may be for some jobs, then those that
-    another line overrules. problems: files that could not be read."""
+    """lines: for each variable first the one in force, then those for some jobs, then overridden ones.
+    problems: files that could not be read.
+    """
 
     lines: tuple[Assigned, ...]
     problems: tuple[str, ...]
@@ -82,7 +85,7 @@ class Jobs(NamedTuple):
 
     @property
     def possible(self) -> list[Assigned]:
-        """Lines whose value some job finds."""
+        """Lines with a value that some job may have."""
         return [line for line in self.lines if line.why != _BEHIND]
 
 
@@ -104,15 +107,16 @@ def look(host: Host) -> Jobs:
 
 
 def _without_secret(line: Assigned) -> Assigned:
-    """All behind its name goes, as the words of a value may be in quotes."""
+    """Everything after the name is hidden, as words of a value may be quoted."""
     value = line.value if line.name != _SECRET or line.value is None else _HIDDEN
     text = _HIDDEN if line.name == _SECRET else _BEHIND_SECRET.sub(rf"\1{_HIDDEN}", line.text)
     return line._replace(value=value, text=text)
 
 
 def _running(host: Host, of_files: Sequence[Assigned], problems: list[str]) -> Iterator[Assigned]:
-    """Variables that this command or a process that holds a GPU has, and that no file explains. Processes
-    that cannot be looked into are a finding of the check of ranks, and of the one of jobs."""
+    """Variables of this command or of a process that holds a GPU, if no file explains them. Unreadable
+    processes are findings of the checks of ranks and of jobs.
+    """
     known = {(line.name, line.value) for line in of_files if line.why != _BEHIND}
     holders: dict[tuple[str, str], list[tuple[str, str]]] = {}
     try:
@@ -144,7 +148,7 @@ def _environment(host: Host, path: str, problems: list[str]) -> Iterator[tuple[s
 
 
 def _mentioned(name: str, places: environment.Places) -> list[Assigned]:
-    """The last line of /etc/environment counts; all others may."""
+    """The last line of /etc/environment counts; all others may count."""
     found = []
     counts = places.certain(name)
     for one in places.of(name):
@@ -157,7 +161,7 @@ def _mentioned(name: str, places: environment.Places) -> list[Assigned]:
 
 
 def _said(mention: Mention, name: str) -> str | None:
-    """Value of a line of a shell, a service or pam_env; None where only its reader knows it."""
+    """Value of a line of a shell, a service or pam_env; None if only its reader knows it."""
     behind = re.split(rf"(?<![A-Za-z0-9_$]){name}(?:=|\s+(?:DEFAULT|OVERRIDE)=|\s)", mention.text, maxsplit=1)
     match = _WORD.match(behind[1]) if len(behind) > 1 else None
     return next((part for part in match.groups() if part is not None), None) if match else None
@@ -166,13 +170,13 @@ def _said(mention: Mention, name: str) -> str | None:
 def _conf(
     host: Host, path: str, certain: bool, why: str, problems: list[str], by: str = ""
 ) -> list[Assigned]:
-    """Lines of a file that NCCL reads. by: the line that names it, so that it has to be there."""
+    """Lines of a file that NCCL reads. by: the line that names the file; then it must exist."""
     try:
         if by and not host.exists(path):
             problems.append(f"{path} is not there, and {by} names it as {CONF_FILE}")
         text = host.text(path)
     except HostError as error:
-        # Another user has no business with root's file.
+        # Root's file is not another user's business.
         if path != ROOT_FILE or error.errno not in (errno.EACCES, errno.EPERM):
             problems.append(str(error))
         return []
@@ -194,7 +198,7 @@ def _lines(path: str, text: str, certain: bool, why: str) -> Iterator[Assigned]:
 
 
 def _in_force(lines: Sequence[Assigned]) -> list[Assigned]:
-    """Of one variable, in the order in which they count: the first certain line hides those behind it."""
+    """Lines of one variable in order of precedence. The first certain line hides all later ones."""
     behind = [line for line in lines if line.why in (_BEHIND, LOST)]
     certain = [line for line in lines if line.certain and line not in behind]
     first, rest = certain[:1], certain[1:]

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kind nccl: variables of NCCL in /etc/nccl.conf, which every job reads when it starts.
 
-No running kernel takes part. Runtime is what a job that starts now finds in the file, boot what one finds
-whose environment comes from a login. Both are corrected by writing the file, which is of the layer boot.
+The kernel is not involved. Runtime is the value for a job that starts now and reads only the file. Boot is
+the value for a job with the environment of a login. Both are corrected by writing the file, which belongs to
+the layer boot.
 """
 
 from __future__ import annotations
@@ -27,22 +28,23 @@ from .environment import Places
 from .file import PATH, Conf
 from .parse import name_of
 
-#: Loaded by its name where a file is written that others edit, too: this area has it sent along
+#: Modules that are loaded by name to write a shared file; this area adds them to the agent
 BRINGS = (edited_file,)
 
 
-#: What is shown where nothing sets a variable
+#: Shown if nothing sets a variable
 UNSET = "not set"
 
 _ONLY_BOOT = f"{PATH} is of the layer boot: declare that, too"
-#: Every user's jobs read it: others may read the file, and pass through its folder
+#: Jobs of every user read the file: others need read permission for it, and search permission for its folder
 _READ_BY_ALL, _PASSED_BY_ALL = 0o004, 0o001
 _MODE = 0o644
 
 
 class _Node(NamedTuple):
-    """Data shared by one run's settings. linked: where the file points, if it is a link. closed: why jobs of
-    users do not read the file, and what to do; empty if they do."""
+    """Data shared by one run's settings. linked: target of the file if it is a link. closed: why users' jobs
+    cannot read the file, and the remedy; empty if they can.
+    """
 
     context: Context
     conf: Conf
@@ -84,7 +86,7 @@ def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
 
 
 def _left_out(name: str, why: str, node: _Node) -> Reading:
-    """A line of mlnode goes. A foreign one stays, and a note names it."""
+    """Reading of a variable to leave out. A line of mlnode is removed; a foreign one stays and is noted."""
     theirs = node.conf.foreign(name)
     line = node.conf.effective(name)
     if theirs is not None and not any(item.name == name and item.owner for item in node.conf.lines):
@@ -106,8 +108,7 @@ def _left_out(name: str, why: str, node: _Node) -> Reading:
 
 
 def _shown(value: str, want: str) -> str:
-    """A value that is not the wanted one, so that it does not look like it: NCCL takes `106 ` and 0106 for
-    something else than 106."""
+    """A differing value, spelled so that the difference can be seen: to NCCL, `106 ` and 0106 are not 106."""
     return f'"{value}"' if value != want and values.same(value, want) else value
 
 
@@ -125,7 +126,7 @@ def _boot(name: str, want: str, node: _Node) -> Boot:
 
 
 def _shadowed(name: str, want: str, node: _Node) -> str:
-    """Note on a foreign line that sets another value, and no longer counts."""
+    """Note on a foreign line with another value that is overridden."""
     theirs = node.conf.foreign(name)
     if theirs is None or theirs.value == want or theirs == node.conf.effective(name):
         return ""
@@ -133,7 +134,7 @@ def _shadowed(name: str, want: str, node: _Node) -> str:
 
 
 def _elsewhere(name: str, want: str, node: _Node) -> str:
-    """Lines that may set the variable for some jobs, by a shell or a service."""
+    """Lines of a shell or a service that may set the variable for some jobs."""
     others = [
         item.where
         for item in node.places.of(name)
@@ -143,7 +144,7 @@ def _elsewhere(name: str, want: str, node: _Node) -> str:
 
 
 def _linked(node: _Node) -> str:
-    """Reason why the file is not written; empty if it is a file."""
+    """Reason why a link is not written; empty if it is a regular file."""
     if not node.linked:
         return ""
     return (
@@ -153,7 +154,7 @@ def _linked(node: _Node) -> str:
 
 
 def _conflict(name: str, want: str, host: Host) -> str:
-    """A traffic class that the NICs are not set up for: RoCE would go where packets are dropped."""
+    """Reason against a traffic class that the NICs are not configured for: RoCE packets may be dropped."""
     classes = auto.traffic_classes(host) if name == "NCCL_IB_TC" else {}
     if not classes or int(want) in classes:
         return ""
@@ -170,13 +171,13 @@ def _is_closed(host: Host) -> bool:
 
 
 def _is_carried(row: Row) -> bool:
-    """True if this run knows what the line has to be."""
+    """True if this run knows the right content of the line."""
     reading = row.reading
     return not reading.refusal and not reading.runtime.problem and reading.want not in (None, UNSET)
 
 
 def _is_kept(row: Row, context: Context) -> bool:
-    """True if the line stays as it is: a value that is unknown this once must not remove it."""
+    """True if the line stays as it is: a temporarily unknown value must not remove it."""
     reading = row.reading
     unresolved = row.setting.want is None and not context.runtime
     return unresolved or bool(reading.refusal) or reading.runtime.unreadable is not None
@@ -205,14 +206,14 @@ _GROUPS = {
 class NcclKind(Kind):
     KIND = nccl_parse.KIND
     OPTIONS = own.OPTIONS
-    #: It may depend on the priorities of the fabric
+    #: A value may depend on the priorities of the fabric
     MOUNTS = qos_files.MOUNTS
 
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return nccl_parse.parse(given)
 
     def look(self, settings: Sequence[Setting], context: Context) -> _Node:
-        """The file, and what else has a say."""
+        """The file, and other sources of its variables."""
         host = context.host
         conf, linked = file.parse(host.text(PATH)), host.link_target(PATH)
         return _Node(context, conf, environment.read(host), linked, _closed(host))
@@ -221,7 +222,7 @@ class NcclKind(Kind):
         name, want = name_of(setting.key), setting.want
         if not node.context.runtime:
             if want is None:
-                # For the machine that boots the image; what an earlier boot has found out stays until then.
+                # For the machine that boots the image; a value from an earlier boot stays until then.
                 return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
             return _judged(name, want, [], node)._replace(runtime=Value(), note="")
         if want is not None:
@@ -234,17 +235,19 @@ class NcclKind(Kind):
         return _judged(name, answer.value, [answer.note], node)
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """The file with the block of this declaration. None where it cannot be read, or is not mlnode's."""
+        """The file with this declaration's block. Empty list if it cannot be read, or is not mlnode's to
+        write.
+        """
         try:
             text, linked = context.host.text(PATH), context.host.is_link(PATH)
         except HostError:
             if rows:
-                return []  # the rows say so
+                return []  # The rows explain why
             raise
         conf = file.parse(text)
         if linked or (not rows and name not in conf.blocks):
             return []
-        # No other run removes the lines of a declaration that was removed by hand.
+        # No other run removes the lines of a manually deleted declaration.
         gone = [owner for owner in conf.blocks if not context.host.exists(declared.path_of(owner))]
         variables: dict[str, str] = {}
         for row in rows:
@@ -256,13 +259,14 @@ class NcclKind(Kind):
                 variables[variable] = kept.value
         new = conf.having(name, variables, gone)
         content = new.encode("utf-8", "surrogateescape") if new else None
-        # What others have written may be closed on purpose: then the row says what to do.
+        # A foreign file may be closed on purpose; the row then has the remedy.
         whole = not conf.others.strip()
         return [BootFile(PATH, content, mode=_MODE if whole and _is_closed(context.host) else None)]
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Every line that sets the variable, in the order in which they count: a job with it in its
-        environment needs no file."""
+        """Every line that sets the variable, in order of precedence: a variable in a job's environment
+        overrides the file.
+        """
         name = name_of(key)
         sources = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).of(name)]
         lines = file.parse(host.text(PATH)).lines
@@ -272,7 +276,7 @@ class NcclKind(Kind):
         return self.OPTIONS["variables"]
 
     def info(self, key: str, runtime: Value) -> Info:
-        """With the version from which on NCCL reads it."""
+        """Severity and reason, with the NCCL version that introduced the variable."""
         info, name = super().info(key, runtime), name_of(key)
         known = names.KNOWN.get(name)
         other = _GROUPS[known.group] if known else "not a variable of any known version of NCCL"

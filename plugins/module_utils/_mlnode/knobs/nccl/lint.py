@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of NCCL's variables that disable what a node has, that meet none of its devices or not all rails,
-and that NCCL misreads, in any file that sets them."""
+"""Mistakes in NCCL's variables, in any file that sets them: values that disable a device, that match no
+device or not all rails, or that NCCL misreads.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +18,21 @@ from .jobs import LOST, Assigned
 DISABLED, DEVICES, VALUES = "disabled", "devices", "values"
 
 HCA, IFNAME = "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"
-#: What NCCL's own transport takes (src/transport/net_ib: IBV_LINK_LAYER_*)
+#: Link layers of NCCL's own transport (src/transport/net_ib: IBV_LINK_LAYER_*)
 _LAYERS = ("InfiniBand", "Ethernet")
-#: Whose GPUs NCCL or RCCL uses, which reads the same variables (RCCL's guide, Environment variables)
+#: Vendors of GPUs that NCCL or RCCL uses; both read the same variables (RCCL's guide, Environment variables)
 _VENDORS = ("NVIDIA", "AMD")
-#: Interfaces that NCCL passes over until nothing else is left (src/misc/socket.cc: ncclFindInterfaces)
+#: Interfaces that NCCL uses only if there are no others (src/misc/socket.cc: ncclFindInterfaces)
 _INSIDE = ("docker", "lo", "virbr")
-#: Names in one finding
+#: The most names in one finding
 _NAMED = 6
 
 
 class Node(NamedTuple):
-    """rails: device and port of each; ports: those of all RDMA devices that NCCL may take. gpus: a number.
-    near: of each GPU the kind of its nearest rail. coherent: GPUs are joined to CPUs by NVLink-C2C. plugin:
-    some rails take a plugin (EFA)."""
+    """rails: device and port of each. ports: all RDMA ports that NCCL may use. gpus: their number. near: for
+    each GPU the kind of its nearest rail. coherent: GPUs are connected to CPUs by NVLink-C2C. plugin: some
+    rails need a plugin (EFA).
+    """
 
     rails: tuple[tuple[str, int], ...]
     ports: tuple[tuple[str, int], ...]
@@ -42,7 +44,7 @@ class Node(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """sure: it costs something on this node; else it may be right."""
+    """sure: the value certainly costs something on this node; otherwise it may be right."""
 
     kind: str
     line: Assigned
@@ -52,7 +54,7 @@ class Finding(NamedTuple):
 
 
 def node(topology: Topology, nics: Sequence[str]) -> Node:
-    """nics: names of all interfaces."""
+    """The node for the lint. nics: names of all interfaces."""
     on_rails = {nic.name for nic in topology.nics if nic.rail is not None}
     ports, rails = [], []
     plugin = False
@@ -88,7 +90,9 @@ def _near(topology: Topology, gpus: Sequence[str]) -> tuple[str, ...]:
 
 
 def findings(lines: Sequence[Assigned], here: Node) -> list[Finding]:
-    """Of lines that some job finds, in their order; a line whose value is only known to a shell has none."""
+    """Findings of lines that some job may have, in their order. A line with a value that only a shell knows
+    has none.
+    """
     return [found for line in lines for found in (_lost(line) or _of_line(line, line.value, here))]
 
 
@@ -120,23 +124,24 @@ def _of_line(line: Assigned, text: str | None, here: Node) -> Iterator[Finding]:
 
 
 def _unknown(line: Assigned) -> Iterator[Finding]:
-    """Names of plugins are not known here, and may be right."""
+    """Findings of unknown names. Variables of plugins are not known here, and may be right."""
     if line.name.startswith("NCCL_"):
         near = schema.nearest(line.name, [*names.KNOWN, *names.UNFIT])
         advice = f"did you mean {near}?" if near else "remove it, unless a plugin or a newer NCCL reads it"
         yield Finding(VALUES, line, "no known version of NCCL reads it", advice, sure=False)
 
 
-#: In place in the environment of a job, though not in a file of all jobs
+#: Correct in a job's environment, but not in a file for all jobs
 _FOR_JOBS = ("NCCL_CONF_FILE", "NCCL_PARAM_DUMP_ALL", "NCCL_COMM_ID", "NCCL_HOSTID", "NCCL_PSK")
 
 
-# -- what a value takes away ------------------------------------------------------------------------------
+# -- disabled features ------------------------------------------------------------------------------------
 
 
 class _Switch(NamedTuple):
-    """takes: whether a value takes it away. lost: what. needs: of the node, without which nothing is lost.
-    sure: a node with that has what is lost."""
+    """takes: tests whether a value disables the feature. lost: the feature. needs: tests whether a node may
+    have it. sure: every such node has it.
+    """
 
     takes: Callable[[str], bool]
     lost: str
@@ -149,7 +154,7 @@ def _is_set(text: str) -> bool:
 
 
 def _is_one(text: str) -> bool:
-    """NCCL_P2P_DISABLE is read by its level, which knows 1 alone (ncclGetLevel)."""
+    """NCCL_P2P_DISABLE is read by its level, which accepts only 1 (ncclGetLevel)."""
     return reading.strtoll(text) == 1
 
 
@@ -188,7 +193,7 @@ def _has_coherent(here: Node) -> bool:
 _GPUDIRECT = "GPUDirect RDMA: everything between nodes goes through the host's memory"
 _P2P = "NVLink and PCIe between GPUs: everything in the node goes through the host's memory"
 
-#: The values are those of src/graph/paths.cc and of NCCL_PARAM in src/transport, the effects the guide's
+#: Values as in src/graph/paths.cc and in NCCL_PARAM of src/transport, effects as in the guide
 _SWITCHES: Mapping[str, _Switch] = {
     "NCCL_IB_DISABLE": _Switch(_is_set, "RDMA: NCCL uses IP sockets", _has_rails),
     "NCCL_NET": _Switch(
@@ -198,7 +203,7 @@ _SWITCHES: Mapping[str, _Switch] = {
         lambda text: text.casefold() == "none", "the plugin that the rails take", lambda here: here.plugin
     ),
     "NCCL_NET_GDR_LEVEL": _Switch(_is_local, _GPUDIRECT, _has_gpudirect),
-    "NCCL_NET_GDR_READ": _Switch(_is_zero, "GPUDirect RDMA for what is sent", _has_gpudirect),
+    "NCCL_NET_GDR_READ": _Switch(_is_zero, "GPUDirect RDMA for sending", _has_gpudirect),
     "NCCL_P2P_DISABLE": _Switch(_is_one, _P2P, _has_gpus),
     "NCCL_P2P_LEVEL": _Switch(_is_local, _P2P, _has_gpus),
     "NCCL_SHM_DISABLE": _Switch(
@@ -223,7 +228,7 @@ _SWITCHES: Mapping[str, _Switch] = {
 #: Kinds of the topology, by NCCL's order of distances (src/graph/topo.h: PATH_PIX and so on)
 _DISTANCES = {"PIX": 4, "PXB": 5, "PHB": 8, "NODE": 8, "SYS": 9}
 _LEVELS = {word: distance for distance, word in enumerate(reading.DISTANCES)}
-#: Without the variable (src/graph/paths.cc: ncclTopoCheckGdr)
+#: Default of NCCL (src/graph/paths.cc: ncclTopoCheckGdr)
 _DEFAULT_LEVEL = _LEVELS["PXB"]
 
 
@@ -237,7 +242,7 @@ def _disabled(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
 
 
 def _too_near(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
-    """A level that is nearer than rails which GPUs reach without the variable."""
+    """Findings of a level that excludes rails which GPUs use by default."""
     word = reading.level(text)
     lost = [kind for kind in here.near if _LEVELS.get(word, 9) < _DISTANCES[kind] <= _DEFAULT_LEVEL]
     if lost:
@@ -248,7 +253,7 @@ def _too_near(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
         yield Finding(DISABLED, line, problem, "remove it: PXB is what NCCL takes")
 
 
-# -- which devices a list means -----------------------------------------------------------------------------
+# -- devices in a list --------------------------------------------------------------------------------------
 
 
 def _hcas(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
@@ -272,7 +277,7 @@ def _hcas(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
 
 
 def _nics(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
-    if len(text) < 2 or not here.nics:  # NCCL chooses by itself
+    if len(text) < 2 or not here.nics:  # NCCL chooses on its own
         return
     pattern = matching.parse(text)
     taken = [name for name in here.nics if pattern.takes(name)]
@@ -288,7 +293,7 @@ def _nics(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
 
 
 def _instead(line: Assigned) -> str:
-    """A declaration stands before all other lines of /etc/nccl.conf, and an environment beats both."""
+    """The remedy. A declaration precedes all other lines of /etc/nccl.conf, but an environment beats both."""
     gone = "" if line.where.startswith(f"{file.PATH}:") else "remove it, and "
     return f"{gone}declare {line.name}: auto"
 
@@ -296,7 +301,7 @@ def _instead(line: Assigned) -> str:
 def _entries(
     line: Assigned, pattern: matching.Pattern, all_names: Sequence[str], places: Sequence[tuple[str, int]]
 ) -> Iterator[Finding]:
-    """Entries that mean nothing, or more than one would think."""
+    """Findings of entries that match nothing, or more than intended."""
     lost = [one.text for one in pattern.entries if not any(pattern.meets(one, *place) for place in places)]
     if lost and not pattern.negated:
         problem = f"{_few(lost)}: not on this machine"

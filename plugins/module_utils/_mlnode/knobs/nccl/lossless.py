@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The effect of a traffic class of RoCE on the rails: it has one only where the NIC puts its DSCP into a
-priority that is not lost. Judged by what the declarations of kind qos want of the rails."""
+"""Effect of a RoCE traffic class on the rails: none, unless the NIC maps its DSCP to a lossless priority. The
+source is the rails' declarations of kind qos.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +19,12 @@ from ..qos import schema as qos_schema
 from ..qos.parse import QosSetting
 from ..summary import Files, grouped
 
-#: What makes priorities of DSCPs; the rest of a rule says how they share the link
+#: Settings that map DSCPs to priorities; other settings of a rule divide the bandwidth
 _GROUPS = ("trust", "dscp", "pfc")
 
 
 class Rail(NamedTuple):
-    """A port of an RDMA device that is a rail. netdevs: the interfaces on it."""
+    """A port of an RDMA device that is a rail. netdevs: its interfaces."""
 
     device: str
     port: int
@@ -35,8 +36,10 @@ class Rail(NamedTuple):
 
 
 def lacking(host: Host, rails: Sequence[Rail]) -> str:
-    """Reason why no rail has the declared priorities; empty where one has them or may have them, and where
-    none are declared: then the fabric has to give them by other means."""
+    """Reason why no rail has the declared priorities; empty if a rail has them or may have them.
+
+    Also empty if none are declared: then the fabric has to provide them by other means.
+    """
     names = {name for rail in rails for name in rail.netdevs}
     settings = [setting for _path, setting in priorities(host) if setting.group in _GROUPS]
     if not settings:
@@ -56,12 +59,12 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
 
 
 def _has(one: Files) -> bool:
-    """True if it has them, or may: a failed read does not prove that it lacks them."""
+    """True if the rail has them, or may: a failed read does not prove that they are missing."""
     return bool(one.parts or one.problems)
 
 
 def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:
-    """Settings declared of kind qos, each with its file."""
+    """Declared settings of kind qos, each with its declaration."""
     for declaration, setting in declared.settings(host, qos_parse.KIND, qos_schema.OPTIONS, qos_parse.parse):
         yield declaration.path, setting
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NCCL's lists of devices and interfaces (src/misc/utils.cc: parseStringList, matchIfList).
 
-`^` in front means all but those, `=` behind it whole names. Otherwise an entry is the beginning of a name:
-mlx5_1 is also mlx5_10. Behind a colon is a port; without one, or if it is empty, all ports are meant. An
-empty list means all.
+`^` at the beginning inverts the list, and `=` after it means whole names. Otherwise an entry is a prefix:
+mlx5_1 also means mlx5_10. A port follows a colon; without one, or with an empty one, the entry means all
+ports. An empty list means all devices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PORT = regex(r"\s*([+-]?[0-9]+)")
 
 
 class Entry(NamedTuple):
-    """text: as it is written."""
+    """text: as written."""
 
     name: str
     port: int
@@ -40,7 +40,7 @@ class Pattern(NamedTuple):
         return listed is not self.negated
 
     def wider(self, all_names: Sequence[str]) -> dict[str, list[str]]:
-        """Entries that are whole names, and the other names that they mean as well."""
+        """Entries that are whole names, and other names that they match as well."""
         if self.exact:
             return {}
         found = {}
@@ -52,7 +52,7 @@ class Pattern(NamedTuple):
 
 
 def parse(text: str) -> Pattern:
-    """Never fails: NCCL takes any text."""
+    """The parsed list. Never raises, as NCCL accepts any text."""
     negated = text.startswith("^")
     rest = text[1:] if negated else text
     exact = rest.startswith("=")

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Meaning of each variable that NVIDIA documents (NCCL user guide, Environment Variables, as of 2.32), and of
-those of plugins that stand beside them: one line each, NAME without NCCL_, a blank, and the meaning.
+"""Meaning of each variable in NVIDIA's documentation (NCCL user guide 2.32, Environment Variables), and of
+its plugins' variables: one line each with NAME without NCCL_, a blank, and the meaning.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Mapping
 
 SOURCE = "NCCL user guide, Environment Variables"
 
-#: Those that people set most, and that decide what a job gets
+#: The variables that are set most often and affect jobs most
 _COMMON = """
 DEBUG how much NCCL logs: VERSION, WARN, INFO; INFO and TRACE cost time
 DEBUG_SUBSYS which parts log at INFO; INIT, ENV and NET show what a job got, TUNING the algorithm of each size
@@ -28,7 +28,7 @@ P2P_LEVEL largest distance of GPUs for P2P: LOC never, NVL, PIX, PXB, PHB, SYS a
 SHM_DISABLE 1 takes shared memory away, which GPUs without P2P use
 COLLNET_ENABLE 1 allows in-network reduction by a plugin, as SHARP
 ALGO which algorithms may be used: RING, TREE, COLLNETDIRECT, COLLNETCHAIN, NVLS, NVLSTREE, PAT
-PROTO which protocols may be used: LL, LL128, SIMPLE; LL128 where it is not supported corrupts data
+PROTO which protocols may be used: LL, LL128, SIMPLE; LL128 corrupts data if it is not supported
 BUFFSIZE bytes of the buffer between two GPUs, 4194304 if not set
 """
 
@@ -40,7 +40,7 @@ SOCKET_RETRY_SLEEP_MSEC ms before the first new try; it grows with each
 SOCKET_POLL_TIMEOUT_MSEC ms to wait in a poll at the start of a job, in place of spinning
 SOCKET_NTHREADS threads for each connection over IP sockets
 NSOCKS_PERTHREAD sockets of each of these threads
-CROSS_NIC whether a ring or tree may use other NICs on other nodes: 0 no, 1 yes, 2 where it is as good
+CROSS_NIC whether a ring or tree may use other NICs on other nodes: 0 no, 1 yes, 2 if it is as good
 IB_RAIL_POLICY how NCCL finds out which ports are one rail
 IB_RETRY_CNT how often the NIC sends a packet again before the connection ends
 IB_ADDR_FAMILY family of the RoCE address that NCCL looks for
@@ -55,7 +55,7 @@ OOB_NET_ENABLE whether ranks meet over the network of data, and not over IP sock
 OOB_NET_IFNAME devices for that
 UID_STAGGER_THRESHOLD ranks from which on they do not all begin at once
 UID_STAGGER_RATE ranks a second that begin then
-NET the network by its name: IB, Socket, or that of a plugin
+NET the network by its name: IB, Socket, or a plugin's name
 NET_PLUGIN library of the network plugin; none for NCCL's own
 GIN_PLUGIN library of the plugin for communication that GPUs begin
 RMA_PLUGIN library of the plugin for one-sided communication
@@ -79,7 +79,7 @@ SET_THREAD_NAME 1 names the threads of NCCL
 _DEBUGGING = """
 P2P_DIRECT_DISABLE 1 forbids direct access between GPUs of one process
 NTHREADS threads of each CUDA block
-MAX_NCHANNELS the most channels, each of which takes a CUDA block
+MAX_NCHANNELS the most channels; each takes a CUDA block
 MIN_NCHANNELS the fewest channels
 CHECK_POINTERS 1 checks pointers at each call
 CHECK_MODE how much arguments are checked
@@ -90,7 +90,7 @@ IB_SPLIT_DATA_ON_QPS 1 splits each message over all queue pairs, 0 takes them in
 IB_PCI_RELAXED_ORDERING relaxed ordering on PCIe: 0 no, 1 yes, 2 if the NIC can
 IB_ADAPTIVE_ROUTING whether data may be routed adaptively; the fabric must do so on the service level
 IB_ECE_ENABLE whether both NICs agree on vendor features at the connection
-MEM_SYNC_DOMAIN domain that keeps NCCL's memory order apart from that of the job
+MEM_SYNC_DOMAIN domain that separates NCCL's memory order from the job's
 CUMEM_ENABLE whether GPU memory is allocated by cuMem
 CUMEM_HOST_ENABLE the same for host memory
 NET_GDR_C2C whether GPUDirect RDMA is used over NVLink-C2C of a CPU
@@ -124,10 +124,10 @@ COMM_BLOCKING whether calls wait until they are done
 CGA_CLUSTER_SIZE CUDA blocks of a cluster
 MAX_CTAS the most CUDA blocks
 MIN_CTAS the fewest CUDA blocks
-NVLS_ENABLE NVLink SHARP: 0 no, 1 yes or fail, 2 where it is there
+NVLS_ENABLE NVLink SHARP: 0 no, 1 yes or fail, 2 if it is there
 IB_MERGE_NICS 1 makes one device of the ports of a NIC
 NET_MERGE_POLICY which NICs may be merged
-MNNVL_ENABLE NVLink between nodes: 0 no, 1 yes or fail, 2 where it is there
+MNNVL_ENABLE NVLink between nodes: 0 no, 1 yes or fail, 2 if it is there
 MNNVL_UUID identity of the NVLink domain, in place of the fabric manager's
 MNNVL_CLIQUE_ID part of the NVLink domain: ranks with the same number use NVLink
 RAS_ENABLE whether jobs can be asked for their state (ncclras)
@@ -135,7 +135,7 @@ RAS_ADDR address and port for that
 RAS_TIMEOUT_FACTOR factor of all its timeouts
 LAUNCH_ORDER_IMPLICIT 1 orders operations of several communicators as the program does
 LAUNCH_RACE_FATAL whether a race of threads in that is an error
-IPC_USE_ABSTRACT_SOCKET 0 uses socket files, for containers with network namespaces of their own
+IPC_USE_ABSTRACT_SOCKET 0 uses socket files, for containers with their own network namespaces
 SYM_GIN_KERNELS_ENABLE whether symmetric kernels use the network
 """
 

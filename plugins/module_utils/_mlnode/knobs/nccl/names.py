@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The variables that NCCL reads, as NAME@SINCE=CHECK without NCCL_, where SINCE is a version of NCCL.
 
-The first two tables are those of NCCL's user guide (Environment Variables) as of NCCL 2.32, the third holds
-the others that the library of 2.32.3 looks up, and the last those of 2.30.7 beyond that. For the checks see
+The first two tables are from NCCL's user guide (Environment Variables, NCCL 2.32). The third holds other
+variables that the library of 2.32.3 looks up, and the last holds further ones of 2.30.7. For the checks see
 values.py; the default is `..`.
 
-A limit is the guide's, or that of the field to which NCCL copies the number: 8 bits of a GID index and a
-traffic class (struct ibv_global_route), 16 of a partition key and its index, 5 of a timeout and 3 of retries
-(struct ibv_qp_attr), 4 of a service level (header of InfiniBand), 32 of a clique (nvmlGpuFabricInfo_t).
+A limit is from the guide, or from the field to which NCCL copies the number. GID index and traffic class have
+8 bits (struct ibv_global_route), a partition key and its index 16. A timeout has 5 and retries 3 bits (struct
+ibv_qp_attr), a service level 4 (InfiniBand header), and a clique 32 (nvmlGpuFabricInfo_t).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...model.record import NamedTuple
 
 SYSTEM, DEBUGGING, UNDOCUMENTED, GONE = "system", "debugging", "undocumented", "gone"
 
-#: Needed to follow the system, and meant to stay: the first part of the guide
+#: Variables for system configuration, meant to stay: the first part of the guide
 _SYSTEM = """
 SOCKET_IFNAME=nics SOCKET_FAMILY=AF_INET|AF_INET6 SOCKET_MAGIC=text SOCKET_RETRY_CNT@2.24=1..
 SOCKET_RETRY_SLEEP_MSEC@2.24=1.. SOCKET_POLL_TIMEOUT_MSEC@2.28=0.. SOCKET_NTHREADS@2.4.8=1..16
@@ -37,7 +37,7 @@ CTA_POLICY@2.29=text NETDEVS_POLICY@2.28=text MULTI_RANK_GPU_ENABLE@2.30=0..1 TO
 TOPO_DUMP_FILE@2.6=text SET_THREAD_NAME@2.12=0..1
 """
 
-#: For experiments and as a workaround: the part of the guide that is called Debugging
+#: For experiments and as a workaround: the part Debugging of the guide
 _DEBUGGING = """
 P2P_DISABLE=0..1 P2P_LEVEL@2.3.4=LOC|NVL|PIX|PXB|PHB|SYS P2P_DIRECT_DISABLE=0..1 SHM_DISABLE=0..1 BUFFSIZE=0..
 NTHREADS=1.. MAX_NCHANNELS@2.5=1.. MIN_NCHANNELS@2.5=1.. CHECK_POINTERS@2.2.12=0..1
@@ -92,19 +92,19 @@ GRAPH_FILE=text GRAPH_DUMP_FILE=text IBVERBS_LIB=text NET_FORCE_MERGE=text NET_M
 PROXY_CPUSET=text SYM_KERNEL=text THREAD_THRESHOLDS=text
 """
 
-#: Looked up by the library of 2.30.7, and no more by that of 2.32.3
+#: Looked up by the library of 2.30.7, but no longer by 2.32.3
 _GONE = """
 ELASTIC_BUFFER_REGISTER GDAKI_USE_RELIABLE_DB GIN_GDAKI_NIC_HANDLER GIN_GDAKI_QP_DEPTH GIN_PLUGIN_REF_COUNT
 GROUP_CUDA_STREAM IB_RECEIVER_SIDE_MATCHING_SCHEME MLOPART_RDMA_ENABLE MULTI_SEGMENT_REGISTER NET_GDR_MLOPART
 NET_PLUGIN_REF_COUNT RMA_PLUGIN_REF_COUNT
 """
 
-#: What must not be in a file that all jobs of a node read, or does nothing there → why, and what to do
+#: Variable that has no place or no effect in a file for all jobs → reason and remedy
 UNFIT: Mapping[str, str] = {
     "NCCL_CONF_FILE": "NCCL asks for it before it reads this file",
     "NCCL_PARAM_DUMP_ALL": "it is for a program that prints NCCL's parameters",
     "NCCL_COMM_ID": "it is one job's meeting point; all jobs of this node would share it",
-    "NCCL_HOSTID": "NCCL distinguishes hosts by it; jobs set it where they need it",
+    "NCCL_HOSTID": "NCCL distinguishes hosts by it; jobs set it if they need it",
     "NCCL_PSK": "it is a secret, and everybody can read this file",
     "NCCL_IB_GDR_LEVEL": "it has been called NCCL_NET_GDR_LEVEL since 2.4",
     "NCCL_IB_CUDA_SUPPORT": "NCCL has not read it since 2.4; use NCCL_NET_GDR_LEVEL",
@@ -117,7 +117,7 @@ UNFIT: Mapping[str, str] = {
 
 
 class Variable(NamedTuple):
-    """check: as in values.py. since: the version that introduced it, where the guide names one."""
+    """check: as in values.py. since: the version that introduced it, if the guide gives one."""
 
     check: str
     group: str

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A declaration of variables read and checked: everything that can be wrong before a machine is asked."""
+"""Parse and check a declaration of variables, as far as that is possible without a machine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from .file import PATH
 KIND = "nccl"
 AUTO = "auto"
 
-#: With allow: [unknown], as NCCL sets whatever stands in its file: of NCCL, and of plugins in its process
+#: Accepted with allow: [unknown], for NCCL and for plugins in its process: NCCL sets any name that is in its
+#: file
 _FOREIGN = regex(r"(?:NCCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
 
-#: Both multiplied are the sockets of one connection (NCCL's src/transport/net_socket.cc: MAX_SOCKETS)
+#: Their product is the number of sockets of one connection (NCCL's src/transport/net_socket.cc: MAX_SOCKETS)
 _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", 64
 
 
@@ -91,7 +92,7 @@ def _text(name: str, raw: Any, check: schema.Form) -> str:
             "take for a part of it"
         )
     if len(text) > nccl_values.LONGEST:
-        raise DeclarationError(f"{name}: {len(text)} characters, of which NCCL reads {nccl_values.LONGEST}")
+        raise DeclarationError(f"{name}: expected {nccl_values.LONGEST} characters at most, got {len(text)}")
     return text
 
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How NCCL understands a value that is not one of its own, and the value to write instead.
+"""NCCL's reading of values that it does not define, and the values to write instead.
 
 Numbers go through strtoll() with base 0 (src/misc/param.cc: ncclLoadParam), which stops without an error at
-the first other character. Levels are words since 2.4, and numbers of older versions are still
-translated (src/graph/paths.cc: ncclGetLevel).
+the first other character. Levels are words since 2.4, and numbers of older versions are still translated
+(src/graph/paths.cc: ncclGetLevel).
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from __future__ import annotations
 from ...model.record import regex
 from . import names, values
 
-#: Distances of the versions before 2.4, by their number; larger ones are the last (levelsOldToNew)
+#: Distances of versions before 2.4, by number; larger numbers mean the last (levelsOldToNew)
 OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS")
 LEVELS = ("NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL")
-#: Distances that NCCL takes, the nearest first (src/graph/topo.cc: topoPathTypeStr); the guide has not all
+#: Distances that NCCL accepts, the nearest first (src/graph/topo.cc: topoPathTypeStr); the guide lacks some
 DISTANCES = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
-#: Compared by strcmp(): NCCL does not know pix (src/misc/socket.cc, src/transport/net_ib/connect.cc)
+#: Compared with strcmp(): NCCL does not accept lower case (src/misc/socket.cc,
+#: src/transport/net_ib/connect.cc)
 _EXACT = ("NCCL_SOCKET_FAMILY", "NCCL_IB_ADDR_FAMILY")
 
 SHARP_LEVEL = "SHARP_COLL_LOG_LEVEL"
-#: By their number, which is what libsharp reads (sharp_coll_log_level in its sharp_coll.conf)
+#: Words by number; libsharp reads only numbers (sharp_coll_log_level in its sharp_coll.conf)
 _SHARP_WORDS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 
 _DIGITS = regex(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _INT64 = 2**63
-#: As people write a size, which NCCL cannot read
+#: A size as people write it, which NCCL cannot read
 _SIZE = regex(r"([0-9]{1,9})\s*([kKmMgG])(?:i?[bB])?\Z")
 _SHIFT = {"k": 10, "m": 20, "g": 30}
 _OCTAL = regex(r"0+([1-9][0-9]*)\Z")
@@ -75,10 +76,10 @@ def misread(name: str, text: str) -> str:
 
 
 def instead(name: str, text: str) -> str:
-    """The value that was meant; empty if that is not clear."""
+    """The intended value; empty if it is not clear."""
     if name not in names.KNOWN or _is_taken(name, text):
         return ""
-    # Quotes and comments are a shell's; to NCCL they are a part of the value.
+    # Quotes and comments belong to a shell; for NCCL they are part of the value.
     word = text.partition("#")[0].strip().strip("\"'")
     if name in (*LEVELS, *_EXACT):
         found = _old_level(word) or word.upper()
@@ -90,13 +91,13 @@ def instead(name: str, text: str) -> str:
 
 
 def hint(name: str, text: str) -> str:
-    """Reason and remedy for a value that is refused, for people; empty if there is nothing to say."""
+    """Reason and remedy for a rejected value, for error messages; empty if there is none."""
     why, better = misread(name, text), instead(name, text)
     return "; ".join([*([why] if why else []), *([f"write {better}"] if better else [])])
 
 
 def expected(name: str) -> str:
-    """Values of a known variable, for people."""
+    """Values of a known variable, for error messages."""
     return values.check(names.KNOWN[name].check).words
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ...model.schema import Option, Table, guards
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {"unknown": "names that no known version of NCCL reads, such as a plugin's or a newer version's"}
 
 OPTIONS: Table = {
@@ -16,32 +16,32 @@ OPTIONS: Table = {
         Name and value. V(null) leaves a variable untouched.
 
         Known are the variables of NCCL's user guide as of NCCL 2.32, and the undocumented ones that its
-        library reads. An unknown name is refused with the known one that is most like it.
+        library reads. An unknown name is refused, with the most similar known name.
 
-        A value is checked where NCCL silently misreads it, and refused with what is allowed. These are
-        numbers, switches, lists of devices, and the words of variables such as C(NCCL_DEBUG) and
-        C(NCCL_NET_GDR_LEVEL). What NCCL reports by itself, such as a wrong C(NCCL_ALGO), may be any text.
+        Values that NCCL would silently misread are refused, with the allowed ones. These are numbers,
+        switches, lists of devices, and the words of variables such as C(NCCL_DEBUG) and
+        C(NCCL_NET_GDR_LEVEL). Any text is accepted if NCCL itself reports mistakes, as for C(NCCL_ALGO).
 
         A list of YAML is written with commas.
 
         C(NCCL_IB_HCA) as V(auto) is the exact list of the rails, each with its port, such as
         V(=mlx5_0:1,mlx5_3:1). See M(mlnode.tuning.node_topology) for which ports are rails.
 
-        C(NCCL_SOCKET_IFNAME) as V(auto) is the interface of the default route. Without one it is what the
-        node was reached over when it was last set up, and without that all but C(lo) and C(docker0).
+        C(NCCL_SOCKET_IFNAME) as V(auto) is the interface of the default route. Without one it is the
+        interface over which the node was last set up; if that is unknown, all except C(lo) and C(docker0).
 
         C(NCCL_IB_GID_INDEX) as V(auto) is the index of the address of RoCE v2, if each rail has one such
-        address and all have it at the same index. IPv6 counts where no rail has an IPv4 address. Else the
-        variable is left out, and the row says why. NCCL finds out the index by itself since 2.21.
+        address and all have it at the same index. IPv6 counts if no rail has an IPv4 address. Otherwise the
+        variable is left out, and the row gives the reason. NCCL finds the index by itself since 2.21.
 
-        C(NCCL_IB_ADDR_FAMILY) as V(auto) is V(AF_INET6) where the rails have routable addresses of IPv6
-        and none of IPv4, which NCCL would look for. Else it is left out.
+        C(NCCL_IB_ADDR_FAMILY) as V(auto) is V(AF_INET6) if the rails have routable IPv6 addresses and no IPv4
+        addresses, which NCCL uses by default. Otherwise it is left out.
 
-        C(NCCL_IB_TC) as V(auto) is the traffic class that a declaration of kind C(qos) on this node gives
-        to RoCE. Where there is none, where there are several, where the rails are InfiniBand, or where no
-        rail has the priorities that are declared beside it, it is left out, and the row says why.
+        C(NCCL_IB_TC) as V(auto) is the traffic class that a declaration of kind C(qos) on this node gives to
+        RoCE. It is left out, with the reason in the row, if there is none or more than one, if the rails are
+        InfiniBand, or if no rail has the declared priorities.
 
-        Variables that do not belong into a file of the node are refused, each with its reason, such as
+        Variables that do not belong in a file of the node are refused, each with its reason, such as
         C(NCCL_COMM_ID), C(NCCL_CONF_FILE) and C(NCCL_PSK), and so are those that NCCL no longer reads.
         """,
         default={},

@@ -1,11 +1,13 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of values that NCCL misreads silently at NCCL_DEBUG=WARN: of `4M` it reads 4, of `010` 8 and
-of `yes` 0 (strtoll() with base 0 in its src/misc/param.cc), and it ignores most words that it does not know.
-What it reports by itself, such as an unknown algorithm or a file that it cannot open, is any `text` here.
+"""Checks of values that NCCL misreads silently at NCCL_DEBUG=WARN.
 
-A check is a key of NAMED, or `LOW..HIGH` for a whole number, where either limit may be left out, or words
-such as `A|B|C`.
+It reads `4M` as 4, `010` as 8 and `yes` as 0 (strtoll() with base 0 in its src/misc/param.cc), and ignores
+most unknown words. Values whose mistakes NCCL itself reports, such as unknown algorithms, are any `text`
+here.
+
+A check is a key of NAMED, words such as `A|B|C`, or `LOW..HIGH` for a whole number. Either limit may be left
+out.
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ from ...model.schema import Form
 #: A leading 0 would make it octal to strtoll(), which is never meant
 _NUMBER = regex(r"-?(?:0x[0-9a-fA-F]{1,16}|0|[1-9][0-9]{0,19})\Z", re.ASCII)
 _ANY = regex("")
-#: What strtoll() holds
+#: The range of strtoll()
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
-#: NCCL copies the value of a line into 1024 bytes, and silently drops what is longer (setEnvFile)
+#: NCCL copies a value into 1024 bytes and silently truncates a longer one (setEnvFile)
 LONGEST = 1023
 #: One line of printable ASCII. Blanks at its ends would be part of the value.
 PRINTABLE = regex(r"(?:[!-~](?:[ -~]*[!-~])?)?\Z", re.ASCII)
 
-#: The most HCAs that NCCL takes (MAX_IB_DEVS in its src/transport/net_ib)
+#: The most HCAs that NCCL uses (MAX_IB_DEVS in its src/transport/net_ib)
 MAX_HCAS = 32
-#: A name that a list can hold: a comma or colon would end it there. The kernel has 15 characters for an
-#: interface (IFNAMSIZ) and 63 for an RDMA device (IB_DEVICE_NAME_MAX), as NCCL has for either.
+#: Names without comma and colon, which would end them in a list. The kernel has 15 characters for an
+#: interface (IFNAMSIZ) and 63 for an RDMA device (IB_DEVICE_NAME_MAX), as has NCCL.
 _NIC, _HCA = r"[A-Za-z0-9_.@-]{1,15}", r"[A-Za-z0-9_.-]{1,63}"
 NIC, HCA = regex(rf"{_NIC}\Z", re.ASCII), regex(rf"{_HCA}\Z", re.ASCII)
-#: Of :port[:rail[:plane]] the port may be empty where a rail follows
+#: In :port[:rail[:plane]] the port may be empty if a rail follows
 _PLACE = "[0-9]{1,3}"
 _PLACES = f"(?::{_PLACE}|:(?:{_PLACE})?(?::{_PLACE}){{1,2}})?"
 
@@ -55,7 +57,7 @@ def check(name: str) -> Form:
 
 
 def _whole(low: str, high: str) -> Form:
-    """Spelled as a decimal number, so that two declarations of 0x6a and 106 agree."""
+    """A whole number in decimal, so that two declarations of 0x6a and 106 can agree."""
     description = f"a whole number{f' of {low} or more' if low else ''}, without a unit"
     if high:
         description = "0 or 1" if (low, high) == ("0", "1") else f"a whole number from {low} to {high}"
@@ -78,7 +80,7 @@ def _some_of(words: Sequence[str]) -> Form:
 
 
 def _listed(description: str, name: str, most: int = LONGEST) -> Form:
-    """A list of names, or beginnings of names, behind ^ for all but those and = for whole names."""
+    """A list of names or prefixes; ^ before it means all others, = means whole names."""
 
     def read(text: str) -> str:
         entries = text.lstrip("^=").split(",")

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`auto` for rings and channels of one NIC, by what goes over it: sockets, or nothing but RDMA."""
+"""`auto` for rings and channels of one NIC, by its traffic: sockets, or only RDMA."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from ..irq import plan as irq_plan
 from ..summary import Target
 from .parse import Amount, Rule
 
-#: Of a huge page that one directory of the page table maps: 2 MiB of 4 KiB, 512 MiB of 64 KiB
+#: Size of the huge page that one page table directory maps: 2 MiB with 4 KiB pages, 512 MiB with 64 KiB pages
 _HUGE = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 _PAGES = (4 * sizing.KIB, 16 * sizing.KIB, 64 * sizing.KIB)
 
 
 class Resolved(NamedTuple):
-    """A number; None leaves the NIC as it is. note: the reason for it. clamped: what the formula would have
-    been, and why it is less."""
+    """A number; None leaves the NIC as it is. note: the reason. clamped: the result of the formula, and why
+    the number is lower.
+    """
 
     number: int | None
     note: str = ""
@@ -36,7 +37,7 @@ class Resolved(NamedTuple):
 def resolved(
     host: Host, rule: Rule, target: Target, group: str, name: str, wanted: Amount, maximum: int
 ) -> Resolved:
-    """Number that an amount means of a NIC that has so many at most."""
+    """Number for an amount on a NIC with this maximum."""
     if wanted.word in ("number", "max"):
         return Resolved(min(wanted.number, maximum) if wanted.word == "number" else maximum)
     most = min(wanted.number, maximum) if wanted.word == "at_most" else maximum
@@ -44,7 +45,7 @@ def resolved(
 
 
 def _ring(host: Host, rule: Rule, target: Target, name: str, maximum: int) -> Resolved:
-    """Descriptors of a ring. RDMA has queues of its own in memory of its own: these rings stay empty."""
+    """Descriptors of a ring. RDMA has its own queues in its own memory and leaves these rings empty."""
     if _is_for_rdma(host, target.name):
         return Resolved(None, "a rail, and RDMA does not use these rings: left as they are")
     wanted = sizing.ring_entries(maximum)
@@ -63,7 +64,7 @@ def _ring(host: Host, rule: Rule, target: Target, name: str, maximum: int) -> Re
 
 
 def _channels(host: Host, target: Target, maximum: int) -> Resolved:
-    """Queues: one for each core near a NIC for sockets, few for one that only RDMA goes over."""
+    """Queues: one for each core near the NIC for sockets, a few for a NIC with only RDMA."""
     rail = _is_for_rdma(host, target.name)
     if rail and target.driver not in sizing.RDMA_APART:
         return Resolved(None, f"a rail, and RDMA of {target.driver} may need its channels: left as they are")
@@ -78,19 +79,20 @@ def _channels(host: Host, target: Target, maximum: int) -> Resolved:
 
 
 def _is_for_rdma(host: Host, name: str) -> bool:
-    """True for a rail whose RDMA is done by hardware, and that does not carry the management path. RDMA in
-    software (Soft-RoCE) sends packets as any program does."""
+    """True for a rail with RDMA in hardware that does not carry the management path. RDMA in software
+    (Soft-RoCE) sends ordinary packets.
+    """
     machine = topology.of(host)
     hardware = {device.name for device in machine.rdma if device.address is not None}
     nic = _nic(machine.nics, name)
     if nic is None or nic.rail is None or not hardware.intersection(nic.rdma):
         return False
-    # Of no process, so that it does not depend on who connects.
+    # For no process, as the result must not depend on the connection.
     return name not in management.interfaces(host, pid=0)
 
 
 def kinds_in_use(host: Host, name: str) -> Sequence[str]:
-    """Kinds of channel: queues that both receive and send, or one kind for each; none without channels."""
+    """Kinds of channels: combined queues, or separate ones to receive and to send; empty without channels."""
     here = host.names(f"/ethtool/{name}/channels/max")
     apart = [kind for kind in ("rx", "tx") if kind in here]
     used = {kind for kind in here if host.value(f"/ethtool/{name}/channels/{kind}").text != "0"}
@@ -124,8 +126,11 @@ def _nic(nics: Sequence[Nic], name: str) -> Nic | None:
 
 
 def _page_bytes(facts: Facts, host: Host) -> int:
-    """Bytes of a page, from those of a huge page: it has an eighth as many pages as a page has bytes. The
-    largest there is where the kernel has no huge pages."""
+    """Bytes of a page, from the size of a huge page.
+
+    A huge page has an eighth as many pages as a page has bytes. If the kernel has no huge pages, the largest
+    known page.
+    """
     huge = values.number(host.value(_HUGE).text) or facts.hugepage_kbytes() * sizing.KIB
     page = math.isqrt(8 * huge)
     return page if page in _PAGES else max(_PAGES)

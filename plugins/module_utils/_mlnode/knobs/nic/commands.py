@@ -10,7 +10,7 @@ from typing import Iterable
 from ...engine.kind import Row
 from ...model.setting import KnobFile
 
-#: Group of files → the option of ethtool that sets it; the words that follow are those of the files
+#: Group of files → ethtool's option that sets it; the arguments are the words of the files
 _OPTIONS = {
     "private-flag": "--set-priv-flags",
     "channels": "-L",
@@ -24,12 +24,11 @@ _IP = {"mtu": "mtu", "tx_queue_len": "txqueuelen"}
 
 
 def of(rows: Iterable[Row]) -> list[str]:
-    """One command for each NIC and write of what is declared, whether or not it has to be changed now; NIC
-    by NIC, in the order in which they are applied."""
+    """One command for each NIC and write, whether or not a change is needed, in the order of application."""
     parts: dict[str, dict[str, list[KnobFile]]] = {}
     for row in rows:
         for part in row.reading.parts:
-            # One command is what one write is.
+            # One command for each write.
             parts.setdefault(_place(part)[0], {}).setdefault(part.joined or part.path, []).append(part)
     return [
         _command(interface, _place(joined[0])[1], joined)

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Effect of a change of a NIC's setting on the traffic that goes through it just then.
+"""Effect of a change of a NIC's setting on the traffic at that moment.
 
-Only that: a packet size that the other end does not take, or a checksum that the hardware gets wrong, stops
-traffic without any reset. All of it is as in Linux 6.1; what is not known there for sure counts as a reset.
+Later effects are left out: a packet size that the peer rejects, or a wrong checksum of the hardware, stops
+traffic without a reset. All facts are from Linux 6.1; a change with an unknown effect counts as a reset.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Mapping, Tuple
 
-# typing's own names, as they are evaluated here
+# typing's own names, as Python evaluates them here
 _Exceptions = Mapping[Tuple[str, str], "Disruption"]
 
 
 class Disruption(IntEnum):
-    """Degrees in order, so that the worst of several changes is their max().
+    """Degrees in ascending order: max() gives the worst of several changes.
 
     LINK_RESET: the link goes down, or all queues stop for longer than packets in flight can bear: bonds fail
     over, LACP and RDMA notice. DRIVER_RELOAD: the interface may go away and come back.
@@ -32,12 +32,12 @@ class Disruption(IntEnum):
 
 NONE, LINK_RESET, DRIVER_RELOAD = Disruption
 
-#: What to expect of a driver that is not known here. The stack alone keeps tx_queue_len (net/core/dev.c:
-#: dev_change_tx_queue_len), and drivers write coalescing to registers that count from the next interrupt on.
+#: Defaults for unknown drivers. The network stack alone keeps tx_queue_len (net/core/dev.c:
+#: dev_change_tx_queue_len), and drivers write coalescing to registers that apply from the next interrupt.
 _GROUPS = {
     "ring": LINK_RESET,
     "channels": LINK_RESET,
-    "pause": LINK_RESET,  # negotiated with the other end, for which the link restarts
+    "pause": LINK_RESET,  # Negotiated with the peer, so the link restarts
     "fec": LINK_RESET,
     "mtu": LINK_RESET,
     "private-flag": DRIVER_RELOAD,
@@ -45,9 +45,9 @@ _GROUPS = {
     "tx_queue_len": NONE,
 }
 
-#: Features that the stack does by itself, or asks of the hardware packet by packet, as it does all that
-#: begins with tx- but VLAN tags, for which some hardware is set up again (intel/e1000e/netdev.c:
-#: e1000_set_features). Of all others, as of those to come, the receive side of the hardware is reprogrammed.
+#: Features that the stack itself implements. It requests others from the hardware for each packet: all that
+#: begin with tx- except VLAN tags, for which some drivers reset the hardware (intel/e1000e/netdev.c:
+#: e1000_set_features). For all others, future ones included, the driver reprograms the receive side.
 _STACK_FEATURES = ("rx-gro", "rx-gro-list", "rx-udp-gro-forwarding")
 
 #: Every value of a group
@@ -55,9 +55,12 @@ _ALL = "*"
 
 
 def of(driver: str | None, group: str, field: str) -> Disruption:
-    """group and field as in ethtool/files.py, and "mtu" and "tx_queue_len" without a field. driver: as the
-    kernel calls it; None where it is not known."""
-    group = group.partition("/")[0]  # feature/requested is a way to set a feature
+    """Effect of a change. group and field as in ethtool/files.py, and "mtu" and "tx_queue_len" without a
+    field.
+
+    driver: the kernel's name; None if unknown.
+    """
+    group = group.partition("/")[0]  # feature/requested is an alias of feature
     # mlx5_core[ib_ipoib] is the same code on an InfiniBand port.
     known = _DRIVERS.get((driver or "").partition("[")[0], {})
     for key in ((group, field), (group, _ALL)):
@@ -86,8 +89,8 @@ _MLX5: _Exceptions = {
     **_features("rx-ntuple-filter", "hw-tc-offload", "rx-vlan-hw-parse", "tx-vlan-hw-insert"),
 }
 
-#: Driver → (group, field) → what it does unlike _GROUPS and _STACK_FEATURES. Sources are below
-#: drivers/net/ethernet where they do not begin with drivers.
+#: Driver → (group, field) → its effect, if it differs from _GROUPS and _STACK_FEATURES. Sources are below
+#: drivers/net/ethernet unless their path begins with drivers.
 _DRIVERS: Mapping[str, _Exceptions] = {
     "mlx5_core": _MLX5,
     "mlx5e_rep": _MLX5,  # mlx5/core/en_rep.c: mlx5e_rep_set_coalesce and others call the same functions
@@ -102,12 +105,12 @@ _DRIVERS: Mapping[str, _Exceptions] = {
         **_features("rx-checksum", "rx-hashing", "rx-vlan-hw-parse", "tx-vlan-hw-insert", "hw-tc-offload"),
         ("private-flag", "legacy-rx"): LINK_RESET,  # igc_ethtool.c: igc_ethtool_set_priv_flags
     },
-    # intel/e1000e/ethtool.c: e1000e_set_priv_flags keeps it for the next suspend. Of its features it is right
-    # that those of the hardware reset (netdev.c: e1000_set_features), and so are registers for coalescing.
+    # intel/e1000e/ethtool.c: e1000e_set_priv_flags keeps it for the next suspend. Its hardware features do
+    # reset (netdev.c: e1000_set_features), and so do its registers for coalescing.
     "e1000e": {("private-flag", "s0ix-enabled"): NONE},
     "ixgbe": {
-        # intel/ixgbe/ixgbe_ethtool.c: ixgbe_set_coalesce resets where usecs pass a threshold, the one for
-        # write-back of descriptors or that for LRO (ixgbe_update_rsc)
+        # intel/ixgbe/ixgbe_ethtool.c: ixgbe_set_coalesce resets if usecs cross a threshold, either for
+        # write-back of descriptors or for LRO (ixgbe_update_rsc)
         ("coalesce", _ALL): LINK_RESET,
         ("private-flag", _ALL): LINK_RESET,  # ixgbe_set_priv_flags
     },

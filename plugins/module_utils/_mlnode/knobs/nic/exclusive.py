@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values of NICs that exclude each other, or that the state of the host excludes: the kernel would take them
-away, or the NIC would ignore them. Two that are declared are refused; a state is reported before a write.
+"""Values of NICs that exclude each other, or that the state of the host excludes.
 
-Sources: net/core/dev.c (netdev_fix_features, netdev_sync_upper_features, dev_disable_lro), its callers in
-net/ipv4/devinet.c, net/ipv6/addrconf.c, net/bridge/br_if.c, net/openvswitch/vport-netdev.c.
+The kernel would revert such a value, or the NIC would ignore it. Two declared values are refused; a state is
+reported before a write. Sources: net/core/dev.c (netdev_fix_features, netdev_sync_upper_features,
+dev_disable_lro), its callers in net/ipv4/devinet.c, net/ipv6/addrconf.c, net/bridge/br_if.c,
+net/openvswitch/vport-netdev.c.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ _IP_FORWARD = "net/ipv4/ip_forward"
 
 
 class Pair(NamedTuple):
-    """A value that is lost while all others of `by` are in a state. lost, by: files below /ethtool/NIC.
-    value: None for any. drivers: those that do it; empty for the kernel, with each of them."""
+    """A value that is lost while all others of `by` are in a state.
+
+    lost, by: files below /ethtool/NIC. value: None for any. drivers: drivers with this limit; empty for the
+    kernel, which applies to all.
+    """
 
     lost: str
     by: tuple[str, ...]
@@ -39,7 +43,7 @@ class Pair(NamedTuple):
 
 
 def _needs(name: str, *bases: str, why: str = "", drivers: tuple[str, ...] = ()) -> Pair:
-    """A feature that goes with the last of these."""
+    """A feature that is lost with the last of these."""
     by = tuple(f"feature/{base}" for base in bases)
     why = why or f"the kernel switches {name} off without {' or '.join(bases)}"
     return Pair(f"feature/{name}", by, "off", "on", why, drivers)
@@ -52,9 +56,9 @@ def _without(name: str, other: str, why: str) -> Pair:
 _SEGMENTATION = ("tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation")
 _GENERIC, _IPV4, _IPV6 = "tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"
 
-#: What is lost, and by what: netdev_fix_features of net/core/dev.c, and where drivers are named their
-#: ndo_fix_features (bnxt.c: bnxt_fix_features, qede_filter.c: qede_fix_features, ixgbe_main.c:
-#: ixgbe_fix_features, bnx2x_cmn.c: bnx2x_fix_features, mlx5/core/en_main.c: mlx5e_fix_features)
+#: Lost value and its cause: netdev_fix_features of net/core/dev.c, or ndo_fix_features of the given drivers
+#: (bnxt.c: bnxt_fix_features, qede_filter.c: qede_fix_features, ixgbe_main.c: ixgbe_fix_features,
+#: bnx2x_cmn.c: bnx2x_fix_features, mlx5/core/en_main.c: mlx5e_fix_features)
 PAIRS = (
     _without(LRO, HARDWARE_GRO, "the kernel switches LRO off while GRO in hardware is on"),
     _without(LRO, "rx-fcs", "the kernel switches LRO off while frames keep their checksum"),
@@ -64,7 +68,7 @@ PAIRS = (
     _needs("tx-generic-segmentation", "tx-scatter-gather"),
     *(_needs(name, "tx-scatter-gather") for name in _SEGMENTATION),
     *(
-        _without(name, _GENERIC, "the kernel takes checksums of all protocols, or those of single ones")
+        _without(name, _GENERIC, "the kernel offloads checksums of all protocols or of single ones")
         for name in (_IPV4, _IPV6)
     ),
     _needs("tx-tcp-segmentation", _GENERIC, _IPV4),
@@ -109,7 +113,7 @@ PAIRS = (
 
 
 def refuse(host: Host, readings: Sequence[Reading]) -> None:
-    """Raises DeclarationError where two values that are declared of one NIC exclude each other."""
+    """Raises DeclarationError if two declared values of one NIC exclude each other."""
     wants = {part.path: part.want for reading in readings for part in reading.parts}
     for path, want in wants.items():
         nic, file = _taken_apart(path)
@@ -123,7 +127,7 @@ def refuse(host: Host, readings: Sequence[Reading]) -> None:
 
 
 def refuse_features(where: str, given: Mapping[str, bool]) -> None:
-    """The same of one rule, whatever NICs there are."""
+    """The same for one rule, independent of any NIC."""
     wants = {
         f"feature/{name}": words.switch(on) for field, on in given.items() for name in _members(field, on)
     }
@@ -137,7 +141,7 @@ def refuse_features(where: str, given: Mapping[str, bool]) -> None:
 
 
 def _members(field: str, on: bool) -> Sequence[str]:
-    """The features that a name stands for: of some families that are on, any member is enough."""
+    """The features of a name: for some families, any one of them is enough."""
     if on and words.family(field) in words.ONE_IS_ENOUGH:
         return ()
     known = {_name(one) for pair in PAIRS for one in (pair.lost, *pair.by) if one.startswith("feature/")}
@@ -157,7 +161,7 @@ def _path(nic: str, file: str) -> str:
 
 
 def _taken_apart(path: str) -> tuple[str, str]:
-    """NIC, and file below it; nothing of a file elsewhere."""
+    """NIC, and file below it; empty for a file elsewhere."""
     if not path.startswith(f"{TOP}/"):
         return "", ""
     nic, _slash, file = path[len(TOP) + 1 :].partition("/")
@@ -165,14 +169,14 @@ def _taken_apart(path: str) -> tuple[str, str]:
 
 
 def _holds(host: Host, nic: str, pair: Pair, wants: Mapping[str, str]) -> bool:
-    """True if all that a value is lost by is so, as it is declared or else is now."""
+    """True if every cause of the loss is declared, or is the present state."""
     if pair.drivers and (host.value(_path(nic, "driver/driver")).text or "").strip() not in pair.drivers:
         return False
     return all(_value(host, _path(nic, one), wants) == pair.state for one in pair.by)
 
 
 def _value(host: Host, path: str, wants: Mapping[str, str]) -> str:
-    """A feature that a NIC does not have is off."""
+    """Declared or present value. A feature that the NIC lacks is off."""
     missing = "off" if "/feature/" in path else ""
     return wants.get(path) or (host.value(path).text or missing).strip()
 
@@ -181,8 +185,9 @@ def _value(host: Host, path: str, wants: Mapping[str, str]) -> str:
 
 
 class Excluded(NamedTuple):
-    """declared: by what else is declared, so that the declaration is wrong. state: by what is so now.
-    ignored: it may be written, and has no effect."""
+    """declared: another declared value excludes it, so the declaration is wrong. state: the present state
+    excludes it. ignored: the write succeeds, but has no effect.
+    """
 
     declared: str = ""
     state: str = ""
@@ -190,12 +195,13 @@ class Excluded(NamedTuple):
 
 
 def look(host: Host, nic: str, part: KnobFile, wants: Mapping[str, str]) -> Excluded:
-    """The state that excludes a value, or has it ignored. wants: path → value of all that is declared of this
-    NIC."""
+    """State that excludes a value or makes it ineffective. wants: path → value of everything declared for
+    this NIC.
+    """
     file = _taken_apart(part.path)[1]
     for pair in _of(file, part.want):
         if pair.value is not None and not part.differs:
-            continue  # the kernel has not taken it
+            continue  # The kernel has rejected it
         if _holds(host, nic, pair, wants) and not any(_path(nic, one) in wants for one in pair.by):
             advice = (
                 f"{' and '.join(map(_name, pair.by))} {'is' if len(pair.by) == 1 else 'are'} {pair.state}"
@@ -215,7 +221,7 @@ def look(host: Host, nic: str, part: KnobFile, wants: Mapping[str, str]) -> Excl
 
 
 def _taken_along(host: Host, nic: str, file: str, part: KnobFile, wants: Mapping[str, str]) -> Iterator[str]:
-    """Words about what is on now, is not declared, and goes with this value."""
+    """Words about undeclared features that are on now and are lost with this value."""
     for pair in PAIRS:
         lost = _path(nic, pair.lost)
         if file not in pair.by or part.want != pair.state or pair.value != "on" or lost in wants:
@@ -229,7 +235,7 @@ def _opposite(state: str) -> str:
 
 
 def _forwards(host: Host, names: Sequence[str]) -> Excluded:
-    """Packets that LRO has put together cannot be sent on as they came."""
+    """Declared or present forwarding: packets that LRO has merged cannot be forwarded unchanged."""
     keys = [_CONF.format(family, name) for family in ("ipv4", "ipv6") for name in names]
     keys += [_IP_FORWARD, _CONF.format("ipv4", "all"), _CONF.format("ipv6", "all")]
     known = _declared(host)
@@ -238,7 +244,7 @@ def _forwards(host: Host, names: Sequence[str]) -> Excluded:
         if key in known and known[key][1] != "0":
             name, value = known[key]
             return Excluded(
-                f"{dotted} is declared {value} ({name}), and the kernel switches LRO off where it forwards: "
+                f"{dotted} is declared {value} ({name}), and the kernel switches LRO off while it forwards: "
                 "declare one of the two"
             )
     for key in keys:
@@ -249,7 +255,7 @@ def _forwards(host: Host, names: Sequence[str]) -> Excluded:
 
 
 def _declared(host: Host) -> dict[str, tuple[str, str]]:
-    """Key with slashes → name of the declaration, and value, of what makes a host forward."""
+    """Declared keys that enable forwarding, with slashes → name of the declaration, and value."""
     found: dict[str, tuple[str, str]] = {}
     try:
         declarations = declared.expected(host)
@@ -278,12 +284,12 @@ def _ports(host: Host, names: Sequence[str]) -> str:
 
 
 def _with_xdp(host: Host, nic: str, name: str) -> str:
-    from ...linux import iproute  # only here: it starts a program
+    from ...linux import iproute  # Imported here, as it starts a program
 
     try:
         mode = iproute.xdp(host).get(nic, "")
     except HostError:
-        return ""  # then the driver answers
+        return ""  # The driver then answers itself
     return (
         f"an XDP program is attached to {nic}, which excludes {name}: detach it, or declare it off"
         if mode

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of one knob on one NIC, and what is wanted of each."""
+"""The files of one knob on one NIC, and the wanted value of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .parse import Amount, NicSetting, path_of
 #: Groups whose numbers drivers round: vmxnet3 to 32 times the buffers of a packet, i40e to steps of 2 us
 _ROUNDED = frozenset({"ring", "channels", "coalesce"})
 
-#: Not meant by `tso`: they change what is sent (networking/segmentation-offloads.rst, mangled IDs)
+#: Not part of `tso`, as they change packets (networking/segmentation-offloads.rst, mangled IDs)
 _APART = frozenset({"tx-tcp-mangleid-segmentation"})
 
 _GENERIC_CHECKSUM = "tx-checksum-ip-generic"
@@ -40,13 +40,13 @@ def of(host: Host, setting: NicSetting, target: Target) -> Files:
             _part(host, setting, files, setting.field, setting.text)
         if files.parts:
             files.blocked = host.blocked(files.parts[0].path)
-    except HostError as error:  # a list that cannot be had
+    except HostError as error:  # The list cannot be read
         files.problems.append(str(error))
     return files
 
 
 def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str, answer: str = "") -> None:
-    """answer: why it does not have the value although that was asked for, where the kernel says so."""
+    """answer: the kernel's reason why the value is not in effect although it was requested."""
     interface = files.target.name
     path = path_of(interface, setting.group, name)
     now = files.read(host, path)
@@ -74,8 +74,11 @@ def _part(host: Host, setting: NicSetting, files: Files, name: str, want: str, a
 
 
 def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> list[Write]:
-    """A smaller MTU makes that of VLANs and the like above smaller, too, and a larger one leaves them there
-    (net/8021q/vlan.c: vlan_device_event): nearest first, as none may have more than what it stands on."""
+    """Writes that restore the MTU of interfaces above, such as VLANs, the nearest first.
+
+    A smaller MTU also reduces theirs, and a larger one does not restore them (net/8021q/vlan.c:
+    vlan_device_event). None may exceed the MTU of the interface below.
+    """
     if setting.group != "mtu":
         return []
     paths = [path_of(upper, "mtu", "") for upper in above(host, interface)]
@@ -84,19 +87,21 @@ def _moved_along(host: Host, interface: str, setting: NicSetting, want: str) -> 
 
 
 def _is_joined(setting: NicSetting) -> bool:
-    """mlx5 takes its own numbers, and not those of the same call, as it stops to adapt
-    (mellanox/mlx5/core/en_ethtool.c: mlx5e_ethtool_set_coalesce)."""
+    """True if a field can share a write with others. mlx5 ignores numbers in the call that ends adaptive
+    moderation (mellanox/mlx5/core/en_ethtool.c: mlx5e_ethtool_set_coalesce).
+    """
     return setting.group not in (*SYSFS, "fec") and not setting.field.startswith("adaptive-")
 
 
 def _undone(setting: NicSetting, now: str) -> str:
-    """The value to put back: `auto` if a driver reports it among other FEC modes."""
+    """The value to restore: `auto` if a driver reports it among other FEC modes."""
     return "auto" if setting.group == "fec" and "auto" in now.split() else now
 
 
 def _advice(host: Host, setting: NicSetting, interface: str) -> str:
-    """Many drivers ignore pause frames that are declared while they are negotiated (intel/igb/igb_ethtool.c:
-    igb_set_pauseparam)."""
+    """Advice on pause frames. Many drivers ignore declared ones while these are negotiated
+    (intel/igb/igb_ethtool.c: igb_set_pauseparam).
+    """
     if setting.group != "pause" or setting.field == "autoneg":
         return ""
     negotiated = host.value(path_of(interface, "pause", "autoneg")).text == "on"
@@ -107,7 +112,7 @@ def _advice(host: Host, setting: NicSetting, interface: str) -> str:
 
 
 def _mtu(host: Host, setting: NicSetting, amount: Amount, files: Files) -> None:
-    """The maximum is asked for only where the MTU has to grow: what there is the device can do."""
+    """The maximum is queried only if the MTU has to grow; the present one is always possible."""
     text = files.read(host, path_of(files.target.name, "mtu", ""))
     now = values.number(text)
     if now is None:
@@ -121,14 +126,14 @@ def _mtu(host: Host, setting: NicSetting, amount: Amount, files: Files) -> None:
 
 
 def _largest_mtu(host: Host, name: str) -> int | None:
-    """The least of an interface and of what it stands on, which a bond hands its MTU on to."""
-    # Only here: it takes 5 ms, and most MTUs are as they should be.
+    """The least maximum of an interface and of those below it, to which a bond passes its MTU."""
+    # Imported here: it takes 5 ms, and most MTUs are right.
     from ...linux import iproute
 
     try:
         known = iproute.largest_mtus(host)
     except HostError:
-        return None  # then the kernel refuses what is too much
+        return None  # The kernel itself then refuses an MTU that is too large
     return min((known[one] for one in (name, *beneath(host, name)) if one in known), default=None)
 
 
@@ -169,8 +174,9 @@ def _amounts(host: Host, setting: NicSetting, amount: Amount, files: Files) -> N
 
 
 def _kept(host: Host, setting: NicSetting, amount: Amount, files: Files, name: str, want: int) -> int | None:
-    """The entries of a ring that has more than the formula would give it, up to a declared bound; else None.
-    The driver or an operator has taken that memory already."""
+    """Entries of a ring that exceeds the formula, up to a declared bound; else None. The driver or an
+    operator has already allocated that memory.
+    """
     if setting.group != "ring" or amount.word not in ("auto", "at_most"):
         return None
     now = values.number(files.read(host, path_of(files.target.name, setting.group, name))) or 0
@@ -192,7 +198,7 @@ def _channel_kinds(host: Host, files: Files) -> Sequence[str]:
 
 
 def _features(host: Host, setting: NicSetting, files: Files) -> None:
-    """One part for each of the kernel's features that a name stands for, see words.members()."""
+    """One part for each kernel feature of a name, see words.members()."""
     folder = f"/ethtool/{files.target.name}/feature"
     here = [name for name in host.names(folder) if name not in ("fixed", "requested")]
     if not here:
@@ -212,8 +218,8 @@ def _features(host: Host, setting: NicSetting, files: Files) -> None:
         return
     for name in _demanded(setting, state, fixed):
         asked = not fixed[name] and host.value(f"{folder}/requested/{name}").text == setting.text
-        # However often it is asked for: the kernel switches it as soon as it can.
-        waits = f"{name} is requested, and {state[name]} as long as what it needs is off"
+        # Repeating the request has no effect: the kernel switches it as soon as it can.
+        waits = f"{name} is requested, but {state[name]} while a feature that it needs is off"
         answer = waits if asked and state[name] != setting.text else ""
         _part(host, setting, files, name, setting.text, answer)
     stuck = [part.path.rpartition("/")[2] for part in files.parts if fixed[part.path.rpartition("/")[2]]]
@@ -227,7 +233,7 @@ def _features(host: Host, setting: NicSetting, files: Files) -> None:
 
 
 def _demanded(setting: NicSetting, state: dict[str, str | None], fixed: dict[str, bool]) -> Sequence[str]:
-    """The members that make a family what is wanted; the fixed ones only where no other is there."""
+    """The members that have to change for a family; fixed ones only if there are no others."""
     free = [name for name in state if not fixed[name]]
     if setting.text == "off":
         stuck = [name for name in state if fixed[name] and state[name] == "on"]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guards that keep a change of a NIC from cutting off an administrator or a job."""
+"""Guards that keep a change of a NIC from disconnecting an administrator or a job."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from . import settle
 from .disruption import Disruption
 from .parse import NicSetting
 
-#: How many of the things that run a message names
+#: The most jobs that a message lists
 _LISTED = 3
 
 
 @dataclass(frozen=True)
 class Guards:
-    """Changes that are allowed on this node. limit: for NICs off the management path."""
+    """Allowed changes on this node. limit: for NICs off the management path."""
 
     host: Host
     allow: Sequence[str]
@@ -47,7 +47,7 @@ class Guards:
             return ""
         effect = self.disruption(setting, target, part)
         risk = self.risk(setting, target)
-        # A wrong MTU loses large packets even where the link stays up.
+        # A wrong MTU loses large packets even if the link stays up.
         interrupts = effect is not Disruption.NONE or setting.group == "mtu"
         held = held_back(self.host, part)
         if held:
@@ -69,7 +69,7 @@ class Guards:
         return unless_allowed("busy", reason, self.allow)
 
     def guarded(self, setting: NicSetting, target: Target, part: KnobFile) -> KnobFile:
-        """The part with all that is to be known before it is written."""
+        """The part with its disruption, refusal and recovery."""
         resets = self.disruption(setting, target, part) is not Disruption.NONE
         return part._replace(
             unit=settle.unit(target, resets),

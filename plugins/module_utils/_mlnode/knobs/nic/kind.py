@@ -3,8 +3,8 @@
 """The kind nic: rings, channels, interrupt coalescing, offloads, pause frames, private flags, FEC, MTU and
 queue length of NICs (ethtool(8), ip-link(8)).
 
-A NIC forgets all of it at every boot and whenever its driver is loaded, and no file of the system is for all
-of it: the agent re-applies the rules, at boot and when a NIC arrives.
+A NIC loses these values at every boot and driver load, and no system file covers them all. The agent
+re-applies the rules at boot and when a NIC appears.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNSURE = "; whether it is for this interface, a plain search does not resolve"
 # -- one setting ---------------------------------------------------------------------------
 
 
-#: Groups of numbers of which more is as good, at the cost of memory
+#: Groups of numbers that may be higher, at the cost of memory
 _CAPACITIES = ("ring", "channels", "mtu", "tx_queue_len")
 
 
@@ -80,8 +80,9 @@ def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
 
 
 def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Context) -> Boot:
-    """The agent's, unless a file of another program has another value for one of these NICs: that wins when
-    its program next raises the interface."""
+    """The agent's, unless a file of another program has another value for one of these NICs: it wins when
+    that program next raises the interface.
+    """
     for label, word in others:
         if word.sure:
             source = f"{word.source} ({word.owner})"
@@ -90,7 +91,7 @@ def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Con
 
 
 def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list[_Other]:
-    """The lines that have another value than is wanted, each with the NIC."""
+    """Lines with another value than the wanted one, each with its NIC."""
     words = owners.of(host, _all_interfaces(host))
     lines = (
         (one.label, word)
@@ -100,18 +101,18 @@ def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list
         if owners.means(word, setting.group, part.path.rpartition("/")[2])
         and not _suffices(setting, _number(host, word, part), part.want)
     )
-    return [*dict.fromkeys(lines)]  # once for all features of a family
+    return [*dict.fromkeys(lines)]  # Once for all features of a family
 
 
 def _suffices(setting: NicSetting, number: str, want: str) -> bool:
-    """True if a line has what is wanted: of a least number, that or more."""
+    """True if a line has the wanted value, or at least a wanted minimum."""
     if setting.raise_only and setting.amount is not None:
         return reaches(str(setting.amount.number) if setting.floor else want, number)
     return same(number, want)
 
 
 def _number(host: Host, word: owners.Word, part: KnobFile) -> str:
-    """Its value in the words of the kernel."""
+    """The value of a line in the kernel's spelling."""
     if word.value != "max":
         return word.value
     folder, _slash, name = part.path.rpartition("/")
@@ -123,8 +124,11 @@ def _all_interfaces(host: Host) -> list[owners.Target]:
 
 
 def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
-    """Put back in one write what one write sets: kinds of channel by themselves could leave a NIC
-    without a queue, some PHYs take pause frames in both directions only, and each would be a reset."""
+    """Readings whose values are restored together if one write sets them.
+
+    Separate writes would each be a reset. Kinds of channels one by one could leave a NIC without a queue, and
+    some PHYs accept pause frames only for both directions.
+    """
     together: dict[str, dict[str, str]] = {}
     for reading in readings:
         for part in reading.parts:
@@ -181,12 +185,13 @@ class NicKind(nic_rules.NicKind):
         return _undone_together(readings)
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-        """The commands that would do the same."""
+        """Commands with the same effect."""
         return {"commands": nic_commands.of(rows)}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Other sources that set the same thing of any NIC at boot, those that could not be read, and the
-        programs that manage the NICs."""
+        """Other sources that set the value for any NIC at boot, unreadable files, and programs that manage
+        NICs.
+        """
         _kind, _rule, group, *names = key.split(".")
         here = _all_interfaces(host)
         lines = [

@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of other programs' files that set a value of a NIC: the knob of each keyword, and the interfaces that
-the rest of a file is for. A plain search: no file is resolved as its program would."""
+"""Lines of other programs' files that set a value of a NIC: the knob of each keyword, and the interfaces of
+the file.
+
+A plain search: no file is resolved as its program would.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ class Target(NamedTuple):
 
 
 class Line(NamedTuple):
-    """KEY=VALUE below a [SECTION], or in another spelling of the same. source: `path:line`."""
+    """KEY=VALUE below a [SECTION], or an equivalent spelling. source: `path:line`."""
 
     section: str
     key: str
@@ -35,7 +38,7 @@ class Line(NamedTuple):
     source: str
 
 
-#: Texts by which a file may name an interface; `vague` are the keys of which another text proves nothing
+#: Words for an interface that a file may use; `vague` are keys for which a mismatch proves nothing
 Known = Mapping[str, Sequence[str]]
 
 #: Keys of [Link] in systemd.link(5) = our files; the features as in systemd's shared/ethtool-util.c:
@@ -78,7 +81,7 @@ _KEYS = {
 _OPTION = regex(
     r"(?:ethernet-|hardware-irq-|hardware-dma-)?(ring|channels|coalesce|pause|feature|offload)-([a-z0-9_-]+)\Z"
 )
-#: Options of ethtool(8) that set something → the group of our files
+#: Options of ethtool(8) that set a value → the group of our files
 _GROUPS = {
     "-G": "ring", "--set-ring": "ring", "-L": "channels", "--set-channels": "channels",
     "-C": "coalesce", "--coalesce": "coalesce", "-A": "pause", "--pause": "pause",
@@ -86,11 +89,11 @@ _GROUPS = {
     "--set-fec": "fec", "--set-priv-flags": "private-flag",
 }  # fmt: skip
 _ETHTOOL = regex(rf"(?:^|\s)({'|'.join(_GROUPS)})\s+(\S+)\s+([^;&|<>)}}]*)", re.ASCII)
-#: Of `ip link set` and ifconfig
+#: Options of `ip link set` and ifconfig
 _IP = regex(r"\b(mtu|txqueuelen|txqlen)\s+([0-9]+)", re.ASCII)
 _VARIABLE = regex(r"\$(?:\{(?:IFACE|DEVICE)\}|(?:IFACE|DEVICE)\b)", re.ASCII)
 
-#: basic/parse-util.c: parse_boolean of systemd, the others take some of these
+#: basic/parse-util.c: parse_boolean of systemd; the others accept some of these
 _SWITCHES = {
     **dict.fromkeys(("1", "yes", "y", "true", "t", "on"), "on"),
     **dict.fromkeys(("0", "no", "n", "false", "f", "off"), "off"),
@@ -102,7 +105,7 @@ _SIZE = regex(r"([0-9]{1,9})([KMG])\Z", re.ASCII)
 
 
 def file_of(line: Line) -> str:
-    """The knob that a line sets; empty if it is not one of mlnode's."""
+    """The knob that a line sets; empty if mlnode does not have it."""
     known = _KEYS.get((line.section, line.key), "")
     option = _OPTION.match(line.key) if line.section in ("ethtool", "iface") else None
     if option:
@@ -117,12 +120,13 @@ def file_of(line: Line) -> str:
 
 
 def value_of(file: str, text: str, key: str = "") -> str:
-    """A text as the kernel would show it for a file; empty if it leaves the value alone. What is in no
-    spelling that is known here stays as it is."""
+    """A text in the kernel's spelling for a file; empty if it leaves the value unchanged. Unknown spellings
+    are returned unchanged.
+    """
     group, _slash, name = file.rpartition("/")
     if group in ("feature", "pause", "private-flag") or name.startswith("adaptive-"):
         return _SWITCHES.get(text.lower(), text)
-    if file == "fec/encoding":  # the bits are the kernel's: libnm-core, NMSettingEthtoolFecMode
+    if file == "fec/encoding":  # Bits as in libnm-core, NMSettingEthtoolFecMode
         mask = values.number(text)
         return text.lower() if mask is None else ethtool_words.fec(mask) if 1 < mask < 1 << 32 else ""
     size, span = _SIZE.match(text), _SPAN.match(text)
@@ -135,8 +139,9 @@ def value_of(file: str, text: str, key: str = "") -> str:
 
 
 def commands(text: str, own: str, name: str) -> Iterator[tuple[str, str]]:
-    """File and value of what ethtool, ip and ifconfig would set of an interface. own: the one for which the
-    line is run."""
+    """File and value of each command of ethtool, ip or ifconfig for an interface. own: interface that the
+    line runs for.
+    """
     text = _VARIABLE.sub(lambda _match: own, re.sub("[\"']", " ", text))
     for option, interface, rest in _ETHTOOL.findall(text):
         words = rest.split() if interface == name else ()
@@ -166,7 +171,7 @@ def source(path: str, number: int) -> str:
     return f"{printable(path)}:{number}"
 
 
-#: Section and key → what it names an interface by
+#: Section and key → property by which it matches an interface
 _ASKS = {
     ("Match", "Name"): "name", ("Match", "OriginalName"): "name",
     ("Match", "MACAddress"): "mac", ("Match", "PermanentMACAddress"): "mac",
@@ -176,7 +181,7 @@ _ASKS = {
     ("ethernet", "mac-address"): "mac", ("802-3-ethernet", "mac-address"): "mac",
     ("", "DEVICE"): "name", ("", "HWADDR"): "mac",
 }  # fmt: skip
-#: What takes a file out: section, key and switch
+#: Section, key and switch that disable a file
 _OFF = {("Link", "Unmanaged", "on"), ("connection", "autoconnect", "off"), ("", "ONBOOT", "off")}
 #: ARPHRD_* of include/uapi/linux/if_arp.h → as systemd and NetworkManager spell them
 _TYPES = {"1": ("ether", "ethernet", "802-3-ethernet"), "32": ("infiniband",)}
@@ -189,7 +194,7 @@ def index(host: Host, name: str) -> int | None:
 
 
 def known(host: Host, target: Target) -> Known:
-    """Properties by sysfs and udev's data. Never raises: what cannot be read is not known."""
+    """Properties from sysfs and udev's data. Never raises: an unreadable property is left out."""
     net = f"{_NETS}/{target.name}"
     udev = host.value(f"/run/udev/data/n{index(host, target.name)}").text or ""
     own = host.value(f"{net}/bonding_slave/perm_hwaddr").text or ""
@@ -207,7 +212,7 @@ def known(host: Host, target: Target) -> Known:
 
 
 def concerns(found: Sequence[Line], interface: Known) -> bool | None:
-    """True if a file is for an interface; None where a plain search cannot resolve it."""
+    """True if a file is for an interface; None if a plain search cannot decide."""
     asked: dict[tuple[str, str], list[str]] = {}
     for line in found:
         ask = (line.section, line.key)
@@ -215,10 +220,10 @@ def concerns(found: Sequence[Line], interface: Known) -> bool | None:
             return False
         if ask in _ASKS or line.section.lower() == "match":
             patterns = re.split(r"[\s;]+", line.value.strip(";"))
-            # An empty value takes back what was before.
+            # An empty value cancels earlier ones.
             asked[ask] = [*asked.get(ask, ()), *patterns] if line.value else []
     asked = {ask: patterns for ask, patterns in asked.items() if patterns}
-    # A type narrows what a name or an address says already; of a bond's profile it is that of the bond.
+    # A type only narrows a name or an address. In a bond's profile it is the type of the bond.
     counted = [ask for ask in asked if _ASKS.get(ask) != "type"] or [*asked]
     answers = [_answer(ask, asked[ask], interface) for ask in counted]
     return False if False in answers else None if None in answers or not answers else True
@@ -236,7 +241,7 @@ def _answer(ask: tuple[str, str], patterns: Sequence[str], interface: Known) -> 
 
 
 def mac(text: str) -> str:
-    """An address in the kernel's spelling, of 00-11-.. and 0011.2233.. too (systemd.link(5))."""
+    """An address in the kernel's spelling, also from 00-11-.. and 0011.2233.. (systemd.link(5))."""
     digits = re.sub(r"[:.-]", "", text.strip().lower())
     return ":".join(digits[place : place + 2] for place in range(0, len(digits), 2))
 
@@ -244,5 +249,5 @@ def mac(text: str) -> str:
 def _fits(pattern: str, text: str) -> bool:
     try:
         return fnmatch.fnmatchcase(text, pattern)
-    except re.error:  # such as [z-a], which Python 3.8 does not take for what matches nothing
+    except re.error:  # Such as [z-a]: Python 3.8 rejects it, later versions match nothing
         return False

@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Other programs that set the values of a NIC at boot: the one that manages an interface, by its own state
-below /run, and the lines that a plain search of their files finds for an interface and a value."""
+"""Other programs that set values of a NIC at boot.
+
+The state below /run shows the program that manages an interface. A plain search of its files finds the lines
+for an interface and a value.
+"""
 
 from __future__ import annotations
 
@@ -23,31 +26,31 @@ T = TypeVar("T")
 LINK, NETWORKD, MANAGER = "systemd .link", "systemd-networkd", "NetworkManager"
 SCRIPTS, IFUPDOWN, NETPLAN = "network-scripts", "ifupdown", "netplan"
 
-#: Where a link below TARGET.wants starts a unit, generated ones too: systemd.unit(5)
+#: Folders with links below TARGET.wants that start a unit, generated ones too: systemd.unit(5)
 _UNITS = (
     *("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"),
     *("/run/systemd/generator", "/run/systemd/generator.late"),
 )
 _GROUPS = ("/sys/fs/cgroup/system.slice", "/sys/fs/cgroup/systemd/system.slice")
 
-#: systemd.link(5) and systemd.network(5): an earlier folder hides later ones
+#: systemd.link(5) and systemd.network(5): files of an earlier folder hide their namesakes in later ones
 _SYSTEMD = tuple(f"{top}/systemd/network" for top in ("/etc", "/run", "/usr/local/lib", "/usr/lib"))
 _PROFILES = tuple(f"{top}/NetworkManager/system-connections" for top in ("/usr/lib", "/etc", "/run"))
 _IFCFG = "/etc/sysconfig/network-scripts"
-#: Hidden, or left by editors and packages: neither NetworkManager nor initscripts read them
+#: Hidden, or left by editors and packages: neither NetworkManager nor initscripts read these files
 _SKIPPED = regex(r"\.|.*(?:~|\.(?:bak|orig|old|rpmsave|rpmorig|rpmnew|tmp|nmmeta))\Z", re.DOTALL)
 
 _INTERFACES = "/etc/network/interfaces"
 _IFUP = ("/usr/sbin/ifup", "/sbin/ifup")
-#: interfaces(5): what ends the stanza of an interface, beside another
+#: interfaces(5): keywords that end the stanza of an interface
 _ENDS = ("auto", "allow-", "no-scripts", "mapping", "rename", "no-auto-down", "source")
 
 _YAML = ("/etc/netplan", "/run/netplan", "/usr/lib/netplan")
 _KEY = regex(r"(?<![\w.-])(mtu|[a-z0-9-]+-offload)[\"']?\s*:\s*[\"']?(\w+)", re.ASCII)
-#: What netplan makes of it at each boot, for the two programs that act on it: netplan(5)
+#: netplan's output at each boot, for the two programs that act on it: netplan(5)
 _MADE = ("/run/systemd/network/10-netplan-", "/run/NetworkManager/system-connections/netplan-")
 
-#: Where the values of an interface belong that a program manages
+#: Files for the values of an interface, by the program that manages it
 _PLACES = {
     NETWORKD: "MTUBytes= in its .network file, the rest in a .link file: systemd.link(5)",
     MANAGER: "nmcli connection modify PROFILE 802-3-ethernet.mtu, ethtool.ring-rx and the like",
@@ -57,8 +60,11 @@ _PLACES = {
 
 
 class Word(NamedTuple):
-    """A line that sets a value. file: `mtu`, `tx_queue_len`, or below /ethtool/NIC; a feature by ethtool's
-    name or the kernel's. sure: False where it may be for other interfaces. source: `path:line`."""
+    """A line that sets a value.
+
+    file: `mtu`, `tx_queue_len`, or below /ethtool/NIC; a feature by ethtool's or the kernel's name. sure:
+    false if it may be for other interfaces. source: `path:line`.
+    """
 
     file: str
     value: str
@@ -69,7 +75,7 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class _Search:
-    """Interface → words, and what could not be read."""
+    """Interface → words, and errors of unreadable files."""
 
     host: Host
     targets: Mapping[str, Known]
@@ -83,7 +89,7 @@ class _Search:
             self.words.setdefault(name, []).append(Word(file, value, line.source, owner, sure))
 
     def text(self, path: str) -> str:
-        """A file, fit for a terminal; empty if there is none."""
+        """Text of a file, fit for a terminal; empty if it does not exist."""
         return paragraphs(self.tried(self.host.text, path, ""))
 
     def paths(self, *folders: str, begin: str = "", end: str = "") -> Iterator[str]:
@@ -104,17 +110,17 @@ class _Search:
 
 
 def of(host: Host, targets: Sequence[Target]) -> Mapping[str, list[Word]]:
-    """Interface → lines that set something of it."""
+    """Interface → lines that set one of its values."""
     return _found(host, targets).words
 
 
 def problems(host: Host, targets: Sequence[Target]) -> list[str]:
-    """Files that could not be read, so that there may be more lines than of() has."""
+    """Unreadable files, which may have more lines than of() returns."""
     return _found(host, targets).problems
 
 
 def means(word: Word, group: str, name: str) -> bool:
-    """True if a word is about a file GROUP/NAME; `feature/tso` is about all features of that family."""
+    """True if a word concerns the file GROUP/NAME; `feature/tso` concerns all features of its family."""
     where, _slash, what = word.file.rpartition("/")
     if where == "feature" == group:
         return bool(ethtool_words.members(what, (name,)))
@@ -126,7 +132,7 @@ def _found(host: Host, targets: Sequence[Target]) -> _Search:
 
 
 def _read(host: Host, targets: Sequence[Target]) -> _Search:
-    """Lines in the order in which their owners act at boot. A program that nothing starts sets nothing."""
+    """Lines in the order in which their owners act at boot. A program that nothing starts has none."""
     search = _Search(host, {target.name: owner_lines.known(host, target) for target in targets})
     networkd, manager, scripts = (
         search.tried(lambda unit: _starts(host, unit), f"{name}.service", False)
@@ -156,10 +162,10 @@ def _starts(host: Host, unit: str) -> bool:
 
 
 def _systemd(search: _Search, suffix: str, owner: str) -> None:
-    """Read the files of systemd: of those for an interface only the first by its name counts."""
+    """Read the files of systemd: for each interface, only the first by name counts."""
     left = [*search.targets]
     for path in _unhidden(search, "", suffix):
-        if search.text(path):  # else it is masked
+        if search.text(path):  # An empty file is a mask
             paths = [path, *_unhidden(search, f"/{path.rpartition('/')[2]}.d", ".conf")]
             sure = _file(search, paths, owner, left)
             left = [name for name in left if name not in sure]
@@ -173,10 +179,10 @@ def _unhidden(search: _Search, below: str, suffix: str) -> list[str]:
 
 
 def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str]) -> list[str]:
-    """Search a file, and what is dropped into it; those of the interfaces that it is for."""
+    """Search a file and its drop-ins; return the names of its interfaces."""
     lines = [line for path in paths for line in owner_lines.lines(search.text(path), path)]
     answers = {name: owner_lines.concerns(lines, search.targets[name]) for name in names}
-    # The last one counts. networkd sets the MTU alone.
+    # The last one counts. networkd sets only the MTU.
     last = {line[:2]: line for line in lines if owner != NETWORKD or line.key == "MTUBytes"}
     if paths[0].startswith(_MADE):
         owner = NETPLAN
@@ -207,15 +213,20 @@ def _ifupdown(search: _Search) -> None:
                 stanza = [*rest.split(), ""][0]
             elif option.startswith(_ENDS):
                 stanza = ""
-            elif option in ("pre-up", "up", "post-up"):  # maybe for another interface, as a port of a bond
+            elif option in (
+                "pre-up",
+                "up",
+                "post-up",
+            ):  # It may be for another interface, such as a port of a bond
                 _commands(search, line, stanza, search.targets, IFUPDOWN)
             elif stanza in search.targets:
                 search.add([stanza], line, IFUPDOWN)
 
 
 def _netplan(search: _Search) -> None:
-    """Lines of which netplan has made nothing yet, as before its first run and after a change. For which
-    interface each line is, only netplan resolves."""
+    """Lines that netplan has not applied yet, as before its first run or after a change. Only netplan can
+    resolve their interfaces.
+    """
     words = [word for entries in search.words.values() for word in entries if word.owner == NETPLAN]
     made = {(word.file, word.value) for word in words}
     for path in search.paths(*_YAML, end=".yaml"):
@@ -230,7 +241,7 @@ def _netplan(search: _Search) -> None:
 
 
 def advice(host: Host, targets: Sequence[Target]) -> list[str]:
-    """Programs that manage interfaces: which, and where each takes values from. Raises HostError."""
+    """Programs that manage interfaces, and the files from which they take values. Raises HostError."""
     managed: dict[str, list[str]] = {}
     for target in targets:
         managed.setdefault(_manager(host, target.name), []).append(target.name)
@@ -242,7 +253,7 @@ def advice(host: Host, targets: Sequence[Target]) -> list[str]:
 
 
 def _manager(host: Host, name: str) -> str:
-    """The program that manages an interface now; empty if none of these does. Raises HostError."""
+    """The program that manages an interface now; empty if it is not one of these. Raises HostError."""
     index = owner_lines.index(host, name)
     state = host.text(f"/run/systemd/netif/links/{index}")
     if re.search(r"^ADMIN_STATE=(?!unmanaged)", state, re.MULTILINE):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A declaration of NICs read and checked: everything that can be wrong before a machine is asked."""
+"""Parse and check a declaration of NICs, as far as that is possible without a machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .schema import BEYOND, MTU, NUMBER, OPTIONS
 
 KIND = "nic"
 
-#: Groups of a rule in the order in which they are applied → as their settings and files are called
+#: Groups of a rule in the order of application → the name in their settings and files
 GROUPS = {name: one.key or name for name, one in OPTIONS["rules"].suboptions.items() if one.reason}
 
 RINGS = ("rx", "tx", "rx-mini", "rx-jumbo")
@@ -31,13 +31,13 @@ CHANNELS = ("combined", "rx", "tx")
 _ADAPTED = {"adaptive-rx": ("rx-usecs", "rx-frames"), "adaptive-tx": ("tx-usecs", "tx-frames")}
 
 
-#: Amounts that leave a greater number as it is: a longer ring has memory that was given to it on purpose.
-#: Queues are as many as cores, of which more only share them.
+#: Amounts that leave a greater number as it is: an operator has deliberately given more memory to a longer
+#: ring. Channels are not included, as more queues than cores only share the cores.
 _RAISES = {"mtu": ("at_least",), "ring": ("auto",)}
 
 
 class Amount(NamedTuple):
-    """A number of things that a device has: word is `number`, `at_least`, `at_most`, `auto` or `max`."""
+    """A number. word is `number`, `at_least`, `at_most`, `auto` or `max`."""
 
     word: str
     number: int = 0
@@ -49,8 +49,9 @@ class Amount(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """Data shared by a rule's settings. beyond_max: one of BEYOND. channels: the kinds that it declares, by
-    their fields, with how many."""
+    """Data shared by a rule's settings. beyond_max: one of BEYOND. channels: declared kinds by field, with
+    their numbers.
+    """
 
     name: str = ""
     nics: Selection = ALL
@@ -63,8 +64,11 @@ _NO_RULE = Rule()
 
 @dataclass(frozen=True)
 class NicSetting(Setting):
-    """One knob of a rule. group, field: as in ethtool/files.py; group `mtu` and `tx_queue_len` are files of
-    sysfs, and channels without a field are of the kind that the NIC has. text: of all else."""
+    """One knob of a rule.
+
+    group, field: as in ethtool/files.py. Groups `mtu` and `tx_queue_len` are files of sysfs, and channels
+    without a field are of the kind that the NIC has. text: value of all other groups.
+    """
 
     rule: Rule = _NO_RULE
     group: str = ""
@@ -89,7 +93,7 @@ def parse(given: Checked) -> list[Setting]:
 
 
 def limit(spec: Mapping[str, Any]) -> Disruption:
-    """The most a declaration lets happen to NICs off the management path."""
+    """The worst disruption that a declaration allows for NICs off the management path."""
     return Disruption[spec.get("max_disruption", str(Disruption.LINK_RESET)).upper()]
 
 
@@ -110,7 +114,7 @@ def _settings(given: Mapping[str, Any]) -> list[NicSetting]:
 
 def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, text: str = "") -> NicSetting:
     named = GROUPS[group]
-    # The one field of fec is the thing itself.
+    # fec has a single field, which needs no word.
     words_ = (KIND, rule.name, named, "" if group == "fec" else field)
     claim = str(amount) if amount else text
     if amount and rule.beyond_max != BEYOND[0]:
@@ -135,13 +139,13 @@ def _setting(rule: Rule, group: str, field: str, amount: Amount | None = None, t
 
 
 def _rings(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
-    """A single value is that of both rings."""
+    """A single value applies to both rings."""
     given = raw if _is_section(raw) else dict.fromkeys(("rx", "tx"), raw)
     return _amounts(rule, "rings", where, given, RINGS)
 
 
 def _channels(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
-    """A single value is that of the kind of channel that the NIC has."""
+    """A single value applies to the kind of channels that the NIC has."""
     if _is_section(raw):
         return _amounts(rule, "channels", where, raw, CHANNELS)
     return [_setting(rule, "channels", "", _amount(where, raw))]
@@ -174,7 +178,7 @@ def _coalesce(rule: Rule, where: str, given: Mapping[str, Any]) -> list[NicSetti
 
 
 def _plain(rule: Rule, where: str, given: Any) -> list[NicSetting]:
-    """A value, or one for each field, in the order of the option."""
+    """Settings of a value, or of one for each field in the order of the option."""
     group = where.rpartition(".")[2]
     if not isinstance(given, Mapping):
         return [_setting(rule, group, "encoding" if group == "fec" else "", text=_text(given))]
@@ -192,12 +196,12 @@ def _features(rule: Rule, where: str, given: Mapping[str, bool]) -> list[NicSett
         if len(both) > 1:
             raise DeclarationError(f"{where}: {' and '.join(both)} are one and the same: keep one")
     exclusive.refuse_features(where, given)
-    # What others build on comes first when it is switched on, and last when it is switched off.
+    # Features that others depend on come first if switched on, and last if switched off.
     ordered = sorted(given, key=lambda name: given[name] != (name in _BASES))
     return _plain(rule, where, {name: given[name] for name in ordered})
 
 
-#: What segmentation needs (netdev_fix_features in net/core/dev.c), by each of its names
+#: Features that segmentation needs (netdev_fix_features in net/core/dev.c), with all of their names
 _BASES = frozenset(
     name
     for family in words.FAMILIES
@@ -216,7 +220,7 @@ def _mtu(rule: Rule, where: str, raw: Any) -> list[NicSetting]:
     return [_setting(rule, "mtu", "", Amount(word, number))]
 
 
-#: Of the others each value is that which is given
+#: Parsers of groups; the values of all others are used as given
 _READERS: Mapping[str, Callable[[Rule, str, Any], list[NicSetting]]] = {
     "channels": _channels,
     "rings": _rings,

@@ -15,7 +15,7 @@ from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
 from .disruption import Disruption
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {
     "management": "changes that interrupt the interface over which this node is managed",
     "busy": "changes that interrupt a NIC while jobs run",
@@ -24,9 +24,8 @@ GUARDS = {
 MAX_DISRUPTION = Option(
     "str",
     """
-    What a change may do to a NIC off the management path. V(none) keeps traffic flowing, V(link_reset)
-    interrupts it for a moment, V(driver_reload) lets RDMA devices and virtual functions vanish and come
-    back.
+    The greatest disruption of a NIC off the management path. V(none) keeps traffic flowing, V(link_reset)
+    interrupts it for a moment, V(driver_reload) lets RDMA devices and virtual functions vanish and come back.
 
     On the management path it is V(none), unless O(allow) has V(management).
     """,
@@ -35,14 +34,14 @@ MAX_DISRUPTION = Option(
     declares=False,
 )
 
-#: Where a device has less than what is asked for
+#: Choices if a value exceeds the device's maximum
 BEYOND = ("clamp", "fail")
 
-#: Of 32 bits each (linux/ethtool.h: struct ethtool_coalesce)
+#: 32 bits each (linux/ethtool.h: struct ethtool_coalesce)
 _COALESCE = TABLES["coalesce"]
 NUMBER = Option("int", least=0, most=(1 << 32) - 1)
 _SWITCH = Option("bool")
-#: In the order of application: a NIC that has just stopped to adapt would not keep a number written before
+#: In the order of application: a NIC would lose numbers that are written before it stops to adapt
 COALESCE = {
     **{field: _SWITCH for field in _COALESCE.fields if field in _COALESCE.switches},
     **{field: NUMBER for field in _COALESCE.fields if field not in _COALESCE.switches},
@@ -64,11 +63,11 @@ _FLAG = Form(
 #: larger MTU brings them back (net/ipv6/addrconf.c: addrconf_notify). 65536 is the loopback's own.
 MTU = Option("int", least=1280, most=65536)
 
-#: What makes settings is in the order of application: a driver that makes new queues gives them default rings
-#: and moderation, and one that is re-initialized by a private flag forgets all of them.
+#: Options with settings are in the order of application: new queues have the driver's default rings and
+#: moderation, and a private flag may re-initialize the driver, which loses all of them.
 OPTIONS: Table = {
     "rules": rules(
-        "What is wanted of which NICs. Every value that is left out is left untouched.",
+        "NICs and their values. A value that is not given is left untouched.",
         {
             "name": name("C(nic.NAME.ring.rx), C(nic.NAME.mtu) and so on"),
             "nics": nics("""
@@ -82,7 +81,7 @@ OPTIONS: Table = {
                 values=_SWITCH,
                 parts=True,
                 key="private-flag",
-                reason="what the driver says of it",
+                reason="see the driver's documentation of the flag",
                 source="ethtool(8), --set-priv-flags",
             ),
             "channels": Option(
@@ -92,9 +91,9 @@ OPTIONS: Table = {
                 or C({at_most: NUMBER}), which is V(auto) with a bound; for the kind of channel that the NIC
                 has.
 
-                V(auto) gives a rail at most 8, as RDMA has queues of its own. That is known of mlx5; rails
-                with another driver keep what they have. A rail that carries a default route, or with RDMA in
-                software, is a NIC as any other.
+                V(auto) gives a rail at most 8, as RDMA uses separate queues. This applies to mlx5; rails with
+                another driver keep their number. A rail that carries a default route, or with RDMA in
+                software, is treated as any other NIC.
 
                 A dictionary of C(combined), C(rx) and C(tx) names the kinds instead.
                 """,
@@ -108,17 +107,17 @@ OPTIONS: Table = {
                 Entries of receive and transmit rings. A number, V(max), V(auto) for at most 8192, or
                 C({at_most: NUMBER}), which is V(auto) with a bound.
 
-                V(auto) leaves rails as they are, as RDMA does not use these rings. Of other NICs the buffers
-                of all receive queues together take 1 % of memory at most; where that is less than was
-                wanted, the status is V(clamped) with both numbers.
+                V(auto) leaves rails as they are, as RDMA does not use these rings. For other NICs, the
+                buffers of all receive queues take at most 1 % of memory; if that limits the number, the
+                status is V(clamped) with both numbers.
 
-                V(auto) never lowers a ring; a bound lowers one that is over it, and a number any.
+                V(auto) never lowers a ring. A bound lowers longer rings, and a number replaces any other.
 
                 A dictionary of C(rx), C(tx), C(rx-mini) and C(rx-jumbo) names the rings instead.
                 """,
                 key="ring",
                 severity=Severity.HIGH,
-                reason="what arrives while a ring is full is lost, and sent again",
+                reason="packets that arrive while a ring is full are lost, and sent again",
                 source="ethtool(8), -G",
             ),
             "coalesce": Option(
@@ -127,11 +126,11 @@ OPTIONS: Table = {
                 Interrupt moderation by the names of C(ethtool -C), such as C(adaptive-rx), C(rx-usecs) in
                 microseconds and C(rx-frames).
 
-                While C(adaptive-rx) is on a NIC ignores C(rx-usecs) and C(rx-frames), so that both together
-                are refused.
+                A NIC with C(adaptive-rx) on ignores C(rx-usecs) and C(rx-frames), so the combination is
+                refused.
 
-                Only a write shows what a driver takes. What it refuses or ignores is tried again after a
-                boot, a reload of the driver, or with another value.
+                Only a write shows whether a driver accepts a value. A refused or ignored one is tried again
+                after a boot, a reload of the driver, or with another value.
                 """,
                 fields=COALESCE,
                 parts=True,
@@ -145,7 +144,7 @@ OPTIONS: Table = {
                 fields=dict.fromkeys(PAUSE, _SWITCH),
                 parts=True,
                 severity=Severity.MEDIUM,
-                reason="global pause stops all traffic of a port, beside PFC that of RoCE too",
+                reason="global pause stops all traffic of a port, RoCE included",
                 source="IEEE 802.3",
             ),
             "fec": Option(
@@ -161,9 +160,9 @@ OPTIONS: Table = {
             "features": Option(
                 "dict",
                 """
-                Offloads, on or off, by the names of C(ethtool -K). Those of families (C(tso), C(gso),
-                C(gro), C(lro), C(rx), C(tx), C(sg), C(ntuple), C(rxhash), C(rxvlan), C(txvlan)) stand for
-                all their members that can be changed.
+                Offloads, on or off, by the names of C(ethtool -K). Names of families (C(tso), C(gso), C(gro),
+                C(lro), C(rx), C(tx), C(sg), C(ntuple), C(rxhash), C(rxvlan), C(txvlan)) stand for all their
+                members that can be changed.
 
                 C(tx) and C(sg) are on with one member. C(tso) leaves C(tx-tcp-mangleid-segmentation) alone,
                 unless it is named.
@@ -173,7 +172,7 @@ OPTIONS: Table = {
                 parts=True,
                 key="feature",
                 severity=Severity.MEDIUM,
-                reason="what the NIC does not do, a core does",
+                reason="a core does the work that the NIC leaves to it",
                 source="networking/segmentation-offloads.rst",
             ),
             "tx_queue_len": Option(
@@ -188,7 +187,7 @@ OPTIONS: Table = {
                 "raw",
                 """
                 Bytes of an IP packet. A number, or C({at_least: NUMBER}), which leaves a greater one as it
-                is. That of a bond is set on the bond, which hands it on.
+                is. Set a bond's MTU on the bond, which passes it on.
                 """,
                 severity=Severity.HIGH,
                 reason="packets that one end does not take are lost silently",
@@ -197,8 +196,8 @@ OPTIONS: Table = {
             "beyond_max": Option(
                 "str",
                 """
-                Where a number is more than the device has, V(clamp) takes its maximum and ends in the
-                status V(clamped) with both numbers, and V(fail) is an error before anything is changed.
+                If a number exceeds the device's maximum, V(clamp) uses the maximum, and the status is
+                V(clamped) with both numbers. V(fail) is an error before anything is changed.
                 """,
                 choices=BEYOND,
                 default=BEYOND[0],
@@ -210,22 +209,22 @@ OPTIONS: Table = {
     "allow": guards(
         GUARDS,
         """
-        Guards to switch off. V(management) lets changes through that interrupt the interface over which the
-        node is managed; V(busy) those that interrupt a NIC while a Slurm job runs, or a process has a GPU
-        or an RDMA device open.
+        Guards to switch off. V(management) permits changes that interrupt the interface over which the node
+        is managed; V(busy) permits changes that interrupt a NIC while a Slurm job runs, or a process has a
+        GPU or an RDMA device open.
         """,
     ),
 }
 
-#: For how long a change of the management path waits to be confirmed: an option of a run, and not declared
+#: Time in which a change of the management path must be confirmed: an option of a run, not of a declaration
 CONFIRM: dict[str, dict[str, Any]] = {"confirm_seconds": {"type": "int", "default": 60}}
 
-#: A link may take 20 s to come back (knobs/nic/settle.py), and a new connection some more
+#: A link may take 20 s to come back (knobs/nic/settle.py), and a new connection a few more
 _LEAST_SECONDS = 30
 
 
 def wrong_seconds(seconds: int) -> str:
-    """Reason why a change cannot be confirmed in this time; empty if it can."""
+    """Reason why this time is too short to confirm a change; empty if it is not."""
     if seconds == 0 or seconds >= _LEAST_SECONDS:
         return ""
     return f"confirm_seconds: at least {_LEAST_SECONDS}, or 0 for a change that is made for good"

@@ -18,12 +18,12 @@ from ..irq import vectors as irq_vectors
 from ..nics.targets import beneath
 from ..summary import Target
 
-#: How long a link may take to come back: autonegotiation takes up to three seconds on copper (IEEE 802.3,
-#: clause 28), and the training of 100 Gb/s lanes and more, with its retries, several more on slow optics.
+#: The longest time for a link to come back. Autonegotiation takes up to three seconds on copper (IEEE 802.3,
+#: clause 28). Training of lanes of 100 Gb/s and more, with its retries, takes several more on slow optics.
 LINK_SECONDS = 20.0
 
-#: For how long a link that was reset is watched before it counts as up: firmware reports some time after the
-#: call that it is down (mellanox/mlx5/core/port.c: mlx5_toggle_port_link waits for an event)
+#: Time for which a reset link is watched before it counts as up: firmware may report only after the call that
+#: it is down (mellanox/mlx5/core/port.c: mlx5_toggle_port_link waits for an event)
 RESET_SECONDS = 2.0
 
 _POLL_SECONDS = 0.1
@@ -32,8 +32,9 @@ _RDMA = "/sys/class/infiniband"
 
 
 class State(NamedTuple):
-    """State to keep. carrier: there is a link. changes: how often that has changed. rdma: port → its
-    state. interrupts: it has any of its own for queues."""
+    """State to preserve. carrier: there is a link. changes: number of its changes. rdma: port → its state.
+    interrupts: the NIC has its own interrupts for queues.
+    """
 
     carrier: bool
     changes: str
@@ -57,8 +58,11 @@ def unit(target: Target, resets: bool) -> Unit:
 
 
 def _excuse(host: Host, before: Mapping[str, int], now: Mapping[str, int]) -> None:
-    """A link that a change has reset has not failed, and packets that were under way have no other cause:
-    checks of its counters must not say so. The change does not fail with what they keep."""
+    """Excuse the counters of a link that a change has reset.
+
+    The link has not failed, and lost packets in flight have no other cause, so checks must not report them.
+    Errors while storing this do not fail the change.
+    """
     try:
         link_counters.excuse(host, {path: now[path] - before[path] for path in now if path in before})
     except MlnodeError:
@@ -66,8 +70,9 @@ def _excuse(host: Host, before: Mapping[str, int], now: Mapping[str, int]) -> No
 
 
 def _counts(host: Host, target: Target) -> dict[str, int]:
-    """Path → counter, of all that are compared by a check: those of a NIC, of what it hands its MTU on to,
-    and of their RDMA ports."""
+    """Path → counter that a check compares: counters of a NIC, of interfaces below it, and of their RDMA
+    ports.
+    """
     kept = link_counters.kept(host)
     if not kept:
         return {}
@@ -93,7 +98,7 @@ def _ports(host: Host, name: str) -> list[str]:
 
 
 def state(host: Host, target: Target) -> State:
-    """The present state. What cannot be read was not there before either, and is not missed."""
+    """The present state. Unreadable values are not missed later."""
     ports = {
         port: host.value(f"{_RDMA}/{port.replace('/', '/ports/')}/state").text or ""
         for port in _ports(host, target.name)
@@ -108,8 +113,11 @@ def state(host: Host, target: Target) -> State:
 
 
 def wait(host: Host, target: Target, before: State, watched: float, seconds: float = LINK_SECONDS) -> None:
-    """Returns once nothing is worse than before, and the link has been down and is up again or was watched
-    for so many seconds. Raises HostError that says what is worse."""
+    """Return once nothing is worse than before, and the link has gone down and up or was watched for so many
+    seconds.
+
+    Raises HostError with the parts that are worse.
+    """
     start = time.monotonic()
     until = start + seconds
     while True:

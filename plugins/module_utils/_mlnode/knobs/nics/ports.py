@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NICs that a rule means: PCI functions, each with all its interfaces and RDMA devices."""
+"""NICs of a rule: PCI functions, each with all its interfaces and RDMA devices."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .selection import ALL, Selection
 
 T = TypeVar("T")
 
-#: What stands on a device of its own; bonds, bridges and the like borrow the interrupts of others
+#: Interfaces with their own device; bonds, bridges and the like use the interrupts of others
 _VIRTUAL = "virtual function"
 _KINDS = ("physical", "virtio", _VIRTUAL)
-#: What of the topology decides which NICs there are, and which CPUs may serve them
+#: Files of the topology that decide which NICs exist, and which CPUs may serve them
 _DECIDING = regex(
     r"/sys/devices/system/(?:cpu/(?:online|present|isolated|nohz_full)|node/(?:online|node[0-9]+/cpulist))\Z"
     r"|/sys/class/(?:net|infiniband)(?:/[^/]+)?\Z|/sys/bus/pci/devices(?:/[^/]+)?\Z",
     re.ASCII,
 )
-#: How many devices a message lists
+#: The most devices that a message lists
 _LISTED = 8
 
 
 class Port(NamedTuple):
-    """One PCI function that is a NIC, or a NIC on another bus, whose address is "".
+    """A PCI function that is a NIC, or a NIC on another bus, with the address "".
 
     rdma: the RDMA devices of its function, and those with a port on one of its interfaces. virtual: a virtual
     function of a NIC that this machine itself owns. pci_id: vendor:device.
@@ -46,7 +46,7 @@ class Port(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The interfaces on it."""
+        """Its interfaces."""
         return tuple(nic.name for nic in self.nics)
 
     @property
@@ -55,12 +55,14 @@ class Port(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The interface as people call it, else the RDMA device."""
+        """The usual name: an interface, else the RDMA device."""
         return "+".join(self.names) or "+".join(device.name for device in self.rdma)
 
     @property
     def link_layers(self) -> set[str]:
-        """Those of its RDMA ports; none without RDMA. A port on another NIC's interface is not its own."""
+        """Link layers of its RDMA ports; empty without RDMA. A port on another NIC's interface does not
+        count.
+        """
         names = {*self.names}
         return {
             port.link_layer
@@ -76,9 +78,10 @@ class Port(NamedTuple):
 
 
 def ports(topology: Topology) -> tuple[Port, ...]:
-    """Every NIC of the machine, in the order of the PCI addresses, and then those on other buses.
+    """All NICs of the machine, by PCI address, followed by those on other buses.
 
-    In a container only those whose interface is there too: the RDMA devices of its host are seen in each.
+    In a container, only NICs whose interface is in it: the RDMA devices of its host are visible in every
+    container.
     """
     nics: dict[str, list[Nic]] = {}
     for nic in topology.nics:
@@ -92,7 +95,8 @@ def ports(topology: Topology) -> tuple[Port, ...]:
     all_ports = []
     for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
         members, function = nics.get(address, []), functions.get(address)
-        # A sub-function is an interface on the NIC's own function (mlx5): it comes and goes with a container.
+        # A sub-function is an interface on the NIC's own function (mlx5), and comes and goes with a
+        # container.
         members = [nic for nic in members if nic.kind != _VIRTUAL] or members
         names = {nic.name for nic in members}
         joined = [
@@ -126,9 +130,11 @@ def _in_container(topology: Topology) -> bool:
 
 
 def unknown(topology: Topology, among: Sequence[Port]) -> str:
-    """Reason why the NICs and CPUs are not known; empty if all of it could be read. What a kernel does not
-    have is not one: a kernel without NUMA has no nodes."""
-    # Without its class a function counts as none, and its node is not looked for.
+    """Reason why the NICs and CPUs are not known; empty if everything could be read.
+
+    A missing file is not an error: a kernel without NUMA has no nodes.
+    """
+    # Without its class a function does not count as a NIC, and its node is not searched for.
     files = tuple(f"/{port.address}/{file}" for port in among for file in ("numa_node", "class"))
     for problem in topology.problems:
         if not problem.missing and (_DECIDING.match(problem.path) or problem.path.endswith(files)):
@@ -137,9 +143,12 @@ def unknown(topology: Topology, among: Sequence[Port]) -> str:
 
 
 class Found(NamedTuple):
-    """The ports that a selection means. problem: why there are none, or are unknown. note: what it
-    names and does not find, though it finds others. nowhere: no NIC here matches. missing: and one has to.
-    elsewhere: it asks for ports of a link layer, and this node has those of another one."""
+    """The ports of a selection.
+
+    problem: why there are none, or are unknown. note: parts of the selection without a match, if others have
+    one. nowhere: no NIC here matches. missing: and the selection requires one. elsewhere: the node has ports
+    of another link layer than the selected one.
+    """
 
     ports: tuple[Port, ...] = ()
     problem: Value = Value()
@@ -150,7 +159,7 @@ class Found(NamedTuple):
 
 
 def find(host: Host, selection: Selection) -> Found:
-    """The ports of this machine that a selection means."""
+    """The ports of this machine that match a selection."""
     machine = read.of(host)
     here = ports(machine)
     blind = unknown(machine, here)
@@ -174,17 +183,18 @@ def find(host: Host, selection: Selection) -> Found:
 
 
 def _is_missing(selection: Selection, others: Sequence[Port], machine: Topology) -> bool:
-    """True if a selection that means nothing here asks for what has to be here. A node whose rails are
-    InfiniBand needs no rule for those of Ethernet, and a container no NIC of its host.
+    """True if a selection without a match requires its NICs.
 
-    others: what it means as NICs of any kind."""
+    A node with InfiniBand rails needs no rule for Ethernet rails, and a container no NIC of its host. others:
+    matches of any kind of NIC.
+    """
     if not selection.expects or _in_container(machine):
         return False
     return not any(port.rdma or not selection.link_layer for port in others)
 
 
 def chosen(selection: Selection, among: tuple[Port, ...], carrying: Collection[str] = ()) -> tuple[Port, ...]:
-    """The ports that a selection means. carrying: the interfaces on the management path."""
+    """The ports that match a selection. carrying: the interfaces on the management path."""
     return tuple(port for port in among if _matches(selection, port, carrying))
 
 
@@ -192,7 +202,7 @@ def _matches(selection: Selection, port: Port, carrying: Collection[str]) -> boo
     names = {*port.names}
     rdma = {device.name for device in port.rdma}
     if port.virtual and not (selection.names or selection.addresses or selection.pci_ids or selection.rdma):
-        return False  # it may serve a guest or a container, and is meant only where it is named
+        return False  # It may serve a guest or a container, and matches only by name
     return (
         (not selection.names or bool(names & {*selection.names}))
         and (not selection.drivers or bool({*port.drivers} & {*selection.drivers}))
@@ -209,7 +219,7 @@ def _matches(selection: Selection, port: Port, carrying: Collection[str]) -> boo
 
 
 def unmatched(selection: Selection, found: Sequence[Port]) -> str:
-    """Parts that a selection names and does not find, though it finds others: a NIC that died, say."""
+    """Parts of a selection without a match if others have one, such as a failed NIC."""
     rest = Selection(
         names=_without(selection.names, (nic.name for port in found for nic in port.nics)),
         addresses=_without(selection.addresses, (port.address for port in found)),
@@ -225,18 +235,18 @@ def _without(wanted: tuple[T, ...], present: Iterable[T]) -> tuple[T, ...]:
 
 
 def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology) -> str:
-    """Reason why a selection means nothing here, and what it could mean."""
+    """Reason why a selection matches nothing here, with the NICs that it could match."""
     for nic in topology.nics:
         if nic.name in selection.names and nic.kind not in _KINDS:
             slaves = [other.name for other in topology.nics if other.master == nic.name]
-            slaves_hint = f"; name what it stands on: {', '.join(slaves)}" if slaves else ""
+            slaves_hint = f"; use the interfaces below it: {', '.join(slaves)}" if slaves else ""
             return f"{nic.name} ({nic.kind}) has no interrupts of its own{slaves_hint}"
     listed = [_described(port) for port in among[:_LISTED]]
     if len(among) > _LISTED:
         listed.append(f"{len(among) - _LISTED} more")
     reason = f"no NIC here matches {selection}" if selection != ALL else "no physical NIC is here"
     reason += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
-    hint = "; what a container sees without an interface is its host's, and declared there"
+    hint = "; NICs without an interface in the container belong to its host: declare them there"
     return reason + hint if _in_container(topology) else reason
 
 

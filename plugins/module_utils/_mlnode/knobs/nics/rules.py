@@ -20,13 +20,13 @@ class NicKind(RuleKind):
         return report_once(settings, super().read(settings, context), self.info)
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """Interfaces over which the node is managed, for a boot at which there is no route yet."""
+        """Interfaces over which the node is managed, for a boot that has no route yet."""
         content = management.record(context.host) if rows and context.runtime else None
         return [BootFile(management.RECORD, content)] if content is not None else []
 
 
 def unread(setting: Setting, found: Found, context: Context) -> Reading:
-    """Reading of a setting whose rule brings no NIC. With none here, it refers to itself (report_once())."""
+    """Reading of a setting whose rule has no NIC. If none matches, it refers to itself; see report_once()."""
     boot = context.boot_by_agent(setting, None)
     refers = setting.key if found.nowhere else ""
     return Reading(
@@ -42,8 +42,9 @@ def unread(setting: Setting, found: Found, context: Context) -> Reading:
 def report_once(
     settings: Sequence[Setting], readings: Sequence[Reading], info: Callable[[str, Value], Info]
 ) -> list[Reading]:
-    """Let one setting of a rule report that it means no NIC here, and the others refer to it: one of the most
-    severe, as it stands for all of them."""
+    """Let only one setting of a rule report that no NIC matches, and the others refer to it. It is one of the
+    most severe, as it stands for all.
+    """
     order = [*Severity]
     bearers: dict[str, tuple[int, str]] = {}
     for setting, reading in zip(settings, readings):
@@ -63,5 +64,5 @@ def report_once(
 
 
 def rule_of(setting: Setting) -> str:
-    """Keys are KIND.RULE, or KIND.RULE and what of it."""
+    """Name of a setting's rule. Keys are KIND.RULE, with or without a further word."""
     return setting.key.split(".")[1]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The options that all areas have in common whose rules are for NICs."""
+"""The options that all areas with rules for NICs share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Mapping
 from ...model.record import regex
 from ...model.schema import Form, Option, Table
 
-#: What the kernel takes for an interface (net/core/dev.c: dev_valid_name), without the marks of a shell
+#: Names of interfaces that the kernel accepts (net/core/dev.c: dev_valid_name), without special characters of
+#: a shell
 INTERFACE = Form(regex(r"(?!\.{1,2}\Z)[A-Za-z0-9_.@-]{1,15}\Z", re.ASCII), "an interface such as eth0")
 _DEVICE = r"(?!\.{1,2}\Z)[A-Za-z0-9_.-]{1,63}\Z"
 _DRIVER = Form(regex(_DEVICE, re.ASCII), "a driver such as mlx5_core")
@@ -20,12 +21,12 @@ _ADDRESS = Form(
     regex(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]\Z", re.ASCII | re.IGNORECASE),
     "a PCI address such as 0000:41:00.0",
 )
-#: As lspci(8) -n has it
+#: In the format of lspci(8) -n
 _PCI_ID = Form(
     regex(r"[0-9a-f]{4}:[0-9a-f]{4}\Z", re.ASCII | re.IGNORECASE),
     "a vendor and device such as 15b3:101e, in quotes",
 )
-#: Digits of a number that a kernel file shows of a NIC: speeds in Mbit/s have seven
+#: The most digits of a NIC's number in a kernel file: speeds in Mbit/s have seven
 MOST = 10**8 - 1
 
 _NAME = Form(
@@ -34,14 +35,14 @@ _NAME = Form(
 )
 
 LINKS = ("up", "down")
-#: Of ports of RDMA devices (drivers/infiniband/core/sysfs.c: link_layer_show); EFA's has no name
+#: Link layers of RDMA ports (drivers/infiniband/core/sysfs.c: link_layer_show); EFA's has no name
 LINK_LAYERS = ("Ethernet", "InfiniBand")
 
 
 _NICS: Table = {
     "drivers": Option(
         "list",
-        "Kernel drivers, such as V(mlx5_core). That of a virtio NIC is V(virtio_net).",
+        "Kernel drivers, such as V(mlx5_core). A virtio NIC has V(virtio_net).",
         elements="str",
         form=_DRIVER,
     ),
@@ -76,16 +77,17 @@ _NICS: Table = {
     "management": Option(
         "bool",
         """
-        V(false) leaves out, and V(true) means only, interfaces that carry a default route or the connection
+        V(false) excludes, and V(true) selects only, interfaces that carry a default route or the connection
         of the user who starts the run, and the interfaces below them.
         """,
     ),
 }
 
 _WHICH = """
-    Which NICs; one of each list that is given. Without any, all that have hardware of their own.
+    NICs of the rule. A NIC must match each given list; without a list, the rule is for all NICs with
+    hardware.
 
-    Virtual functions are meant only where they are named, or given by their address, PCI id or RDMA device.
+    Virtual functions match only by name, address, PCI id or RDMA device.
 """
 
 
@@ -95,12 +97,12 @@ def rules(text: str, options: Mapping[str, Option]) -> Option:
 
 
 def name(keys: str) -> Option:
-    """The word for a rule. keys: what its settings are called."""
+    """The name of a rule. keys: the form of its settings' keys."""
     text = f"A word for the rule, of a to z, 0 to 9 and C(_). The settings are called {keys}."
     return Option("str", text, required=True, form=_NAME, declares=False)
 
 
 def nics(names: str, text: str = _WHICH) -> Option:
-    """The option for the NICs of a rule. names: what the interfaces may be that are named."""
+    """The option for the NICs of a rule. names: kinds of interfaces that may be listed by name."""
     interfaces = Option("list", names, elements="str", form=INTERFACE)
     return Option("dict", text, suboptions={"names": interfaces, **_NICS}, declares=False)

@@ -13,11 +13,11 @@ from . import schema as rules_schema
 
 
 class Selection(NamedTuple):
-    """Choice of NICs: one of each list that is given.
+    """Choice of NICs: a NIC must match each given list.
 
-    pci_ids: vendor:device. rails: None does not ask, an empty tuple takes them all. speeds: Mbit/s, of links
-    that are up. link: up, down or "". link_layer: that of a port of its RDMA devices, or "".
-    management: whether it carries the management path; None does not ask.
+    pci_ids: vendor:device. rails: None for any NIC, an empty tuple for all rails. speeds: Mbit/s, of links
+    that are up. link: up, down or "". link_layer: link layer of an RDMA port, or "". management: whether the
+    NIC carries the management path; None for either.
     """
 
     names: tuple[str, ...] = ()
@@ -34,14 +34,15 @@ class Selection(NamedTuple):
 
     @property
     def expects(self) -> bool:
-        """True if it asks for NICs that have to be there: by what each is called, or because they have RDMA.
-        Drivers, models, speeds and the like only distinguish kinds of node."""
+        """True if it requires its NICs, as it lists them by name or selects RDMA. Drivers, models, speeds and
+        the like only distinguish kinds of nodes.
+        """
         named = self.names or self.addresses or self.rdma
         return bool(named or self.link_layer) or self.rails is not None
 
     @property
     def of_any_kind(self) -> Selection:
-        """The same NICs, of whatever kind."""
+        """The same NICs, of any kind."""
         return self._replace(drivers=(), pci_ids=(), nodes=(), speeds=(), link_layer="")
 
     def __str__(self) -> str:
@@ -65,14 +66,16 @@ class Selection(NamedTuple):
         return "; ".join(parts) or "all NICs"
 
 
-#: What a rule is for that names nothing
+#: Selection of a rule without criteria
 ALL = Selection()
 
 _RAILS = Option("list", elements="int", least=0, most=rules_schema.MOST)
 
 
 def parse(where: str, given: Mapping[str, Any]) -> Selection:
-    """Parse what the schema has checked. Raises DeclarationError for rails, which are true or a list."""
+    """Selection from values that the schema has checked. Raises DeclarationError if rails are neither true
+    nor a list.
+    """
     return Selection(
         names=_sorted(given, "names"),
         drivers=_sorted(given, "drivers"),

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Interfaces that a rule's values are for: rings belong to hardware, an MTU to what stands on it."""
+"""Interfaces for the values of a rule: rings belong to hardware, an MTU to the bond or VLAN above it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SYSFS = ("tx_queue_len", "mtu")
 
 
 class Targets(NamedTuple):
-    """found: the ports that they are on, or why there are none."""
+    """found: their ports, or why there are none."""
 
     targets: tuple[Target, ...] = ()
     found: Found = Found()
@@ -33,8 +33,8 @@ class Targets(NamedTuple):
 def find(host: Host, selection: Selection, group: str) -> Targets:
     """The interfaces for values of a group of files.
 
-    A bond, bridge or VLAN that is named has its own MTU and queue length, and for all else means what it
-    stands on. A NIC below a bond has the bond's MTU, which the bond hands on.
+    A bond, bridge or VLAN in the selection has its own MTU and queue length; other groups apply to the NICs
+    below it. A NIC below a bond has the bond's MTU, which the bond passes on.
     """
     nics = {nic.name: nic for nic in topology.of(host).nics}
     named = [nics[name] for name in selection.names if name in nics and not _is_hardware(nics[name])]
@@ -44,7 +44,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
             return Targets(found=Found(problem=Value(unreadable=blind)))
         carrying = management.interfaces(host)
         named = [nic for nic in named if (nic.name in carrying) == selection.management]
-    # What is asked of hardware is nothing that an interface in software has.
+    # Interfaces in software do not match criteria for hardware.
     if selection._replace(names=(), link="", management=None) != ALL:
         named = []
     if selection.link:
@@ -77,8 +77,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
 
 
 def above(host: Host, name: str, counts: Callable[[str], bool] = bool) -> list[str]:
-    """The interfaces that stand on this one, and on those, the nearest first. counts: False for one that is
-    left out with all on it."""
+    """Interfaces above this one, the nearest first. counts: false excludes one with all above it."""
     found: list[str] = []
     todo = [name]
     while todo:
@@ -89,7 +88,7 @@ def above(host: Host, name: str, counts: Callable[[str], bool] = bool) -> list[s
 
 
 def beneath(host: Host, name: str) -> list[str]:
-    """The interfaces with nothing more below them on which this one stands; none if it stands on nothing."""
+    """The lowest interfaces below this one; empty if nothing is below it."""
     leaves: list[str] = []
     todo, seen = [name], {name}
     while todo:
@@ -107,7 +106,7 @@ def _is_hardware(nic: Nic) -> bool:
 
 
 def _target(host: Host, nic: Nic, node: int | None) -> Target:
-    # An interface in software has no device that would name its driver.
+    # An interface in software has no device with a driver.
     driver = nic.driver or host.value(f"/ethtool/{nic.name}/driver/driver").text
     return Target(nic.name, driver, node, _depth(host, nic.name), nic.address or "")
 
@@ -127,5 +126,5 @@ def _lower(host: Host, name: str) -> list[str]:
 
 
 def linked(host: Host, name: str, prefix: str) -> list[str]:
-    """Those directly on an interface, by `upper_`, or directly below it, by `lower_`."""
+    """Interfaces directly above this one with `upper_`, or directly below it with `lower_`."""
     return [entry[len(prefix) :] for entry in host.names(f"{_NETS}/{name}") if entry.startswith(prefix)]

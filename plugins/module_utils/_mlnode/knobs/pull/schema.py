@@ -21,7 +21,7 @@ def _address(text: str) -> str:
     return text.rstrip("/")
 
 
-#: Without a user: it would be a secret in a file that all may read
+#: Without a user: it would be a secret in a world-readable file
 _URL = Form(
     regex(
         r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?"
@@ -40,11 +40,11 @@ NODE = Form(
 
 
 def _key(text: str) -> str:
-    """Without the comment."""
+    """A key without its comment."""
     return " ".join(text.split(" ")[:2])
 
 
-#: As sshd(8) has them, AUTHORIZED_KEYS FILE FORMAT, without its options
+#: As in sshd(8), AUTHORIZED_KEYS FILE FORMAT, without options
 _KEY = Form(
     regex(r"[a-z0-9@.-]{7,60} [A-Za-z0-9+/]{16,4096}={0,2}(?: [^\0\n]{0,200})?\Z", re.ASCII),
     "a public key as in a file of ssh-keygen, such as ssh-ed25519 AAAA...",
@@ -71,7 +71,7 @@ OPTIONS: Table = {
     ),
     "signers": Option(
         "list",
-        "Public keys, of which one has to have signed the document.",
+        "Public keys; one of them must have signed the document.",
         elements="str",
         form=_KEY,
         default=[],
@@ -80,8 +80,8 @@ OPTIONS: Table = {
     "window": Option(
         "list",
         """
-        Times in UTC at which a new document is applied, such as V(Sat,Sun 22:00-04:00); at others it is only
-        checked. If not given, at any. That of the new document counts.
+        Times in UTC at which a new document is applied, such as V(Sat,Sun 22:00-04:00); at other times it is
+        only checked. Unset means at any time. The window in the new document counts.
         """,
         elements="str",
         form=WINDOW,
@@ -91,7 +91,7 @@ OPTIONS: Table = {
     "report": Option(
         "str",
         """
-        Where a report is sent with POST, unless nothing is new. It also lies in
+        Address for a report by POST, unless nothing is new. The report is also in
         C(/run/mlnode/pull/report.json).
         """,
         form=_URL,

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Windows of maintenance, such as `Sat,Sun 22:00-04:00`, in UTC: a fleet has one clock."""
+"""Maintenance windows such as `Sat,Sun 22:00-04:00`, in UTC for the whole fleet."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ FORM = Form(
 
 
 class _Window(NamedTuple):
-    """days: numbers of those on which it begins, 0 for Monday. begin, end: minutes of a day; it lasts over
-    midnight where the end is not after the begin."""
+    """days: days on which it begins, 0 for Monday. begin, end: minutes of a day; it lasts over midnight
+    unless the end is after the begin.
+    """
 
     days: Sequence[int]
     begin: int
@@ -30,7 +31,7 @@ class _Window(NamedTuple):
 
 
 def is_open(windows: Sequence[str], at: float) -> bool:
-    """True if one of them is open at a Unix time; without any it always is."""
+    """True if one of them is open at a Unix time, or if there are none."""
     now = time.gmtime(at)
     return not windows or any(
         _contains(_parsed(text), now.tm_wday, now.tm_hour * 60 + now.tm_min) for text in windows
@@ -45,7 +46,7 @@ def _contains(window: _Window, day: int, minute: int) -> bool:
 
 
 def _parsed(text: str) -> _Window:
-    """Of a text of this form."""
+    """The window of a checked text."""
     match = _PATTERN.match(text)
     if match is None:
         raise ValueError(text)
@@ -55,7 +56,7 @@ def _parsed(text: str) -> _Window:
 
 
 def _span(first: str, last: str) -> list[int]:
-    """Fri-Mon is four days."""
+    """Days from first to last: Fri-Mon is four days."""
     begin, end = _DAYS.index(first), _DAYS.index(last)
     return [day % 7 for day in range(begin, end + 1 if end >= begin else end + 8)]
 

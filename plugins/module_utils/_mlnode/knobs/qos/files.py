@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of one knob on one NIC, and what is wanted of each."""
+"""The files of one knob on one NIC, and the wanted value of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...topology.model import RdmaDevice
 from ..summary import Files, Target
 from .parse import QosSetting
 
-#: What `of` needs
+#: Parts of the host that `of` reads
 MOUNTS: Mounts = {
     dcb.TOP: dcb.driver,
     dcb.ROCE: dcb.roce_driver,
@@ -29,8 +29,8 @@ _TOGETHER = ("/pause", "/dscp-prio")
 _NETS = "/sys/class/net"
 _RDMA = "/sys/class/infiniband"
 
-#: The vendor's files of congestion notification, and the kernel's own beside them, where lockdown leaves
-#: debugfs (drivers/infiniband/hw/mlx5/cong.c). Setting np_cnp_prio there sets np_cnp_prio_mode as well.
+#: Files of the vendor's driver for congestion notification, and the kernel's own if lockdown permits debugfs
+#: (drivers/infiniband/hw/mlx5/cong.c). np_cnp_prio sets np_cnp_prio_mode as well.
 _CNP = {"cnp_dscp": ("cnp_dscp", "np_cnp_dscp"), "cnp_priority": ("cnp_802p_prio", "np_cnp_prio")}
 
 _NO_ECN = "its driver has no switch for ECN per priority (only the vendor's mlx5 driver has one)"
@@ -44,13 +44,13 @@ def of(host: Host, setting: QosSetting, target: Target) -> Files:
         _READERS[setting.group](host, setting, files)
         files.parts = _undone_together(files.parts)
         files.blocked = next(filter(None, (host.blocked(part.path) for part in files.parts)), "")
-    except HostError as error:  # a list that cannot be had
+    except HostError as error:  # The list cannot be read
         files.problems.append(str(error))
     return files
 
 
 def _undone_together(parts: Sequence[KnobFile]) -> list[KnobFile]:
-    """Put back in one write what one write sets: each by itself could be a reset of its own."""
+    """Parts that one write sets, to be restored in one write: separate writes could each be a reset."""
     folders: dict[str, list[KnobFile]] = {}
     for part in parts:
         folders.setdefault(part.joined, []).append(part)
@@ -92,10 +92,12 @@ def _known(
 
 
 def _global_pause(host: Host, setting: QosSetting, files: Files) -> None:
-    """Both directions, and no negotiation of them: drivers such as igb and ixgbe ignore what is declared
-    while they negotiate (intel/igb/igb_ethtool.c: igb_set_pauseparam), and what two ends have agreed on
-    changes with the other end. Drivers such as ice do as declared, and cannot stop to negotiate
-    (intel/ice/ice_ethtool.c: ice_set_pauseparam): they are right without it."""
+    """Both directions, without negotiation.
+
+    Drivers such as igb and ixgbe ignore declared values while they negotiate (intel/igb/igb_ethtool.c:
+    igb_set_pauseparam), and a negotiated result changes with the peer. Drivers such as ice apply them, but
+    cannot stop negotiation (intel/ice/ice_ethtool.c: ice_set_pauseparam): for these, its state is accepted.
+    """
     folder = f"/ethtool/{files.target.name}/pause"
     parts = [_part(host, files, f"{folder}/{name}", setting.text) for name in ("rx", "tx")]
     if not all(parts) or host.value(f"{folder}/autoneg").text != "on":
@@ -110,7 +112,7 @@ def _trust(host: Host, setting: QosSetting, files: Files) -> None:
     folder = f"/dcb/{files.target.name}"
     part = _part(host, files, f"{folder}/trust/state", setting.text)
     if part is not None and part.differs and setting.text == "pcp":
-        # No trust in DSCPs may mean that there are no priorities of DSCPs any more.
+        # Without trust in DSCPs, the map may be absent.
         path = f"{folder}/dscp-prio/{','.join(str(dscp) for dscp in DSCPS)}"
         entries = files.read(host, path)
         if entries is not None:
@@ -157,8 +159,9 @@ def _buffer(host: Host, setting: QosSetting, files: Files) -> None:
 
 
 def _mover(host: Host, setting: QosSetting, files: Files) -> Write | None:
-    """A driver resizes its buffers when PFC is set (mellanox/mlx5/core/en_dcbnl.c:
-    mlx5e_dcbnl_ieee_setpfc)."""
+    """Write that moves buffers: a driver resizes them when PFC is set (mellanox/mlx5/core/en_dcbnl.c:
+    mlx5e_dcbnl_ieee_setpfc).
+    """
     if "pfc" not in setting.rule.given:
         return None
     path = f"/dcb/{files.target.name}/pfc/prio-pfc"
@@ -168,7 +171,7 @@ def _mover(host: Host, setting: QosSetting, files: Files) -> Write | None:
 
 
 def _most(host: Host, path: str, files: Files) -> int:
-    """0 where the driver knows no limit."""
+    """Maximum of the driver; 0 if it reports none."""
     return int(files.read(host, path) or 0)
 
 
@@ -176,7 +179,7 @@ def _most(host: Host, path: str, files: Files) -> int:
 
 
 def _ecn(host: Host, setting: QosSetting, files: Files) -> None:
-    """At both ends: the one that notes congestion (np), and the one that reacts to it (rp)."""
+    """Both ends: the notification point (np) marks congestion, the reaction point (rp) reduces its rate."""
     folder = f"{_NETS}/{files.target.name}/ecn"
     if not host.exists(folder):
         files.lacking = _NO_ECN + (_ECN_IN_FIRMWARE if files.target.driver == "mlx5_core" else "")
@@ -212,7 +215,7 @@ def _roce(host: Host, setting: QosSetting, files: Files) -> None:
 
 
 def rdma(host: Host, target: Target) -> list[RdmaDevice]:
-    """The RDMA devices on a NIC. That of a bond is on its first member's function."""
+    """RDMA devices of a NIC. A bond's RDMA device belongs to its first member's function."""
     return [
         device
         for device in topology.of(host).rdma

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Guards that keep a change of priorities from stopping traffic that it is not about."""
+"""Guards that keep a change of priorities from stopping unrelated traffic."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from .parse import QosSetting
 
 NONE, LINK_RESET = Disruption.NONE, Disruption.LINK_RESET
 
-#: What only says what later packets look like, and stops none
+#: Groups that affect only the headers of later packets, and stop none
 _QUIET = frozenset({"ecn", "cnp_dscp", "cnp_priority", "rdma_cm_tos", "traffic_class"})
 
-#: Driver → group → what it does unlike a link reset, which is what to expect: ice stops its queues for all of
-#: it (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt reopens the NIC where PFC needs other queues
+#: Driver → group → effect, if it is not a link reset. ice stops its queues for all groups
+#: (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt reopens the NIC if PFC needs other queues
 #: (broadcom/bnxt/bnxt_dcb.c: bnxt_queue_remap).
 _DRIVERS: Mapping[str, Mapping[str, Disruption]] = {
-    # mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link; trust reopens the channels where it
-    # changes what has to be inline, as on ConnectX-4 Lx (mlx5e_set_trust_state). The rest are registers.
+    # mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link. Trust reopens the channels if it
+    # changes the inline mode, as on ConnectX-4 Lx (mlx5e_set_trust_state). The others are registers.
     "mlx5_core": {"dscp": NONE, "ets": NONE, "buffer": NONE},
     # Only numbers are kept.
     "netdevsim": dict.fromkeys(("trust", "dscp", "ets", "pfc", "buffer"), NONE),
@@ -48,7 +48,7 @@ class QosGuards(Guards):
         return _DRIVERS.get(target.driver or "", {}).get(setting.group, LINK_RESET)
 
     def protected(self, setting: QosSetting, target: Target, part: KnobFile) -> KnobFile:
-        """The part as of guarded(), with the guards of these settings before those of NICs."""
+        """The part as in guarded(), but with guards for these settings before guards for NICs."""
         guarded_part = self.guarded(as_nic(setting), target, part)
         if setting.group in _QUIET:
             guarded_part = guarded_part._replace(risk="")
@@ -73,7 +73,7 @@ def as_nic(setting: QosSetting) -> NicSetting:
 
 
 def several(setting: QosSetting, allow: Sequence[str]) -> str:
-    """Reason why PFC for these priorities is refused, on whatever NIC; empty if it is not."""
+    """Reason why PFC for these priorities is refused on any NIC; empty if it is not."""
     if setting.group != "pfc" or len(setting.value) < 2:
         return ""
     reason = (
@@ -97,12 +97,12 @@ def paused(host: Host, setting: QosSetting, target: Target) -> str:
 
 
 def wants_pause(host: Host) -> dict[str, str]:
-    """NIC → who declares that it pauses all of its traffic: a setting of nic_ethtool, and its declaration."""
+    """NIC → nic_ethtool setting that declares global pause, with its declaration."""
     sources: dict[str, str] = {}
     for declaration, setting in declared.settings(host, nic_parse.KIND, nic_schema.OPTIONS, nic_parse.parse):
         if setting.group != "pause" or setting.text != "on":
             continue
-        if setting.field == "autoneg":  # negotiated to what rx and tx allow
+        if setting.field == "autoneg":  # Negotiated within the limits of rx and tx
             continue
         for target in nic_targets.find(host, setting.rule.nics, "pause").targets:
             sources.setdefault(target.name, f"{setting.key} (declared by {declaration.name})")

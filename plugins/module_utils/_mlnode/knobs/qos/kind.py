@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind qos: which packets RoCE may not lose, and congestion signals. Trust, priorities of DSCPs, PFC,
-transmission selection, receive buffers, ECN, congestion notifications, and what RDMA puts into packets
-(dcb(8), IEEE 802.1Q).
+"""The kind qos: lossless priorities for RoCE, and congestion signals (dcb(8), IEEE 802.1Q).
 
-A NIC forgets all of it at every boot and whenever its driver is loaded: the agent re-applies the rules, at
-boot and when a NIC arrives.
+Covers trust, priorities of DSCPs, PFC, transmission selection, receive buffers, ECN, congestion
+notifications, and headers of RDMA packets. A NIC loses these values at every boot and driver load. The agent
+re-applies the rules at boot and when a NIC appears.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from . import switch as qos_switch
 from .guards import QosGuards
 from .parse import QosSetting
 
-#: What `systemctl enable lldpad` makes
+#: Made by `systemctl enable lldpad`
 _LLDPAD = "/etc/systemd/system/multi-user.target.wants/lldpad.service"
 
 
@@ -44,7 +43,7 @@ def _guarded(files: Files, setting: QosSetting, guards: QosGuards) -> Files:
 
 
 def _contradicted(setting: QosSetting, all_files: Sequence[Files], host: Host) -> Iterable[str]:
-    """Conflicts with what another kind declares of the same NICs."""
+    """Conflicts with another kind's declaration for the same NICs."""
     wants_none = setting.value if setting.group == "pfc" else setting.text == "off"
     if setting.group not in ("pfc", "global_pause") or not wants_none:
         return
@@ -65,7 +64,7 @@ def _notes(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[
 
 
 def _lldpad(host: Host) -> list[str]:
-    """Another program that sets priorities at boot."""
+    """Warning about lldpad, which sets priorities at boot."""
     try:
         enabled = host.is_link(_LLDPAD)
     except HostError as error:
@@ -91,7 +90,7 @@ def _negotiates(host: Host, one: Files) -> str:
 
 
 def _text(parts: Sequence[KnobFile], value: Callable[[KnobFile], str]) -> str:
-    """The one value of a NIC's files, or each with its name; of DSCPs always each."""
+    """The common value of a NIC's files, or each with its name; DSCPs always have theirs."""
     texts = list(dict.fromkeys(value(part) for part in parts))
     if "/dscp-prio/" in parts[0].path:
         return " ".join(f"{part.path.rpartition('/')[2]}:{value(part)}" for part in parts)
@@ -109,7 +108,7 @@ def _name(path: str) -> str:
 
 
 def _with_the_rest(reading: Reading, rule: str, stopped: Mapping[tuple[str, str], str]) -> Reading:
-    """stopped: rule and NIC → the setting that is refused there."""
+    """Reading of a rule that is refused on some NICs. stopped: rule and NIC → the refused setting."""
     parts = []
     for part in reading.parts:
         key = stopped.get((rule, part.named))
@@ -152,7 +151,9 @@ class QosKind(NicKind):
     def together(
         self, settings: Sequence[Setting], readings: list[Reading], context: Context
     ) -> list[Reading]:
-        """On each NIC a rule is set as a whole: RoCE in a priority without PFC is worse off than before."""
+        """Set a rule as a whole or not at all on each NIC: RoCE in a priority without PFC is worse than
+        before.
+        """
         stopped: dict[tuple[str, str], str] = {}
         for setting, reading in zip(settings, readings):
             for part in reading.parts:
@@ -164,14 +165,14 @@ class QosKind(NicKind):
         ]
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
-        """The commands that would do the same, and what the switch has to match."""
+        """Commands with the same effect, and the matching requirements for switches."""
         return {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         return _lldpad(host)
 
     def option(self, key: str) -> Option:
-        rule, _dot, group = key.rpartition(".")  # a rule may be called cnp_fast
+        rule, _dot, group = key.rpartition(".")  # A rule may be called cnp_fast
         return super().option(f"{rule}.{group.replace('cnp_', 'cnp.')}")
 
 

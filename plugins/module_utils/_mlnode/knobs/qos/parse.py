@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A declaration of priorities on NICs read and checked: all that can be wrong before a machine is asked."""
+"""Parse and check a declaration of priorities on NICs, as far as that is possible without a machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .schema import OPTIONS, dscps
 
 KIND = "qos"
 
-#: Groups of a rule in the order in which they are applied
+#: Groups of a rule in the order of application
 GROUPS = [name for name, option in OPTIONS["rules"].suboptions.items() if option.reason]
 
 _CNP = ("dscp", "priority")
@@ -29,7 +29,7 @@ _CNP = ("dscp", "priority")
 
 @dataclass(frozen=True)
 class Rule:
-    """Data shared by a rule's settings. given: the groups that it declares, as parsed."""
+    """Data shared by a rule's settings. given: declared groups, as parsed."""
 
     name: str = ""
     nics: Selection = ALL
@@ -43,8 +43,8 @@ _NO_RULE = Rule()
 class QosSetting(Setting):
     """One knob of a rule. group: of GROUPS, and cnp_dscp and cnp_priority for cnp.
 
-    value: as parsed; numbers of priorities for pfc and ecn, a map of both numbers for dscp. text: what is
-    wanted of each file, where all of them want the same.
+    value: as parsed; numbers of priorities for pfc and ecn, a map of both numbers for dscp. text: wanted text
+    of each file, if it is the same for all.
     """
 
     rule: Rule = _NO_RULE
@@ -68,7 +68,7 @@ def _settings(given: Mapping[str, Any]) -> list[QosSetting]:
 
 
 def _values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The groups that are given, as values. Raises DeclarationError, also for what contradicts itself."""
+    """Values of the given groups. Raises DeclarationError, also for contradictions."""
     values = {
         group: _READERS.get(group, _same)(f"{where}.{group}", given[group])
         for group in GROUPS
@@ -78,7 +78,7 @@ def _values(where: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-#: What a check can expect of a port
+#: Expected values of a port, for checks
 EXPECTED = Option(
     "dict",
     fields={
@@ -105,7 +105,7 @@ def _files() -> Iterator[tuple[str, str]]:
             yield from ((f"{group}_{name}", inner.file) for name, inner in option.names.items())
 
 
-#: Group of a setting, in the order of application → where a file of it is
+#: Group of a setting, in the order of application → path of its file
 _FILES = dict(_files())
 
 
@@ -157,7 +157,7 @@ def _global_pause(_where: str, given: bool) -> str:
 
 
 def _dscp(where: str, given: Mapping[str, int]) -> dict[int, int]:
-    """DSCPs by number, or several such as 24-31."""
+    """DSCPs one by one, from ranges such as 24-31."""
     priorities: dict[int, int] = {}
     for listed, priority in given.items():
         for dscp in dscps(listed):
@@ -189,7 +189,7 @@ def _buffer(_where: str, given: Mapping[str, Sequence[Any]]) -> tuple[Sequence[o
     return given["prio_buffer"], given["buffer_size"]
 
 
-#: Of the others the value is that which is given
+#: Parsers of groups; the values of all others are used as given
 _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "global_pause": _global_pause,
     "dscp": _dscp,
@@ -201,7 +201,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 
 
 def _refuse_contradictions(where: str, values: Mapping[str, Any]) -> None:
-    """Refuse what no switch could match, as it does not fit together on the NIC itself."""
+    """Refuse values that contradict each other on the NIC itself: no switch could match them."""
     pfc = values.get("pfc", ())
     if pfc and values.get("global_pause") == "on":
         raise DeclarationError(

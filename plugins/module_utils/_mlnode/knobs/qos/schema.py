@@ -13,7 +13,7 @@ from ...model.values import number_ranges
 from ..nic import schema as nic_schema
 from ..nics.schema import name, nics, rules
 
-#: What can be allowed, and what it lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {**nic_schema.GUARDS, "pfc_priorities": "PFC on more than one priority"}
 
 TRUSTS = ("dscp", "pcp")
@@ -25,7 +25,7 @@ _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
 _SIZE = (1 << 32) - 1
 
-#: What congestion notifications look like; with the kernel's own driver other files can be there instead
+#: Settings of congestion notifications; the kernel's own driver may have other files
 _NOTES = "/sys/class/net/*/ecn/roce_np"
 
 
@@ -41,7 +41,7 @@ _DSCPS = Form(regex(""), "a DSCP from 0 to 63, or a range such as 24-31", lambda
 
 
 def _eight(text: str, most: int | None = None, form: Form | None = None) -> Option:
-    """One for each priority, class or buffer: a number up to this, or a word of this form."""
+    """A value for each priority, class or buffer: a number up to this, or a word of this form."""
     count, least = len(CLASSES), None if most is None else 0
     elements = "str" if most is None else "int"
     return Option(
@@ -49,18 +49,18 @@ def _eight(text: str, most: int | None = None, form: Form | None = None) -> Opti
     )
 
 
-#: What makes settings is in the order of application. Global pause goes before PFC comes; trust before the
-#: map that it makes valid; a driver that sizes its buffers for PFC has done so before they are set.
+#: Options with settings are in the order of application. Global pause is switched off before PFC is switched
+#: on. Trust precedes the map that it activates. Buffers follow PFC, as a driver may resize them for it.
 OPTIONS: Table = {
     "rules": rules(
-        "What is wanted of which NICs. Every value that is left out is left untouched.",
+        "NICs and their values. A value that is not given is left untouched.",
         {
             "name": name("C(qos.NAME.pfc), C(qos.NAME.dscp) and so on"),
             "nics": nics("Interfaces. A bond, bridge or VLAN stands for the NICs below it."),
             "global_pause": Option(
                 "bool",
                 """
-                Pause frames for all traffic (IEEE 802.3x), in both directions. Beside PFC it has to be off.
+                Pause frames for all traffic (IEEE 802.3x), in both directions. It must be off for PFC.
                 """,
                 file="/ethtool/*/pause/rx,tx",
                 severity=Severity.HIGH,
@@ -70,11 +70,10 @@ OPTIONS: Table = {
             "trust": Option(
                 "str",
                 """
-                What the priority of a packet is taken from. V(dscp) is the header of IP, V(pcp) the tag of
-                a VLAN.
+                Source of a packet's priority. V(dscp) is the IP header, V(pcp) the VLAN tag.
 
-                Many drivers trust DSCPs as soon as one of them has a priority. Of these V(dscp) gives
-                priority 0 to DSCP 0, which it has anyway, and V(pcp) takes all of them away.
+                Many drivers trust DSCPs as soon as one of them has a priority. For these drivers, V(dscp)
+                gives priority 0 to DSCP 0, which is the default, and V(pcp) removes all priorities of DSCPs.
                 """,
                 choices=TRUSTS,
                 file="/dcb/*/trust/state",
@@ -103,25 +102,25 @@ OPTIONS: Table = {
                 suboptions={
                     "prio_tc": _eight("The traffic class of each of the priorities 0 to 7.", most=_CLASS),
                     "tc_tsa": _eight(
-                        "Of each of the eight classes, V(strict), V(ets), V(cbs) or V(vendor).", form=_TSA
+                        "For each of the eight classes V(strict), V(ets), V(cbs) or V(vendor).", form=_TSA
                     ),
                     "tc_bw": _eight(
                         """
-                        Of each of the eight classes its percentage. Those of V(ets) have 100 together, all
-                        others 0.
+                        The percentage of each of the eight classes. The V(ets) classes add up to 100, all
+                        others have 0.
                         """,
                         most=100,
                     ),
                 },
                 file="/dcb/*/ets/prio-tc,tc-tsa,tc-bw",
                 severity=Severity.MEDIUM,
-                reason="without a share of its own RoCE waits behind other traffic",
+                reason="without its own share RoCE waits behind other traffic",
                 source="dcb-ets(8)",
             ),
             "pfc": Option(
                 "list",
                 """
-                Priorities with priority flow control, and no others; an empty list is none at all.
+                The exact list of priorities with priority flow control. An empty list switches it off.
 
                 More than one is refused without V(pfc_priorities) in O(allow).
 
@@ -138,20 +137,20 @@ OPTIONS: Table = {
             ),
             "buffer": Option(
                 "dict",
-                "Receive buffers, where the driver lets them be set. Both lists are set together.",
+                "Receive buffers, if the driver lets them be set. Both lists are set together.",
                 suboptions={
                     "prio_buffer": _eight("The buffer of each of the priorities 0 to 7.", most=_CLASS),
                     "buffer_size": _eight(
                         """
-                        Bytes of each of the eight buffers. A driver that rounds them fails the task; use
-                        what it has made of them then.
+                        Bytes of each of the eight buffers. The task fails if the driver rounds them; then
+                        declare the rounded sizes.
                         """,
                         most=_SIZE,
                     ),
                 },
                 file="/dcb/*/buffer/prio-buffer,buffer-size",
                 severity=Severity.MEDIUM,
-                reason="what is on its way when a pause is sent needs room, the more the longer the cable",
+                reason="packets in flight when a pause is sent need room, and more with a longer cable",
                 source="dcb-buffer(8)",
             ),
             "ecn": Option(
@@ -174,7 +173,7 @@ OPTIONS: Table = {
             ),
             "cnp": Option(
                 "dict",
-                "What congestion notifications look like.",
+                "DSCP and priority of congestion notifications.",
                 parts=True,
                 entries=(1, 2),
                 suboptions={
@@ -229,9 +228,9 @@ OPTIONS: Table = {
     "allow": guards(
         GUARDS,
         """
-        Guards to switch off. V(management) lets changes through that interrupt the interface over which the
-        node is managed; V(busy) those that interrupt a NIC while a Slurm job runs, or a process has a GPU
-        or an RDMA device open; V(pfc_priorities) lets PFC be on several priorities.
+        Guards to switch off. V(management) permits changes that interrupt the interface over which the node
+        is managed; V(busy) permits changes that interrupt a NIC while a Slurm job runs, or a process has a
+        GPU or an RDMA device open; V(pfc_priorities) permits PFC on several priorities.
         """,
     ),
 }

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings that the other end needs for a declaration to have an effect, and commands for this one."""
+"""Requirements for the peer of a NIC, and equivalent commands for this node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def words(rows: Iterable[Row]) -> list[str]:
 
 
 def requirements(settings: Iterable[QosSetting]) -> list[str]:
-    """The same, of settings."""
+    """The same, from settings."""
     lines = (_WORDS[item.group](item.value, item.rule.given) for item in settings if item.group in _WORDS)
     return list(dict.fromkeys(filter(None, lines)))
 
@@ -48,7 +48,7 @@ def _dscp(value: Any, given: Given) -> str:
 
 
 def pfc(value: Any, given: Given) -> str:
-    """Also the note of the setting."""
+    """Requirement for PFC, also the note of the setting."""
     del given
     if not value:
         return ""
@@ -81,7 +81,7 @@ _WORDS = {
 
 
 def commands(rows: Iterable[Row]) -> list[str]:
-    """Commands for what is declared, changed or not, in the order in which it is applied."""
+    """Commands for all declared values, whether or not a change is needed, in the order of application."""
     folders: dict[tuple[str, str], list[KnobFile]] = {}
     for row in rows:
         for part in row.reading.parts:
@@ -113,7 +113,7 @@ def _dcb(nic: str, group: str, parts: list[KnobFile]) -> list[str]:
         each = [f"{part.path.rpartition('/')[2]}:{part.want}" for part in parts]
         return [_line("dcb", "app", "replace", "dev", nic, "dscp-prio", *each)]
     if group == "trust":
-        # Of most NICs it follows from the priorities of DSCPs.
+        # On most NICs it follows from the priorities of DSCPs.
         return []
     fields = parts[0].path.rpartition("/")[2].split(",")
     each = []

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Switch side of a scheme of priorities, as text of network operating systems to compare a switch with.
+"""Switch side of a scheme of priorities, as configuration text of network operating systems for comparison.
 
-Nothing here is sent to a switch, and none of it was tried on one. Each command is in the source beside it; a
-number that depends on the switch's ASIC, without a documented default, is MIN, MAX or PERCENT.
+Nothing here is sent to a switch, and none of it was tested on one. Each command is from the given source.
+MIN, MAX and PERCENT stand for numbers that depend on the switch's ASIC and have no documented default.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from .switch import requirements
 
 
 class Scheme(NamedTuple):
-    """dscp: DSCP → priority. pfc, ecn: priorities. cnp: the DSCP and priority of congestion notifications,
-    None where they are not declared. mtu: bytes of an IP packet that NICs are declared to send, at most;
-    0 if that is not declared. trust: "" if it is not declared."""
+    """Priorities of a fabric.
+
+    dscp: DSCP → priority. pfc, ecn: priorities. cnp: DSCP and priority of congestion notifications, None if
+    undeclared. mtu: the largest declared IP packet in bytes; 0 if undeclared. trust: "" if undeclared.
+    """
 
     trust: str = ""
     dscp: Mapping[int, int] = {}
@@ -39,17 +41,17 @@ class Scheme(NamedTuple):
 
     @property
     def strict(self) -> int | None:
-        """Priority of congestion notifications, declared or by their DSCP."""
+        """Priority of congestion notifications, declared or from their DSCP."""
         dscp, priority = self.cnp
         return priority if priority is not None or dscp is None else self.dscp.get(dscp)
 
 
 def scheme(settings: Sequence[QosSetting], mtu: int) -> Scheme:
-    """Of one rule."""
+    """The scheme of one rule."""
     values = {item.group: item.value for item in settings}
     cnp = values.get("cnp_dscp"), values.get("cnp_priority")
     lists = {name: tuple(values.get(name, ())) for name in ("pfc", "ecn")}
-    # A NIC gives notifications their DSCP and priority itself; a switch finds the priority by the DSCP.
+    # A NIC assigns DSCP and priority of notifications itself; a switch finds the priority by the DSCP.
     dscp = {**({cnp[0]: cnp[1]} if None not in cnp else {}), **values.get("dscp", {})}
     trust = values.get("trust", "dscp" if values.get("dscp") else "")
     return Scheme(trust, dscp, lists["pfc"], lists["ecn"], cnp, mtu)
@@ -74,7 +76,7 @@ def checklist(settings: Sequence[QosSetting], mtu: int) -> list[str]:
 
 
 def _cumulus(made: Scheme) -> list[str]:
-    """Thresholds are those of its default profile."""
+    """Cumulus Linux, with the thresholds of its default profile."""
     profile = "default-global"
     lines = [f"nv set qos mapping {profile} trust l3"]
     for priority, dscps in made.priorities.items():
@@ -99,7 +101,7 @@ def _cumulus(made: Scheme) -> list[str]:
 
 
 def _sonic(made: Scheme) -> list[str]:
-    """Tables of config_db.json; thresholds are those of its template (qos_config.j2)."""
+    """SONiC: tables of config_db.json, with the thresholds of its template (qos_config.j2)."""
     name, port = "ROCE", "Ethernet0"
     same = {str(number): str(number) for number in range(8)}
     lossless = answers.numbers(made.pfc)
@@ -124,7 +126,7 @@ def _sonic(made: Scheme) -> list[str]:
     tables: dict[str, object] = {
         "DSCP_TO_TC_MAP": {name: {str(dscp): str(number) for dscp, number in sorted(made.dscp.items())}},
         "TC_TO_QUEUE_MAP": {name: same},
-        # All priorities that may be lost share a group.
+        # All lossy priorities share a group.
         "TC_TO_PRIORITY_GROUP_MAP": {name: {one: one if int(one) in made.pfc else lossy for one in same}},
         "MAP_PFC_PRIORITY_TO_QUEUE": {name: same},
         "PORT_QOS_MAP": {port: {**maps, **watched}},
@@ -156,7 +158,7 @@ def _eos(made: Scheme) -> list[str]:
     return [*lines, "interface Ethernet1", "   mtu 9214", "   service-profile ROCE"]
 
 
-#: Group of NX-OS for congestion notifications, the one with strict priority in its examples
+#: Group of NX-OS for congestion notifications: the one with strict priority in its examples
 _FIRST = 7
 
 
@@ -195,8 +197,9 @@ def _nxos(made: Scheme) -> list[str]:
 
 
 class System(NamedTuple):
-    """A network operating system. notes: limits of the text. most: its greatest MTU of an IP packet, in the
-    text. source: documents that its commands are from."""
+    """A network operating system. notes: limits of the text. most: its largest MTU of an IP packet, in the
+    text. source: documents with its commands.
+    """
 
     title: str
     make: Callable[[Scheme], list[str]]
@@ -211,7 +214,7 @@ _CISCO = (
     "cisco-nexus-9000-series-nx-os-quality-of-service-configuration-guide-105x/"
 )
 
-#: Option --nos → what it stands for
+#: Value of option --nos → system
 SYSTEMS: Mapping[str, System] = {
     "cumulus": System(
         "NVIDIA Cumulus Linux 5 (NVUE)",

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file of one setting on one interface, what is wanted of it, and what stops a change."""
+"""The file of one setting on one interface, its wanted value, and obstacles to a change."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ...topology import management
 from ..summary import Files, Target
 from .parse import RailSetting, path_of
 
-#: Knob and value → what it does to the interface over which the node is managed
+#: Knob and value → effect on the interface over which the node is managed
 _CUTS_OFF = {
-    ("rp_filter", "1"): "with rp_filter 1 it drops what comes in on it and would be answered elsewhere",
+    ("rp_filter", "1"): "with rp_filter 1 it drops packets that would be answered through another interface",
     ("arp_ignore", "8"): "with arp_ignore 8 it answers no ARP request for its address",
 }
 
@@ -53,7 +53,7 @@ def _part(
         want=setting.text,
         undo=(Write(path, now),),
         device=f"/sys/class/net/{target.name}",
-        # The file may be right and does not count: that must not look like success.
+        # The file may be right without effect, which must not look like success.
         moved=overridden,
         refusal=f"{target.name}: {overridden}" if overridden else "",
     )
@@ -63,8 +63,9 @@ def _part(
 
 
 def overruled(host: Host, setting: RailSetting) -> str:
-    """Reason why the value is overruled: of that of the interface and of `all` the kernel takes the greater
-    (IN_DEV_MAXCONF, include/linux/inetdevice.h). Raises HostError."""
+    """Reason why `all` overrides the value: the kernel takes the greater of both values (IN_DEV_MAXCONF,
+    include/linux/inetdevice.h). Raises HostError.
+    """
     text = host.read(path_of(_ALL, setting.group)).strip()
     number = values.number(text[1:] if text[:1] == "-" else text)
     if number is None:
@@ -82,8 +83,9 @@ def overruled(host: Host, setting: RailSetting) -> str:
 
 
 def at_boot(host: Host, setting: RailSetting, names: Sequence[str]) -> tuple[str, sysctl_d.Line | None]:
-    """Values of sysctl.d at boot: words about lines for these interfaces, before which the agent has the
-    last word, and the line for `all` that would overrule it."""
+    """Values of sysctl.d at boot: words about lines for these interfaces, which the agent later overrides,
+    and the line for `all` that would override it.
+    """
     config = sysctl_d.load(host)
     lines = {}
     for name in names:
@@ -108,7 +110,7 @@ def _of_networkd(host: Host, setting: RailSetting, names: Sequence[str]) -> Iter
 
 
 def _number(line: sysctl_d.Line | None) -> int | None:
-    """The number that the kernel takes of a line; None where it takes none."""
+    """The number that a line sets in the kernel; None if it sets none."""
     if line is None or line.value is None:
         return None
     return values.number(sysctl_values.effect(line.key, line.value).text)
@@ -122,13 +124,13 @@ def _key(name: str, setting: RailSetting) -> str:
 
 
 def back_refusal(host: Host, path: str, value: str, allow: Sequence[str]) -> str:
-    """Reason why a file that is no longer declared is not set to this value; empty if it is."""
+    """Reason not to restore this value of a file that is no longer declared; empty if there is none."""
     name, group = path.split("/")[-2:]
     return _refusal(host, name, group, value, allow)
 
 
 def _refusal(host: Host, name: str, group: str, value: str, allow: Sequence[str]) -> str:
-    """Reason why an interface does not get a value; empty if it does."""
+    """Reason not to set a value on an interface; empty if there is none."""
     effect = _CUTS_OFF.get((group, value))
     carried = management.carried(host, name) if effect else ""
     reason = f"{name}: {carried}, and {effect}" if carried else ""

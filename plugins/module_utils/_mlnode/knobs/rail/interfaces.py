@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Interfaces that speak IP for the NICs that a rule means: a bond or VLAN on them may have their address."""
+"""Interfaces with the IP addresses of a rule's NICs: a bond or VLAN above a NIC may have its address."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from ..nics.selection import Selection
 from ..nics.targets import Targets, above
 from ..summary import Target
 
-#: A group of files that an interface in software has, too, and the members of a bond by themselves
+#: A group of files that software interfaces and members of a bond have as well
 _GROUP = "tx_queue_len"
 
-#: What an address may be on instead of the NIC. A macvlan or ipvlan is another machine to the network.
+#: Interfaces that may have the address instead of the NIC. A macvlan or ipvlan is another host to the
+#: network.
 _ABOVE = ("bond", "vlan", "bridge")
 
 
 def find(host: Host, selection: Selection) -> Targets:
-    """Interfaces with the addresses of the chosen NICs. Raises nothing: what is unknown is the problem."""
+    """Interfaces with the addresses of the chosen NICs. Raises nothing: the result holds any problem."""
     chosen = nic_targets.find(host, selection, _GROUP)
     targets: dict[str, Target] = {}
     notes = [chosen.found.note] if chosen.found.note else []
@@ -31,7 +32,7 @@ def find(host: Host, selection: Selection) -> Targets:
         for target in chosen.targets:
             names = speaking(host, target.name)
             if names != [target.name]:
-                notes.append(f"{target.name}: its address is on {', '.join(names)}, which is what counts")
+                notes.append(f"{target.name}: its address is on {', '.join(names)}, which is set instead")
             for name in names:
                 targets.setdefault(name, target if name == target.name else Target(name))
     except HostError as error:
@@ -40,8 +41,7 @@ def find(host: Host, selection: Selection) -> Targets:
 
 
 def speaking(host: Host, name: str) -> list[str]:
-    """Those with an address of an interface and what stands on it; itself if none has one.
-    Raises HostError."""
+    """An interface and those above it, if they have an address; itself if none has. Raises HostError."""
     nics = {nic.name: nic for nic in topology.of(host).nics}
     uppers = above(host, name, lambda one: one in nics and nics[one].kind in _ABOVE) if name in nics else []
     if not uppers:

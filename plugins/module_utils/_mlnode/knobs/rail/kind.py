@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind rail: NICs of one node in the same networks, each of which answers for its own addresses only
-(Documentation/networking/ip-sysctl.rst). Routes are the network manager's: see checks/rdma/replies.py.
+"""The kind rail: NICs of one node that share networks; each answers only for its own addresses.
 
-A NIC that arrives has the kernel's defaults: the agent re-applies the rules, at boot, once the network is up,
-and when a NIC arrives.
+Source: Documentation/networking/ip-sysctl.rst. Routes belong to the network manager, see
+checks/rdma/replies.py. A new NIC has the kernel's defaults. The agent re-applies the rules at boot, once the
+network is up, and when a NIC appears.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _boot(
         hint, beats = files.at_boot(context.host, setting, names)
         if beats is not None:
             boot = Boot(Value(text=f"{beats.text} and so overrules it"), beats.where, foreign=True)
-    except HostError as error:  # files that are only looked at for a hint
+    except HostError as error:  # These files only serve a hint
         hint = str(error)
     return boot, [hint] if hint else []
 
@@ -61,11 +61,11 @@ class RailKind(NicKind):
         return setters.named(context.host, reading)
 
     def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
-        """Refusal of a value on the management path, as for a declared one."""
+        """Refusal to restore a value on the management path, as for a declared one."""
         return files.back_refusal(context.host, path, origin, context.allow)
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Every line of sysctl.d that speaks of the knob, for whatever interface."""
+        """Every line of sysctl.d for the knob, for any interface."""
         group = key.rpartition(".")[2]
         config = sysctl_d.load(host)
         try:

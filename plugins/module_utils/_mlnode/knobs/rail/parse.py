@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A declaration of rails in IP networks read and checked: all that can be wrong before a machine is asked."""
+"""Parse and check a declaration of rails in IP networks, as far as that is possible without a machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NO_RULE = Rule()
 
 @dataclass(frozen=True)
 class RailSetting(Setting):
-    """One knob of a rule. group: of GROUPS. text: of an interface's file."""
+    """One knob of a rule. group: of GROUPS. text: wanted text of each interface's file."""
 
     rule: Rule = _NO_RULE
     group: str = ""
@@ -59,5 +59,5 @@ def _setting(rule: Rule, group: str, given: Any) -> RailSetting:
 
 
 def path_of(interface: str, group: str) -> str:
-    """The kernel's file of a knob of an interface; of `all` the one that counts for each of them."""
+    """The kernel's file for a knob of an interface. The file of `all` affects every interface."""
     return f"/proc/sys/net/ipv4/conf/{interface}/{group}"

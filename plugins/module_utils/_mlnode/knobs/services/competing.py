@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declared settings that a service may set to something else."""
+"""Declared settings that a service may change."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from ...model.record import NamedTuple
 from .known import SERVICES, TUNED, Service, Switch
 
 ACTIVE_PROFILE = "/etc/tuned/active_profile"
-#: `manual` where an administrator has chosen, also to have no profile: tuned/daemon/daemon.py,
+#: Contains `manual` if an administrator has chosen the profile, or no profile: tuned/daemon/daemon.py,
 #: _get_startup_profile()
 _MODE = "/etc/tuned/profile_mode"
-#: The words for false of an INI file in Go (gopkg.in/ini.v1: parseBool), of any case
+#: The words for false of an INI file in Go (gopkg.in/ini.v1: parseBool), in lower or upper case
 _OFF = ("0", "f", "false", "n", "no", "off")
-#: Areas whose settings are rules, of which a service that moves any is named with the area
+#: Areas with rules for settings; a service that changes any of them lists the area
 _RULED = ("irq", "nic", "storage")
 
 
 class Rivalry(NamedTuple):
-    """words: what may be set to something else. note: worth knowing though no declared setting is concerned.
-    problem: why it is unknown."""
+    """words: settings that may change. note: a remark if no declared setting is concerned. problem: why it is
+    unknown.
+    """
 
     words: str = ""
     note: str = ""
@@ -33,8 +34,11 @@ class Rivalry(NamedTuple):
 
 
 def look(host: Host, service: Service) -> Rivalry:
-    """Never raises. tuned sets values at its start and when a profile is chosen, not all the time: the agent
-    runs after it at boot, and what a newly chosen profile sets is drift of that setting."""
+    """Settings that a service may change. Never raises.
+
+    tuned sets values only at its start and when a profile is chosen. The agent runs after its start, and a
+    later profile shows as drift of the setting.
+    """
     tuned = service is SERVICES[TUNED]
     try:
         wanted = dict(_wishes(host))
@@ -44,7 +48,7 @@ def look(host: Host, service: Service) -> Rivalry:
     if not actor:
         return Rivalry(note="no profile is active")
     if tuned:
-        return Rivalry(note=f"{actor}: what it sets otherwise than declared is drift of that setting")
+        return Rivalry(note=f"{actor}: a value that it changes shows as drift of that setting")
     keys = [key for key in service.moves if key in wanted]
     if keys:
         listing = ", ".join(f"{key} (declared by {wanted[key]})" for key in keys)
@@ -62,13 +66,13 @@ def is_off(host: Host, switch: Switch) -> bool:
 
 
 def _option(text: str, switch: Switch) -> str:
-    """Of several lines the last; "" where the section has none, or is not of this format."""
+    """Value of the last of several lines; "" if the section has none, or the text has another format."""
     section, value = "", ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1].strip()
         name, equals, given = line.partition("=")
-        # Both are read whatever their case (cfg.go of the guest agent: Insensitive).
+        # Both are case-insensitive (cfg.go of the guest agent: Insensitive).
         wanted = section.lower() == switch.section.lower() and name.strip().lower() == switch.option
         value = given.strip() if equals and wanted else value
     return value
@@ -81,7 +85,7 @@ def boot_sources(host: Host, service: Service) -> list[str]:
 
 
 def _tuned(host: Host) -> str:
-    """tuned with its profile; empty where it has none, and takes none by itself. Raises HostError."""
+    """tuned with its profile; empty if it has none, and chooses none itself. Raises HostError."""
     names = " ".join(host.text(ACTIVE_PROFILE).split())
     if names:
         return printable(f"{SERVICES[TUNED].unit} with the profile {names}")
@@ -91,7 +95,7 @@ def _tuned(host: Host) -> str:
 
 
 def _wishes(host: Host) -> Iterator[tuple[str, str]]:
-    """Key and declaration, of the kinds that these services set, too. Raises MlnodeError."""
+    """Key and declaration, for kinds that these services set as well. Raises MlnodeError."""
     for declaration in declared.expected(host):
         for kind in ("thp", "cpu"):
             for key in _flat(kind, declaration.kinds.get(kind, {})):

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind services: what else on a node tunes what is declared here, and is left alone or stopped.
+"""The kind services: other programs that tune declared settings, to be left alone or stopped.
 
-A stopped service keeps its unit and what enables it. A drop-in with a condition that cannot be met as long as
-the declaration stands keeps systemd from starting it, at boot, by D-Bus or by hand, and goes without a trace.
-irqbalance is not among them: it can be configured to agree, see knobs/irq/irqbalance.py.
+A stopped service keeps its unit and its links. A drop-in adds a condition that cannot be met while the
+declaration exists. It keeps systemd from starting the service at boot, by D-Bus or by hand, and leaves no
+trace when removed. irqbalance is not included, as it can be configured to agree, see knobs/irq/irqbalance.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .known import SERVICES, Service
 
 KIND = "services"
 
-#: What can be declared → what the setting says then
+#: Declared word → value of the setting
 _WANTS = {"leave": "left", "stop": STOPPED}
 
 _MASK = "/dev/null"
@@ -58,8 +58,9 @@ def service_of(key: str) -> Service:
 
 
 def drop_in(unit: str, name: str) -> str:
-    """Sorts after those of others, as a later empty assignment would take all conditions back. No name of a
-    declaration has a dot, so that this is never a file of the kind limits."""
+    """Path of a drop-in. It sorts after foreign ones, as a later empty assignment would cancel all
+    conditions. No declaration's name has a dot, so this is never a file of the kind limits.
+    """
     return f"/etc/systemd/system/{unit}.d/{_BEGIN}{name}.conf"
 
 
@@ -75,12 +76,12 @@ def _content(name: str) -> bytes:
 
 
 def _file(path: str, now: str) -> KnobFile:
-    """Late, as systemd starts nothing whose condition is not met: its drop-in has to be gone."""
+    """Written late: the drop-in must be gone first, as its condition keeps systemd from starting it."""
     return KnobFile(0, path, now, STOPPED, (Write(path, now),), late=True)
 
 
 def _boot(unit: str, fragment: str, context: Context) -> Boot:
-    """State at boot: stopped, or what can start it again."""
+    """State at boot: stopped, or the source that can start it again."""
     host, path = context.host, drop_in(unit, context.name)
     if is_masked(host, fragment):
         return Boot(Value(text=STOPPED), fragment)
@@ -96,8 +97,9 @@ def _boot(unit: str, fragment: str, context: Context) -> Boot:
 
 
 def _lifted_by(host: Host, unit: str, path: str) -> str:
-    """The line for which a drop-in of mlnode does not count, as an empty condition of any name takes back all
-    before it (systemd.unit(5)); empty if it counts. Raises HostError."""
+    """The line that cancels a drop-in of mlnode; empty if there is none. An empty condition of any name
+    cancels all earlier ones (systemd.unit(5)). Raises HostError.
+    """
     loaded_unit = systemd_unit.load(host, unit)
     if any(line.file == path for line in loaded_unit.conditions("Condition")):
         return ""
@@ -109,13 +111,14 @@ def _lifted_by(host: Host, unit: str, path: str) -> str:
 
 
 def is_masked(host: Host, fragment: str) -> bool:
-    """Raises HostError."""
+    """True if a unit is masked. Raises HostError."""
     return host.link_target(fragment) == _MASK
 
 
 def starters(host: Host, unit: str) -> Iterator[str]:
-    """The links that start a unit at boot: those that `systemctl enable` and packages make, and those of
-    System V where systemd has nothing else to make a unit of. Raises HostError."""
+    """Links that start a unit at boot: links of `systemctl enable` and packages, and of System V if systemd
+    generates the unit only from these. Raises HostError.
+    """
     for folder in service_files.FOLDERS:
         if folder.startswith("/lib/") and host.is_link("/lib"):
             continue
@@ -126,7 +129,7 @@ def starters(host: Host, unit: str) -> Iterator[str]:
 
 
 def _links(host: Host, pattern: str) -> Iterator[str]:
-    """Also those that lead nowhere here, as into a root that is not mounted."""
+    """Links of a pattern, also dangling ones, as in the root of a system that is not mounted."""
     folder, _slash, name = pattern.rpartition("/")
     for path in host.matching(folder):
         if "*" in name or "[" in name:
@@ -136,7 +139,7 @@ def _links(host: Host, pattern: str) -> Iterator[str]:
 
 
 def _is_off(host: Host, service: Service) -> Value:
-    """Words if its tuning part is switched off, none if not, or why that is unknown."""
+    """Words if its tuning part is switched off, empty if not, or why that is unknown."""
     try:
         off = service.switch is not None and competing.is_off(host, service.switch)
     except HostError as error:
@@ -145,8 +148,10 @@ def _is_off(host: Host, service: Service) -> Value:
 
 
 def acts(host: Host, service: Service) -> str:
-    """Cause of a move: the service itself as it runs, or what starts it at boot; empty if nothing does, or
-    its tuning part is switched off. Raises HostError."""
+    """Cause of a change: the running service, or the source that starts it at boot.
+
+    Empty if nothing starts it, or its tuning part is switched off. Raises HostError.
+    """
     unit = service.unit
     fragment = service_files.fragment(host, unit)
     if not fragment or (service.switch is not None and competing.is_off(host, service.switch)):
@@ -167,7 +172,9 @@ def stopped_by(host: Host, unit: str) -> str:
 
 
 def _left(setting: Setting, context: Context) -> Reading:
-    """Always as declared; a note reports if it undoes what else is declared."""
+    """Reading of `leave`, which is never a deviation; a note reports if the service changes declared
+    settings.
+    """
     host, service, right = context.host, service_of(setting.key), Value(text=setting.want)
     off = _is_off(host, service)
     if off.unreadable is not None:
@@ -211,7 +218,7 @@ class ServicesKind(Kind):
         )
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """A drop-in for each service that is to be stopped; taken away again once it is not."""
+        """A drop-in for each service to stop; removed once it is no longer declared."""
         stopped = [service_of(row.setting.key).unit for row in rows if row.setting.want == STOPPED]
         wanted = {unit for unit in stopped if service_files.fragment(context.host, unit)}
         return [
@@ -230,7 +237,7 @@ class ServicesKind(Kind):
         return sources + competing.boot_sources(host, service)
 
     def info(self, key: str, runtime: Value) -> Info:
-        """Severity and reason; what is stopped costs nothing any more."""
+        """Severity and reason; a stopped service costs nothing."""
         service = service_of(key)
         return Info(service.severity, service.reason, service.source)
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The services that tune what is declared here, and what each of them moves."""
+"""Services that tune declared settings, and the settings that each of them changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...model.setting import Severity
 class Switch(NamedTuple):
     """The tuning part of a service that a node needs for other work, and how to switch it off.
 
-    files: of the INI format, of which a later one wins. other: the work that would be lost with a stop.
+    files: INI files; the last one wins. other: the work that a stop would end.
     """
 
     files: tuple[str, ...]
@@ -27,8 +27,11 @@ class Switch(NamedTuple):
 
 
 class Service(NamedTuple):
-    """A service. moves: the settings that it may set, where no profile names them; of the areas of rules the
-    area. switch: None for one that may be stopped."""
+    """A service.
+
+    moves: settings that it may change, if no profile lists them; for areas with rules, the area. switch: None
+    if the service may be stopped.
+    """
 
     unit: str
     severity: Severity
@@ -44,7 +47,7 @@ _HIGH, _MEDIUM, _LOW = Severity.HIGH, Severity.MEDIUM, Severity.LOW
 _CLOCK = ("cpu.governor",)
 _POLICY = ("cpu.governor", "cpu.energy_performance_preference", "cpu.boost")
 
-#: Name → what it is
+#: Name → service
 SERVICES: Mapping[str, Service] = {
     TUNED: Service(
         "tuned.service",
@@ -108,7 +111,7 @@ SERVICES: Mapping[str, Service] = {
     "numad": Service(
         "numad.service",
         _MEDIUM,
-        "moves processes and their memory between NUMA nodes, against what a job was bound to",
+        "moves processes and their memory between NUMA nodes, against the binding of a job",
         "numad(8)",
         ("thp.khugepaged.scan_sleep_millisecs",),
     ),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ...model.schema import Option, Table
 
-#: What can be declared of a service
+#: Choices for a service
 CHOICES = ("leave", "stop")
 
 OPTIONS: Table = {
@@ -22,14 +22,14 @@ OPTIONS: Table = {
         C(google-guest-agent) cannot be stopped, as it manages accounts and SSH keys. Switch its tuning part
         off with C(set_multiqueue = false) in C(/etc/default/instance_configs.cfg).
 
-        V(leave) is V(overridden) where the service acts and may set something that is declared. For C(tuned)
-        its active profile is named; the agent sets values after it at boot, and what a newly chosen profile
-        sets is drift of that setting.
+        V(leave) is V(overridden) if the service is active and may change a declared setting. For C(tuned),
+        the row shows the active profile. The agent sets values after tuned at boot, and other values of a
+        newly chosen profile show as drift.
         """,
         default={},
         values=Option("str", choices=CHOICES),
         parts=True,
-        reason="a second program that tunes puts back what is declared; each has its own reason",
+        reason="a second tuning program reverts declared settings; each has its own reason",
         source="knobs/services/known.py",
     ),
 }

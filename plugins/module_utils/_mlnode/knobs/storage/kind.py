@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind storage: how far the kernel reads ahead of block devices and NFS mounts, and the schedulers of
-block devices (ABI/stable/sysfs-block, ABI/testing/sysfs-class-bdi).
+"""The kind storage: read-ahead of block devices and NFS mounts, and schedulers of block devices.
 
-Devices and mounts have other numbers at the next boot, so what is declared and re-applied is the rule. No
-file of the system carries it: the agent does.
+Device and mount numbers change at each boot. The rule is therefore declared, and the agent re-applies it at
+boot, as no system file can carry it. Sources: ABI/stable/sysfs-block, ABI/testing/sysfs-class-bdi.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from .schema import OPTIONS
 KIND = "storage"
 
 BLOCK, BDI = "/sys/block", "/sys/class/bdi"
-_CONTAINER = "block devices and mounts are those of the container's host: declare them there"
+_CONTAINER = "block devices and mounts belong to the container's host: declare them there"
 
 
 class Devices(NamedTuple):
-    """Choice of block devices: one of each list that is given."""
+    """Choice of block devices: a device must match each given list."""
 
     names: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
@@ -48,7 +47,7 @@ class Devices(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One rule as declared. nfs: mount points in the place of devices, and none of them for all."""
+    """One declared rule. nfs: mount points instead of devices; empty for all NFS mounts."""
 
     name: str = ""
     devices: Devices = Devices()
@@ -62,7 +61,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class RuleSetting(Setting):
-    """A setting with the rule it comes from. value: what each device gets, or gets at least."""
+    """A setting with its rule. value: the number or word for each device, or the least number."""
 
     rule: Rule = Rule()
     value: str = ""
@@ -74,13 +73,13 @@ class RuleSetting(Setting):
 
 # -- what is declared ----------------------------------------------------------------------
 
-#: The others are those of block devices
+#: Settings of NFS mounts; all others are for block devices only
 _OF_NFS = ("read_ahead_kb",)
 _KB = Option("int", least=0, most=own.MOST_KB)
 _POINTS = Option("list", elements="str", form=own.MOUNT_POINT, entries=(1, 1000))
 #: The greatest page of a kernel on arm64 and POWER, in KiB: a number is rounded down to whole pages
 _PAGE_KB = 64
-#: Of Linux 4.19 to 7.3 (block/*.c: elevator_name): one that this kernel lacks may be another kernel's
+#: Schedulers of Linux 4.19 to 7.3 (block/*.c: elevator_name). If this kernel lacks one, another may have it.
 _SCHEDULERS = ("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")
 
 
@@ -139,8 +138,11 @@ def _setting(rule: Rule, file: str, value: str, at_least: bool) -> Setting:
 
 
 class _Device(NamedTuple):
-    """A device with files of its own. folder: that of the files. home: what is gone once the device is.
-    part: what it is a part of, so that no file system is on the whole of it."""
+    """A device with its own files.
+
+    folder: folder of the files. home: folder that disappears with the device. part: the larger device that it
+    belongs to, such as a RAID; then it holds no file system directly.
+    """
 
     name: str
     folder: str
@@ -149,7 +151,10 @@ class _Device(NamedTuple):
 
 
 def _devices(host: Host, rule: Rule) -> tuple[list[_Device], Value, str]:
-    """Those that a rule means, else why there is none, and what it names in vain. Raises HostError."""
+    """Devices that match a rule, why there are none, and which named devices are missing.
+
+    Raises HostError if sysfs cannot be read.
+    """
     if rule.nfs is not None:
         return _mounts(host, rule.nfs)
     here = host.names(BLOCK)
@@ -164,16 +169,17 @@ def _devices(host: Host, rule: Rule) -> tuple[list[_Device], Value, str]:
 
 def _device(host: Host, name: str) -> _Device:
     home = f"{BLOCK}/{name}"
-    # Those of its partitions, too: a RAID or volume group is often made of one beside that of the firmware.
+    # Include the holders of partitions: a RAID or volume group often uses one, next to the firmware's
+    # partition.
     paths = host.matching(f"{home}/{name}*/holders/*")
     holders = dict.fromkeys([*host.names(f"{home}/holders"), *(path.rpartition("/")[2] for path in paths)])
-    # The way of a multipath namespace, whose own device is not shown to programs (nvme/multipath.c).
+    # A hidden device is one path of a multipath namespace (nvme/multipath.c).
     hidden = host.value(f"{home}/hidden").text == "1"
     return _Device(name, f"{home}/queue", home, ", ".join(holders) or ("a namespace" if hidden else ""))
 
 
 def is_meant(host: Host, name: str, devices: Devices) -> bool:
-    """True for a block device of this choice, which has to name one that is removable."""
+    """True if the choice matches a block device. A removable one matches only by name."""
     if devices.names and name not in devices.names:
         return False
     kind = bus(host, name)
@@ -190,15 +196,15 @@ def is_meant(host: Host, name: str, devices: Devices) -> bool:
 
 
 def bus(host: Host, name: str) -> str:
-    """The bus of its hardware as own.DISKS has it, what has made it, or nothing."""
+    """Bus of the hardware as in own.DISKS, or dm or md; empty if there is neither."""
     made = next((kind for kind in ("dm", "md") if host.exists(f"{BLOCK}/{name}/{kind}")), "")
     hardware = host.link_target(f"{BLOCK}/{name}/device/subsystem").rpartition("/")[2]
-    # nvme-subsystem is that of a namespace with several ways to it.
+    # nvme-subsystem is the bus of a multipath namespace.
     return made or ("nvme" if hardware == "nvme-subsystem" else hardware)
 
 
 def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, str]:
-    """NFS mounts: several of one export share a device, and so the value."""
+    """NFS mounts. Several mounts of one export share a device and its value."""
     found = mount_tables.nfs(mount_tables.table(host))
     mounts = {number: [mount.point for mount in alike] for number, alike in found.items()}
     lacking = [point for point in points if not any(point in seen for seen in mounts.values())]
@@ -275,7 +281,8 @@ class StorageKind(rules.RuleKind):
         except HostError as error:
             all_files, problem, lacking = [], Value(unreadable=str(error)), ""
         if not all_files:
-            # What is named has to be here; a kind of device only distinguishes kinds of node.
+            # A named device must exist. A missing kind of device is normal: it only distinguishes kinds of
+            # nodes.
             named = bool(setting.rule.devices.names or setting.rule.nfs) and problem.absent is not None
             return Reading(setting.path, problem, context.boot_by_agent(setting, None), missing=named)
         container = machine.read(Reader(host)).kind == "container"
@@ -288,7 +295,7 @@ class StorageKind(rules.RuleKind):
         return setters.named(host, reading._replace(lowers=rules.lowers(reading.parts, EXACTLY)))
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Lines of udev rules that set the same of some device; the agent has its turn after them."""
+        """Lines of udev rules that set the same file of any device; the agent runs after them."""
         name = key.rpartition(".")[2]
         lines = []
         for path in udev_rules.paths(host):

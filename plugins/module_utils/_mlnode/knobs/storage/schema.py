@@ -17,7 +17,7 @@ _DEVICE = Form(regex(r"(?!\.{1,2}\Z)[A-Za-z0-9_.!-]{1,31}\Z", re.ASCII), "a bloc
 _SCHEDULER = Form(regex(r"[a-z0-9_-]{1,15}\Z", re.ASCII), "a word such as none")
 MOUNT_POINT = Form(regex(r"/[^\0]*\Z"), "a mount point such as /data", lambda text: text.rstrip("/") or "/")
 
-#: Buses of disks as tuned takes them (plugin_disk.py: _device_is_supported), and what is put together of them
+#: Buses of disks that tuned tunes as well (plugin_disk.py: _device_is_supported), and compound devices
 DISKS = ("nvme", "scsi", "virtio", "xen", "mmc")
 TYPES = (*DISKS, "dm", "md")
 
@@ -27,25 +27,25 @@ MOST_KB = 1048576
 OPTIONS: Table = {
     "rules": rules_schema.rules(
         """
-        Rules, each of which sets the read-ahead or the scheduler of some block devices, or the read-ahead of
-        some NFS mounts. Two of them may not mean the same device and set something else.
+        Each rule sets the read-ahead or the scheduler of some block devices, or the read-ahead of some NFS
+        mounts. Two rules may not set different values for the same device.
         """,
         {
             "name": rules_schema.name("C(storage.NAME.read_ahead_kb) and C(storage.NAME.scheduler)"),
             "devices": Option(
                 "dict",
                 """
-                Which block devices; one of each list that is given. Without any, all disks: what has a bus of
-                O(rules[].devices.types) but V(dm) and V(md), and is not removable. Partitions, loop devices
-                and compressed memory are never meant unless they are named.
+                Block devices of the rule. A device must match each given list. Without a list, the rule is
+                for all disks that are not removable: every type in O(rules[].devices.types) except V(dm) and
+                V(md). Partitions, loop devices and compressed memory match only by name.
                 """,
                 suboptions={
                     "names": Option("list", "Names as in C(/sys/block).", elements="str", form=_DEVICE),
                     "types": Option(
                         "list",
                         """
-                        The bus that a disk is on. V(dm) is what the device mapper has made (LVM, multipath),
-                        V(md) a software RAID.
+                        The bus of a disk. V(dm) is a device of the device mapper (LVM, multipath), V(md) a
+                        software RAID.
                         """,
                         elements="str",
                         choices=TYPES,
@@ -57,7 +57,7 @@ OPTIONS: Table = {
             "nfs": Option(
                 "raw",
                 """
-                V(true) for all NFS mounts in the place of block devices, or a list of mount points such as
+                V(true) for all NFS mounts instead of block devices, or a list of mount points such as
                 V(/data).
                 """,
                 declares=False,
@@ -68,7 +68,7 @@ OPTIONS: Table = {
                 """
                 How far the kernel reads ahead in a file that is read from its beginning to its end, in KiB: a
                 multiple of 64 up to V(1048576), as kernels with pages of 64 KiB would round others down.
-                V({at_least: N}) raises what is lower and leaves what is higher.
+                V({at_least: N}) raises a lower value and keeps a higher one.
 
                 It is set where the file system is: on a device-mapper or md device, not on the disks that are
                 a part of it.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The boot layer of a key: sysctl.d, what programs set after it, and the agent."""
+"""The boot layer of a key: sysctl.d, programs that set it later, and the agent."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ...model.record import NamedTuple
 from ...model.setting import Boot, Setting, Value
 from . import guards, lines, pages
 
-#: Where the boot value comes from if nothing sets it: what the node had before us
+#: Source of a boot value that nothing sets: the value before mlnode
 UNSET = "no file sets it"
 
-#: What to declare, for keys of which a crash kernel must not read a number of this machine
+#: Alternatives for keys whose number would be wrong in a crash kernel, which has less memory
 _COMPUTED = {
     "vm.min_free_kbytes": "auto, which no file has",
     "vm.nr_hugepages": "{for_bytes: N}, which no file has",
@@ -24,7 +24,7 @@ _COMPUTED = {
 
 
 class NextBoot(NamedTuple):
-    """native: a file may hold the value. note: on what may change it."""
+    """native: a file may hold the value. note: possible later changes."""
 
     boot: Boot
     native: bool
@@ -39,7 +39,7 @@ def of(
     config: sysctl_d.BootConfig,
     context: Context,
 ) -> NextBoot:
-    """The boot layer on the machine itself. path: of the key here. origin: as far as it is known."""
+    """The boot layer on the machine itself. path: file of the key. origin: the original value, if known."""
     below = path.startswith("/proc/sys/") and path == setting.path
     native = below and lines.is_literal(setting, origin, config, context)
     if native:
@@ -64,11 +64,11 @@ def of_files(
     config: sysctl_d.BootConfig,
     context: Context,
 ) -> Boot:
-    """origin: as far as it is known."""
+    """The boot layer of sysctl.d. origin: the original value, if known."""
     enough = setting.raise_only and values.reaches(setting.want or "", origin or "")
     off = boot_service.loader_off(context.host, systemd_show.SYSCTL_UNIT, context.runtime)
     if off and not enough:
-        # No file counts, and only the agent could set it.
+        # Files do not count, and only the agent could set it.
         return context.boot_by_agent(setting, want, instead_of=off)
     if config.unreadable:
         return Boot(Value(unreadable="; ".join(config.unreadable)))
@@ -76,7 +76,7 @@ def of_files(
     if ruling is None or (ruling.shown is None and not ruling.unknown and enough):
         return _without_file(setting, want, origin, context)
     line = ruling.line
-    # An earlier file, or a glob for this name, gives way as soon as our own drop-in names the key.
+    # Our own drop-in overrides an earlier file, or a glob for this name.
     later = line.file.rsplit("/", 1)[-1] > f"{lines.DROP_IN_NAME}{context.name}.conf"
     foreign = later and not lines.is_ours(line) and (not line.is_glob or bool(ruling.name))
     if ruling.unknown:
@@ -89,8 +89,9 @@ def of_files(
 def _by_agent(
     setting: Setting, want: str | None, origin: str | None, config: sysctl_d.BootConfig, context: Context
 ) -> Boot:
-    """The boot layer of a value that the agent makes for the boot. It comes after systemd-sysctl: it raises
-    what files set, or replaces it."""
+    """The boot layer of a value that the agent sets. It runs after systemd-sysctl, and raises or replaces the
+    files' value.
+    """
     floor = setting.want
     if not setting.raise_only or floor is None:
         return context.boot_by_agent(setting, want)
@@ -112,7 +113,7 @@ def _without_file(setting: Setting, want: str | None, origin: str | None, contex
 
 
 def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> str:
-    """Note on a line that is for this machine's memory, and which a crash kernel reads with its own."""
+    """Note on a line with a value for this machine's memory, which a crash kernel reads as well."""
     if not guards.needs_hardware(setting.key):
         return ""
     found = crash_kernel.taken(context.host, context.facts.hugepage_kbytes(), config)
@@ -122,8 +123,9 @@ def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Con
 def _after_networkd(
     path: str, want: str | None, boot: Boot, setting: Setting, context: Context
 ) -> tuple[Boot, str]:
-    """The boot layer once networkd has configured its interfaces, after systemd-sysctl, and a note on
-    a line that may change it."""
+    """The boot layer after networkd has configured its interfaces, which is later than systemd-sysctl, and a
+    note on a line that may change it.
+    """
     found = networkd.sets(context.host, path) if path.startswith("/proc/sys/net/") and want else None
     if found is None or values.same(found.value, want or "") or boot.value.text is None:
         return boot, ""
@@ -142,7 +144,7 @@ def _after_networkd(
 
 
 def _agent_after(unit: str, context: Context) -> str:
-    """The unit of the agent that sets parameters once a boot has another unit up; empty for none."""
+    """The agent's unit that sets parameters after another unit; empty if there is none."""
     host = context.host
     if sysctl_owners.comes_after(host, AGENT_UNIT, unit):
         return AGENT_UNIT
@@ -151,8 +153,10 @@ def _agent_after(unit: str, context: Context) -> str:
 
 
 def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Context) -> tuple[Boot, list[str]]:
-    """The boot layer once programs with files of their own have set their values, after systemd-sysctl, and
-    before the agent or after it; and notes on lines that set another value later."""
+    """The boot layer after programs with their own files, and notes on lines that set another value later.
+
+    These programs run after systemd-sysctl, and before or after the agent.
+    """
     notes: list[str] = []
     if want is None or not setting.path.startswith("/proc/sys/"):
         return boot, notes
@@ -187,11 +191,13 @@ def _after_owner(
     found: sysctl_d.Decision,
     enough: bool,
 ) -> tuple[Boot, str]:
-    """The boot layer after one of them, by the order in which the boot starts it and who sets what is
-    declared: the agent, or else systemd-sysctl. enough: its value is what is wanted."""
+    """The boot layer after one owner, by its place in the boot order and by who sets the declared value.
+
+    The latter is the agent, or else systemd-sysctl. enough: the owner's value satisfies the declaration.
+    """
     other = AGENT_UNIT if context.agent_applies(setting) else systemd_show.SYSCTL_UNIT
     later: bool | None = True
-    if owner.late:  # by events, which no order ties to the agent
+    if owner.late:  # By events, which are not ordered with the agent
         later = None if other == AGENT_UNIT else True
     elif other == AGENT_UNIT and (own := _agent_after(owner.unit, context)):
         later, other = False, own

@@ -1,8 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""vm.swappiness with cgroup v1: each memory cgroup has a value of its own, which it takes from its parent
-when it is made. The root's is vm.swappiness itself, and systemd makes its slices before it reads sysctl.d, so
-that services keep the kernel's default (mm/memcontrol-v1.c, mm/memcontrol.c: mem_cgroup_css_alloc)."""
+"""vm.swappiness with cgroup v1, in which each memory cgroup copies the value of its parent when it is
+created.
+
+The root's value is vm.swappiness. systemd creates its slices before it reads sysctl.d, so services keep the
+kernel's default (mm/memcontrol-v1.c, mm/memcontrol.c: mem_cgroup_css_alloc).
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,20 @@ KEY = "vm.swappiness"
 
 _MEMORY = "/sys/fs/cgroup/memory"
 _FILE = "memory.swappiness"
-#: With 1 the kernels of the Red Hat family go by vm.swappiness for all of them, as with cgroup v2
+#: With 1, kernels of the Red Hat family apply vm.swappiness to all cgroups, as with cgroup v2
 _FORCED = "/proc/sys/vm/force_cgroup_v2_swappiness"
 
-#: Cgroups in a message
+#: The most cgroups in a message
 _NAMED = 4
 
 _WHY = "with cgroup v1 services keep what their slices began with, before systemd reads sysctl.d"
 
 
 def files(host: Host) -> list[str]:
-    """The file of each slice and service; none with cgroup v2. Scopes are left out: those of containers have
-    what their runtime was asked for. Raises HostError."""
+    """The file of each slice and service; none with cgroup v2. Raises HostError.
+
+    Scopes are left out, as a container's value is set by its runtime.
+    """
     if not host.exists(f"{_MEMORY}/{_FILE}") or host.value(_FORCED).text == "1":
         return []
     return [path for path in _below(host, _MEMORY) if host.exists(path)]
@@ -48,7 +53,7 @@ def parts(setting: Setting, want: str | None, host: Host) -> tuple[KnobFile, ...
     found = []
     for path in files(host):
         value = host.value(path)
-        if value.absent is None:  # else the service has ended meanwhile
+        if value.absent is None:  # Otherwise the service has just ended
             text = value.text if value.text is not None else host.read(path)
             folder = path.rpartition("/")[0]
             found.append(KnobFile(0, path, text, want, (Write(path, text),), device=folder))
@@ -56,12 +61,12 @@ def parts(setting: Setting, want: str | None, host: Host) -> tuple[KnobFile, ...
 
 
 def summary(now: str, of_cgroups: tuple[KnobFile, ...]) -> str:
-    """The node's value, and those of cgroups that have another one."""
+    """The node's value, and differing values of cgroups."""
     return others(now, {part.path: part.runtime for part in of_cgroups})
 
 
 def others(now: str, values: dict[str, str]) -> str:
-    """values: of each file."""
+    """Cgroups with another value. values: file → value."""
     unlike: dict[str, list[str]] = {}
     for path, text in values.items():
         if text != now:
@@ -76,7 +81,7 @@ def _listed(names: list[str]) -> str:
 
 
 def boot(native: Boot, setting: Setting, want: str | None, context: Context) -> Boot:
-    """The boot layer where there are such cgroups: the agent sets them, after the line of sysctl.d."""
+    """The boot layer with such cgroups: the agent sets them, after the line of sysctl.d."""
     agent = context.boot_by_agent(setting, want)
     if native.value.text is None or agent.value.text is not None:
         return native

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines that left a drop-in while an initramfs may have a copy of it. They are kept on the node until it is
-made again, as no setting of the declaration speaks of them any more."""
+"""Lines that left a drop-in while an initramfs may have a copy of it.
+
+The node keeps a list of them until the initramfs is regenerated, as no declared setting covers them any more.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,7 @@ from ...model.setting import BootFile
 def boot_files(
     name: str, drop_in: str, declared: Collection[str], present: sysctl_d.BootConfig, context: Context
 ) -> list[BootFile]:
-    """The list of one declaration. declared: keys that it has. present: the files as they are. Raises
-    HostError."""
+    """The list of one declaration. declared: its keys. present: the files as they are. Raises HostError."""
     host, path = context.host, places.LEFT_SYSCTLS.replace("NAME", name)
     lines = [line for line in present.lines if line.file == drop_in]
     made = host.changed(path)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes that can take a node down, refused unless the operator allows them by name."""
+"""Changes that can take a node down, refused unless the operator allows them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...model.schema import unless_allowed
 from ...model.values import integers, same
 from .parse import node_pages
 
-#: One twentieth: vm.rst warns that a machine with too high a value is out of memory at once, and Red Hat's
-#: Performance Tuning Guide (tuning virtual memory) puts that at 5 to 10 % of memory.
+#: One twentieth: vm.rst warns that a machine with too high a value is out of memory at once. Red Hat's
+#: Performance Tuning Guide (tuning virtual memory) gives 5 to 10 % of memory as the limit.
 _MIN_FREE_SHARE = 20
 
-#: Key → texts that the kernel refuses to take back once they are set (admin-guide/sysctl/kernel.rst)
+#: Key → values that the kernel does not take back once they are set (admin-guide/sysctl/kernel.rst)
 _ONE_WAY = {
     "kernel.max_rcu_stall_to_panic": "[1-9][0-9]*",  # 0, the default, is out of its range
     "kernel.modules_disabled": "1",
@@ -40,12 +40,12 @@ def refusal(key: str, path: str, runtime: str, want: str | None, context: Contex
 
 
 def needs_hardware(key: str) -> bool:
-    """True for keys whose guard has to know the machine's memory."""
+    """True for keys with a guard that depends on the machine's memory."""
     return key in ("vm.min_free_kbytes", "vm.nr_hugepages") or node_pages(key) is not None
 
 
 def refusal_anywhere(key: str, want: str | None, context: Context) -> str:
-    """Reason as of refusal(), for what is dangerous on any machine."""
+    """Reason as in refusal(), for changes that are dangerous on any machine."""
     if key == "vm.overcommit_memory" and same(want or "", "2"):
         reason = (
             "2 refuses memory beyond swap + overcommit_ratio % of RAM, which can keep root from logging in"
@@ -80,7 +80,7 @@ def _hugepages(path: str, runtime: str, want: str, context: Context) -> str:
 
 
 def _in_use(path: str, runtime: int, want: int, context: Context) -> str:
-    """A pool that programs live on: the kernel would take the pages away as soon as they are given back."""
+    """Reason not to shrink a pool in use: the kernel would remove pages as soon as programs free them."""
     folder = path.rpartition("/")[0]
     if folder == "/proc/sys/vm":
         folder = f"/sys/kernel/mm/hugepages/hugepages-{context.facts.hugepage_kbytes()}kB"
@@ -93,7 +93,7 @@ def _in_use(path: str, runtime: int, want: int, context: Context) -> str:
 
 
 def _free_kbytes(path: str, context: Context) -> int:
-    """Free memory and what the page cache gives back at once."""
+    """Free memory, and page cache that can be reclaimed at once."""
     node = re.match(r"(/sys/devices/system/node/node[0-9]+)/", path)
     if not node:
         return context.facts.memory_kbytes("MemAvailable")

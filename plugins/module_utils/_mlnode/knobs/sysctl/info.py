@@ -23,7 +23,7 @@ _BUFFERS = (
     "caps what SO_RCVBUF/SO_SNDBUF may ask for; below the bandwidth-delay product a flow cannot fill the link"
 )
 _AUTOTUNE = "the third number bounds TCP's own buffer growth, so it bounds the rate of one flow"
-_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so what waits for it can go on"
+_KEEPALIVE = "a dead peer is noticed in minutes instead of two hours, so processes that wait for it can go on"
 _DIRTY = (
     "a share of memory is far too much on a large node: one flush of hundreds of GB stalls every checkpoint"
 )
@@ -46,7 +46,7 @@ INFO: dict[str, Info] = {
     "vm.watermark_scale_factor": Info(_L, "kswapd wakes earlier, so fewer allocations stall in direct reclaim", "vm.rst"),
     "vm.stat_interval": Info(_L, "fewer timer interruptions of serving CPUs", "vm.rst"),
     "kernel.numa_balancing": Info(_M, "page scanning and migration stall threads that are pinned already", "kernel.rst"),
-    "kernel.sched_autogroup_enabled": Info(_L, "per-session groups distort the shares of what is started from one session", "sched(7)"),
+    "kernel.sched_autogroup_enabled": Info(_L, "per-session groups distort the CPU shares of programs in one session", "sched(7)"),
     "kernel.sched_migration_cost_ns": Info(_L, "a higher cost keeps busy threads on their caches", "kernel/sched/fair.c"),
     "kernel.nmi_watchdog": Info(_L, "frees a performance counter and its periodic interrupt", "kernel.rst"),
     "kernel.timer_migration": Info(_L, "timers stay on the CPU that armed them", "kernel.rst"),
@@ -90,7 +90,7 @@ INFO: dict[str, Info] = {
     "net.ipv6.neigh.default.gc_thresh3": Info(_M, _NEIGH, "ip-sysctl.rst"),
 }  # fmt: skip
 
-#: More of these is as good: a profile raises them, and a lower number may take away what programs need
+#: Keys that may be higher: profiles raise them, and a lower number may not suffice for programs
 CAPACITIES = frozenset(
     {
         *("fs.aio-max-nr", "fs.file-max", "fs.inotify.max_user_instances", "fs.inotify.max_user_watches"),
@@ -102,8 +102,8 @@ CAPACITIES = frozenset(
     }
 )
 
-#: The same of keys that only an operator declares, and which old guides set to what is less than the default of
-#: today (kernel.shmmax). Not those of which 0 or less means without limit.
+#: The same for keys that only operators declare, often with values from old guides below today's defaults
+#: (kernel.shmmax). Keys with 0 or less for unlimited are left out.
 _MORE_CAPACITIES = frozenset(
     {
         *("kernel.shmmax", "kernel.shmall", "kernel.shmmni", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni"),
@@ -123,8 +123,9 @@ _MORE_CAPACITIES = frozenset(
 
 
 def is_capacity(key: str) -> bool:
-    """True if more of it is as good, so that a lower number is said at severity medium at least. With
-    user.max_user_namespaces and its like."""
+    """True if a higher value is acceptable; lowering it then has at least severity medium. Includes
+    user.max_user_namespaces and its like.
+    """
     return (
         key in CAPACITIES or key in _MORE_CAPACITIES or key.startswith("user.max_") or bool(node_pages(key))
     )

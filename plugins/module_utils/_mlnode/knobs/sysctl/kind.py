@@ -33,12 +33,14 @@ KIND = "sysctl"
 DROP_IN = own_lines.DROP_IN
 MODULES_FILE = "/etc/modules-load.d/mlnode-"
 
-#: Where the scheduler's knob went in 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
+#: Location of the scheduler's knob since 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
 _DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
 
 
 def _with_moved(settings: Sequence[Setting], readings: Sequence[Reading]) -> list[Reading]:
-    """With the files that are right now and that the write of another setting of this declaration moves."""
+    """The readings, with files that are right now but change with the write of another setting of this
+    declaration.
+    """
     writes = {
         sysctl_d.slashed(setting.key): part
         for setting, reading in zip(settings, readings)
@@ -62,8 +64,9 @@ def _moved(setting: Setting, reading: Reading, writes: Mapping[str, KnobFile]) -
 
 
 def _refuse_other_names(settings: Sequence[Setting], context: Context) -> None:
-    """Two declarations that give one variable two values by two names would take turns at every run. The same
-    key twice is the engine's to refuse."""
+    """Refuse two declarations with different values for one variable under two names: each would undo the
+    other. The engine itself refuses two values for the same key.
+    """
     by_key = {setting.key: setting for setting in settings}
     others = declared.settings(
         context.host, KIND, own.OPTIONS, lambda given: kind.parse(given, None), but=context.name
@@ -78,7 +81,9 @@ def _refuse_other_names(settings: Sequence[Setting], context: Context) -> None:
 
 
 def _refuse_same_pool(settings: Sequence[Setting], readings: Sequence[Reading], context: Context) -> None:
-    """vm.nr_hugepages@node0 and @node0/2048kB are one pool where 2048 kB is the default size."""
+    """Refuse a second value for one pool: vm.nr_hugepages@node0 and @node0/2048kB are the same if 2048 kB is
+    the default.
+    """
     seen: dict[str, str] = {}
     default = f"/hugepages-{context.facts.hugepage_kbytes()}kB/" if context.runtime else ""
     for setting, reading in zip(settings, readings):
@@ -117,8 +122,8 @@ def _read_absent(setting: Setting, path: str, runtime: Value, native: bool, cont
     mistake = _misspelt(setting) if runtime.absent else ""
     if mistake:
         return Reading(path, Value(unreadable=mistake), Boot(Value(unreadable=mistake)), invalid=mistake)
-    # An interface or a module may bring the file later, and udev then reads the line again. So the line
-    # stays, as it does for what cannot be read this once.
+    # An interface or a module may bring the file later, and udev then reads the line again. The line
+    # therefore stays, as it does after a temporary read error.
     want = None if setting.raise_only else setting.want
     module = needed.owner(setting.key) if runtime.absent else ""
     if needed.to_load(module, context):
@@ -140,7 +145,7 @@ def _read_present(
         boot = of_module.at_boot(setting, want, boot, bar, context)
     unloaded = ""
     if bar is not None:
-        # modprobe would load nothing now, either.
+        # modprobe would have no effect either.
         unloaded, load = (f"{want}: {bar}", ()) if load and bar.bar.for_all else ("", load)
     now, undo = " ".join(values.tokens(runtime)), _undo(setting.key, path, runtime, context)
     try:
@@ -152,7 +157,7 @@ def _read_present(
         shown = cgroup1.summary(now, of_cgroups)
         boot = cgroup1.boot(boot, setting, want, context)
         slices = f"cgroup v1: counts for {len(of_cgroups)} slices and services, too"
-    # The kernel gives the huge pages that it has in one piece.
+    # The kernel allocates as many huge pages as it has contiguous memory for.
     file = KnobFile(0, path, now, want or "", undo, partial="nr_hugepages" in path)
     return Reading(
         path=path,
@@ -168,13 +173,13 @@ def _read_present(
         note="; ".join(filter(None, (next_boot.note, slices, _combined(setting.key, want, context)))),
         parts=(file._replace(answer=lack or unloaded, place=setting.key), *of_cgroups),
         lowers=_lowers(setting.key, now, want),
-        # What was greater before is kept, and no cap decides.
+        # A greater value is kept, so the cap has no effect.
         clamped=setting.clamped if want is not None and values.same(want, setting.want or "") else "",
     )
 
 
 def _combined(key: str, want: str | None, context: Context) -> str:
-    """Note on a value for all interfaces that counts in place of the one for this interface."""
+    """Note on a value for all interfaces that overrides the one for this interface."""
     found = sysctl_aliases.combined(sysctl_d.slashed(key))
     one = values.integers(want or "")
     if found is None or one is None:
@@ -189,15 +194,17 @@ def _combined(key: str, want: str | None, context: Context) -> str:
 
 
 def _lowers(key: str, runtime: str, want: str | None) -> str:
-    """The present value and why, where less of it is declared and more is as good; empty if it is not."""
+    """The present value and a reason, if the declared one is lower and higher values are acceptable; else
+    empty.
+    """
     if not sysctl_info.is_capacity(key) or want is None or not values.lowers(runtime, want):
         return ""
     return f"{runtime}, {EXACTLY}"
 
 
 def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context) -> Reading:
-    """The boot layer alone, as in an image build: nothing of this kernel is looked at."""
-    # What can only be judged on the hardware is left to the agent, which knows the guards.
+    """The boot layer alone, as in an image build, which reads nothing of this kernel."""
+    # The agent decides values that need a guard with knowledge of the hardware.
     native = not guards.needs_hardware(setting.key) and own_lines.is_literal(setting, None, config, context)
     if native:
         boot = at_boot.of_files(setting, setting.want, None, config, context)
@@ -220,7 +227,7 @@ def _read_unseen(setting: Setting, config: sysctl_d.BootConfig, context: Context
 
 
 def _misspelt(setting: Setting) -> str:
-    """The known key that was meant by one that this kernel has not, or that no kernel was asked for."""
+    """The known key that was probably meant by a key that this kernel lacks, or without a kernel to ask."""
     if not setting.path.startswith("/proc/sys/"):
         return ""
     meant = sysctl_keys.meant(sysctl_d.slashed(setting.key))
@@ -228,7 +235,7 @@ def _misspelt(setting: Setting) -> str:
 
 
 def _out_of_range(setting: Setting, release: str) -> str:
-    """Why no kernel takes the value, or that of this release; empty if one may."""
+    """Reason why no kernel, or not this release, accepts the value; empty if it may."""
     try:
         sysctl_values.require(setting.key, setting.want, release=release)
     except DeclarationError as error:
@@ -237,7 +244,7 @@ def _out_of_range(setting: Setting, release: str) -> str:
 
 
 def _path_here(setting: Setting, context: Context) -> str:
-    """The file that carries the setting on this kernel."""
+    """The kernel's file of the setting."""
     host = context.host
     if setting.key == sysctl_parse.MIGRATION_COST and not host.exists(setting.path):
         return _DEBUG_MIGRATION_COST
@@ -262,7 +269,7 @@ def _runtime(setting: Setting, path: str, context: Context) -> Value:
 
 
 def _locked_down(value: Value, context: Context) -> bool:
-    """Root itself is denied: kernel lockdown closes debugfs (kernel_lockdown(7))."""
+    """True if even root is denied: kernel lockdown closes debugfs (kernel_lockdown(7))."""
     return context.host.is_superuser() and any(name in value.problem for name in ("EPERM", "EACCES"))
 
 
@@ -273,10 +280,10 @@ def _wanted(setting: Setting, runtime: str) -> str | None:
 
 
 def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, ...]:
-    """The writes that bring this state back, side effects of a change included."""
+    """The writes that restore this state, with the side effects of a change."""
     other = sysctl_parse.sibling(key)
     if other and values.same(runtime, "0"):
-        # A 0 here means that the other half rules, and 0 itself may be refused (vm.dirty_bytes).
+        # A 0 here means that the other half is in force, and 0 itself may be refused (vm.dirty_bytes).
         other_path = sysctl_parse.path_of(other)
         ruling = context.host.value(other_path).text
         if ruling is not None and not values.same(ruling, "0"):
@@ -286,7 +293,7 @@ def _undo(key: str, path: str, runtime: str, context: Context) -> tuple[Write, .
             "/sys/devices/system/node/node*/hugepages/"
             f"hugepages-{context.facts.hugepage_kbytes()}kB/nr_hugepages"
         )
-        if len(shares) > 1:  # a write to the total would spread the pool evenly
+        if len(shares) > 1:  # A write to the total would spread the pool evenly
             return tuple(Write(share, context.host.read(share).strip()) for share in shares)
     return (Write(path, runtime),)
 
@@ -299,8 +306,8 @@ def _drop_in_line(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> l
     if setting.raise_only:
         origin = context.origins.get(row.reading.path, row.reading.runtime.text)
         base = own_lines.base_of(setting, origin, foreign, context)
-        # What the node has without us is enough, or (image build) not known: mlnode's line could only lower
-        # a default that grows with memory.
+        # The node's own value suffices, or is unknown in an image build: mlnode's line could only lower a
+        # default that grows with memory.
         if base is None or values.reaches(setting.want or "", base):
             return []
         value = own_lines.merged(setting.want or "", base)
@@ -308,7 +315,7 @@ def _drop_in_line(row: Row, foreign: sysctl_d.BootConfig, context: Context) -> l
 
 
 def _kept(key: str, name: str, present: sysctl_d.BootConfig) -> list[str]:
-    """mlnode's line as it is, where this run cannot determine what is wanted."""
+    """mlnode's present line, if this run cannot determine the wanted value."""
     own = [line for line in present.statements(sysctl_d.slashed(key)) if line.file == f"{DROP_IN}{name}.conf"]
     return [f"{key} = {line.value}" for line in own[-1:]]
 
@@ -321,8 +328,10 @@ class SysctlKind(Kind):
         return sysctl_parse.parse(given, facts)
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
-        """State of each setting in the kernel and in the sysctl.d folders. Raises DeclarationError where two
-        settings turn out to be one file of this kernel."""
+        """State of each setting in the kernel and in the sysctl.d folders.
+
+        Raises DeclarationError if two settings are one file of this kernel.
+        """
         _refuse_other_names(settings, context)
         config = sysctl_d.load(context.host)
         readings = [setters.named(context.host, _read_one(setting, config, context)) for setting in settings]
@@ -330,7 +339,7 @@ class SysctlKind(Kind):
         return _with_moved(settings, readings)
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
-        """The drop-in of one declaration and its list of modules; without content where not needed."""
+        """The drop-in of one declaration and its list of modules; without content if not needed."""
         present, foreign = sysctl_d.load(context.host), sysctl_d.load(context.host, without=DROP_IN)
         lines: list[str] = []
         modules: list[str] = []
@@ -351,17 +360,18 @@ class SysctlKind(Kind):
         ]
 
     def conflicts(self, key: str, other: str) -> bool:
-        """See sysctl_parse.conflicts."""
+        """True if a declaration may not have both keys, see sysctl_parse.conflicts."""
         return other in sysctl_parse.conflicts(key)
 
     def keeps(self, key: str, path: str, origin: str, context: Context) -> str:
-        """The guards of a declaration that asks for the origin, such as that of a pool which is in use."""
+        """The guards of a declaration, applied to the original value: a pool may be in use, for example."""
         runtime = context.host.value(path).text or ""
         return guards.refusal(key, path, runtime, origin, context)
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        """Every sysctl.d line that speaks of the key, by whatever name, in the order in which they count, and
-        those of programs that set it later."""
+        """Every sysctl.d line for the key or another name of it, in order of precedence, and later lines of
+        other programs.
+        """
         name = sysctl_d.slashed(key)
         lines = sysctl_d.load(host).statements(name)
         effects = [

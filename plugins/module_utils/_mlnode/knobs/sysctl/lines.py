@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of sysctl.d as the kernel takes them: the one that decides, and the value without mlnode."""
+"""Lines of sysctl.d as the kernel takes them: the line in force, and the value without mlnode."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from ...model.record import NamedTuple
 from ...model.setting import Setting
 from . import needed
 
-#: Sorts after 99-sysctl.conf, which many systems link to /etc/sysctl.conf, and after any word that
-#: people choose to be last, save those that begin with zz themselves.
+#: Sorts after 99-sysctl.conf, which many systems link to /etc/sysctl.conf, and after the usual last names,
+#: except those that begin with zz.
 DROP_IN_NAME = "zz-mlnode-"
 DROP_IN = f"/etc/sysctl.d/{DROP_IN_NAME}"
 
-#: The values that the kernel has at hand
+#: File with the values that the kernel has available
 AVAILABLE = {"net.ipv4.tcp_congestion_control": "/proc/sys/net/ipv4/tcp_available_congestion_control"}
 
 
 class Ruling(NamedTuple):
-    """The line that decides a key at boot. shown: what the kernel shows after it; None where it leaves the
-    kernel as it is. words: where it is, or why it sets nothing. unknown: True if its effect is not known.
-    name: the key's other name, if it is for that."""
+    """The line that decides a key at boot.
+
+    shown: the kernel's text after it; None if it sets nothing. words: its place, or why it sets nothing.
+    unknown: its effect is not known. name: the key's other name, if the line uses it.
+    """
 
     line: sysctl_d.Line
     shown: str | None
@@ -34,7 +36,7 @@ class Ruling(NamedTuple):
 
 
 def ruling(key: str, like: str | None, config: sysctl_d.BootConfig, context: Context) -> Ruling | None:
-    """By whatever name of the variable. like: as in sysctl_values.effect()."""
+    """The line in force for any name of the variable. like: as in sysctl_values.effect()."""
     name = sysctl_d.slashed(key)
     found = config.decided(name, writes(key, like, context))
     if found is None:
@@ -43,7 +45,7 @@ def ruling(key: str, like: str | None, config: sysctl_d.BootConfig, context: Con
     if line.value is None:
         return Ruling(line, None, f"{line.where} excludes it")
     sets = f"{line.where} sets {line.value!r}"
-    if found.name != name:  # this key is not found in it, so that the line names itself
+    if found.name != name:  # The line is for another name of the key, so include it
         sets = f"{line.where} ({sysctl_d.dotted(found.name)})"
     if effect.refused:
         return Ruling(line, None, f"{sets}, which the kernel refuses (EINVAL)")
@@ -57,7 +59,7 @@ def ruling(key: str, like: str | None, config: sysctl_d.BootConfig, context: Con
 
 
 def writes(key: str, like: str | None, context: Context) -> sysctl_d.Writes:
-    """The kernel's view of a line for a key or another name of its variable."""
+    """The kernel's reading of a line for a key or another name of its variable."""
     alike = sysctl_aliases.variable(sysctl_d.slashed(key))
 
     def writes(name: str, text: str, before: str | None) -> sysctl_d.Effect:
@@ -69,12 +71,12 @@ def writes(key: str, like: str | None, context: Context) -> sysctl_d.Writes:
 
 
 def _release(context: Context) -> str:
-    """Empty in an image build, whose kernel is another one."""
+    """The kernel's release; empty in an image build, whose kernel differs."""
     return context.facts.kernel_release() if context.runtime else ""
 
 
 def _is_offered(key: str, text: str, context: Context) -> bool:
-    """True for the name of something that the kernel has, or that a module of it brings."""
+    """True for the name of an algorithm that the kernel or one of its modules provides."""
     if not context.runtime or key not in needed.PREFIXES:
         return False
     if key in AVAILABLE and text in values.tokens(context.host.value(AVAILABLE[key]).text or ""):
@@ -96,20 +98,22 @@ def foreign(config: sysctl_d.BootConfig) -> sysctl_d.BootConfig:
 def base_of(
     setting: Setting, origin: str | None, others: sysctl_d.BootConfig, context: Context
 ) -> str | None:
-    """Value that a boot brings without mlnode; None where that is not known."""
+    """Value at boot without mlnode; None if unknown."""
     base = _value(setting.key, others, setting.want, context)
     return origin if base is None else base
 
 
 def _value(key: str, config: sysctl_d.BootConfig, like: str | None, context: Context) -> str | None:
-    """Value after all lines; None where that is not known, or none sets it."""
+    """Value after all lines; None if it is unknown or no line sets it."""
     found = ruling(key, like, config, context)
     return None if found is None else found.shown
 
 
 def is_literal(setting: Setting, origin: str | None, config: sysctl_d.BootConfig, context: Context) -> bool:
-    """True if a file may hold the value: it is what was declared, and nothing that was found out on this
-    machine, which another boot, a crash kernel or another machine would read as well."""
+    """True if a file may hold the value: a declared value that does not depend on this machine.
+
+    Another boot, a crash kernel or another machine may read the file as well.
+    """
     if setting.derived or not setting.raise_only:
         return not setting.derived
     floor = setting.want or ""
@@ -118,7 +122,7 @@ def is_literal(setting: Setting, origin: str | None, config: sysctl_d.BootConfig
 
 
 def merged(floor: str, other: str | None) -> str:
-    """The greater of both; floor alone where the other is nothing that could be compared."""
+    """The greater of both; floor alone if the other cannot be compared."""
     try:
         return values.raised(floor, other or "")
     except DeclarationError:

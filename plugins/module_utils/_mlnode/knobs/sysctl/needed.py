@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Modules without which a key or a value does not exist, and files that keep them from being loaded."""
+"""Modules that a key or a value requires, and files that keep them from being loaded."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ...model.setting import Boot, Value
 from ...topology import machine
 from ...topology.reader import Reader
 
-#: Once it is 1 the kernel takes no module any more
+#: Once it is 1, the kernel loads no more modules
 _NO_MORE = "/proc/sys/kernel/modules_disabled"
 _QDISC = "net.core.default_qdisc"
 #: Values that live in a module: key → prefix of the module's name
 PREFIXES = {"net.ipv4.tcp_congestion_control": "tcp_", _QDISC: "sch_"}
 
-#: Begin of the keys that are there only while a module is loaded → the module; the first that fits counts.
-#: From where the sources register the tables: net/netfilter, net/bridge/br_netfilter_hooks.c, net/sunrpc,
+#: Prefix of keys that exist only while a module is loaded → the module; the first match counts. From the
+#: source files that register the tables: net/netfilter, net/bridge/br_netfilter_hooks.c, net/sunrpc,
 #: fs/lockd, fs/nfs, drivers/infiniband/core, and so on. Drivers of devices are left out: a list would load
 #: them on nodes without the device.
 _OWNERS = {
@@ -57,8 +57,8 @@ _OWNERS = {
     "dev.raid.": "md_mod",
 }
 
-#: The first kernel that asks for a queueing discipline by an alias, net-sch-fq, for which a blacklist counts,
-#: and not by the name of its module (net/sched/sch_api.c: NET_SCH_ALIAS_PREFIX; modprobe.d(5), blacklist)
+#: The first kernel that requests a queueing discipline by an alias, net-sch-fq, instead of its module's name;
+#: a blacklist applies only to aliases (net/sched/sch_api.c: NET_SCH_ALIAS_PREFIX; modprobe.d(5), blacklist)
 _BY_ALIAS = (6, 9)
 
 
@@ -80,12 +80,12 @@ class Barred(NamedTuple):
 
 
 def owner(key: str) -> str:
-    """The module that brings a key; empty where the kernel itself does."""
+    """The module that provides a key; empty if the kernel itself does."""
     return next((module for begin, module in _OWNERS.items() if key.startswith(begin)), "")
 
 
 def module_of(key: str, want: str | None) -> str:
-    """The module that a key or its value needs; empty for none."""
+    """The module that a key or its value needs; empty if there is none."""
     if key in PREFIXES:
         return modules_load.underscored(PREFIXES[key] + want) if want else ""
     return owner(key)
@@ -100,13 +100,14 @@ def is_loadable(module: str, context: Context) -> bool:
 
 
 def _releases(context: Context) -> Sequence[str]:
-    """An image is for any of its kernels. Raises HostError."""
+    """The running kernel, or all kernels of an image. Raises HostError."""
     return [context.facts.kernel_release()] if context.runtime else context.host.names("/lib/modules")
 
 
 def unlisted(module: str, context: Context) -> str:
     """Reason why the next boot has not loaded a module when it reads sysctl.d; empty if it has. A program
-    that needs it, such as a firewall, loads it later. Raises HostError."""
+    that needs it, such as a firewall, may load it later. Raises HostError.
+    """
     off = boot_service.loader_off(context.host, systemd_show.MODULES_UNIT, context.runtime)
     if off:
         return f"{module} is loaded later than sysctl.d is read: {off}"
@@ -118,7 +119,7 @@ def unlisted(module: str, context: Context) -> str:
 
 
 def to_load(module: str, context: Context) -> bool:
-    """True for one that this run can load, so that its keys come."""
+    """True if this run can load the module for its keys."""
     host = context.host
     if not module or host.exists(f"{modules_load.LOADED}/{module}") or not is_loadable(module, context):
         return False
@@ -126,7 +127,9 @@ def to_load(module: str, context: Context) -> bool:
 
 
 def barred(key: str, want: str | None, context: Context) -> Barred | None:
-    """None if the next boot can load the module, if none is needed, and if it is a part of the kernel."""
+    """Reason why the next boot cannot load a setting's module; None if it can, or if no loadable module is
+    needed.
+    """
     host, module = context.host, module_of(key, want)
     if not module:
         return None
@@ -141,16 +144,16 @@ def barred(key: str, want: str | None, context: Context) -> Barred | None:
 
 
 def _bar(key: str, module: str, releases: Sequence[str], context: Context) -> Bar | None:
-    """Raises HostError."""
+    """The line that keeps a module from being loaded. Raises HostError."""
     config = modules_load.load(context.host)
-    # The command line of a build host says nothing about the machines that boot its image.
+    # A build host's command line is not evidence for the machines that boot its image.
     bar = modules_load.on_command_line(context.host, module)[1] if context.runtime else None
     bar = bar or config.barred(module)
     if bar is None and config.unreadable:
         return Bar("modprobe.d", f"is not known ({config.unreadable[0]})", sure=False)
     if bar is None or bar.for_all or key not in PREFIXES:  # systemd-modules-load heeds a blacklist
         return bar
-    # A blacklist does not count for those who ask for a module by its name.
+    # A blacklist does not apply to a request by module name.
     versions = [values.kernel_version(release) for release in releases]
     by_alias = any(version is None or version >= _BY_ALIAS for version in versions)
     return bar if key == _QDISC and by_alias else None

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keys and values that a module brings: now, and at boot."""
+"""Keys and values that a module provides: now, and at boot."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from . import lines, needed
 def offer(
     key: str, want: str | None, context: Context
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], str]:
-    """Values the kernel offers, modules to load now and at boot, and what is lacking."""
+    """Values that the kernel offers, modules to load now and at boot, and the reason if the wanted value is
+    not available.
+    """
     module = needed.module_of(key, want)
     if not module:
         return (), (), (), ""
     loadable = needed.is_loadable(module, context)
     wanted = (module,) if loadable else ()
-    if key not in needed.PREFIXES:  # the key is here, and so is its module
+    if key not in needed.PREFIXES:  # The key exists, so its module is loaded
         return (), (), wanted, ""
     if key not in lines.AVAILABLE:
         loaded = context.host.exists(f"/sys/module/{module}")
@@ -43,8 +45,11 @@ def offer(
 
 
 def to_come(setting: Setting, module: str, path: str, invalid: str, context: Context) -> Reading:
-    """A key that comes with a module, which this run loads, and every boot before it reads sysctl.d. What the
-    file then says is looked at once more, before it is written. invalid: why no kernel takes the value."""
+    """Reading of a key that appears with a module, which this run loads, as does every boot before it reads
+    sysctl.d.
+
+    The file's value is read again before the write. invalid: why no kernel accepts the value.
+    """
     bar = needed.barred(setting.key, setting.want, context)
     absent = Value(absent=f"the module {module}, which brings it, is not loaded")
     boot = context.boot_by_agent(setting, None if setting.raise_only else setting.want)
@@ -67,8 +72,9 @@ def to_come(setting: Setting, module: str, path: str, invalid: str, context: Con
 def at_boot(
     setting: Setting, want: str | None, boot: Boot, bar: needed.Barred | None, context: Context
 ) -> Boot:
-    """The boot layer of a key or value that a module brings: a line of sysctl.d counts if it is loaded by
-    then. Else the agent loads it and sets the value."""
+    """The boot layer of a key or value that a module provides: a line of sysctl.d counts if the module is
+    loaded by then. Else the agent loads it and sets the value.
+    """
     module = needed.owner(setting.key)
     if bar is not None and (bar.bar.for_all or not module):
         return bar.boot(boot)

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The page size in which the next boot counts a pool of huge pages.
 
-`vm.nr_hugepages` is a number of pages of the default size, and `default_hugepagesz=` on the command line of
-the next boot changes that size: 512 pages are 1 GiB today and 512 GiB tomorrow
-(admin-guide/mm/hugetlbpage.rst).
+`vm.nr_hugepages` is a number of pages of the default size. `default_hugepagesz=` on the command line of the
+next boot changes that size: 512 pages are 1 GiB today and 512 GiB tomorrow (admin-guide/mm/hugetlbpage.rst).
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from . import parse
 _PARAMETER = "default_hugepagesz"
 #: The size of a page that one entry of a page middle directory maps, which is the kernel's default
 _PMD = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
-#: The most of a machine's memory that a pool gets unasked, as the guard of a running one has it
+#: The largest share of memory for a pool without permission, as in the guard of a running one
 _SHARE = 2
 
 
 class _Size(NamedTuple):
-    """kbytes: 0 where it is not known. where: the line that says so, or why it is not known."""
+    """kbytes: 0 if unknown. where: the line that sets it, or why it is unknown."""
 
     kbytes: int
     where: str
@@ -46,8 +45,9 @@ def are_default(key: str) -> bool:
 def at_boot(
     setting: Setting, want: str, boot: Boot, native: bool, context: Context
 ) -> tuple[Boot, bool, str]:
-    """The boot layer of such a pool in the pages of the next boot, whether a file may hold its number, and a
-    note."""
+    """The boot layer of such a pool, in the pages of the next boot; whether a file may hold its number; and a
+    note.
+    """
     now = context.facts.hugepage_kbytes()
     size = context.host.once("next huge page size", lambda: _next(context.host, now), of_files=True)
     if size.kbytes == now or not now:
@@ -65,21 +65,23 @@ def _of_bytes(setting: Setting, need: int, size: _Size, context: Context) -> tup
         why = f"the agent counts the pages in the next boot; their size is not known: {size.where}"
         return context.boot_by_agent(setting, setting.claim), False, why
     count = sizing.hugepages(need, size.kbytes * sizing.KIB)
-    note = f"the next boot has pages of {size.kbytes} kB ({size.where}), of which the agent sets {count}"
+    note = f"the next boot has pages of {size.kbytes} kB ({size.where}); the agent sets {count} of them"
     return context.boot_by_agent(setting, str(count)), False, note
 
 
 def _of_number(
     setting: Setting, want: str, size: _Size, boot: Boot, native: bool, context: Context
 ) -> tuple[Boot, bool, str]:
-    """A number that was declared as it stands: a file brings it before anything could judge it."""
+    """The same for a pool that is declared as a number of pages: a file sets it before the agent can check
+    it.
+    """
     kbytes = (values.number(want) or 0) * size.kbytes
     counted = f"the next boot has pages of {size.kbytes} kB ({size.where}): {want} of them are {kbytes} kB"
     most = context.facts.memory_kbytes() // _SHARE
     advice = f"declare {setting.key}: {{for_bytes: N}}, which counts in the pages of each boot"
     if not native or kbytes <= most:
         return boot, native, f"{counted}; {advice}"
-    reason = f"{counted}, over half of the memory, so that no file has the number; {advice}"
+    reason = f"{counted}, over half of the memory, so no file has the number; {advice}"
     refused = unless_allowed("hugepages", reason, context.allow)
     return (Boot(Value(absent=refused)), False, "") if refused else (boot, native, counted)
 
@@ -100,7 +102,7 @@ def _next(host: Host, now: int) -> _Size:
 
 
 def _declared(host: Host) -> list[_Size]:
-    """Words that a declaration of the node gives to the loader, also those of this run."""
+    """Words that the node's declarations, including this one, give to the loader."""
     sizes = []
     for one in declared.expected(host):
         given = one.kinds.get("boot", {}).get("parameters")
@@ -121,7 +123,7 @@ def _of_words(host: Host, words: Sequence[str], where: str, now: int) -> _Size:
 
 
 def _size(words: Sequence[str], where: str) -> _Size:
-    """The first one counts (mm/hugetlb.c: default_hugepagesz_setup)."""
+    """The size on a command line. The first one counts (mm/hugetlb.c: default_hugepagesz_setup)."""
     kbytes = _kilobytes(words[0].partition("=")[2])
     return _Size(kbytes, where if kbytes else f"{where} has {words[0]}")
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A sysctl declaration read and checked: everything that can be wrong before a kernel is asked."""
+"""Parse and check a sysctl declaration, as far as that is possible without a kernel."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VALUE = regex(r"[A-Za-z0-9 \t_.,:+/%@=-]*\Z", re.ASCII)
 
 _FORM = "a number, a text, `auto`, {at_least: N}, {exactly: N} or, for huge pages, {for_bytes: N}"
 
-#: Files that do something when written and hold no state that could be kept (vm.rst, ip-sysctl.rst)
+#: Files that trigger an action when written, and hold no state (vm.rst, ip-sysctl.rst)
 ACTIONS = frozenset(
     {
         "vm.drop_caches",
@@ -39,7 +39,7 @@ ACTIONS = frozenset(
 
 GC_THRESH = tuple(f"net.{family}.neigh.default.gc_thresh" for family in ("ipv4", "ipv6"))
 
-#: Other doors to a pool that has a name already
+#: Other keys for a pool, which already has a key
 ALIASES = {"vm.nr_hugepages_mempolicy": "vm.nr_hugepages or vm.nr_hugepages@nodeN"}
 
 MIGRATION_COST = "kernel.sched_migration_cost_ns"
@@ -52,18 +52,17 @@ def sibling(key: str) -> str | None:
 
 
 def conflicts(key: str) -> tuple[str, ...]:
-    """Keys that cannot be declared beside this one, whatever their values. The per-node shares are matched by
-    their prefix."""
+    """Keys that exclude this one, whatever their values. Per-node shares are matched by their prefix."""
     other = sibling(key)
     if other:
         return (other,)
     share = node_pages(key)
-    # Pools of another page size stand for themselves.
+    # Pools of another page size are independent.
     return ("vm.nr_hugepages",) if share and share[1] is None else ()
 
 
 def twins(setting: Setting, others: Mapping[str, Setting]) -> Iterator[Setting]:
-    """Settings that declare another value for the same variable of the kernel under another name of it."""
+    """Settings with another value for the same variable of the kernel under another name."""
     for name, shows in sysctl_aliases.twins(slashed(setting.key)).items():
         other = others.get(dotted(name))
         if other is None or (other.claim, other.raise_only) == (setting.claim, setting.raise_only):
@@ -83,7 +82,7 @@ def node_pages(key: str) -> tuple[int, int | None] | None:
 
 
 def parse(given: Checked, facts: Facts | None) -> list[Setting]:
-    """All settings of one declaration. Raises DeclarationError naming the key and what to write instead."""
+    """All settings of one declaration. Raises DeclarationError with the key and a correction."""
     size = Sizing(**given.get("sizing", {}))
     settings: dict[str, Setting] = {}
     for raw_key, raw_value in given.get("settings", {}).items():
@@ -95,7 +94,7 @@ def parse(given: Checked, facts: Facts | None) -> list[Setting]:
             )
         settings[key] = setting
     _refuse_families(settings)
-    # What moves the files of interfaces is written before them, at run time and in the drop-in.
+    # Keys that change the files of interfaces are written first, at run time and in the drop-in.
     return sorted(settings.values(), key=lambda one: not sysctl_aliases.moves_others(slashed(one.key)))
 
 
@@ -143,8 +142,9 @@ def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
 
 
 def _floor(key: str, text: str) -> str:
-    """Target of at_least: of a list, these members among others. A list of one number is spelled as a
-    range, to stay a list."""
+    """Target of at_least: for a list, these members among others. A list of one number is spelled as a range,
+    to remain a list.
+    """
     if sysctl_values.is_list(key) and number_ranges(text):
         return f"{text}-{text}" if integers(text) else text
     if integers(text) is None:
@@ -200,7 +200,7 @@ def _refuse_families(settings: Mapping[str, Setting]) -> None:
 
 
 class Computed(NamedTuple):
-    """A number, the words for how, and, where a cap of the formula is less than the need, both."""
+    """A number, an explanation, and both for a cap of the formula that is below the need."""
 
     number: int
     words: str
@@ -222,7 +222,7 @@ def _resolve(key: str, text: str, size: Sizing, facts: Facts | None) -> tuple[st
 
 
 def _sized(key: str, size: Sizing) -> str:
-    """Difference between two `auto` of one key: inputs that are not the usual ones."""
+    """Inputs that are not the default, which explain a difference between two `auto` values of one key."""
     inputs = ("hosts", "rails") if key.startswith(GC_THRESH) else _INPUTS.get(key, ("rtt_us",))
     usual = Sizing()
     odd = [f"{name} {getattr(size, name)}" for name in inputs if getattr(size, name) != getattr(usual, name)]
@@ -248,7 +248,7 @@ def _hugepages_for(key: str, raw: Any, facts: Facts | None) -> Setting:
     if facts is None:
         return Setting("sysctl", key, path_of(key), None, claim, derived=True)
     page_kb = (pages[1] if pages else None) or facts.hugepage_kbytes()
-    if not page_kb:  # a kernel without huge pages, which the reading will say
+    if not page_kb:  # A kernel without huge pages, which the reading reports
         return Setting("sysctl", key, path_of(key), None, claim, derived=True)
     want = sizing.hugepages(raw, page_kb * sizing.KIB)
     formula = f"ceil(1.05 × {raw} bytes / {page_kb} kB pages)"
@@ -312,13 +312,13 @@ _AUTO: dict[str, Callable[[Facts, Sizing], Computed]] = {
     },
 }
 
-#: What a formula asks the declaration for; of the others, rtt_us
+#: Declared inputs of a formula; rtt_us for all others
 _INPUTS: dict[str, tuple[str, ...]] = {
     "vm.min_free_kbytes": (),
     "vm.dirty_background_bytes": ("disk_bytes_per_s", "data_path"),
     "vm.dirty_bytes": ("disk_bytes_per_s", "data_path"),
 }
 
-#: For these `auto` is a floor by itself. Less than the present value never helps, and new kernels start
-#: higher than the formulas: Linux 6.18 has 32 MiB in tcp_rmem, where 25 Gb/s needs 16.
+#: For these keys `auto` is a minimum. Less than the present value never helps, and new kernels may start
+#: higher than the formulas: Linux 6.18 has 32 MiB in tcp_rmem, but 25 Gb/s needs only 16.
 RAISE_ONLY_AUTO = frozenset(_AUTO) - {"vm.dirty_background_bytes", "vm.dirty_bytes"}

@@ -8,9 +8,9 @@ from ...model.schema import Option, Table, guards
 from ...model.setting import Severity
 from ..sizing import DATA_PATHS, Sizing
 
-#: What can be allowed, and what each name lets through
+#: Name for `allow` → changes that it permits
 GUARDS = {
-    "hugepages": "a huge page pool over half of the free memory, or under what programs use of it",
+    "hugepages": "a huge page pool over half of the free memory, or below its present use",
     "min_free": "vm.min_free_kbytes over 5 % of memory",
     "overcommit": "vm.overcommit_memory = 2",
     "one_way": "settings that only a reboot can undo",
@@ -30,17 +30,16 @@ OPTIONS: Table = {
 
         V(auto) is computed on the node, for C(net.core.rmem_max), C(net.core.wmem_max),
         C(vm.min_free_kbytes), C(vm.dirty_bytes), C(vm.dirty_background_bytes) and
-        C(net.ipv4.neigh.default.gc_thresh1) to C(3), and those of C(net.ipv6). In C(net.ipv4.tcp_rmem) and
-        C(net.ipv4.tcp_wmem) it stands for one of the three numbers. Apart from the two dirty limits, V(auto)
-        never lowers a present value.
+        C(net.ipv4.neigh.default.gc_thresh1) to C(3), and the same keys of C(net.ipv6). In
+        C(net.ipv4.tcp_rmem) and C(net.ipv4.tcp_wmem) it stands for one of the three numbers. Apart from the
+        two dirty limits, V(auto) never lowers a present value.
 
-        V({exactly: N}) is the same as N: it lowers a value that is higher.
+        V({exactly: N}) is the same as N: it also lowers a higher value.
 
-        V({at_least: N}) raises a value that is lower and leaves one that is higher. In a list of ports it
-        adds what is missing.
+        V({at_least: N}) raises a lower value and keeps a higher one. In a list of ports it adds missing ones.
 
-        V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over, in each boot of
-        the default size that it has.
+        V({for_bytes: N}) computes the number of huge pages that hold N bytes and 5 % over, at each boot for
+        its default page size.
 
         V(null) leaves a setting untouched.
 
@@ -73,15 +72,15 @@ OPTIONS: Table = {
             ),
             "disk_bytes_per_s": Option(
                 "int",
-                "What the slowest disk that takes dirty pages can write, in bytes per second.",
+                "Write rate of the slowest disk that takes dirty pages, in bytes per second.",
                 default=_SIZING.disk_bytes_per_s,
                 least=1,
             ),
             "data_path": Option(
                 "str",
                 """
-                Where most of what is written goes. V(nfs) makes both dirty limits small, as a file is written
-                out when it is closed; O(sizing.disk_bytes_per_s) does not count then.
+                Target of most writes. V(nfs) makes both dirty limits small, as a file is written out when it
+                is closed; then O(sizing.disk_bytes_per_s) does not count.
                 """,
                 choices=DATA_PATHS,
                 default=_SIZING.data_path,
@@ -95,9 +94,9 @@ OPTIONS: Table = {
         """
         Guards to switch off. Without it a dangerous change is refused before anything is written.
 
-        V(hugepages) is a pool over half of the free memory, or under what programs use of it, V(min_free)
-        is C(vm.min_free_kbytes) over 5 % of memory, V(overcommit) is C(vm.overcommit_memory=2), V(one_way)
-        is what only a reboot can undo.
+        V(hugepages) permits a pool over half of the free memory, or below its present use; V(min_free)
+        permits C(vm.min_free_kbytes) over 5 % of memory; V(overcommit) permits C(vm.overcommit_memory=2);
+        V(one_way) permits changes that only a reboot can undo.
         """,
     ),
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The kind thp: transparent huge pages and khugepaged (admin-guide/mm/transhuge.rst).
 
-No drop-in of the system carries these files, so the agent brings them back at boot; a parameter on the
-kernel command line is reported as the boot layer's value, because it rules until then.
+No drop-in of the system can set these files, so the agent restores them at boot. A kernel command line
+parameter is reported as the boot layer's value, as it is in force until then.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ _ACCEPTED = {
     "enabled": ("always", "madvise", "never"),
     "shmem_enabled": ("always", "within_size", "advise", "never", "deny", "force"),
 }
-#: These count for all sizes, for a test of the kernel
+#: These override the policies of all sizes, for a test of the kernel
 _WHATEVER = ("deny", "force")
 #: The size of a page that one entry of a page middle directory maps, in bytes
 _PMD = f"{BASE}/hpage_pmd_size"
 _SIZE_PARAMETERS = {"enabled": "thp_anon", "shmem_enabled": "thp_shmem"}
-#: Words of all its files (transhuge.rst): one that this kernel lacks may be another kernel's
+#: Words of all its files (transhuge.rst): another kernel may have more than this one
 _WORDS = (
     *("always", "madvise", "never", "inherit", "defer", "defer+madvise", "within_size", "advise", "deny"),
     *("force", "0", "1"),
 )
-#: The policies of both of them
+#: The policies of both files
 _POLICIES = frozenset({"always", "inherit", "madvise", "never", "within_size", "advise"})
 
 
 def _sizes_apart(setting: Setting, declared: Collection[str], context: Context) -> str:
-    """Page sizes that do not follow a policy for all, and are not declared themselves; empty if all do.
+    """Page sizes that ignore the common policy and are not declared themselves; empty if there are none.
 
-    Since Linux 6.8 `enabled` counts for the sizes that are set to inherit, and 6.14 has shmem_enabled of each
-    size as well. The kernel sets the size of a PMD to inherit and all others to never (transhuge.rst).
+    Since Linux 6.8 `enabled` applies to sizes that are set to inherit, and since 6.14 shmem_enabled exists
+    for each size as well. By default the kernel sets the PMD size to inherit and all others to never
+    (transhuge.rst).
     """
     host, file = context.host, setting.path.rpartition("/")[2]
     if setting.path != f"{BASE}/{file}" or file not in _SIZE_PARAMETERS or setting.want in _WHATEVER:
@@ -75,14 +76,14 @@ def _explained(raw: Value, setting: Setting, context: Context) -> Value:
 
 
 def _moved_along(setting: Setting, context: Context) -> tuple[Write, ...]:
-    """A change of `enabled` makes khugepaged recompute vm.min_free_kbytes."""
+    """Writes that undo side effects: a change of `enabled` makes khugepaged recompute vm.min_free_kbytes."""
     reserve = context.host.value(_MIN_FREE).text if setting.key.endswith("enabled") else None
     return () if reserve is None else (Write(_MIN_FREE, reserve),)
 
 
 def _boot(setting: Setting, context: Context) -> Boot:
     name = setting.key[len("thp.") :]
-    # The command line of a build host says nothing about the machines that will boot its image.
+    # A build host's command line is not evidence for the machines that boot its image.
     given = _from_command_line(name, context.facts) if context.runtime else None
     if given is None:
         return context.boot_by_agent(setting, setting.want)
@@ -91,7 +92,7 @@ def _boot(setting: Setting, context: Context) -> Boot:
 
 
 def _from_command_line(name: str, facts: Facts) -> tuple[str, str] | None:
-    """Parameter and value that the command line gives a knob. What the kernel ignores is left out."""
+    """Parameter and value that the command line gives a knob, unless the kernel ignores it."""
     if name in _PARAMETERS:
         parameter = _PARAMETERS[name]
         valid = [word for word in facts.command_line(parameter) if word in _ACCEPTED[name]]
@@ -108,8 +109,9 @@ def _from_command_line(name: str, facts: Facts) -> tuple[str, str] | None:
 
 
 def sized_policies(text: str) -> dict[int, str]:
-    """`16K,32K:always;64K-2M:madvise` as size in kB → policy. What the kernel would reject is left out:
-    it then drops the whole parameter (mm/huge_memory.c: setup_thp_anon)."""
+    """`16K,32K:always;64K-2M:madvise` as size in kB → policy; empty if the kernel would reject any part, as
+    it then drops the whole parameter (mm/huge_memory.c: setup_thp_anon).
+    """
     policies: dict[int, str] = {}
     for clause in text.split(";"):
         sizes, colon, policy = clause.partition(":")
@@ -128,7 +130,7 @@ def sized_policies(text: str) -> dict[int, str]:
 
 
 def _kilobytes(text: str) -> int | None:
-    """A size in kB; None if it is not a power of two, or more than any kernel maps as one page."""
+    """A size in kB; None if it is not a power of two, or larger than any page."""
     number = values.memparse(text)
     if number is None or number >= 1 << 40:
         return None
@@ -136,8 +138,11 @@ def _kilobytes(text: str) -> int | None:
 
 
 def cost(enabled: Value, defrag: Value) -> Info:
-    """Cost of the policy, judged with how hard a page fault works for it: under `always` any process stalls
-    in compaction only if `defrag` is `always`, too; else those that asked for it (transhuge.rst)."""
+    """Cost of the policy, together with the effort of a page fault.
+
+    Under `always` any process stalls in compaction, but only if `defrag` is `always`, too; else only
+    processes that asked for huge pages (transhuge.rst).
+    """
     if enabled.text == "always" and defrag.text == "always":
         return kind.info("thp.defrag", defrag)
     if enabled.text == "always" and defrag.text is None:
@@ -159,7 +164,7 @@ class ThpKind(Kind):
         ]
 
     def look(self, settings: Sequence[Setting], context: Context) -> tuple[Context, Collection[str]]:
-        """And the files that are declared."""
+        """The context, and the declared files."""
         return context, {setting.path for setting in settings}
 
     def read_one(self, setting: Setting, node: tuple[Context, Collection[str]]) -> Reading:
@@ -195,12 +200,13 @@ class ThpKind(Kind):
         return [f"/proc/cmdline: {given[0]}={given[1]}"] if given else []
 
     def option(self, key: str) -> Option:
-        """Those of one size of page are alike."""
+        """Option of a key; all page sizes share theirs."""
         return self.OPTIONS["sizes"] if ".hugepages-" in key else super().option(key)
 
     def info(self, key: str, runtime: Value) -> Info:
-        """`always` of defrag is severity high, as it is what stalls every process that `enabled` gives huge
-        pages to."""
+        """Severity and reason. `always` of defrag is severity high, as it stalls every process that `enabled`
+        gives huge pages to.
+        """
         info = super().info(key, runtime)
         stalls = key == "thp.defrag" and runtime.text == "always"
         return info._replace(severity=Severity.HIGH) if stalls else info

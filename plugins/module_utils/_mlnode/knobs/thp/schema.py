@@ -15,8 +15,8 @@ _SIZE = Form(regex(r"[1-9][0-9]{0,9}kB\Z", re.ASCII), "a size as the kernel writ
 
 _SOURCE = "transhuge.rst"
 _BACKGROUND = "how hard khugepaged and each page size work in the background"
-#: mm/khugepaged.c keeps numbers as unsigned int, and takes fewer of these than a huge page has small ones:
-#: 8192 where those have 64 KiB (arm64), the most of all
+#: mm/khugepaged.c keeps numbers as unsigned int, and accepts fewer of these than small pages in a huge page.
+#: A huge page has at most 8192, with pages of 64 KiB (arm64)
 _MOST, _MOST_PTES = (1 << 32) - 1, 8191
 
 

@@ -205,7 +205,7 @@ def test_a_kernel_that_grub_did_not_start_is_told(node: GrubMachine) -> None:
 
 def test_a_container_has_the_command_line_of_its_host(node: GrubMachine) -> None:
     node.put("/run/systemd/container", "podman\n")
-    assert reading(node, PT).blocked == "this is a container: the command line is that of its host's kernel"
+    assert reading(node, PT).blocked == "this is a container: the command line belongs to its host's kernel"
 
 
 @pytest.mark.parametrize(("line", "text"), [("quiet", "absent"), ("iommu=pt", "iommu=pt")])

@@ -273,7 +273,7 @@ def test_a_policy_script_that_lost_its_mode_is_mended(node: IrqNode) -> None:
     apply(node, SPREAD, irqbalance="agree")
     os.chmod(node.root + IRQBALANCE_POLICY, 0o644)
     node.told.clear()
-    assert "cannot be executed" in (balance(node, "agree").reading.boot.value.absent or "")
+    assert "not executable" in (balance(node, "agree").reading.boot.value.absent or "")
     apply(node, SPREAD, irqbalance="agree")
     assert os.stat(node.root + IRQBALANCE_POLICY).st_mode & 0o777 == 0o755
     assert node.told == RESTART

@@ -216,7 +216,7 @@ def test_a_container_rules_the_nics_whose_interface_it_has_been_given(node: IrqN
     found = row(node, {**SPREAD, "nics": {"rdma": ["mlx5_1"]}})
     assert found.status is Status.UNSUPPORTED
     assert found.reason.endswith(
-        "what a container sees without an interface is its host's, and declared there"
+        "NICs without an interface in the container belong to its host: declare them there"
     )
 
 

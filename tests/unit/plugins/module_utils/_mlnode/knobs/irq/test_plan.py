@@ -129,7 +129,7 @@ def test_a_node_without_cpus_is_served_by_the_nearest(node: int) -> None:
     known = memory_near(node)
     found = pool(known, 2)
     assert found.cpus == pool(known, node).cpus
-    assert found.note == f"its NUMA node 2 has no CPU online, so those of node {node} serve it"
+    assert found.note == f"its NUMA node 2 has no CPU online; CPUs of node {node} serve it"
     assert pool(known, 2, strategy="housekeeping").cpus == pool(known, node, strategy="housekeeping").cpus
     assert irq_plan.receiving(known, 2, 1) == irq_plan.receiving(known, node, 1)
     assert irq_plan.sending(known, 2, 4) == irq_plan.sending(known, node, 4)

@@ -527,8 +527,8 @@ def test_a_container_that_may_not_raise_limits(machine: LimitsMachine, how: str)
         machine.process(1, "systemd", parent=0, nofile="20000")
         machine.put("/proc/1/uid_map", "         0     100000      65536\n")
     found = apply(machine)
-    words = "this container may not raise its limits, and has nofile 20000: give it more where it is started"
-    assert {*found.values()} == {("unsupported", f"{words} (--ulimit)")}
+    words = "this container may not raise its limits, and has nofile 20000: raise it when you start the"
+    assert {*found.values()} == {("unsupported", f"{words} container (--ulimit)")}
     assert not any(path.endswith(FILE) for path in machine.tree())
     assert apply(machine, {"nofile": 20000})["login.*.nofile"][0] == "changed"
 

@@ -137,7 +137,7 @@ def test_every_line_of_a_stack_counts(machine: LimitsMachine, stack: str, expect
             {LOGIN: "session required pam_unix.so\n"},
             overridden(
                 "consoles",
-                f"{LOGIN} and what it includes do not use pam_limits.so for sessions: {CONSOLE}",
+                f"{LOGIN} and its includes do not use pam_limits.so for sessions: {CONSOLE}",
             ),
         ),
         ({"/etc/pam.d/cron": SKIPS}, ("ok", "")),
@@ -176,7 +176,7 @@ def test_without_a_file_of_its_own_sshd_has_that_of_all_others(machine: LimitsMa
     machine.remove(PAM_SSHD)
     assert rows(machine) == {("ok", "")}  # PAM itself would refuse every session then
     machine.put("/etc/pam.d/other", "session required pam_deny.so\n")
-    words = "/etc/pam.d/other and what it includes do not use pam_limits.so for sessions"
+    words = "/etc/pam.d/other and its includes do not use pam_limits.so for sessions"
     assert rows(machine) == {overridden("SSH", f"{words}: logins over SSH get what sshd has")}
 
 

@@ -258,7 +258,7 @@ def test_a_container_has_the_modules_of_its_host(machine: Machine) -> None:
         ("unsupported", ""),
     ]
     for one in found.rows[1:]:
-        assert "those of the container's host" in one.reason
+        assert "belong to the container's host" in one.reason
     apply(machine, "ib_uverbs", "rdma_ucm", "gone")
     assert loaded(machine) == ["ib_uverbs"]
     new = {*machine.tree()} - {*before}

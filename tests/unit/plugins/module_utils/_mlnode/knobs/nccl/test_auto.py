@@ -150,7 +150,7 @@ def test_without_anything_all_but_what_is_local(folder: str) -> None:
     machine.put(ROUTES, HEADER)
     answer = asked(machine, "NCCL_SOCKET_IFNAME")
     assert answer.value == "^=lo,docker0"
-    assert answer.note.startswith("no default route is there")
+    assert answer.note.startswith("there is no default route")
 
 
 def test_routes_that_cannot_be_read(folder: str) -> None:

@@ -294,7 +294,7 @@ def test_what_is_requested_and_not_active_says_why(node: NicNode) -> None:
     found = row(node, {**ETH2, "features": {"lro": True}})
     assert (found.status, found.reason) == (
         Status.REFUSED,
-        "eth2: rx-lro is requested, and off as long as what it needs is off",
+        "eth2: rx-lro is requested, but off while a feature that it needs is off",
     )
     assert plan(node, {**ETH2, "features": {"lro": True}}).steps == ()
 

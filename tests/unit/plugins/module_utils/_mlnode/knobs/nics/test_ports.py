@@ -139,8 +139,8 @@ def test_in_a_container_a_device_without_an_interface_is_its_hosts() -> None:
     inside = TOPOLOGY._replace(machine=Machine("container"))
     assert [port.label for port in ports.ports(inside)] == ["eth0", "eth2", "eth3", "eth4", "eth5"]
     assert ports.none_found(Selection(rails=()), (), inside) == (
-        "no NIC here matches all rails, nor any other on PCI; what a container sees without an interface is "
-        "its host's, and declared there"
+        "no NIC here matches all rails, nor any other on PCI; NICs without an interface in the "
+        "container belong to its host: declare them there"
     )
 
 
@@ -152,7 +152,7 @@ def test_a_function_without_a_driver_is_told_as_such() -> None:
 
 def test_a_bond_is_told_by_its_members() -> None:
     found = ports.none_found(Selection(names=("bond0",)), PORTS, TOPOLOGY)
-    assert found == "bond0 (bond) has no interrupts of its own; name what it stands on: eth4"
+    assert found == "bond0 (bond) has no interrupts of its own; use the interfaces below it: eth4"
     alone = TOPOLOGY._replace(nics=NICS[5:])
     assert ports.none_found(Selection(names=("bond0",)), (), alone) == (
         "bond0 (bond) has no interrupts of its own"

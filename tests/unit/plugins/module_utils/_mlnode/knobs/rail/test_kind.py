@@ -166,8 +166,8 @@ def test_a_bond_has_the_address_of_its_members(host: RailNode) -> None:
     assert knob(host, "eth3", "arp_ignore") == "0"
     found = rows(host, RAILS)["arp_ignore"]
     assert found.reading.note == (
-        "eth2: its address is on bond0, which is what counts; "
-        "eth3: its address is on bond0, which is what counts"
+        "eth2: its address is on bond0, which is set instead; "
+        "eth3: its address is on bond0, which is set instead"
     )
 
 

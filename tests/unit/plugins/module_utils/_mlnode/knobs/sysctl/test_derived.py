@@ -193,7 +193,7 @@ def with_menu(machine: Machine, words: str) -> None:
     [
         ("quiet", "538", ""),
         ("default_hugepagesz=2M", "538", ""),
-        ("default_hugepagesz=1G", "2", f"pages of 1048576 kB ({MENU}:16), of which the agent sets 2"),
+        ("default_hugepagesz=1G", "2", f"pages of 1048576 kB ({MENU}:16); the agent sets 2 of them"),
         ("default_hugepagesz=1048576k", "2", f"pages of 1048576 kB ({MENU}:16)"),
         ("default_hugepagesz=1G default_hugepagesz=2M", "2", "1048576 kB"),
         ("default_hugepagesz=32M", "34", "32768 kB"),

@@ -152,7 +152,8 @@ class GpuKind(Kind):
             files.blocked = _CONTAINER
         boot = _boot(setting, context) if files.parts else context.boot_by_agent(setting, want)
         notes = files.notes if files.parts else ()
-        return Summary([files], _summary).reading(setting.path, boot, context.origins, notes)
+        reading = Summary([files], _summary).reading(setting.path, boot, context.origins, notes)
+        return reading._replace(want=setting.want)  # also without a GPU that has the mode
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Files and lines that start the daemon."""

@@ -16,6 +16,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_source
@@ -206,7 +207,7 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
     def _ask_piped(self, question: bytes, receive: str) -> dict[str, Any]:
         done: dict[str, Any] = {}
         for packer in _PACKERS:
-            packed = agent_source.packed(packer)
+            packed = agent_source.packed(packer, constants.DEFAULT_LOCAL_TMP)
             done = self._run(f"{receive} {packer.__name__}", b"%d\n%s%s" % (len(packed), packed, question))
             if done["rc"] != _LACKING:
                 break

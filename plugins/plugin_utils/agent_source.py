@@ -11,8 +11,6 @@ import pathlib
 from types import ModuleType
 from typing import Any
 
-from ansible import constants
-
 from ..module_utils._mlnode.agent import archive as agent_zip
 
 LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/_mlnode"
@@ -33,13 +31,13 @@ def archive() -> bytes:
     return _built()[0]
 
 
-def packed(packer: ModuleType) -> bytes:
+def packed(packer: ModuleType, folder: str) -> bytes:
     """The archive, compressed with bz2 or zlib by the first host that needs it. This takes as long as a ping.
 
     The processes of all hosts share it as a file in the folder that Ansible makes and removes for each run,
     and that only its user can enter.
     """
-    path = os.path.join(constants.DEFAULT_LOCAL_TMP, f"mlnode-{said()['sha256']}.{packer.__name__}")
+    path = os.path.join(folder, f"mlnode-{said()['sha256']}.{packer.__name__}")
     try:
         with open(f"{path}.lock", "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

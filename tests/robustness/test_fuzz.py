@@ -12,12 +12,13 @@ import copy
 import io
 import json
 import os
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door, questions
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, questions
 from ansible_collections.mlnode.tuning.tests.unit.effort import TRIED, examples
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES, Node, install, made
@@ -175,44 +176,7 @@ def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, di
 # -- files ---------------------------------------------------------------------------------
 
 #: Kind → files that it reads, with what may be in them
-FILES = {
-    "sysctl": {
-        "/etc/sysctl.d/zzz.conf": "-net.ipv4.conf.*.rp_filter = 1\nvm/swappiness=7\n# x\nvm.dirty_ratio =\n",
-        "/usr/lib/sysctl.d/50-default.conf": "kernel.core_pattern = |/x %e\n-vm.swappiness\n",
-    },
-    "modules": {
-        "/etc/modules-load.d/x.conf": "tcp_bbr\n# y\nloop\n",
-        "/etc/modprobe.d/x.conf": "install tcp_bbr /bin/false\nblacklist loop\noptions x a=1\n",
-    },
-    "limits": {
-        "/etc/security/limits.conf": "* soft nofile 10\n@users hard memlock unlimited\n1000: - nproc 5\n",
-        "/etc/security/limits.d/x.conf": "root - nofile 99\n%x - maxlogins 1\n",
-        "/etc/pam.d/login": "@include common-session\nsession [default=ignore] pam_limits.so conf=/x\n",
-        "/etc/systemd/system.conf": "[Manager]\nDefaultLimitNOFILE=1024:2048\n",
-        "/etc/systemd/system/slurmd.service.d/x.conf": "[Service]\nLimitNOFILE=10\\\n  20\n",
-    },
-    "boot": {
-        "/etc/default/grub": "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX quiet\"\n. /x\nGRUB_DEFAULT='a>b'\n",
-        "/boot/grub/grub.cfg": "menuentry 'x' {\n\tlinux /boot/vmlinuz root=/dev/x ro\n}\nsubmenu 'y' {\n}\n",
-        "/proc/cmdline": "BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=/dev/x iommu=pt \"a b\" -- x\n",
-    },
-    "nccl": {
-        "/etc/nccl.conf": "NCCL_DEBUG=INFO\n# BEGIN mlnode.tuning x\nNCCL_NET=IB\n# END mlnode.tuning x\n",
-        "/etc/environment": "NCCL_DEBUG=\"WARN\"\nexport NCCL_NET=IB\n",
-    },
-    "services": {
-        "/etc/tuned/active_profile": "throughput-performance network-latency\n",
-    },
-    "nic": {
-        "/etc/systemd/network/10-x.link": "[Match]\nDriver=mlx5_core\n[Link]\nRxBufferSize=max\n",
-        "/etc/netplan/x.yaml": "network:\n  ethernets:\n    eth2:\n      mtu: 9000\n",
-        "/etc/network/interfaces": "auto eth2\niface eth2 inet static\n  mtu 1500\n  up ethtool -G eth2 rx 9",
-        "/etc/sysconfig/network-scripts/ifcfg-eth2": "DEVICE=eth2\nMTU='9'\nETHTOOL_OPTS=\"-G eth2 rx 9\"\n",
-        "/etc/NetworkManager/system-connections/x.nmconnection": "[connection]\nid=x\n[ethernet]\nmtu=9000\n",
-        "/proc/net/route": "Iface\tDestination\tGateway\neth4\t00000000\t0102A8C0\t0003\t0\t0\t1\t0\n",
-    },
-    "gpu": {"/proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15\n"},
-}  # fmt: skip
+FILES: dict[str, dict[str, str]] = cases.load(pathlib.Path(__file__).with_name("fuzz_files.yml"))
 
 #: Without them the files of NICs are not read, nor without ifup
 RUNNING = ("NetworkManager.service", "systemd-networkd.service")

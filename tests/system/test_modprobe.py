@@ -12,6 +12,7 @@ import subprocess
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.host.host import Host
 from mlnode.linux import modules_load
 
@@ -62,37 +63,9 @@ def loads(root: pathlib.Path, *options: str) -> bool:
     return any(line.startswith("insmod ") and "/tcp_bbr.ko" in line for line in done.stdout.splitlines())
 
 
-TEXTS = [
-    "",
-    "# blacklist tcp_bbr\n",
-    "blacklist tcp_bbr\n",
-    "blacklist tcp-bbr\n",
-    "blacklist tcp_*\n",
-    "black\\\nlist tcp_bbr\n",
-    "install tcp_bbr /bin/true\n",
-    "install tcp-bbr /bin/true\n",
-    "install tcp_* /bin/true\n",
-    "install t?p_bbr :\n",
-    "  install tcp_bbr /bin/true\n",
-    "install tcp_bbr\n",
-    "install sch_fq /bin/true\n",
-    "alias tcp_bbr off\n",
-    "alias tcp_* sch_fq\n",
-    "alias tcp-bbr sch_fq\nalias tcp_bbr tcp_bbr\n",
-    "alias sch_fq tcp_bbr\n",
-    "softdep tcp_bbr pre: nope\n",
-    "options tcp_bbr x=1\n",
-    "remove tcp_bbr /bin/true\n",
-]
-LINES = [
-    "modprobe.blacklist=tcp_bbr",
-    "modprobe.blacklist=x,tcp_bbr",
-    "modprobe.blacklist=x modprobe.blacklist=tcp_bbr",
-    "-- modprobe.blacklist=tcp_bbr",
-    "modprobe.blacklist",
-    "Modprobe.blacklist=tcp_bbr",
-    "modprobe.blacklist=sch_fq",
-]
+_GIVEN = cases.load(pathlib.Path(__file__).with_name("modprobe.yml"))
+TEXTS: list[str] = _GIVEN["texts"]
+LINES: list[str] = _GIVEN["lines"]
 
 
 def barred(root: pathlib.Path) -> modules_load.Bar | None:

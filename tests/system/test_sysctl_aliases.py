@@ -13,6 +13,7 @@ import sys
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 pytestmark = [pytest.mark.system, namespaces.needs_root]
 
@@ -100,17 +101,7 @@ def test_no_name_moves_another_that_the_table_does_not_have() -> None:
     assert {"net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"} <= {*tried}
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("net/netfilter/nf_conntrack_max", "net/nf_conntrack_max"),
-        ("vm/nr_hugepages", "vm/nr_hugepages_mempolicy"),
-        ("fs/inotify/max_user_instances", "user/max_inotify_instances"),
-        ("fs/inotify/max_user_watches", "user/max_inotify_watches"),
-        ("fs/fanotify/max_user_groups", "user/max_fanotify_groups"),
-        ("fs/fanotify/max_user_marks", "user/max_fanotify_marks"),
-    ],
-)
+@cases.table
 def test_names_that_belong_to_the_whole_machine_show_one_value(one: str, other: str) -> None:
     """Nothing is written here, as these are not a namespace's."""
     paths = [f"/proc/sys/{name}" for name in (one, other)]

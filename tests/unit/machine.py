@@ -9,9 +9,11 @@ import errno
 import fnmatch
 import json
 import os
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.agent import mounts as drivers
 from mlnode.engine import origin
 from mlnode.engine import units as agent_files
@@ -27,53 +29,14 @@ GONE = ("kernel.sched_migration_cost_ns",)
 
 THP = "/sys/kernel/mm/transparent_hugepage"
 RELEASE = "6.12.0-test"
+_TEXTS: dict[str, dict[str, str]] = cases.load(pathlib.Path(__file__).with_suffix(".yml"))
 
 #: A kernel has every key that mlnode knows. Values are those of Debian 13 in the kernel lab; of the three
 #: that the kernel computes from memory (max_user_watches, tcp_max_syn_backlog, tcp_max_tw_buckets) those of a
 #: large machine. That of a newcomer matters to no test.
 OFFERED = {
     **{path_of(key): "0" for key in INFO if key not in GONE},
-    "/proc/sys/vm/swappiness": "60",
-    "/proc/sys/vm/dirty_ratio": "20",
-    "/proc/sys/vm/dirty_bytes": "0",
-    "/proc/sys/vm/dirty_background_ratio": "10",
-    "/proc/sys/vm/dirty_background_bytes": "0",
-    "/proc/sys/vm/zone_reclaim_mode": "0",
-    "/proc/sys/vm/max_map_count": "65530",
-    "/proc/sys/vm/compaction_proactiveness": "20",
-    "/proc/sys/vm/watermark_scale_factor": "10",
-    "/proc/sys/vm/stat_interval": "1",
-    "/proc/sys/kernel/nmi_watchdog": "1",
-    "/proc/sys/kernel/timer_migration": "1",
-    "/proc/sys/kernel/sched_autogroup_enabled": "1",
-    "/proc/sys/kernel/pid_max": "4194304",
-    "/proc/sys/fs/aio-max-nr": "65536",
-    "/proc/sys/fs/nr_open": "1073741816",
-    "/proc/sys/fs/file-max": "9223372036854775807",
-    "/proc/sys/fs/inotify/max_user_watches": "65536",
-    "/proc/sys/fs/inotify/max_user_instances": "128",
-    "/proc/sys/net/core/rmem_max": "212992",
-    "/proc/sys/net/core/wmem_max": "212992",
-    "/proc/sys/net/core/netdev_max_backlog": "1000",
-    "/proc/sys/net/core/somaxconn": "4096",
-    "/proc/sys/net/core/busy_read": "0",
-    "/proc/sys/net/core/busy_poll": "0",
-    "/proc/sys/net/core/rps_sock_flow_entries": "0",
-    "/proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456",
-    "/proc/sys/net/ipv4/tcp_wmem": "4096\t16384\t4194304",
-    "/proc/sys/net/ipv4/tcp_window_scaling": "1",
-    "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096",
-    "/proc/sys/net/ipv4/tcp_tw_reuse": "2",
-    "/proc/sys/net/ipv4/tcp_fin_timeout": "60",
-    "/proc/sys/net/ipv4/tcp_max_tw_buckets": "262144",
-    "/proc/sys/net/ipv4/ip_local_port_range": "32768\t60999",
-    "/proc/sys/net/ipv4/ip_local_reserved_ports": "",
-    "/proc/sys/net/ipv4/tcp_keepalive_time": "7200",
-    "/proc/sys/net/ipv4/tcp_keepalive_intvl": "75",
-    "/proc/sys/net/ipv4/tcp_keepalive_probes": "9",
-    "/proc/sys/net/ipv4/tcp_slow_start_after_idle": "1",
-    "/proc/sys/net/ipv4/tcp_notsent_lowat": "4294967295",
-    "/proc/sys/net/ipv4/tcp_mtu_probing": "0",
+    **_TEXTS["offered"],
     **{
         f"/proc/sys/net/ipv{version}/neigh/default/gc_thresh{number}": entries
         for version in (4, 6)
@@ -82,47 +45,7 @@ OFFERED = {
 }
 
 #: A small Debian node; every text is what the kernel prints
-KERNEL = {
-    "/proc/cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/vda1 ro quiet",
-    "/proc/meminfo": (
-        "MemTotal:       65536000 kB\nMemFree:        40000000 kB\n"
-        "MemAvailable:   40000000 kB\nHugepagesize:       2048 kB"
-    ),
-    "/proc/sys/kernel/osrelease": RELEASE,
-    "/proc/sys/vm/swappiness": "60",
-    "/proc/sys/vm/dirty_ratio": "20",
-    "/proc/sys/vm/dirty_bytes": "0",
-    "/proc/sys/vm/dirty_background_ratio": "10",
-    "/proc/sys/vm/dirty_background_bytes": "0",
-    "/proc/sys/vm/min_free_kbytes": "67584",
-    "/proc/sys/vm/max_map_count": "65530",
-    "/proc/sys/vm/nr_hugepages": "0",
-    "/proc/sys/vm/overcommit_memory": "0",
-    "/proc/sys/vm/zone_reclaim_mode": "0",
-    "/proc/sys/kernel/numa_balancing": "1",
-    "/proc/sys/fs/file-max": "9223372036854775807",
-    "/proc/sys/net/core/rmem_max": "212992",
-    "/proc/sys/net/core/default_qdisc": "fq_codel",
-    "/proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456",
-    "/proc/sys/net/ipv4/ip_local_reserved_ports": "",
-    "/proc/sys/net/ipv4/tcp_available_congestion_control": "reno cubic",
-    "/proc/sys/net/ipv4/tcp_congestion_control": "cubic",
-    "/proc/sys/net/ipv4/conf/all/rp_filter": "0",
-    "/proc/sys/net/ipv4/conf/eth0.100/rp_filter": "0",
-    f"{THP}/enabled": "[always] madvise never",
-    f"{THP}/defrag": "always defer defer+madvise [madvise] never",
-    f"{THP}/shmem_enabled": "always within_size advise [never] deny force",
-    f"{THP}/use_zero_page": "1",
-    f"{THP}/khugepaged/defrag": "1",
-    f"{THP}/khugepaged/scan_sleep_millisecs": "10000",
-    f"{THP}/khugepaged/pages_to_scan": "4096",
-    f"{THP}/hugepages-64kB/enabled": "always inherit madvise [never]",
-    f"{THP}/hugepages-2048kB/enabled": "always [inherit] madvise never",
-    "/sys/class/net/eth0/device/vendor": "0x15b3",
-    "/sys/class/net/eth0/operstate": "up",
-    "/sys/class/net/eth0/speed": "100000",
-    "/sys/class/net/lo/operstate": "unknown",
-}
+KERNEL = {"/proc/sys/kernel/osrelease": RELEASE, **_TEXTS["kernel"]}
 
 #: Files of the distribution that the sysctl kind looks at
 FILES = {

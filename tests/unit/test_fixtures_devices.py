@@ -11,6 +11,7 @@ import re
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import machines
 from ansible_collections.mlnode.tuning.tests.fixtures.seen import NET, NODE, PCI, Seen, numbers, see
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 
@@ -142,10 +143,7 @@ def test_interfaces_stand_where_their_device_is(seen: Seen) -> None:
         assert seen.has(f"{NET}/{name}/queues/tx-0/xps_cpus") == several
 
 
-@pytest.mark.parametrize(
-    ("name", "handler"),
-    [("hgx", "mlx5_comp{}@pci:{}"), ("grace", "mlx5_comp{}@pci:{}"), ("epyc256", "ice-{2}-TxRx-{0}")],
-)
+@cases.table
 def test_drivers_that_hint_send_a_queue_from_the_cpu_of_its_interrupt(name: str, handler: str) -> None:
     seen = see(name)
     folders = {

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plans import Installed
@@ -82,10 +83,7 @@ def test_files_are_the_same_on_a_machine_of_another_size(
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize(
-    ("hardware", "name"),
-    [("hgx", "training"), ("hgx", "fabric"), ("grace", "training"), ("tiny-vm", "inference")],
-)
+@cases.table
 def test_every_line_of_a_profile_on_each_machine_is_a_declared_one(
     hardware: str, name: str, tmp_path: pathlib.Path
 ) -> None:

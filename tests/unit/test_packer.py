@@ -14,6 +14,7 @@ import sys
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROLES, ROOT, load, options
 
 FOLDER = ROOT / "packer"
@@ -234,18 +235,7 @@ def test_a_file_of_variables_has_known_ones_of_one_architecture(
     assert path.name in (ROOT / "docs/guide/image.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    "chosen",
-    [
-        {"copy_regions": "eu-west-1,us-east-1"},
-        {"share_accounts": "123456789012,210987654321", "kms_key_id": "alias/images"},
-        {"volume_size": "50", "volume_throughput": "500", "root_device": "/dev/sda1"},
-        {"volume_type": "gp2", "volume_throughput": "0", "volume_iops": "0"},
-        {"ssh_interface": "session_manager", "iam_instance_profile": "builder"},
-        {"architecture": "arm64", "instance_type": "t4g.small"},
-    ],
-    ids=str,
-)
+@cases.table
 def test_packer_takes_other_values(
     packer: str, tmp_path: pathlib.Path, template: dict[str, Any], chosen: dict[str, str]
 ) -> None:

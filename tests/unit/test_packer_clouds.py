@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 from ansible_collections.mlnode.tuning.tests.unit.test_packer import (
     FOLDER,
@@ -59,23 +60,7 @@ def words(cloud: str, **chosen: Any) -> list[str]:
     return [word for name, value in listed.items() for word in ("-var", f"{name}={value}")]
 
 
-@pytest.mark.parametrize(
-    ("cloud", "chosen"),
-    [
-        ("google", {}),
-        (
-            "google",
-            {"use_iap": True, "subnetwork": "build", "service_account": "a@p.iam.gserviceaccount.com"},
-        ),
-        ("google", {"storage_locations": ["eu"], "labels": {"team": "ml"}, "roles": ["training", "fabric"]}),
-        ("google", {"machine_type": "t2a-standard-1", "source_image_family": "debian-12-arm64"}),
-        ("azure", {}),
-        ("azure", {"subscription_id": "00000000-0000-0000-0000-000000000000", "disk_size": 50}),
-        ("azure", {"gallery": "images", "gallery_regions": ["northeurope"], "tags": {"team": "ml"}}),
-        ("azure", {"network": "build", "subnet": "one", "network_resource_group": "networks"}),
-    ],
-    ids=str,
-)
+@cases.table
 def test_packer_takes_it(packer: str, tmp_path: pathlib.Path, cloud: str, chosen: dict[str, Any]) -> None:
     assert validated(packer, copied(tmp_path) / cloud, *words(cloud, **chosen)) == (0, "")
 

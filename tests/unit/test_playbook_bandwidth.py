@@ -9,7 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import effect_site
+from ansible_collections.mlnode.tuning.tests.unit import cases, effect_site
 from ansible_collections.mlnode.tuning.tests.unit.effect_site import FAST
 from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
 
@@ -60,14 +60,7 @@ def test_each_node_measures_one_other_node_or_two(tmp_path: pathlib.Path, names:
     assert {(one["kind"], one["rounds"]) for one in asked} == {("rdma_bw", rounds)}
 
 
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ("unreachable", "Task failed: no route to host"),
-        ("hangs", "Task failed: Timed out after 2 second(s)."),
-        ("job 7 \x1b]0;runs", "job 7 \\x1b]0;runs"),
-    ],
-)
+@cases.table
 def test_a_node_that_does_not_answer_is_no_success(tmp_path: pathlib.Path, fault: str, reason: str) -> None:
     made = effect_site.site(tmp_path, "ab", "declared", groups=["fabric"])
     (tmp_path / "b/fails").write_text(json.dumps({"": fault}), encoding="utf-8")
@@ -107,15 +100,7 @@ def test_one_node_is_refused(tmp_path: pathlib.Path) -> None:
     assert "The group `fabric` has 1 host in this inventory, expected 2 or more." in said
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"campaign_rounds": "many"}, "argument 'campaign_rounds' is of type"),
-        ({"campaign_kind": "udp"}, "value of campaign_kind must be one of: tcp, rdma_bw"),
-        ({"campaign_limit": 100}, "campaign_limit: expected a percentage between 0 and 100, got 100"),
-        ({"campaign_results": "/dev/null/x"}, "cannot write /dev/null/x/"),
-    ],
-)
+@cases.table
 def test_a_wrong_option_is_named(tmp_path: pathlib.Path, given: dict[str, Any], words: str) -> None:
     status, said = play(effect_site.site(tmp_path, "ab", "declared"), "campaign", **given)
 

@@ -14,7 +14,7 @@ from collections import Counter
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.lookup import known_groups
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.roles import (
     NODES,
     PROFILES,
@@ -146,15 +146,7 @@ def test_a_host_that_has_left_its_groups_is_reverted_by_its_name(
     assert found == hosts, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "hosts"),
-    [
-        (["-e", "mlnode_fabric=others"], ["dead", "in", "left"]),
-        (["-e", "mlnode_training=others"], ["dead", "left"]),
-        # Of these names the inventory has none: all of its hosts.
-        (["-e", "mlnode_training=somewhere"], ["dead", "in", "left"]),
-    ],
-)
+@cases.table
 def test_the_groups_to_revert_have_names_of_their_own(fleet: str, words: list[str], hosts: list[str]) -> None:
     done = ansible("ansible-playbook", "playbooks/revert.yml", "-i", fleet, "--list-hosts", *words)
 
@@ -176,18 +168,7 @@ def test_a_host_that_is_asked_for_by_name_has_to_answer(fleet: str) -> None:
     assert "Not compared: dead" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("groups", "said"),
-    [
-        ({"inference": ["one"]}, ""),
-        (
-            {"infrence": ["one"], "login": ["two"]},
-            "not known here; did you mean `inference`?",
-        ),
-        ({"training": [], "inference": []}, "Its own groups: inference, training."),
-        ({}, "Its own groups: none."),
-    ],
-)
+@cases.table
 def test_a_play_without_a_node_is_refused_with_the_reason(
     tmp_path: pathlib.Path, groups: dict[str, list[str]], said: str
 ) -> None:

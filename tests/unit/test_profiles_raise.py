@@ -5,37 +5,16 @@ as good."""
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from mlnode.knobs.nic import parse as nic_parse
 from mlnode.knobs.sysctl import info
 
-_SWITCH = "a switch or a mode: there is no more of it"
-_TIME = "a time: longer is another choice, and not a better one"
-EXACT = {
-    "vm.swappiness": "more swaps more",
-    "vm.dirty_background_bytes": "more is a longer flush",
-    "vm.dirty_bytes": "more is a longer flush",
-    "vm.zone_reclaim_mode": _SWITCH,
-    "vm.compaction_proactiveness": "more compacts more",
-    "kernel.numa_balancing": _SWITCH,
-    "kernel.sched_autogroup_enabled": _SWITCH,
-    "kernel.nmi_watchdog": _SWITCH,
-    "kernel.timer_migration": _SWITCH,
-    "net.ipv4.tcp_window_scaling": _SWITCH,
-    "net.ipv4.tcp_tw_reuse": _SWITCH,
-    "net.ipv4.tcp_slow_start_after_idle": _SWITCH,
-    "net.ipv4.tcp_mtu_probing": _SWITCH,
-    "net.ipv4.tcp_fin_timeout": _TIME,
-    "net.ipv4.tcp_keepalive_time": _TIME,
-    "net.ipv4.tcp_keepalive_intvl": _TIME,
-    "net.ipv4.tcp_keepalive_probes": "more notices a dead peer later",
-    "net.ipv4.tcp_notsent_lowat": "less is the point: unsent data queued per socket",
-    "net.ipv4.ip_local_port_range": "a wider range takes the ports of Ray and of Fabric Manager",
-    "net.core.busy_read": "more takes more CPU time",
-    "net.core.busy_poll": "more takes more CPU time",
-}
+#: Key → why more of it is not as good
+EXACT: dict[str, str] = cases.load(pathlib.Path(__file__).with_name("profiles_raise.yml"))["exact"]
 
 
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
 from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import IrqNode
@@ -28,66 +28,13 @@ from mlnode.model.setting import BOTH_LAYERS, Layer, Status
 from mlnode.model.values import number_ranges
 
 INFERENCE = "inference"
+_DECIDED = cases.load(pathlib.Path(__file__).with_name("serving.yml"))
 
 #: What was decided for nodes that serve models, and why it is so stands in the profile
-SERVING = {
-    "vm.swappiness": 1,
-    "vm.dirty_background_bytes": "auto",
-    "vm.dirty_bytes": "auto",
-    "vm.min_free_kbytes": "auto",
-    "vm.zone_reclaim_mode": 0,
-    "vm.max_map_count": {"at_least": 1048576},
-    "vm.compaction_proactiveness": 0,
-    "vm.watermark_scale_factor": {"at_least": 50},
-    "vm.stat_interval": {"at_least": 10},
-    "kernel.numa_balancing": 0,
-    "kernel.sched_autogroup_enabled": 0,
-    "kernel.nmi_watchdog": 0,
-    "kernel.timer_migration": 0,
-    "kernel.pid_max": {"at_least": 4194304},
-    "fs.aio-max-nr": {"at_least": 1048576},
-    "fs.nr_open": {"at_least": 1048576},
-    "fs.file-max": {"at_least": 2097152},
-    "fs.inotify.max_user_watches": {"at_least": 1048576},
-    "fs.inotify.max_user_instances": {"at_least": 8192},
-    "net.core.rmem_max": "auto",
-    "net.core.wmem_max": "auto",
-    "net.ipv4.tcp_rmem": "4096 131072 auto",
-    "net.ipv4.tcp_wmem": "4096 16384 auto",
-    "net.ipv4.tcp_window_scaling": 1,
-    "net.core.netdev_max_backlog": {"at_least": 5000},
-    "net.core.somaxconn": {"at_least": 65535},
-    "net.ipv4.tcp_max_syn_backlog": {"at_least": 65535},
-    "net.core.busy_read": 50,
-    "net.core.busy_poll": 50,
-    "net.ipv4.tcp_tw_reuse": 1,
-    "net.ipv4.tcp_fin_timeout": 30,
-    "net.ipv4.tcp_max_tw_buckets": {"at_least": 1440000},
-    "net.ipv4.ip_local_port_range": "20000 65535",
-    "net.ipv4.ip_local_reserved_ports": {
-        "at_least": "20048-20049,24007-24008,29400,29500,30000-32767,50000,52365"
-    },
-    "net.ipv4.tcp_keepalive_time": 60,
-    "net.ipv4.tcp_keepalive_intvl": 10,
-    "net.ipv4.tcp_keepalive_probes": 6,
-    "net.ipv4.tcp_slow_start_after_idle": 0,
-    "net.ipv4.tcp_notsent_lowat": 131072,
-}
+SERVING: dict[str, Any] = _DECIDED["serving"]
 
 #: What an operator may ask for, and what nobody should without knowing why
-LEFT_OUT = (
-    "vm.overcommit_memory",
-    "vm.nr_hugepages",
-    "kernel.sched_migration_cost_ns",
-    "net.core.rmem_default",
-    "net.core.default_qdisc",
-    "net.ipv4.tcp_congestion_control",
-    "net.ipv4.tcp_mtu_probing",
-    "net.core.rps_sock_flow_entries",
-    "intel_idle.max_cstate",
-    "iommu",
-    "isolate",
-)
+LEFT_OUT: list[str] = _DECIDED["left_out"]
 
 
 def request(profile: str, kind_name: str, *layers: Layer) -> Request:

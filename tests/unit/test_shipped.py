@@ -8,7 +8,7 @@ import ast
 import re
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import shipped
+from ansible_collections.mlnode.tuning.tests.unit import cases, shipped
 from mlnode.agent import registry
 from mlnode.agent.mounts import ALL
 from mlnode.agent.registry import KINDS, MODULES
@@ -85,17 +85,7 @@ def test_what_all_modules_bring_stays_small() -> None:
     assert not any(name.startswith("_mlnode.topology") for name in sent)
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "campaign",
-        "ib_subnet",
-        "memory_bandwidth",
-        "node_preflight",
-        "path_mtu",
-        "rdma_check",
-    ],
-)
+@cases.table
 def test_a_check_brings_nothing_that_changes_a_node(module: str) -> None:
     sent = shipped.of(shipped.MODULES / f"{module}.py")
     assert not {"_mlnode.engine.engine", "_mlnode.engine.transaction", "_mlnode.agent.declare"} & sent

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.action import agent
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
     MISSING,
@@ -92,14 +93,7 @@ def test_a_revert_that_is_cut_off_is_not_begun_again(
     assert ran == []
 
 
-@pytest.mark.parametrize(
-    ("module", "arguments", "words"),
-    [
-        ("agent", {"reloads": True}, "reloads"),
-        ("agent", {"interpreter": "python3\nx"}, "interpreter"),
-        ("node_revert", {"without_origin": "perhaps"}, "without_origin"),
-    ],
-)
+@cases.table
 def test_a_wrong_option_is_named_before_a_node_is_asked(
     monkeypatch: pytest.MonkeyPatch, module: str, arguments: dict[str, Any], words: str
 ) -> None:

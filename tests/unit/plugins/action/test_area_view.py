@@ -15,6 +15,7 @@ import yaml
 from ansible_collections.mlnode.tuning.plugins.action import declare
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, areas
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import no_disk
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
@@ -83,15 +84,7 @@ def test_without_the_agent_the_module_is_run(
     assert found.ways == ["installed"], "none is sent for a module that has its own files"
 
 
-@pytest.mark.parametrize(
-    ("module", "wrong"),
-    [
-        ("thp", {"enable": "never"}),
-        ("thp", {"layers": []}),
-        ("sysctl_ml", {"on_unsupported": "sometimes"}),
-        ("nic_ethtool", {"confirm_seconds": 3}),
-    ],
-)
+@cases.table
 def test_what_is_wrong_is_said_by_the_module(
     monkeypatch: pytest.MonkeyPatch, ran: list[dict[str, Any]], module: str, wrong: dict[str, Any]
 ) -> None:

@@ -17,6 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     path_mtu,
     rdma_check,
 )
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Finished, Make
 from mlnode.checks import end
 from mlnode.checks.model import Check, Verdict
@@ -44,15 +45,7 @@ def some_check(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> ModuleType
     return module
 
 
-@pytest.mark.parametrize(
-    ("fail_on", "failing", "warned"),
-    [
-        ("fail", ["fail"], ["unknown", "warn"]),
-        ("unknown", ["fail", "unknown"], ["warn"]),
-        ("warn", ["fail", "unknown", "warn"], []),
-        ("never", [], []),
-    ],
-)
+@cases.table
 def test_what_each_choice_fails_for(
     running: Make, fail_on: str, failing: list[str], warned: list[str]
 ) -> None:

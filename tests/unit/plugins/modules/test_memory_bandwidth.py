@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.plugins.modules import memory_bandwidth
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from mlnode.host.system import Finished
@@ -104,14 +105,7 @@ def test_a_program_without_a_rate_is_no_result(run: Runner, node: MemoryMachine,
     assert first["read"]["reason"].startswith("sysbench printed no rate: ")
 
 
-@pytest.mark.parametrize(
-    ("maps", "reason"),
-    [
-        ("7f00 default anon=900 N0=500 N1=400\n", "56% of the memory were on the node"),
-        ("", "0% of the memory were on the node"),
-        (None, "where its memory is cannot be read: /proc/self/numa_maps"),
-    ],
-)
+@cases.table
 def test_memory_of_another_node_does_not_count(
     run: Runner, node: MemoryMachine, maps: str | None, reason: str
 ) -> None:
@@ -122,13 +116,7 @@ def test_memory_of_another_node_does_not_count(
     assert nodes(run)[0]["copied"] == {"value": None, "tool": "mlnode", "reason": reason}
 
 
-@pytest.mark.parametrize(
-    ("meminfo", "reason"),
-    [
-        ("Node 0 MemFree: 7000 kB\n", "2 MiB to measure in are more than a quarter of its free memory"),
-        ("Node 0 MemTotal: 7000 kB\n", "how much of its memory is free cannot be read"),
-    ],
-)
+@cases.table
 def test_too_little_memory(run: Runner, node: MemoryMachine, meminfo: str, reason: str) -> None:
     node.put(f"{NODES}/node0/meminfo", meminfo)
 

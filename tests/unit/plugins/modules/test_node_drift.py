@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import sysctl_ml, thp
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make
 from mlnode.agent import call
@@ -211,10 +212,7 @@ def test_a_node_that_should_have_nothing_and_has_nothing_is_compliant(machine: M
         assert not call.CALLS["drift"](machine, {**options, "declarations": declarations})["compliant"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"declarations": {"x": "y"}}, {"ignore": [{"key": "x"}]}],
-)
+@cases.table
 def test_what_is_no_question_is_refused(machine: Machine, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"declarations: each must be a dictionary|reason"):
         answer(machine, **options)

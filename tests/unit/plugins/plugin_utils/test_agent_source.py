@@ -13,38 +13,33 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_source
 
 
-@pytest.fixture
-def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """Of the run, as Ansible makes it."""
-    monkeypatch.setattr(agent_source.constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
-    return tmp_path
-
-
 @pytest.mark.parametrize("packer", [bz2, zlib])
 def test_the_archive_is_packed_once_for_all_hosts(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, packer: ModuleType
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, packer: ModuleType
 ) -> None:
     packed: list[bytes] = []
     compress = packer.compress
     monkeypatch.setattr(packer, "compress", lambda *given: packed.append(compress(*given)) or packed[-1])
     with ThreadPoolExecutor(4) as hosts:
-        found = [*hosts.map(agent_source.packed, [packer] * 4)]
+        found = [*hosts.map(agent_source.packed, [packer] * 4, [str(tmp_path)] * 4)]
     assert len(packed) == 1
     assert {*found} == {*packed}
     assert packer.decompress(packed[0]) == agent_source.archive()
 
 
-def test_without_locks_each_host_packs_its_own(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_locks_each_host_packs_its_own(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def flock(_file: object, _how: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(agent_source.fcntl, "flock", flock)
-    assert zlib.decompress(agent_source.packed(zlib)) == agent_source.archive()
+    assert zlib.decompress(agent_source.packed(zlib, str(tmp_path))) == agent_source.archive()
 
 
-def test_what_a_killed_run_has_begun_is_not_sent(folder: pathlib.Path) -> None:
-    agent_source.packed(zlib)
-    [path] = [one for one in folder.iterdir() if one.suffix == ".zlib"]
+def test_what_a_killed_run_has_begun_is_not_sent(tmp_path: pathlib.Path) -> None:
+    agent_source.packed(zlib, str(tmp_path))
+    [path] = [one for one in tmp_path.iterdir() if one.suffix == ".zlib"]
     path.rename(f"{path}.new")
     pathlib.Path(f"{path}.new").write_bytes(b"half of it")
-    assert zlib.decompress(agent_source.packed(zlib)) == agent_source.archive()
+    assert zlib.decompress(agent_source.packed(zlib, str(tmp_path))) == agent_source.archive()

@@ -52,10 +52,7 @@ def test_tags_that_leave_nothing_are_named(run: str, skip: str, words: str) -> N
     assert words in tags(True, run, skip)
 
 
-@pytest.mark.parametrize(
-    ("run", "skip"),
-    [("sysctl", ""), ("sysct", ""), ("all", "thp"), ("tagged", ""), ("always", ""), ("all", "untagged")],
-)
+@cases.table
 def test_a_playbook_without_areas_takes_no_tags(run: str, skip: str) -> None:
     assert tags(False, run, skip).endswith("; do this")
     assert tags(False) == tags(False, "all", "never") == ""

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import fabric_report as fleet
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,18 +203,7 @@ def test_a_device_that_others_do_not_have() -> None:
     assert any("of 6 nodes, which is not a majority: gpu004, gpu005, gpu006" in one for one in lines(given))
 
 
-@pytest.mark.parametrize(
-    ("result", "words"),
-    [
-        ({}, "not checked"),
-        (None, "not checked"),
-        ({"unreachable": True, "msg": "Connection refused"}, "unreachable: Connection refused"),
-        (
-            {"failed": True, "msg": "rdma_check: expect.x: unknown"},
-            "not checked: rdma_check: expect.x: unknown",
-        ),
-    ],
-)
+@cases.table
 def test_a_node_that_was_not_checked_is_named(result: Any, words: str) -> None:
     [line] = lines({**nodes(3), "gpu009": result})
     assert line.startswith(f"gpu009: fleet fail: {words}; ")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import addresses
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.test_playbooks import ansible
 
 NAMES: dict[str, dict[int, str]] = {
@@ -25,21 +26,7 @@ def lookup(name: str) -> dict[int, str]:
     return NAMES[name]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "expected"),
-    [
-        ({"a": ["gpu001"], "b": ["gpu002"]}, {"a": ["10.0.0.1"], "b": ["10.0.0.2"]}),
-        # IPv6 if one has no other
-        ({"a": ["gpu001"], "b": ["six"]}, {"a": ["2001:db8::1"], "b": ["2001:db8::3"]}),
-        ({"a": ["2001:DB8:0::9"], "b": ["gpu002"]}, {"a": ["2001:db8::9"], "b": ["2001:db8::2"]}),
-        # Each rail by itself
-        (
-            {"a": ["gpu001", "2001:db8::9"], "b": ["10.0.0.7", "gpu002"]},
-            {"a": ["10.0.0.1", "2001:db8::9"], "b": ["10.0.0.7", "2001:db8::2"]},
-        ),
-        ({}, {}),
-    ],
-)
+@cases.table
 def test_names_are_resolved_to_one_version(nodes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert addresses.resolved(nodes, lookup) == (expected, "")
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign.fleets import (
     GOOD,
     Fleet,
@@ -79,16 +80,7 @@ def test_a_tail_warns_and_blames_nothing() -> None:
     assert any(line.startswith("warn     pair ") and "20.1 usec" in line for line in report["table"])
 
 
-@pytest.mark.parametrize(
-    ("change", "broke"),
-    [
-        ({"backward_gbits": 86.0}, ["fleet", "host"]),
-        # The whole pair is slow, and the GPU is not the reason.
-        ({"backward_gbits": 86.0, "host_backward_gbits": 90.0}, ["fleet"]),
-        # The slower direction is the better one of the two.
-        ({"forward_gbits": 92.0, "host_forward_gbits": 130.0, "backward_gbits": 91.0}, ["host"]),
-    ],
-)
+@cases.table
 def test_gpus_are_compared_with_the_memory_of_their_own_hosts(
     change: dict[str, float], broke: list[str]
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.campaign import tcp
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import limits
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign.model import Facts, Link
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 
 @pytest.mark.parametrize(("mtu", "part"), [(1500, 1448 / 1538), (9000, 8948 / 9038), (None, 1.0), (0, 1.0)])
@@ -17,18 +18,7 @@ def test_a_port_carries_its_rate_less_the_headers_of_its_mtu(mtu: int | None, pa
     assert "a: 0.8 of 100 Gb/s of eth0" in limit.source
 
 
-@pytest.mark.parametrize(
-    ("speed", "lanes", "gbits"),
-    # GT/s x lanes x coding x 128 / 152
-    [
-        (2.5, 1, 1.684),
-        (8.0, 8, 53.07),
-        (16.0, 16, 212.3),
-        (32.0, 16, 424.5),
-        (64.0, 16, 795.0),
-        (0.0, 0, 0.0),
-    ],
-)
+@cases.table
 def test_what_a_pcie_link_carries(speed: float, lanes: int, gbits: float) -> None:
     assert limits.carries(Link("", speed, lanes)) == pytest.approx(gbits, rel=1e-3)
 

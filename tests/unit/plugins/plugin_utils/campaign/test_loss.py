@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign.fleets import (
     GBITS,
     Fleet,
@@ -131,15 +132,7 @@ def test_a_pair_that_never_connects_is_a_path_that_fails(how: str) -> None:
     assert report["document"]["verdict"] == "fail"
 
 
-@pytest.mark.parametrize(
-    ("probe", "said"),
-    [
-        ({"sent": 20, "lost": 0, "mtu": 1472}, "packets of more than 1472 bytes do not pass; "),
-        ({"sent": 20, "lost": 3}, "3 of 20 pings are lost; "),
-        ({"sent": 100, "lost": 1}, ""),
-        ({"sent": 0, "lost": 0}, ""),
-    ],
-)
+@cases.table
 def test_a_probe_of_the_path_says_why(probe: dict[str, int], said: str) -> None:
     fleet = Fleet()
     failed(fleet.slot("a", "b"), "nothing", **probe)

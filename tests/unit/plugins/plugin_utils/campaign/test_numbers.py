@@ -7,6 +7,7 @@ import random
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import numbers
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 
 @pytest.mark.parametrize(("part", "value"), [(0.0, 1.0), (0.5, 2.5), (1.0, 4.0), (1 / 3, 2.0), (0.25, 1.75)])
@@ -23,17 +24,7 @@ def test_the_deviation_is_that_of_a_normal_distribution_and_outliers_do_not_coun
     assert numbers.deviation([*values, *[100.0] * 100], 3) == pytest.approx(0.5, rel=0.12)
 
 
-@pytest.mark.parametrize(
-    # Tables of Student's t: 97.5 %, 99.5 % and 99.95 % with so many degrees of freedom
-    ("normal", "freedom", "table"),
-    [
-        (1.959964, 8, 2.306),
-        (1.959964, 10, 2.228),
-        (2.575829, 30, 2.750),
-        (3.290527, 8, 5.041),
-        (3.290527, 20, 3.850),
-    ],
-)
+@cases.table
 def test_students_quantiles(normal: float, freedom: float, table: float) -> None:
     assert numbers.student(normal, freedom) == pytest.approx(table, rel=0.01)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import plan, schedule
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 
 
@@ -243,19 +244,7 @@ def test_rounds_of_232_nodes_with_eight_rails_take_less_than_three_minutes(kind:
     assert made["rounds"] * made["round_seconds"] <= 180
 
 
-@pytest.mark.parametrize(
-    ("addresses", "said"),
-    [
-        ([], "dictionary"),
-        ({"a": []}, "a: there is no list of its addresses"),
-        ({"a": "10.0.0.1"}, "a: there is no list of its addresses"),
-        (
-            {"a": ["gpu001"]},
-            "a: 'gpu001' does not appear to be an IPv4 or IPv6 address: give campaign_addresses",
-        ),
-        ({"a": ["10.0.0.1"], "b": ["10.0.0.1"]}, "10.0.0.1 is an address of a and of b: is it one machine?"),
-    ],
-)
+@cases.table
 def test_addresses_that_cannot_be_measured_are_refused(addresses: object, said: str) -> None:
     with pytest.raises(ValueError, match=said.replace("?", r"\?")):
         schedule.nodes(addresses, {})

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
+from ansible_collections.mlnode.tuning.tests.unit import cases
 
 
 def test_a_plan_that_is_none_is_refused() -> None:
@@ -16,14 +17,7 @@ def test_a_plan_that_is_none_is_refused() -> None:
         schedule.plan({"a": ["10.0.0.1"]})
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"kind": "udp"}, "kind: 'udp' is not one of tcp, rdma_bw, rdma_lat, gpudirect"),
-        ({"kind": "rdma_bw", "devices": {"a": "mlx5_0"}}, "a: campaign_devices is 'mlx5_0', and not a list"),
-        ({"kind": "rdma_bw", "devices": {"a": ["x", "y", "z"]}}, "there are 3 campaign_devices and 2 cam"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_what_cannot_be_planned(more: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         schedule.plan({"a": ["10.0.0.1", "10.0.1.1"], "b": ["10.0.0.2"]}, **more)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign.fleets import (
     GBITS,
     Fleet,
@@ -16,11 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign.
 )
 
 
-@pytest.mark.parametrize(
-    ("gbits", "word", "low_again"),
-    # It was low with all of its partners, and three good ones do not undo this: it is not known what it was.
-    [(70.0, "fail, certain", 3), (98.0, "unknown ", 0)],
-)
+@cases.table
 def test_a_second_look_at_a_node(gbits: float, word: str, low_again: int) -> None:
     fleet = Fleet()
     fleet.all_of("c", low)

@@ -19,6 +19,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import 
     table,
 )
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from mlnode.model.errors import MlnodeError
 
@@ -190,18 +191,7 @@ def test_exceptions_are_added_up() -> None:
     assert [one["hosts"] for one in found["exceptions"]] == [{"used": 2}]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"format": 2}, "its format is 2, and 1 is read here"),
-        ({"format": True}, "its format is True"),
-        ({"hosts": None}, "hosts is None"),
-        ({"hosts": [7]}, "7 is not a dictionary"),
-        ({"ended": "yesterday"}, "Invalid isoformat string: 'yesterday'"),
-        ({"findings": [{}]}, "kind is None"),
-        ({"exceptions": [{"key": "a", "reason": "", "until": "", "hosts": {"used": -1}}]}, "used is -1"),
-    ],
-)
+@cases.table
 def test_another_document_is_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(MlnodeError, match=words) as caught:
         merge.read({**told(fleets.mixed()), **change}, "x.json")

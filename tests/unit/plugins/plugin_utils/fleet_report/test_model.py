@@ -12,6 +12,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.finding
     findings,
 )
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import causes
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given, strategies
@@ -210,14 +211,7 @@ def test_no_result_of_any_module_stops_the_report(result: dict[str, Any], settin
     assert len(fleet.unused()) <= len(fleet.waivers)
 
 
-@pytest.mark.parametrize(
-    ("more", "state", "reason"),
-    [
-        ({}, "ok", ""),
-        ({"reboot_required": True}, "differs", "the running kernel keeps its command line until a reboot"),
-        ({"stays": ["vm.swappiness = 10 until the node is booted"]}, "differs", "vm.swappiness = 10 until"),
-    ],
-)
+@cases.table
 def test_a_revert_is_reported(more: dict[str, Any], state: str, reason: str) -> None:
     fleet = fleets.empty()
     done = {"reverted": [{"key": "vm.swappiness", "value": "60"}, {"key": "/etc/x", "value": "removed"}]}

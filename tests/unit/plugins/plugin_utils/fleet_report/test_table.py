@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.table import lines
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
 
 
@@ -133,17 +134,7 @@ def test_exceptions_without_use_are_told() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("differing", "alike", "others", "lost", "expected"),
-    [
-        (3, 0, 0, 0, "all 3 differ in vm.swappiness (high, drifted): n[1:3]"),
-        # One that could not be asked is of the fleet, and named in a part of its own.
-        (2, 0, 0, 1, "2 of 3 differ in vm.swappiness (high, drifted): n1, n2"),
-        (2, 0, 1, 0, "2 of 3 differ in vm.swappiness (high, drifted): n1, n2; 1 reports nothing about it"),
-        (1, 2, 2, 1, "1 of 6 differs in vm.swappiness (high, drifted): n1; 2 report nothing about it"),
-        (1, 0, 1, 0, "1 of 2 differs in vm.swappiness (high, drifted): n1; 1 reports nothing about it"),
-    ],
-)
+@cases.table
 def test_a_difference_says_how_many_of_all_hosts(
     differing: int, alike: int, others: int, lost: int, expected: str
 ) -> None:

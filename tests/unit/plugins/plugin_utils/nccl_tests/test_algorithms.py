@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import algorithms, scripts
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests.algorithms import Choice
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import (
     CAPTURED,
     captured,
@@ -101,13 +102,7 @@ def test_nothing_is_lost_on_the_way_from_the_node(log: str, tmp_path: pathlib.Pa
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("sharp_refused.log", "SHARP coll init error: Cannot create SHARP job(-11)"),
-        ("sharp_group.log", "SHARP group create: Streaming Tree lock failed (-18)"),
-    ],
-)
+@cases.table
 def test_captured_reasons_are_found(name: str, words: str) -> None:
     found = algorithms.sharp(algorithms.read([DECLARED, captured(name), TREE]), [MIB], 4, False)
 
@@ -119,15 +114,7 @@ def test_a_captured_collnet_was_connected() -> None:
     assert algorithms.read([captured("collnet.log")]).collnet == ("SHARP",)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "AllGather: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}",
-        "AllGather [Copy Engine]: 8 Bytes -> cudaMemcpyAsync",
-        "AllReduce: tuner chunk size 9 exceeds buffer max 8, clamping",
-        "",
-    ],
-)
+@cases.table
 def test_other_lines_are_no_choice(line: str) -> None:
     assert not algorithms.read([f"{INFO} {line}\n"]).choices
 

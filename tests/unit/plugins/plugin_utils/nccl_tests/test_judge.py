@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import document, facts, judge, presets
-from ansible_collections.mlnode.tuning.tests.unit import nccl_machine
+from ansible_collections.mlnode.tuning.tests.unit import cases, nccl_machine
 from ansible_collections.mlnode.tuning.tests.unit.nccl_machine import Faults, Run
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
 
@@ -370,18 +370,7 @@ def test_nodes_by_themselves_are_compared_with_each_other() -> None:
 # -- what nodes say of themselves ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("program=/opt/nccl-tests/build/all_reduce_perf", "program=", "was not found"),
-        ("/opt/nccl-tests/build", "/usr/bin", "is at /usr/bin"),
-        ("processes=0", "processes=3", "processes use its GPUs (3)"),
-        ("processes=0", "processes=", "nvidia-smi does not say"),
-        (" --per_iter_timing", "", "its options"),
-        ("hostname=b.example", "hostname=a", "is it one machine"),
-        ("hostname=b.example", "hostname=", "no hostname"),
-    ],
-)
+@cases.table
 def test_a_node_that_cannot_take_part_is_unknown(old: str, new: str, words: str) -> None:
     fleet = Fleet("abc").seen_before()
     fleet.asked["b"]["probe"]["stdout"] = PROBE.format("b").replace(old, new)
@@ -433,26 +422,13 @@ def test_the_narrowest_link_is_the_limit() -> None:
 # -- what was asked for ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("about", "words"),
-    [
-        ({"launcher": "rsh"}, "nccl_launcher is rsh, and not one of srun, mpirun, ssh"),
-        ({"fail_on": "never"}, "nccl_fail_on is 'never'"),
-        ({"least": 8, "most": 4}, "not a range of sizes"),
-    ],
-)
+@cases.table
 def test_what_makes_no_sense_is_refused(about: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Fleet(**about).report()
 
 
-@pytest.mark.parametrize(
-    ("node", "words"),
-    [
-        ({"gpus": "many"}, "a: nccl_gpus is 'many'"),
-        ({"rails_gbits": ["400"]}, "a: '400' of nccl_rails_gbits"),
-    ],
-)
+@cases.table
 def test_what_is_given_of_a_node_is_checked(node: dict[str, Any], words: str) -> None:
     fleet = Fleet()
     fleet.asked["a"].update(node)
@@ -639,16 +615,7 @@ def test_sharp_that_is_expected_of_nodes_by_themselves_is_unknown() -> None:
 # -- limits that a site declares -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("limits", "slow", "verdict"),
-    [
-        ({}, 0.9, "pass"),  # 2650 of 3200 Gb/s, over 0.8
-        ({"infiniband": True}, 1.0, "pass"),
-        ({"infiniband": 0.85}, 0.9, "fail"),
-        ({"infiniband": 0.95}, 1.0, "fail"),
-        ({"infiniband": False}, 1.0, "pass"),
-    ],
-)
+@cases.table
 def test_the_limit_of_the_rails_may_be_another_one(limits: dict[str, Any], slow: float, verdict: str) -> None:
     report = Fleet("ab", limits=limits).play(Faults(slow={"b": slow}))
 
@@ -724,16 +691,7 @@ def test_the_time_to_connect_has_a_limit(seconds: str, verdict: str) -> None:
     assert report["document"]["runs"][0]["algorithms"]["connect_seconds"] == float(seconds)
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        ({"nvlnk": True}, "expected nvlink, infiniband, latency, connect, got 'nvlnk'"),
-        ({"nvlink": 90}, "nvlink: expected true or a number above 0, up to 1, got 90"),
-        ({"connect": True}, "connect: expected seconds, got true"),
-        ({"latency": "5us"}, "latency: expected true or a number"),
-        (["nvlink"], "expected a dictionary"),
-    ],
-)
+@cases.table
 def test_a_limit_that_makes_no_sense_is_refused_before_a_run(limits: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         presets.declared(limits)

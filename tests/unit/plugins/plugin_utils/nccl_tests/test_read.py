@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import read
-from ansible_collections.mlnode.tuning.tests.unit import nccl_machine
+from ansible_collections.mlnode.tuning.tests.unit import cases, nccl_machine
 from ansible_collections.mlnode.tuning.tests.unit.nccl_machine import Faults, Run
 
 CAPTURED = pathlib.Path(__file__).parents[4] / "fixtures/nccl"
@@ -51,29 +51,13 @@ def test_wrong_elements_are_read() -> None:
     assert found.out_of_bounds == 4
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("gpus_busy.txt", "no table"), ("without_mpi.txt", "2 tables: each process ran by itself")],
-)
+@cases.table
 def test_what_was_captured_without_a_result_is_none(name: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read.read(captured(name), None, PATH)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ("# Out of bounds values", "#", "cut off"),
-        ("22.88       0\n", "22.88\n", "12 of 13 columns"),
-        ("5871.07", "    nan", "the table: expected a number, got 'nan'"),
-        ("5871.07", "   0.00", "took no time"),
-        ("#wrong", "error", "not time algbw busbw #wrong twice"),
-        ("Rank  1", "Rank  0", "the same rank"),
-        ("Rank  1", "Bank  1", "1 GPUs took part"),
-        ("   22.86   22.86", "  182.88  182.88", "by its time 22.86"),  # bits for bytes
-        ("   134217728      33554432", "   268435456      67108864", "by its time"),
-    ],
-)
+@cases.table
 def test_a_table_that_does_not_agree_with_itself_is_none(old: str, new: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read.read(captured("two_nodes.txt").replace(old, new), None, PATH)
@@ -122,24 +106,7 @@ def test_json_that_is_cut_off_is_none(lost: int) -> None:
         both(run(cut=lost))
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('"okay":"true"', '"okay":true', "okay must be a text like"),
-        ('"okay":"true"', '"okay":"false"', "out_of_bounds says 0, and that this is false"),
-        ('"count":0', '"count":"0"', "count must be a number, got '0'"),
-        ('"nwrong":0.000000', '"nwrong":"nan"', "nwrong must be a number, got 'nan'"),
-        ('"time":', '"cpu_time":', r"results\[0\].out_of_place.time is missing"),
-        ('"bus_bw":', '"bus_bw":inf,"x":', "damaged"),
-        ('"end_time"', '"end"', "end_time is missing"),
-        ('"results":', '"result":', "results is missing"),
-        ('"in_place":{', '"in_place":null,"y":{', "in_place must be a dictionary"),
-        ('"devices":', '"device":', "devices is missing"),
-        ('"size":8388608', '"size":16777216', "by its time"),
-        ('"size":2097152,', '"size":2097152,"size":2097152,', "twice"),
-        ("1.json", "2.json", "written by another run"),
-    ],
-)
+@cases.table
 def test_json_that_is_not_as_nccl_tests_writes_it_is_none(old: str, new: str, words: str) -> None:
     text = nccl_machine.document(run())
     assert old in text

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import result, trend
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results.campaigns import campaign
 from mlnode.model.errors import MlnodeError
 
@@ -57,10 +58,7 @@ def test_a_steady_fleet_has_nothing_to_say() -> None:
     assert {one.last.word for one in found.nodes.values()} == {"same"}
 
 
-@pytest.mark.parametrize(
-    ("silent", "reason"),
-    [((), "not measured before the last one"), (("gpu003",), "not measured in the last one")],
-)
+@cases.table
 def test_what_cannot_be_compared_is_unknown(silent: tuple[str, ...], reason: str) -> None:
     last = campaign(16, 2)
     gone = {*silent}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.size.traffic import Job, Traffic, traffic
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.model.errors import DeclarationError
@@ -75,15 +76,7 @@ def test_only_what_depends_on_placement_is_an_estimate() -> None:
     assert {name for name, basis in bases.items() if basis == "estimate"} == estimates
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"tensor": 3}, "--gpus: expected a multiple of 3 (--tensor 3 x --pipeline 1), got 64"),
-        ({"pipeline": 128}, "--gpus: expected a multiple of 128"),
-        ({"gpus": 48, "tensor": 6}, "--tensor: expected a divisor or a multiple of the 8 GPUs of a node"),
-        ({"gpus": 12, "tensor": 1}, "--gpus: expected whole nodes of 8 GPUs (--gpus-per-node), got 12"),
-    ],
-)  # fmt: skip
+@cases.table
 def test_sizes_that_do_not_fit(change: dict[str, int], message: str) -> None:
     with pytest.raises(DeclarationError) as caught:
         traffic(SMALL._replace(**change))

@@ -14,7 +14,7 @@ from typing import Any, Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import cli
 from mlnode.engine import origin
@@ -79,23 +79,7 @@ def test_help_of_a_command_is_that_of_its_option_and_has_at_most_80_columns(
 # -- a reader that is gone, and one that cannot take it --------------------------------------
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["status"],
-        ["check", "--json"],
-        ["explain", "vm.swappiness"],
-        ["apply", "--dry-run"],
-        ["audit"],
-        ["topology"],
-        ["help"],
-        ["--version"],
-        ["status", "--help"],
-        ["completion", "bash"],
-        ["man"],
-    ],
-    ids=" ".join,
-)
+@cases.table
 def test_a_full_device_is_an_error_in_one_line(
     command: str, tuned: Machine, arguments: Sequence[str]
 ) -> None:
@@ -242,18 +226,7 @@ def test_an_error_on_a_terminal_keeps_to_its_width(
     assert " ".join(err.split()).startswith("mlnode: nothing is declared on this node: ")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["status"],
-        ["check", "--all"],
-        ["explain", "vm.swappiness"],
-        ["apply", "--dry-run"],
-        ["audit"],
-        ["topology"],
-    ],
-    ids=" ".join,
-)
+@cases.table
 def test_80_columns_are_enough(
     tuned: Machine, run: Run, monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]
 ) -> None:
@@ -382,11 +355,7 @@ def test_a_declaration_that_a_user_may_not_read_is_named(user: Machine, run: Run
     assert "cannot read /etc/mlnode/declared.d/one.json: EACCES (Permission denied; root is needed" in err
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["apply"], ["apply", "--dry-run"], ["revert"], ["metrics"], ["confirm", "1"], ["undo", "1"]],
-    ids=" ".join,
-)
+@cases.table
 def test_what_only_root_can_do_says_so_first(user: Machine, run: Run, arguments: Sequence[str]) -> None:
     before = user.tree()
 

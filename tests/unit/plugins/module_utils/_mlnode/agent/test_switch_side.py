@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import arguments, cli, switch_side
 from mlnode.knobs.qos import switches
@@ -118,13 +119,7 @@ def test_what_is_not_declared_is_not_asked_of_a_switch(machine: Machine, capsys:
         assert words not in text, words
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"trust": "pcp"}, "this scheme declares `trust: pcp`"),
-        ({}, "this scheme declares no trust and no DSCPs"),
-    ],
-)
+@cases.table
 def test_a_scheme_without_dscps_has_a_checklist_alone(
     machine: Machine, capsys: Capture, given: dict[str, Any], words: str
 ) -> None:

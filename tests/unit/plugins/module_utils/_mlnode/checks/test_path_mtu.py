@@ -170,10 +170,7 @@ def test_a_peer_that_answers_nothing_is_unknown_and_not_failed(
 # -- what cannot be asked ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("program", "package"),
-    [("ping", "iputils-ping on Debian and Ubuntu, iputils elsewhere"), ("ip", "iproute2")],
-)
+@cases.table
 def test_a_program_that_is_missing_is_named_with_its_package(
     machine: PathMachine, program: str, package: str
 ) -> None:

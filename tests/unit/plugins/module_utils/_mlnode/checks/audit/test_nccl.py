@@ -65,22 +65,7 @@ def test_what_a_declaration_writes_is_as_it_should_be(hgx: Machine) -> None:
     assert {check.verdict for check in look(hgx)} == {Verdict.PASS}
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "NCCL_IB_DISABLE=1",
-        "NCCL_IB_DISABLE=0x1",
-        "NCCL_IB_DISABLE=2",
-        "NCCL_NET=Socket",
-        "NCCL_NET_GDR_LEVEL=LOC",
-        "NCCL_NET_GDR_LEVEL=0",
-        "NCCL_NET_GDR_READ=0",
-        "NCCL_P2P_DISABLE=1",
-        "NCCL_P2P_LEVEL=LOC",
-        "NCCL_SHM_DISABLE=1",
-        "NCCL_PXN_DISABLE=1",
-    ],
-)
+@cases.table
 @pytest.mark.parametrize("path", [CONF, LOGIN])
 def test_what_the_node_has_is_not_to_be_taken_away(hgx: Machine, line: str, path: str) -> None:
     hgx.put(path, f"{line}\n")

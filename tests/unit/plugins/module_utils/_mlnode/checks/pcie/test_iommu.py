@@ -7,7 +7,7 @@ import os
 import shutil
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import fabric_tree
+from ansible_collections.mlnode.tuning.tests.unit import cases, fabric_tree
 from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import GPU, NIC, bad, named, run, virtual
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 
@@ -75,10 +75,7 @@ def test_off_is_pending_only_by_its_own_words(fabric: Tree) -> None:
     assert named(run(fabric.host, {"iommu": "off"}), "iommu")["mlx5_0"].verdict == "pending"
 
 
-@pytest.mark.parametrize(
-    "declared, on, off",
-    [(None, "pass", "pass"), ("identity", "pass", "fail"), ("off", "fail", "pass"), (False, "fail", "pass")],
-)
+@cases.table
 def test_off_or_identity(fabric: Tree, declared: object, on: str, off: str) -> None:
     assert named(run(fabric.host, {"iommu": declared}), "iommu")["mlx5_0"].verdict == on
     switched_off(fabric)

@@ -78,10 +78,7 @@ def test_a_device_without_an_interface_here(tmp_path: pathlib.Path) -> None:
 # -- MTUs ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("netdev", "rdma"),
-    [(68, 0), (351, 0), (352, 256), (1500, 1024), (4191, 2048), (4192, 4096), (4200, 4096), (9000, 4096)],
-)
+@cases.table
 def test_the_mtu_of_roce_follows_from_the_interface(roce: Machine, netdev: int, rdma: int) -> None:
     assert rdma_link.roce_mtu(netdev) == rdma
     roce.put("/sys/class/net/rail0/mtu", f"{netdev}\n")

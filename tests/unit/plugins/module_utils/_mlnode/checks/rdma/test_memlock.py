@@ -64,10 +64,7 @@ def test_two_of_them(fabric: Tree) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "declared, verdict",
-    [(8388608, "pass"), ("8388608", "pass"), (8388609, "fail"), ("unlimited", "fail"), (None, "fail")],
-)
+@cases.table
 def test_an_amount_may_be_enough(fabric: Tree, declared: object, verdict: str) -> None:
     daemon(fabric, 900, "slurmd", LOW)
     assert named(run(fabric.host, {"memlock": declared}), "memlock")["slurmd"].verdict == verdict

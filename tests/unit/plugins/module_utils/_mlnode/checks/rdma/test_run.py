@@ -13,6 +13,7 @@ import re
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import fabric, machines
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.effort import some
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import CapturedWithIp
 from mlnode.checks import expect
@@ -254,10 +255,7 @@ def test_checks_can_be_left_out() -> None:
     assert {"rdma_cm", "iommu", "state"} <= names
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [("gids", "'gids' is not a check; did you mean gid?"), ("zzz", "not a check; known are inventory,")],
-)
+@cases.table
 def test_a_check_that_does_not_exist_cannot_be_left_out(name: str, words: str) -> None:
     schema.refuse_others("skip", run.NAMES, "check", run.NAMES)
     with pytest.raises(DeclarationError) as caught:

@@ -95,7 +95,7 @@ def _of_ostree(host: Host) -> Loader:
     """The deployment that is booted next. The other one is kept for a rollback."""
     system = image_mode.ostree(host)
     if _STAGED_WORDS in (host.content(image_mode.OSTREE_STAGED) or b""):
-        # A staged deployment without its own kernel arguments takes those of its origin.
+        # A staged deployment without kernel arguments inherits them from its origin.
         return Loader(
             unreadable=f"{image_mode.OSTREE_STAGED} has words for the kernel that become an entry of the "
             f"loader when the system is shut down; look at them with {_STATUS}, and reboot"

@@ -46,7 +46,7 @@ def file_of(address: str) -> str:
 
 
 def address(bus_id: str) -> str | None:
-    """A bus id of the tool as sysfs writes it; None if the text is no bus id."""
+    """A bus id of the tool as sysfs writes it; None for any other text."""
     match = _BUS_ID.match(bus_id.lower())
     return match.group(1) if match else None
 
@@ -87,7 +87,7 @@ def _answer(host: Host) -> str:
         try:
             return host.stored(CAPTURED).decode("utf-8", "replace")
         except HostError as error:
-            if not error.absent:  # nvidia-smi's own error is more helpful
+            if not error.absent:  # without a capture, the error of ask() explains more
                 raise
     return ask(host, QUERY)
 

@@ -28,8 +28,8 @@ _DEPTH = 4
 class Default(NamedTuple):
     """The default entry, if it is not a known entry.
 
-    entry: its kernel. astray: why it starts no kernel of this system. place: the line or file that selects it. files: all
-    files that decide this.
+    entry: its kernel. astray: why it starts no kernel of this system. place: the line or file that selects
+    it. files: all files that decide this.
     """
 
     entry: Entry | None = None

@@ -4,12 +4,12 @@
 
 A list's values are on one line in its order, and are written together.
 
-    pfc/prio-pfc          priorities with PFC, such as 3 or 3,4, or none; pfc/pfc-cap is read-only
-    ets/{prio-tc,tc-tsa,tc-bw}           eight values such as 0/0/0/1/0/0/0/0; ets/ets-cap is read-only
-    buffer/{prio-buffer,buffer-size}     the same, sizes in bytes; buffer/total-size is read-only
-    dscp-prio/{0..63}     the priority of a DSCP, or none
-    trust/state           source of a packet's priority, dscp or pcp
-    dcbx/mode             read-only; host if this machine alone controls it
+    pfc/prio-pfc          priorities with PFC, such as 3 or 3,4, or none; pfc/pfc-cap is read-only.
+    ets/{prio-tc,tc-tsa,tc-bw}           eight values such as 0/0/0/1/0/0/0/0; ets/ets-cap is read-only.
+    buffer/{prio-buffer,buffer-size}     the same, sizes in bytes; buffer/total-size is read-only.
+    dscp-prio/{0..63}     the priority of a DSCP, or none.
+    trust/state           source of a packet's priority, dscp or pcp.
+    dcbx/mode             read-only; host if this machine alone controls it.
 
 Groups that the driver lacks do not exist. All errors are HostErrors.
 """

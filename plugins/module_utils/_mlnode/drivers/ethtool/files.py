@@ -4,19 +4,19 @@
 
 A list's values are on one line in its order, and are written together.
 
-    driver/{driver,version,firmware-version,bus-info}     read-only; one field at a time
-    link/{speed,duplex,autoneg,detected}                  read-only; Mbit/s, half or full, on, off, yes, no
-    ring/{rx,tx,rx-mini,rx-jumbo}                         a number; ring/max/... is read-only
-    channels/{rx,tx,combined,other}                       a number; channels/max/... is read-only
-    coalesce/{adaptive-rx,rx-usecs,rx-frames,...}         a number; adaptive-...: on or off
-    pause/{autoneg,rx,tx}                                 on or off
-    feature/NAME                                          the active state, on or off
-    feature/requested/NAME                                the requested state, if nothing prevents it
-    feature/fixed/NAME                                    read-only; yes or no
-    private-flag/NAME                                     on or off
-    fec/encoding                                          one or more of auto off rs baser llrs
-    fec/active                                            read-only
-    statistic/NAME                                        read-only; the counters of ethtool -S
+    driver/{driver,version,firmware-version,bus-info}     read-only; one field at a time.
+    link/{speed,duplex,autoneg,detected}                  read-only; Mbit/s, half or full, on, off, yes, no.
+    ring/{rx,tx,rx-mini,rx-jumbo}                         a number; ring/max/... is read-only.
+    channels/{rx,tx,combined,other}                       a number; channels/max/... is read-only.
+    coalesce/{adaptive-rx,rx-usecs,rx-frames,...}         a number; adaptive-...: on or off.
+    pause/{autoneg,rx,tx}                                 on or off.
+    feature/NAME                                          the active state, on or off.
+    feature/requested/NAME                                the requested state, if nothing prevents it.
+    feature/fixed/NAME                                    read-only; yes or no.
+    private-flag/NAME                                     on or off.
+    fec/encoding                                          one or more of auto off rs baser llrs.
+    fec/active                                            read-only.
+    statistic/NAME                                        read-only; the counters of ethtool -S.
 
 Groups that the driver lacks do not exist. All errors are HostErrors.
 """

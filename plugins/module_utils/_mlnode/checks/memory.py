@@ -63,7 +63,7 @@ _SYSBENCH = regex(r"\(([0-9.]{1,20}) MiB/sec\)", re.ASCII)
 
 
 class Speed(NamedTuple):
-    """value: None if not measured; reason then tells why. tool: the measuring program."""
+    """value: None if not measured, with the reason in `reason`. tool: the measuring program."""
 
     value: float | None
     tool: str = ""

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Latency of TCP connections to the peers, each of which listens during its own preflight.
+"""Latency of TCP connections to the peers. Each peer listens during its own preflight.
 
 All nodes run it at the same time, and wait for each other. Only two bytes are ever sent by a client. ASK,
 answered by GREETING, proves that a preflight listens there. DONE reports that this peer has finished

@@ -20,8 +20,7 @@ def fail_on(default: str) -> Table:
 
 
 def between(name: str, number: float | None, least: float, most: float, unit: str = "") -> None:
-    """Raises DeclarationError for a number outside the range, or NaN. None means that
-    the option is omitted."""
+    """Raises DeclarationError for a number outside the range, or NaN. None: the option is omitted."""
     if number is not None and not least <= number <= most:
         raise DeclarationError(f"{name}: {number} is not between {least} and {most}{unit and f' {unit}'}")
 

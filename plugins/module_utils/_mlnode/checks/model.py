@@ -90,8 +90,7 @@ class Check:
 
 
 class Nothing(MlnodeError):  # noqa: N818  # no error: a look ends with it
-    """There is nothing to judge; the message contains the reason. source: the file or
-    command that shows it."""
+    """There is nothing to judge; the message has the reason. source: the file or command."""
 
     def __init__(self, why: str, source: str) -> None:
         super().__init__(why)
@@ -137,9 +136,7 @@ class Subject:
         return self.made(Verdict.UNKNOWN, why, **fields)
 
     def missing(self, value: Value, **fields: Any) -> Check:
-        """Finding for a value that was not read: unknown if it is unreadable, or absent although declared;
-        else skip.
-        """
+        """Finding for an unread value: unknown if unreadable, or absent although declared; else skip."""
         about = replace(self, **fields)
         unknown = value.unreadable is not None or bool(about.expected)
         return about.made(Verdict.UNKNOWN if unknown else Verdict.SKIP, value.problem)

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check that packets of a given size arrive at every peer. If not, find a usual size that does, and count
-losses.
+"""Check that packets of a given size arrive at every peer, and count losses.
 
-A switch port with a smaller MTU silently drops longer packets: connections open, and hang with the first full
-packet. Therefore each peer gets echo requests with the don't-fragment bit.
+If they do not arrive, the check finds a usual size that does. A switch port with a smaller MTU silently drops
+longer packets: connections open, and hang with the first full packet. Therefore each peer gets echo requests
+with the don't-fragment bit.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ SMALLEST = 576
 LONGEST = 65535
 #: More would only take time: a path that loses half of its packets loses 20 in a row once in a million times
 MAX_TRIES = 20
-#: Seconds. Only root may let ping(8) send faster than every 0.2 s; no path between nodes takes more than a
-#: minute
+#: Seconds. Only root may use ping(8) with less than 0.2 s; no path between nodes takes more than a minute
 MIN_TIMEOUT, MAX_TIMEOUT = 0.2, 60.0
 
 #: Packets to count losses. A path that loses 3 % in each direction loses two or more of 100 in 98 of 100
@@ -253,8 +252,9 @@ def route(host: Host, peer: Peer, address: str) -> Route:
 
 
 class Sizes(NamedTuple):
-    """largest: size that arrived, 0 for none. failed: the first larger size that did not, 0 for none. reply:
-    to it.
+    """Sizes that were tried; 0 for none.
+
+    largest: the largest that arrived. failed: the first larger one that did not. reply: the answer to it.
     """
 
     largest: int
@@ -270,8 +270,7 @@ def usual_sizes(way: Way, wanted: int, known: int = 0) -> list[int]:
 
 
 def _search(host: Host, wanted: int, way: Way) -> Sizes:
-    """Try the wanted size; if it fails, ascending sizes up to the first failure, since only failures take
-    time.
+    """Try the wanted size; if it fails, ascending sizes up to the first failure. Only failures take time.
 
     Raises HostError.
     """

@@ -26,9 +26,7 @@ class Limit:
         return f"at most {self.most} {window}"
 
     def allows(self, rise: int, seconds: float) -> bool:
-        """A span shorter than the window may use its whole limit: one error in a second does not mean 3600 an
-        hour.
-        """
+        """A span shorter than the window may use its whole limit: one error a second is not 3600 an hour."""
         length = WINDOWS[self.window]
         return rise <= (self.most * max(1.0, seconds / length) if length else self.most)
 

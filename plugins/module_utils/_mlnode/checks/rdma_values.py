@@ -1,8 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parsers for single values in a declaration of RDMA devices. Each raises DeclarationError with the key's
-path.
-"""
+"""Parsers for values in a declaration of RDMA devices. Each raises DeclarationError with the key's path."""
 
 from __future__ import annotations
 

@@ -93,8 +93,7 @@ class NicFiles(ABC):
 
 
 def captured(host: Host, path: str, what: str, is_word: Callable[[str], bool]) -> Mapping[str, Any]:
-    """Group → answer, from a NIC's file in a captured tree: the texts of its fields, or a word for their
-    absence.
+    """Group → answer, from a NIC's file in a captured tree: field texts, or a word if there are none.
 
     what: describes the content in messages. Raises HostError.
     """

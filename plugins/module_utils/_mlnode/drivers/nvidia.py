@@ -109,9 +109,8 @@ def read(host: Host, path: str) -> bytes:
 
 
 def write(host: Host, path: str, value: str) -> None:
-    """The tool sends the change to nvidia-persistenced if it runs, else to the driver
-    (nvidia-persistenced(1)).
-    """
+    """Set the mode. The tool asks nvidia-persistenced if it runs, else the driver
+    (nvidia-persistenced(1))."""
     action = f"write {value!r} to"
     _mode(host, action, path)
     if value not in (ON, OFF):

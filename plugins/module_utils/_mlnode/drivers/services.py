@@ -48,8 +48,7 @@ def file_of(unit: str) -> str:
 
 
 def fragment(host: Host, unit: str) -> str:
-    """File that defines a unit: a unit file, a link that masks it, or the System V script that systemd
-    converts.
+    """File of a unit: a unit file, a link that masks it, or a System V script that systemd converts.
 
     "" if it is not installed. Raises HostError.
     """

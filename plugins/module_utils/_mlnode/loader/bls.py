@@ -56,8 +56,7 @@ def files(host: Host, image: bool = False) -> list[str]:
 
 
 def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
-    """True if an entry belongs to another system on the disk: another root file system, and not this
-    machine's id.
+    """True if an entry is another system's: its root file system differs, and its id is not this machine's.
 
     The id alone proves little, because a cloned machine's id differs from the entries of its image.
     """
@@ -70,9 +69,7 @@ def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
 
 
 def of_ostree(host: Host) -> str:
-    """Entry of the deployment that ostree boots next, by the greatest version; "" if there is none. Raises
-    HostError.
-    """
+    """Entry of the deployment that ostree boots next (greatest version); "" if none. Raises HostError."""
     found = []
     for path in files(host, image=True):
         text = host.read(path)

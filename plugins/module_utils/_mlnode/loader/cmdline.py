@@ -68,8 +68,7 @@ def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
 
 
 def of(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
-    """The words of one parameter in their order, as a kernel gets them, with the name
-    spelled as given here."""
+    """The words of one parameter in their order, as a kernel gets them, spelled as `name`."""
     texts = [word.text for word in split(line, quotes) if word.key == key_of(name)]
     return tuple(_spelled(_handed_over(text) if quotes == LOADER_QUOTES else text, name) for text in texts)
 

@@ -39,9 +39,7 @@ class Default(NamedTuple):
 
 
 def beside(host: Host, menu: str, known: Sequence[Entry]) -> Default:
-    """The default entry, if it differs from the known ones; empty if it is known or cannot be determined.
-    Raises HostError.
-    """
+    """The default entry if it differs from the known ones, else empty; also if unknown. Raises HostError."""
     place = ""
     files: tuple[str, ...] = (menu,)
     exported: Mapping[str, str | None] = {}

@@ -54,9 +54,7 @@ class Entry(NamedTuple):
         return " ".join(word for line in lines for word in cmdline.handed_over(line))
 
     def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
-        """Words of a parameter, the place to look at, and True if another file adds words or the entry is by
-        hand.
-        """
+        """Words of a parameter, the place to look at, and True if other files or hands add words."""
         words = cmdline.of(cmdline.reached(self.line), name, cmdline.LOADER_QUOTES)
         for text, where in self.added:
             more = cmdline.of(text, name, cmdline.LOADER_QUOTES)
@@ -206,9 +204,7 @@ def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
 
 
 def _assignment(lines: Sequence[str], name: str) -> tuple[int, str, str, str] | None:
-    """The last assignment: index, value, and the text before and after it; None if there is none. Raises
-    ValueError.
-    """
+    """The last assignment: index, value, text before and after; None without one. Raises ValueError."""
     assignment = None
     for index, line in enumerate(lines):
         match = _ASSIGNMENT.match(line)

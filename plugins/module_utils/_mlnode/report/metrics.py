@@ -54,9 +54,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """Any text as valid UTF-8: the kernel's values may contain invalid bytes, and a parser rejects the whole
-    file for a single one.
-    """
+    """Any text as valid UTF-8: a parser rejects a whole file for one invalid byte in a kernel's value."""
     plain = value.encode("utf-8", "backslashreplace").decode("utf-8")
     # Other line ends and control characters are legal, and some readers split lines at them.
     plain = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in plain)

@@ -21,8 +21,9 @@ _STATUS = 4
 
 
 def render(settings: Sequence[dict[str, Any]], width: int | None, colour: bool = False) -> str:
-    """The table. width None: no terminal, so nothing is wrapped and grep finds whole lines. colour: colour
-    the statuses.
+    """The table. colour: colour the statuses.
+
+    width None: no terminal, so nothing is wrapped and grep finds whole lines.
     """
     body = [_cells(item) for item in settings]
     if width is not None:

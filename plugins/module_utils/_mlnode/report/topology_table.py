@@ -78,8 +78,7 @@ def _many(number: int, noun: str) -> str:
 
 
 def _nodes(topology: Topology, width: int | None) -> list[str]:
-    """Nodes with CPUs or memory, and the distances between them. A Grace also reserves
-    dozens of empty nodes."""
+    """Nodes with CPUs or memory, and their distances. A Grace also has dozens of empty nodes."""
     empty = [node for node in topology.nodes if not node.cpus and node.memory_kbytes == 0]
     places = [at for at, node in enumerate(topology.nodes) if node not in empty]
     rows = []

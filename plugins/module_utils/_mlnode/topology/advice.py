@@ -143,9 +143,7 @@ def _unplaced(
 
 
 def _far(topology: Topology, ports: Sequence[Port]) -> list[tuple[str, str]]:
-    """GPUs without an RDMA NIC on their NUMA node, unless the nearest is known to share their socket: there
-    another slot gains little.
-    """
+    """GPUs without an RDMA NIC on their NUMA node. Another slot of the same socket would gain little."""
     capable = {port.name: port.label for port in ports if port.rdma}
     facts = []
     for number, gpu in enumerate(topology.gpus):

@@ -41,11 +41,10 @@ def _listed(reader: Reader, name: str) -> tuple[int, ...]:
 
 
 def by_folder(host: Host, name: str) -> tuple[int, ...]:
-    """CPUs of the list `online` or `present`, by folder, if a captured tree lacks the list. Empty if the list
-    exists. Raises HostError.
+    """CPUs of the list `online` or `present`, by folder, if a captured tree lacks the list; else empty.
 
     A CPU that cannot be taken offline has no file `online`, such as CPU 0 of most machines
-    (core-api/cpu_hotplug.rst).
+    (core-api/cpu_hotplug.rst). Raises HostError.
     """
     if host.value(f"{CPU}/{name}").absent is None:
         return ()

@@ -137,9 +137,7 @@ def coherent(distances: Iterable[Distance], gpu: Gpu, among: Iterable[str]) -> t
 
 
 def one_socket(topology: Topology, gpu: str, nics: Iterable[str]) -> bool:
-    """True if a GPU and these NICs are known to be on one socket, even on different NUMA nodes of it (NPS4,
-    SNC).
-    """
+    """True if a GPU and these NICs surely share a socket, even on several NUMA nodes of it (NPS4, SNC)."""
     nodes: dict[str, int | None] = {device.name: device.node for device in topology.rdma}
     nodes.update((nic.name, nic.node) for nic in topology.nics)
     wanted = {*(nodes.get(name) for name in nics), *(one.node for one in topology.gpus if one.address == gpu)}

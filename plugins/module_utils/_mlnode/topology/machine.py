@@ -53,8 +53,7 @@ _TAGS = {
     "OpenTelekomCloud": "openstack",
 }
 
-#: Names that clouds also put on whole machines, and Xen, which also runs on its control domain; "" means no
-#: name.
+#: Names that clouds also give to whole machines, and Xen, which also runs on its control domain; "": no name.
 _ALSO_METAL = ("", "amazon", "google", "xen")
 
 #: EC2 instances of a whole machine have no hypervisor: m7i.metal-24xl
@@ -89,9 +88,7 @@ def read(reader: Reader) -> Machine:
 
 
 def _dmi(reader: Reader, name: str) -> str:
-    """Text of a DMI field; "" if the machine has no such tables (most of arm, Firecracker) or leaves it
-    blank.
-    """
+    """Text of a DMI field; "" if it is blank or missing, as on most of arm and Firecracker."""
     text = (reader.text(f"{_DMI}/{name}", needed=False) or "").strip()
     return "" if text.lower() in _EMPTY else text
 

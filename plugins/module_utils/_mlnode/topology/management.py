@@ -97,9 +97,7 @@ class _Reason(NamedTuple):
 
 
 class _Carrier(NamedTuple):
-    """An interface of the path. top: the interface above it that carries the traffic; "" if it does so
-    itself.
-    """
+    """An interface of the path. top: the interface above that carries the traffic; "" for itself."""
 
     carries: str
     top: str
@@ -220,9 +218,7 @@ def _connections(host: Host, pid: int | None) -> list[_Connection]:
 
 
 def _parsed(text: str, process: int) -> _Connection | None:
-    """Connection from sshd's "client port server port"; None if an end has no network address. Raises
-    HostError.
-    """
+    """Connection from "client port server port"; None without a network address. Raises HostError."""
     fields = text.split(" ")
     try:
         if len(fields) != 4:

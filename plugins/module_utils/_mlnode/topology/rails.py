@@ -114,9 +114,7 @@ def _model(port: Port, devices: Mapping[str, PciDevice]) -> tuple[int, int] | No
 def numbered(
     nics: Sequence[Nic], rdma: Sequence[RdmaDevice], rails: Sequence[Port]
 ) -> tuple[tuple[Nic, ...], tuple[RdmaDevice, ...]]:
-    """Interfaces and RDMA devices with the numbers of their rails. Members of a bond that share one RDMA
-    device are one rail.
-    """
+    """Interfaces and RDMA devices with rail numbers. Bond members that share an RDMA device are one rail."""
     numbers: dict[tuple[str, ...], int] = {}
     for port in rails:
         numbers.setdefault(_rail(port), len(numbers))

@@ -81,8 +81,7 @@ def _port(reader: Reader, folder: str, number: int, behind: str, several: bool, 
 
 
 def _named(reader: Reader, folder: str, at: str, layer: str, known: _Known) -> str:
-    """Interface of a port as the kernel reports it; "" if it reports none, or one of another network
-    namespace.
+    """Interface of a port as the kernel reports it; "" if there is none in this network namespace.
 
     The interface of the first GID, which may be the bond; for Soft-RoCE also the parent. An unused GID
     answers EINVAL. InfiniBand GIDs belong to no interface.
@@ -100,8 +99,7 @@ def _named(reader: Reader, folder: str, at: str, layer: str, known: _Known) -> s
 def _on_hardware(
     reader: Reader, name: str, same: Sequence[str], hardware: bool, known: _Known
 ) -> tuple[str, ...]:
-    """An interface and, if it is in software, the hardware below it. hardware: the RDMA device is in
-    hardware.
+    """An interface and, if it is in software, the hardware below it. hardware: of the RDMA device.
 
     Bond members with their own RDMA devices are left out: RoCE LAG creates one device for all members
     (mellanox/mlx5/core/lag), and without it the bond's addresses are on the devices of both.

@@ -37,9 +37,7 @@ class Reader:
         return value.text
 
     def quiet(self, path: str) -> str:
-        """Like text(), for files whose errors mean "does not apply", such as the speed of a link that is
-        down.
-        """
+        """Like text(), for files whose errors mean "does not apply", such as the speed of a down link."""
         return self.host.value(path).text or ""
 
     def number(self, path: str, needed: bool = True) -> int | None:
@@ -98,9 +96,7 @@ class Reader:
 
 
 def integer(text: str) -> int | None:
-    """A number as the kernel prints it, or None. strip() without arguments would remove more blanks than the
-    kernel prints.
-    """
+    """A number as the kernel prints it, or None. A plain strip() would remove other blanks, too."""
     return int(text) if _INT.match(text.strip(" \t\n")) else None
 
 

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts about new kernels: memory they reserve, settings they drop or refuse, mostly
-without a log message."""
+"""Facts about new kernels: reserved memory, and settings that they drop or refuse without a log message."""
 
 from __future__ import annotations
 
@@ -80,9 +79,7 @@ _CFS = (
 
 
 def _switch(word: str) -> bool | None:
-    """Boolean as kstrtobool() parses it: by the first letter, for `on` and `off` by the second; None if
-    invalid.
-    """
+    """Boolean as kstrtobool() parses it: by the first letter, for `on` and `off` by the second; else None."""
     beginning = word[:2].lower()
     for value, beginnings in ((True, ("y", "t", "1", "on")), (False, ("n", "f", "0", "of"))):
         if beginning.startswith(beginnings):
@@ -140,9 +137,7 @@ def _sizes(host: Host, _topology: Topology) -> Check:
 
 
 def _preempt(host: Host, _topology: Topology) -> Check:
-    """The requested preemption, compared with the choices in debugfs, or else with those of the kernel
-    version.
-    """
+    """The requested preemption, compared with debugfs, or else with the kernel version's choices."""
     asked, version = _asked(host, "preempt"), _version(host)
     if not asked:
         return PREEMPT.skip("not on the command line")

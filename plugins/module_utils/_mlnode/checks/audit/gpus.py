@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Conditions for a job on NVIDIA's GPUs: all answer, at full clocks, registered with NVLink's fabric, and
-without a pending reset.
+"""Conditions for a job on NVIDIA's GPUs: all present, clocks, NVLink registration, no pending reset.
 
 Read from nvidia-smi -q -x; deeper diagnosis is DCGM's task. Elements as in drivers 535 (nvsmi_device_v12.dtd)
 and 590 (nvsmi_device_v13.dtd).

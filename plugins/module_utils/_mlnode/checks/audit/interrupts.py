@@ -59,9 +59,7 @@ class _Planned(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Queue interrupts of a NIC. words: their CPUs. bad: the faults. plan: the CPUs that irq_affinity would
-    choose.
-    """
+    """Queue interrupts of a NIC. words: their CPUs. bad: the faults. plan: irq_affinity's CPUs."""
 
     words: str
     bad: tuple[str, ...] = ()

@@ -124,8 +124,7 @@ def _swap(host: Host, _topology: Topology) -> Iterator[Check]:
 
 
 def _swappiness(host: Host) -> Check:
-    """Swappiness of the node and, with cgroup v1, of its slices and services, which do
-    not follow the node."""
+    """Swappiness of the node and, with cgroup v1, of its slices and services, which are independent."""
     most = sysctl.SWAPPINESS_HIGH
     values_of = {file: host.value(file).text or "" for file in cgroup1.files(host)}
     check = _at_most(host, SWAPPINESS, most)

@@ -25,8 +25,7 @@ _STAMP = regex(r"(?:<[0-9]{1,3}>)?\[ *([0-9]{1,12})\.[0-9]{1,9}\](?:\[[^\]\n]{0,
 #: Seconds. Older errors are reported and never fail: NVIDIA's catalog counts repeats per day (Xid 149), and a
 #: persistent fault has a newer message or fails another check
 WINDOW_S = 24 * 3600
-#: Seconds. A log whose oldest line is from the first minute covers the boot: clocks may differ by some
-#: seconds
+#: Seconds. A log whose oldest line is from the first minute covers the boot; clocks may differ slightly
 _BOOT_S = 60
 _MOST = 8
 _ORDER = (Severity.LOW, Severity.MEDIUM, Severity.HIGH)
@@ -132,9 +131,8 @@ def _line(text: str, uptime: int | None) -> Line:
 
 
 def checks(subject: Subject, log: Log, events: Mapping[str, Sequence[Event]]) -> Iterator[Check]:
-    """One check per target with events. Without events it passes if the log covers the whole time, else it is
-    unknown.
-    """
+    """One check per target with events. Without events: pass if the log covers the whole
+    time, else unknown."""
     if not events:
         found = f"none in the kernel's log{log.reach}"
         yield subject.judged(True, found, expected=_EXPECTED) if log.covers else subject.unknown(found)
@@ -155,9 +153,7 @@ def _judged(subject: Subject, events: Sequence[Event]) -> Check:
 
 
 def _words(events: Sequence[Event]) -> str:
-    """Text such as `Xid 79 (hardware: fallen off the bus), 5 min ago; Xid 31 (program: page fault) 3 times,
-    last 2 h ago`.
-    """
+    """Text such as `Xid 79 (hardware: fallen off the bus), 5 min ago; Xid 31 (program: page fault) ...`."""
     texts = []
     for title in dict.fromkeys(event.title for event in events):
         same = [event for event in events if event.title == title]

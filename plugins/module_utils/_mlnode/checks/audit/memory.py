@@ -1,8 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Committed, reserved and free memory: overcommit, pools of huge pages with their owners, and the free memory
-of each NUMA node.
-"""
+"""Committed, reserved and free memory: overcommit, pools of huge pages and their owners, NUMA nodes."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ from ..model import Check, Subject, findings
 def topic(
     name: str, severity: Severity, reason: str, reference: str, advice: str = "", source: str = ""
 ) -> Subject:
-    """Subject of the audit. severity, reason, reference: the same as in the setting's
-    kind, if there is one."""
+    """Subject of the audit. severity, reason, reference: as in the setting's kind, if there is one."""
     return Subject(name, source=source, advice=advice, severity=severity, reason=reason, reference=reference)
 
 

@@ -99,9 +99,8 @@ def _buffers(host: Host, _topology: Topology) -> Check:
 
 
 def _round_trip(size: int, rate: int) -> str:
-    """Round trip that a buffer suffices for: the kernel uses half, and half of the rest awaits an answer. See
-    sizing.py.
-    """
+    """Round trip that a buffer suffices for: the kernel uses half, half of the rest is
+    in flight (sizing.py)."""
     microseconds = size * 8 * 1_000_000 // rate // 4
     return f"{microseconds} us" if microseconds < 10_000 else f"{microseconds // 1000} ms"
 

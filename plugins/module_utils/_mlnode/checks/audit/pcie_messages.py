@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PCIe errors in the kernel's log (drivers/pci/pcie/aer.c), handled by Linux, or by the
-firmware (ACPI APEI)."""
+"""PCIe errors in the kernel's log, handled by Linux (drivers/pci/pcie/aer.c) or the firmware (ACPI APEI)."""
 
 from __future__ import annotations
 

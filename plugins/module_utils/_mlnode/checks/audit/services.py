@@ -1,8 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes other than jobs: daemons with too few open files, services that tune independently, and the
-clock.
-"""
+"""Processes other than jobs: limits of open files, services that tune independently, and the clock."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ SPACE = topic(
 )
 
 _DISKS = storage.Devices(types=TYPES)
-#: Bytes. The smallest size that a vendor advises (Google, for databases). AWS advises 1 MiB, the maximum of
-#: nfs(5).
+#: Bytes. The smallest size that a vendor advises (Google, for databases). AWS advises nfs(5)'s maximum, 1
+#: MiB.
 _LEAST_NFS = 256 << 10
 #: The threshold of node_exporter's alerts
 _LEAST_LEFT = 0.05

@@ -10,8 +10,7 @@ from typing import Callable
 
 from ...model.record import NamedTuple
 
-#: Seconds. Largest difference between the clocks of two nodes in one round: half of the tolerance of a round
-#: (kind.LEAD)
+#: Seconds. Largest difference between two nodes' clocks in a round: half of its tolerance (kind.LEAD)
 TOLERATED = 0.5
 
 
@@ -51,8 +50,7 @@ def offset(asked: float, came: float, left: float, answered: float) -> Offset:
     return Offset(((came - asked) + (left - answered)) / 2, uncertain)
 
 
-#: Seconds. The process of a question is younger; an older one, of a connection that stays open, proves
-#: nothing.
+#: Seconds. The process of a question is younger; an older one, of a lasting connection, proves nothing.
 _OLDEST = 60.0
 
 
@@ -87,8 +85,7 @@ class Answering:
 
 
 class Clock(NamedTuple):
-    """wall: seconds since 1970, which an administrator or NTP may change at any time.
-    now: monotonic seconds."""
+    """wall: seconds since 1970, which an administrator or NTP may change. now: monotonic seconds."""
 
     wall: Callable[[], float] = time.time
     now: Callable[[], float] = time.monotonic

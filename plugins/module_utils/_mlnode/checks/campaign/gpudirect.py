@@ -34,8 +34,8 @@ FIELDS: tuple[str, ...] = (*JUDGED, "host_forward_gbits", "host_backward_gbits")
 #: Host then GPU memory in one direction, then in the other
 STEPS = 4
 
-#: CUDA takes some seconds longer to start if no process keeps the driver awake (nvidia-smi, persistence
-#: mode).
+#: Without a process that keeps the driver awake, CUDA starts some seconds later (nvidia-smi, persistence
+#: mode)
 AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE + 4
 
 #: As for all kinds of RDMA

@@ -192,17 +192,13 @@ class Kind(Protocol):
         """CPUs for its programs; empty for all."""
 
     def place(self, host: Host, flow: Any) -> str:
-        """Counting point of the traffic. Raises HostError, or UnfitError if the traffic would not leave the
-        node.
-        """
+        """Counting point of the traffic. Raises HostError, and UnfitError if it stays on the node."""
 
     def count(self, host: Host, flow: Any, place: str) -> float:
         """Amount that has passed there in the flow's direction so far. Raises HostError, UnfitError."""
 
     def resent(self, host: Host, flow: Any, place: str) -> float | None:
-        """Packets in the flow's direction that were lost and sent again so far, as counted at the place; None
-        if it does not count them.
-        """
+        """Lost and resent packets in the flow's direction so far; None if the place does not count them."""
 
     def loss(self, measured: Sequence[Any], resent: float | None, crossed: float) -> float | None:
         """Share of resent data in all data that the flows of one step sent, 0 to 1; None if unknown.

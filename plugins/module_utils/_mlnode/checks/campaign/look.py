@@ -55,7 +55,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def _start(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
-    # Imported late: a module's files are compiled on the node at each call, and collecting does not need this
+    # Imported late: a module's files are compiled on the node at each call; collecting does not need this
     # one.
     from . import run
 

@@ -238,9 +238,7 @@ def stranger(done: Finished, flow: Flow) -> str:
 
 
 def _stranger(found: Header, flow: Flow) -> str:
-    """A stranger's address; "" if the peer answered. If one end of a rail uses the rail's address, so must
-    the other.
-    """
+    """A stranger's address; "" if the peer answered. Both ends must use the rail's address, or neither."""
     other = str(found.gids[-1]) if flow.end.addressed and len(found.gids) == 2 else flow.there
     return "" if ip_address(other) == ip_address(flow.there) else other
 

@@ -26,9 +26,9 @@ _PAUSE = 0.5
 
 
 class State(NamedTuple):
-    """until: end of all rounds, or of the wait for the start, in seconds since 1970. done: all rounds are
-    over.
+    """State of a campaign on a node.
 
+    until: end of all rounds, or of the wait for the start, in seconds since 1970. done: all rounds are over.
     start: of the first round; None while unknown. lasts: seconds of all rounds.
     """
 
@@ -105,10 +105,9 @@ class Collected(NamedTuple):
 
 
 def collect(host: Host, name: str, seconds: float, clock: Clock = Clock()) -> Collected:  # noqa: B008  # no state
-    """Remove a campaign from the node and return its result. It is stopped if it does not end within
-    `seconds`.
+    """Remove a campaign from the node and return its result. Stops it if it does not end in time.
 
-    Raises HostError, StoreError.
+    seconds: to wait for its end. Raises HostError, StoreError.
     """
     end = clock.now() + seconds
     while True:

@@ -59,8 +59,7 @@ def ends(host: Host, part: Part) -> list[End]:
 
 
 def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
-    """Flows with one port per stream. All rails use the same ports, because a server
-    listens on one address."""
+    """Flows with one port per stream. All rails share the ports: a server listens on one address."""
     first, backward = part.tcp_port + step * part.streams, step == 1
     return [
         Flow(rail.here, rail.there, first + n, part.duration, OMIT, backward) for n in range(part.streams)

@@ -29,8 +29,7 @@ _RELEASE = "/proc/sys/kernel/osrelease"
 _BROKEN_SINCE, _CONFIG_SINCE, _LONGTERM_SINCE = (6, 11), (6, 15), 23
 _LONGTERM = regex(r"6\.12\.([0-9]{1,4})", re.ASCII)
 _REDIR, _CONFIG = "disable_acs_redir", "config_acs"
-#: Effect of disable_acs_redir on a bridge: bits 6 to 0 of its control register, x to keep the firmware's
-#: value
+#: Effect of disable_acs_redir on a bridge: bits 6 to 0 of its control register, x for unchanged
 _NO_REDIRECT = "x0x00xx"
 #: The same with upstream forwarding and source validation, as `rdma_topo write-grub-acs` of rdma-core writes
 #: it for a switch. The second also clears egress control, which rdma_topo keeps, for a bridge that redirects

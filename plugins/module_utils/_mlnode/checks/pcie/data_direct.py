@@ -25,8 +25,7 @@ _VENDOR, _DEVICE = 0x15B3, "0x2100"
 #: validate sources, which makes the kernel put everything below it into one IOMMU group.
 _TO_FUNCTION, _TO_GPU, _ROOT = "xx110x1", "xx101x1", "xx111x0"
 
-#: Flag of a large resource, the read-only resource, and the field (PCI Local Bus Specification 3.0, appendix
-#: I)
+#: Flag of a large resource, the read-only resource, the field (PCI Local Bus Specification 3.0, appendix I)
 _LARGE, _READ_ONLY, _IDENTIFIER = 0x80, 0x90, b"V3"
 
 

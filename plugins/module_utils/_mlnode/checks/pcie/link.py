@@ -1,8 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Speed and width of each PCIe link from NICs and GPUs to the root port, compared with the limits of its
-ends.
-"""
+"""Speed and width of each PCIe link from NICs and GPUs to the root port, against its ends' limits."""
 
 from __future__ import annotations
 
@@ -75,8 +73,7 @@ def _as_possible(subjects: Subjects, device: PciDevice, link: Link, subject: Sub
     other = seen or link
     speed = min(giga_transfers(link.max_speed), giga_transfers(other.max_speed))
     width = min(link.max_width, other.max_width)
-    # An idle GPU slows its link down, and so does the switch that some carry on their board; neither narrows
-    # it.
+    # An idle GPU slows its link down, as does the switch on some GPU boards; neither narrows it.
     sleepy = any(device.address in subjects.devices[gpu.address].path for gpu in subjects.topology.gpus)
     is_slow = giga_transfers(link.speed) < speed
     if link.width < width or (is_slow and not sleepy):
@@ -104,8 +101,7 @@ def _as_declared(link: Link, subject: Subject, want: LinkWanted) -> Check:
 
 
 def _unknown(host: Host, device: PciDevice, subject: Subject, declared: bool) -> Check:
-    """Finding about an unknown link. A hypervisor may hide links; this is a fault only
-    if a link is declared."""
+    """Finding about an unknown link. Hypervisors may hide links: a fault only if one is declared."""
     verdict = Verdict.UNKNOWN if declared else Verdict.SKIP
     if pci.is_internal(device.vendor, device.device):
         return subject.made(verdict, _INTERNAL)

@@ -64,8 +64,7 @@ class Subjects:
 
 
 def of(topology: Topology, expect: Expectations) -> Subjects:
-    """Physical functions of the declared RDMA devices; without a declaration, of the rails, or of all
-    devices.
+    """Physical functions of the declared RDMA devices; without a declaration, of the rails or of all.
 
     Most registers of a virtual function are reserved; its physical function's registers count.
     """

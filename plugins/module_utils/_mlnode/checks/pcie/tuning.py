@@ -37,9 +37,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
 
 
 def _payload(host: Host, subjects: Subjects, card: Card) -> Check:
-    """A function whose packets are larger than the next one on the path accepts has them dropped as
-    malformed.
-    """
+    """Check of the payload. A function drops packets larger than its payload as malformed."""
     path = card.device.path
     subject = card.about(_PAYLOAD, ", ".join(pci_config.path(address) for address in path))
     subject = replace(subject, expected="the same all the way to the root port")

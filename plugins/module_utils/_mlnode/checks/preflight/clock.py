@@ -1,8 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Synchronisation of the node's clock. The controller compares the clock with its own
-(plugin_utils/node_clock.py).
-"""
+"""Synchronisation of the node's clock. plugin_utils/node_clock.py compares it with the controller's."""
 
 from __future__ import annotations
 

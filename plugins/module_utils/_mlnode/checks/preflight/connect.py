@@ -142,8 +142,7 @@ class Meeting:
     # -- connecting -------------------------------------------------------------------------
 
     def measure(self, wait: bool) -> None:
-        """Measure the latency to all peers that listen. wait: continue until all have
-        come, or until the end."""
+        """Measure the latency to all peers that listen. wait: for all peers, or until the end."""
         while True:
             for peer in [one for one in self._peers if one not in self.found]:
                 self._try(peer)

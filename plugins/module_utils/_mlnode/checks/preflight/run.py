@@ -38,8 +38,7 @@ OPTIONS: Table = {
 #: Seconds for all checks. Starting and compiling the module takes Ansible and Python another one.
 LIMIT = 4.0
 
-#: IP packet sizes of most links: standard Ethernet (1472 bytes of data in an ICMP echo) and jumbo frames
-#: (8972)
+#: IP packet sizes of most links: standard Ethernet (1472 bytes of ICMP echo data), jumbo frames (8972)
 _USUAL = (1500, 9000)
 
 #: A path that loses a third of its packets loses five in a row once in 250 times; 0.2 s is a thousand round

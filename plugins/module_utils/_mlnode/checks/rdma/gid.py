@@ -128,9 +128,7 @@ def _roce(port: Port, entries: Sequence[Gid], problem: str) -> Check:
 
 
 def _is_on(entry: Gid, netdev: str | None) -> bool:
-    """True if an entry is on the declared interface. Without a declaration any interface is right, because
-    VLANs have separate entries.
-    """
+    """True if an entry is on the declared interface. VLANs have separate entries, so the default is any."""
     return entry.netdev is not None and netdev in (None, entry.netdev)
 
 

@@ -51,9 +51,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Way:
-    """Peer memory or DMA-BUF. works: None if unknown. half: started but incomplete. listed: the module that
-    the next boot loads.
-    """
+    """Peer memory or DMA-BUF. works: None if unknown. half: incomplete. listed: module of the next boot."""
 
     works: bool | None
     words: str

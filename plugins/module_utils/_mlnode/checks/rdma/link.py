@@ -173,9 +173,7 @@ def roce_mtu(netdev_mtu: int) -> int:
 
 
 def _mtu(host: Host, port: Port) -> Check:
-    """Check of the active MTU, which is in no file: RoCE derives it from the interface, and InfiniBand's is
-    at least IPoIB's.
-    """
+    """Check of the active MTU. No file shows it: RoCE's follows the interface, InfiniBand's IPoIB."""
     wanted = port.expect.get("mtu")
     subject = port.about("mtu", expected=wanted)
     if port.layer not in (ETHERNET, INFINIBAND):

@@ -55,8 +55,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True)
 class Report:
-    """The tool's report about a port: title → key → text. Empty if the tool failed, with the reason in
-    problem.
+    """The tool's report about a port: title → key → text. problem: why it is empty.
 
     command: for people.
     """
@@ -109,9 +108,8 @@ def _without(ports: Sequence[Port]) -> list[Check]:
 
 
 def ask(host: Host, tool: str, port: Port) -> Report:
-    """Report about a port. Never raises: if the tool hangs, fails or prints nonsense, the report contains the
-    problem.
-    """
+    """Report about a port. Never raises: if the tool hangs, fails or prints nonsense,
+    problem has the reason."""
     command = [tool, "-d", port.device.address or "", "-m", "-c", "--json"]
     # The function has this port; only functions with two ports accept a second number.
     command += ["-p", str(port.number)] if port.number > 1 else []
@@ -124,9 +122,7 @@ def ask(host: Host, tool: str, port: Port) -> Report:
 
 
 def _sections(text: str) -> dict[str, dict[str, str]]:
-    """Sections of the tool's JSON. Raises ValueError. Only texts are kept; other values, such as lists per
-    lane, are not.
-    """
+    """Sections of the tool's JSON: texts only, without lists per lane. Raises ValueError."""
     try:
         document: Any = json.loads(text)
         code = document.get("status", {}).get("code", 0)

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packet handling of a RoCE port, compared with the declaration: trust, priorities of DSCPs, PFC, global
-pause, ECN.
+"""Packet handling of a RoCE port against the declaration: trust, DSCP priorities, PFC, global pause, ECN.
 
 The expectations come from `qos` in `expect`, group by group, else from the roce_qos declarations of this
 node. Without a declared scheme of priorities the values are only reported, because they depend on the fabric.

@@ -30,9 +30,7 @@ _NO_BROADCAST = 1
 
 
 class _Reply(NamedTuple):
-    """A reply from a rail's address to a peer in its subnet. leaves_by: the interface that the kernel
-    chooses.
-    """
+    """A reply from a rail's address to a peer in its subnet. leaves_by: the kernel's interface for it."""
 
     address: Address
     peer: IP

@@ -50,8 +50,8 @@ def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
 
 
 def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
-    """Rules with their NICs, without duplicates. Unreadable declarations are skipped: applying them reports
-    the error.
+    """Rules with their NICs, without duplicates. Applying reports unreadable declarations; here they are
+    skipped.
     """
     for kind, table, parse in _PARSERS:
         try:

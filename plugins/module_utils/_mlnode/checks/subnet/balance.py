@@ -123,8 +123,7 @@ def _lost(before: Reading, after: Reading) -> list[str]:
 
 
 def _direction(words: str, parts: Sequence[Sent], seconds: float) -> tuple[Verdict, str, str, float]:
-    """Verdict, finding, advice, and the difference between the busiest and the least
-    used uplink as a share."""
+    """Verdict, finding, advice, and the gap between busiest and least used uplink, as a share."""
     known = [(part.number / part.cable.gbits, part) for part in parts if part.number is not None]
     unread = [part for part in parts if part.number is None]
     enough = sum(part.cable.gbits for _use, part in known) * 1e9 / 8 * ENOUGH_SECONDS

@@ -31,8 +31,7 @@ from .traffic import Reading
 
 T = TypeVar("T")
 
-#: Seconds. ibnetdiscover and ibqueryerrors ask each port: a subnet of 10000 takes minutes if one of them is
-#: slow
+#: Seconds. ibnetdiscover and ibqueryerrors ask each port: with a slow one, a subnet of 10000 takes minutes
 SECONDS = 300
 MAX_SECONDS = 3600
 #: Largest ratio of down to up: a leaf has fewer than a thousand ports
@@ -91,9 +90,7 @@ class Request:
 
 @dataclass
 class Result:
-    """counts: nodes by kind; empty if the scan failed. traffic: a first reading of the uplinks, to compare a
-    second one with.
-    """
+    """counts: nodes by kind; empty if the scan failed. traffic: the first of two readings of the uplinks."""
 
     checks: list[Check] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)

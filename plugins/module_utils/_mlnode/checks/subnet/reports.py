@@ -65,8 +65,7 @@ class Link:
 
 
 class Node(NamedTuple):
-    """kind: a key of KINDS. guid: for a switch also the GUID of its ports; for a host's
-    device another one."""
+    """kind: a key of KINDS. guid: of the node; a switch's ports have the same, a host's ports do not."""
 
     kind: str
     guid: str

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Output of dcb(8) and mlnx_qos, as fields of text. Pure functions; ValueError with a message for invalid
-output.
+"""Output of dcb(8) and mlnx_qos, as fields of text. Pure functions. ValueError for invalid output.
 
 Eight values form one word, 0/0/0/1/0/0/0/0, without commas: a list of numbers would be taken for the set 0,1.
 """

@@ -48,8 +48,9 @@ class Device(Protocol):
     """One NIC."""
 
     def get(self, group: str) -> Mapping[str, str]:
-        """Field → value, for every field of the group. Raises MissingError if the driver lacks the group,
-        else HostError.
+        """Field → value, for every field of the group.
+
+        Raises MissingError if the driver lacks the group, else HostError.
         """
 
     def set(self, group: str, wanted: Mapping[str, str]) -> None:

@@ -46,8 +46,9 @@ class Device(Protocol):
     """One NIC."""
 
     def get(self, group: str) -> Mapping[str, str]:
-        """Field → value. Raises OSError (EOPNOTSUPP: the driver lacks the group), and ValueError for an
-        implausible answer.
+        """Field → value.
+
+        Raises OSError (EOPNOTSUPP: the driver lacks the group), and ValueError for an implausible answer.
         """
 
     def set(self, group: str, wanted: Mapping[str, str]) -> None:

@@ -20,8 +20,7 @@ from .structs import TABLES, Table
 #: include/uapi/linux/sockios.h
 SIOCETHTOOL = 0x8946
 
-#: Interface name and request → the kernel's return value, and the request as the kernel changed it. Raises
-#: OSError.
+#: Interface name and request → the kernel's return value, and the changed request. Raises OSError.
 Call = Callable[[str, bytes], Tuple[int, bytes]]
 
 #: Bytes of struct ifreq with 64-bit pointers; with 32-bit pointers the kernel reads fewer

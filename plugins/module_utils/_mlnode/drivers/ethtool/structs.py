@@ -223,9 +223,7 @@ def pack_link(mask_words: int) -> bytes:
 
 
 def unpack_mask_words(data: bytes) -> int:
-    """Length from the answer to pack_link(0), which the kernel gives as a negative number. Raises
-    AnswerError.
-    """
+    """Length from the answer to pack_link(0), where it is negative. Raises AnswerError."""
     length: int = -_checked(_LINK, data)[9]
     if length <= 0:
         raise AnswerError(f"the kernel says that a mask of link modes has {length} words")
@@ -277,9 +275,7 @@ def unpack_gfeatures(data: bytes) -> list[Feature]:
 
 
 def pack_sfeatures(bits: int, wanted: Mapping[int, bool]) -> bytes:
-    """bits: the number that the kernel reported; it accepts no other number of blocks. wanted: bit → on or
-    off.
-    """
+    """bits: the kernel's number; it accepts no other number of blocks. wanted: bit → on or off."""
     packed = [_HEAD.pack(SFEATURES, bits // 32)]
     for first in range(0, bits, 32):
         block = {bit - first: on for bit, on in wanted.items() if first <= bit < first + 32}

@@ -41,9 +41,7 @@ def fec_mask(text: str) -> int:
 
 
 class Family(NamedTuple):
-    """short, long: names in `ethtool -K` and `ethtool -k`. pattern: matches the kernel's names, as in
-    glob(7).
-    """
+    """short, long: names in `ethtool -K` and `-k`. pattern: of the kernel's names, as in glob(7)."""
 
     short: str
     long: str

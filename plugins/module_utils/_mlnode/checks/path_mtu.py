@@ -254,7 +254,7 @@ def route(host: Host, peer: Peer, address: str) -> Route:
 class Sizes(NamedTuple):
     """Sizes that were tried; 0 for none.
 
-    largest: the largest that arrived. failed: the first larger one that did not. reply: the answer to it.
+    largest: the largest that arrived. failed: the next larger size, which did not. reply: the answer to it.
     """
 
     largest: int

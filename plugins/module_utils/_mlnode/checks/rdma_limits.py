@@ -142,8 +142,8 @@ _OTHERS = (
 COUNTERS = (*_PORT, *_TRANSPORT, *_STATISTICS, *_OTHERS)
 BY_NAME = {counter.name: counter for counter in COUNTERS}
 
-#: Kind of bit error rate → its limit. effective: after forward error correction, where a healthy link has no
-#: errors. raw: before it. RS(544,514) corrects a thousand times as much (IEEE 802.3, 120D.3.2), so a link
+#: Kind of bit error rate → its limit. effective: after forward error correction; a healthy link has no errors
+#: there. raw: before it. RS(544,514) corrects a thousand times as much (IEEE 802.3, 120D.3.2), so a link
 #: above the limit works, but its cable or transceiver is worse than specified.
 BER = {"effective": 1e-9, "raw": 1e-7}
 

@@ -109,8 +109,7 @@ def read(host: Host, path: str) -> bytes:
 
 
 def write(host: Host, path: str, value: str) -> None:
-    """Set the mode. The tool asks nvidia-persistenced if it runs, else the driver
-    (nvidia-persistenced(1))."""
+    """Set the mode, through nvidia-persistenced if it runs, else the driver (nvidia-persistenced(1))."""
     action = f"write {value!r} to"
     _mode(host, action, path)
     if value not in (ON, OFF):

@@ -131,8 +131,9 @@ def _line(text: str, uptime: int | None) -> Line:
 
 
 def checks(subject: Subject, log: Log, events: Mapping[str, Sequence[Event]]) -> Iterator[Check]:
-    """One check per target with events. Without events: pass if the log covers the whole
-    time, else unknown."""
+    """One check per target with events. Without events: pass if the log reaches back far enough, else
+    unknown.
+    """
     if not events:
         found = f"none in the kernel's log{log.reach}"
         yield subject.judged(True, found, expected=_EXPECTED) if log.covers else subject.unknown(found)

@@ -99,8 +99,7 @@ def _buffers(host: Host, _topology: Topology) -> Check:
 
 
 def _round_trip(size: int, rate: int) -> str:
-    """Round trip that a buffer suffices for: the kernel uses half, half of the rest is
-    in flight (sizing.py)."""
+    """Round trip that a buffer suffices for: a quarter of it is in flight, the rest overhead (sizing.py)."""
     microseconds = size * 8 * 1_000_000 // rate // 4
     return f"{microseconds} us" if microseconds < 10_000 else f"{microseconds // 1000} ms"
 

@@ -108,8 +108,7 @@ def _without(ports: Sequence[Port]) -> list[Check]:
 
 
 def ask(host: Host, tool: str, port: Port) -> Report:
-    """Report about a port. Never raises: if the tool hangs, fails or prints nonsense,
-    problem has the reason."""
+    """Report about a port. Never raises: problem describes a tool that hangs, fails or prints nonsense."""
     command = [tool, "-d", port.device.address or "", "-m", "-c", "--json"]
     # The function has this port; only functions with two ports accept a second number.
     command += ["-p", str(port.number)] if port.number > 1 else []

@@ -50,9 +50,7 @@ def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
 
 
 def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
-    """Rules with their NICs, without duplicates. Applying reports unreadable declarations; here they are
-    skipped.
-    """
+    """Rules with their NICs, without duplicates. Skips unreadable declarations, which applying reports."""
     for kind, table, parse in _PARSERS:
         try:
             settings = parse(declaration.of(kind, table))

@@ -223,7 +223,7 @@ def pack_link(mask_words: int) -> bytes:
 
 
 def unpack_mask_words(data: bytes) -> int:
-    """Length from the answer to pack_link(0), where it is negative. Raises AnswerError."""
+    """Length from the answer to pack_link(0), a negative number there. Raises AnswerError."""
     length: int = -_checked(_LINK, data)[9]
     if length <= 0:
         raise AnswerError(f"the kernel says that a mask of link modes has {length} words")

@@ -82,7 +82,7 @@ def measure(host: Host, allow: Sequence[str], dry: bool = False) -> list[dict[st
     """
     running = [] if "busy" in allow else jobs.running(host)
     if running:
-        reason = f"this takes a core and its memory from what runs here: {listed(running, 4)}"
+        reason = f"this takes a core and memory bandwidth from running jobs: {listed(running, 4)}"
         raise RefusedError(schema.unless_allowed("busy", reason, allow))
     if dry:
         return []

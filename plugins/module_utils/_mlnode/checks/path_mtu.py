@@ -247,7 +247,7 @@ def route(host: Host, peer: Peer, address: str) -> Route:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HostError("read the route to", address, None, f"`{' '.join(command)}`: {error!r}") from error
     if kind != "unicast":
-        raise HostError("send to", address, None, f"it is a {kind} address here, not that of another node")
+        raise HostError("send to", address, None, f"it is a {kind} address here, not another node's")
     return Route(device, mtu, source)
 
 

@@ -86,14 +86,15 @@ def _speed(where: str, raw: Any) -> float:
     if number and not isinstance(raw, bool) and float(number.group(1)) in _GENERATIONS.values():
         return float(number.group(1))
     speeds = ", ".join(f"{speed:g}" for speed in _GENERATIONS.values())
-    raise DeclarationError(f"{where}: {raw!r} is none of {speeds} (GT/s), nor gen1 to gen6")
+    raise DeclarationError(f"{where}: must be one of {speeds} (GT/s) or gen1 to gen6, got {raw!r}")
 
 
 def _width(where: str, raw: Any) -> int:
     text = str(raw)
     text = text[1:] if text.startswith("x") else text
     if isinstance(raw, bool) or not _NUMBER.match(text) or int(text) not in _LANES:
-        raise DeclarationError(f"{where}: {raw!r} is none of {', '.join(f'x{lanes}' for lanes in _LANES)}")
+        widths = ", ".join(f"x{lanes}" for lanes in _LANES)
+        raise DeclarationError(f"{where}: must be one of {widths}, got {raw!r}")
     return int(text)
 
 

@@ -105,8 +105,8 @@ def mtu(where: str, raw: Any) -> int:
     size: int = number(where, raw)
     if size not in MTUS:
         raise DeclarationError(
-            f"{where}: {raw!r} is none of the MTUs of RDMA, {', '.join(map(str, MTUS))}; that of the "
-            "interface is netdev_mtu"
+            f"{where}: must be an MTU of RDMA, {', '.join(map(str, MTUS))}, got {raw!r}; declare the "
+            "interface's MTU as netdev_mtu"
         )
     return size
 

@@ -118,7 +118,7 @@ def _without_grub(host: Host) -> str:
             f"{reason}: it is systemd-boot or another loader; write the words into {bls.CMDLINE}, and "
             "run kernel-install add for each kernel"
         )
-    return f"{reason}: what starts this kernel (container, hypervisor, network boot) sets its parameters"
+    return f"{reason}: the container, hypervisor or network boot that starts this kernel sets its parameters"
 
 
 def _reads_entries(host: Host, menu: str) -> bool:

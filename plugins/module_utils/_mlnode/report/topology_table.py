@@ -101,7 +101,7 @@ def _nics(topology: Topology, devices: Mapping[str, PciDevice], width: int | Non
         for device in topology.rdma
         if not device.netdevs and not _virtual(device, devices)
     ]
-    lines = grid(_NIC_HEAD, rows, width) if rows else ["NIC  none with hardware of its own"]
+    lines = grid(_NIC_HEAD, rows, width) if rows else ["NIC  none with its own hardware"]
     others = _others(topology, devices)
     return lines + (wrapped(f"also: {others}", width) if others else [])
 

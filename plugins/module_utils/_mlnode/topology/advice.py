@@ -128,7 +128,7 @@ def _nodes(nodes: Sequence[Node]) -> list[tuple[str, str]]:
     every = Counter(cpu for node in nodes for cpu in node.cpus)
     twice = [cpu for cpu, number in every.items() if number > 1]
     if twice:
-        text = "on more than one NUMA node, so what is bound to these nodes may be bound to the wrong one"
+        text = "on more than one NUMA node, so processes bound to these nodes may be on the wrong one"
         facts.append((f"CPU {cpulist.readable(twice)}", text))
     return facts
 

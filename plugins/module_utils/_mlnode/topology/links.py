@@ -65,14 +65,14 @@ def words(link: Link, above: Link | None, sleepy: bool) -> str:
     if link.width < width or (is_slow and not sleepy):
         if above is None:
             return (
-                f"PCIe link at {now} where this end can do {could}; what its other end can do is not known: "
-                "look at the slot, and reseat the card if it can do as much"
+                f"PCIe link at {now}, but this end can do {could}; the limit of its other end is not known: "
+                "look at the slot, and reseat the card if the slot can do as much"
             )
-        return f"PCIe link at {now} where both ends can do {could}: reseat the card, look at slot and riser"
+        return f"PCIe link at {now}, but both ends can do {could}: reseat the card, look at slot and riser"
     if is_slow:
         return f"PCIe link at {now} of {could}: normal while the GPU is idle, so look again under load"
     if could != best:
-        return f"the slot gives {could} where {best} could be used"
+        return f"the slot gives {could}, but {best} could be used"
     return ""
 
 

@@ -41,7 +41,7 @@ BIAS = topic(
 CLOCK = topic(
     "cpu_frequency",
     Severity.MEDIUM,
-    "a limit below what the CPU can do makes every core slower, and one such node the whole job",
+    "a limit below the CPU's maximum makes every core slower, and one such node the whole job",
     "admin-guide/pm/cpufreq.rst (scaling_max_freq)",
     "raise scaling_max_freq, and find what lowered it: thermald, a power cap, a profile of tuned",
     f"{_CPUFREQ}/policy*/scaling_{{cur,min,max}}_freq",

@@ -41,7 +41,7 @@ PREEMPT = topic(
     Severity.LOW,
     "the kernel refuses the word, and preempts by its default: threads that spin on locks may lose time",
     "kernel-parameters.txt (preempt); kernel/Kconfig.preempt of 7.0",
-    "take it off the command line; full and lazy are what a kernel of 7.0 has on x86 and arm64",
+    "remove it from the command line; kernel 7.0 offers full and lazy on x86 and arm64",
     _CMDLINE,
 )
 NAMES_GONE = topic(

@@ -32,7 +32,7 @@ _DOMAIN = (_IMEX, "-N", "-j")
 ANSWERING = topic(
     "gpu_answering",
     Severity.HIGH,
-    "a job that starts one rank for each GPU fails at once, or waits for the one that is lost",
+    "a job that starts one rank for each GPU fails at once, or waits for the lost GPU",
     "nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
     "look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
     _SOURCE,
@@ -54,7 +54,7 @@ FABRIC = topic(
     Severity.HIGH,
     "CUDA does not start on this GPU, with `system not yet initialized` (802), or its NVLinks are slower",
     "NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
-    "look at the log of nvidia-fabricmanager and at dmesg; its version has to be that of the driver",
+    "look at the log of nvidia-fabricmanager and at dmesg; its version must match the driver's",
     _SOURCE,
 )
 RECOVERY = topic(
@@ -62,12 +62,12 @@ RECOVERY = topic(
     Severity.HIGH,
     "the driver waits for a reset or a reboot, and the next job on this GPU fails or dies",
     "nvidia-smi(1), GPU Recovery Action and Remapped Rows",
-    "drain the node and do what it names: nvidia-smi -r -i GPU resets one",
+    "drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
     _SOURCE,
 )
 _ROWS: dict[str, Any] = {
     "severity": Severity.MEDIUM,
-    "reason": "rows of its memory are remapped at the next reset, and it works with what is left until then",
+    "reason": "rows of its memory are remapped at the next reset, and the rest works until then",
 }
 IMEX = topic(
     "imex",

@@ -22,7 +22,7 @@ from .model import Looks, topic
 KERNEL = topic(
     "kernel",
     Severity.MEDIUM,
-    "a kernel before 5.15 lacks what drivers of NICs and GPUs build on, such as DMA-BUF between them (5.12)",
+    "a kernel before 5.15 lacks features for NIC and GPU drivers, such as DMA-BUF between them (5.12)",
     "kernelnewbies.org, Linux_5.12, Linux_5.19 and Linux_6.1",
     "boot a kernel of 5.15 or newer",
     "/proc/sys/kernel/osrelease",
@@ -70,7 +70,7 @@ CLOCK = topic(
 MITIGATIONS = topic(
     "mitigations",
     Severity.LOW,
-    "they take some percent of system calls, and are what keeps one user's memory from another",
+    "they cost some percent of system calls, and keep one user's memory from another",
     "admin-guide/hw-vuln/index.rst",
     source="/sys/devices/system/cpu/vulnerabilities",
 )

@@ -92,7 +92,7 @@ class Log(NamedTuple):
     def reach(self) -> str:
         """The time that the log covers: it is a ring, and drops its oldest lines."""
         if self._oldest is None or self.uptime is None:
-            return ", of which it still has an unknown part"
+            return ", which covers an unknown time"
         up = _ago(self.uptime)[:-4]
         return f", whose oldest line is from {_ago(self._oldest)}; the machine has been up for {up}"
 

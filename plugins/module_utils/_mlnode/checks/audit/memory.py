@@ -170,7 +170,7 @@ def _free(host: Host, topology: Topology) -> Check:
                 f"{cache / _GIB_IN_KB:.1f} GiB file cache"
             )
     if not texts:
-        return FREE.skip("the kernel does not say what its NUMA nodes have left", source=source)
+        return FREE.skip("the kernel does not report the free memory of its NUMA nodes", source=source)
     return FREE.skip("; ".join(texts), source=source)
 
 

@@ -44,7 +44,7 @@ VALUES = topic(
 )
 
 _TOPICS = {
-    lint.DISABLED: replace(DISABLED, expected="no variable takes away what the node has"),
+    lint.DISABLED: replace(DISABLED, expected="no variable disables hardware of the node"),
     lint.DEVICES: replace(DEVICES, expected="lists mean all rails, and nothing else"),
     lint.VALUES: replace(VALUES, expected="values as NCCL reads them"),
 }

@@ -42,7 +42,7 @@ NICS = topic(
 UDP = topic(
     "udp_drops",
     Severity.LOW,
-    "a program reads too slowly for its buffer, and what does not fit is lost",
+    "a program reads too slowly for its buffer, and the rest is lost",
     "networking/snmp_counter.rst; udp(7)",
     "raise net.core.rmem_max and have the program ask for more with SO_RCVBUF",
     SNMP,
@@ -58,7 +58,7 @@ LISTEN = topic(
 RETRANSMITS = topic(
     "tcp_retransmits",
     Severity.LOW,
-    "what is sent again was lost on the way or had no answer: in a data hall that is next to nothing",
+    "resent segments were lost or not answered: in a data hall hardly any are",
     "networking/snmp_counter.rst; RFC 4022 (tcpRetransSegs)",
     "look with nstat twice, a minute apart, and at the drops of NICs and switch ports on the way",
     SNMP,

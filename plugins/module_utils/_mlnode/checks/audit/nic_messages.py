@@ -36,7 +36,7 @@ _FIRMWARE = Cause(
 )  # fmt: skip
 _RESET = Cause(
     "reset", Severity.MEDIUM, "the NIC was reset, and its connections stalled for seconds or broke",
-    "look whether a job ran then; update driver and firmware if it comes back",
+    "check whether a job ran then; update driver and firmware if it comes back",
 )  # fmt: skip
 _QUEUE = Cause(
     "queue", Severity.MEDIUM, "a queue stopped or a request failed, and all that waits for it stalls",
@@ -51,8 +51,8 @@ _CABLE = Cause(
     "look at ethtool -m or mlxlink, seat the cable again, and replace it if that goes on",
 )  # fmt: skip
 _LINK = Cause(
-    "link", Severity.LOW, "a link was down: what was on its way was lost, and a job over it may have ended",
-    "look whether an operator or a switch took it down; else look at the cable",
+    "link", Severity.LOW, "a link was down: packets on their way were lost, and a job over it may have ended",
+    "check whether an operator or a switch took it down; else look at the cable",
 )  # fmt: skip
 _FLAPS = Cause(
     "link", Severity.MEDIUM, "a link goes down again and again, and jobs over it stall or end",

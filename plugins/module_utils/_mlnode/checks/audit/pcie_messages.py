@@ -20,14 +20,14 @@ from .model import Looks, topic
 ERRORS = topic(
     "pcie_errors",
     Severity.HIGH,
-    "a link of PCIe damages what goes over it",
+    "a PCIe link damages data",
     "PCI/pcieaer-howto.rst; drivers/pci/pcie/aer.c",
     source=log.DMESG,
 )
 
 _CORRECTED = Cause(
-    "corrected", Severity.LOW, "PCIe sends again what was damaged, which costs time, and announces worse",
-    "look whether it goes on: seat card and riser again, and compare rdma_check's pcie_link",
+    "corrected", Severity.LOW, "PCIe resends damaged packets, which costs time and announces worse",
+    "check whether it goes on: seat card and riser again, and compare rdma_check's pcie_link",
 )  # fmt: skip
 _NON_FATAL = Cause(
     "not corrected", Severity.HIGH, "a transfer was lost, and the job on that device fails or is wrong",

@@ -38,7 +38,7 @@ MEMORY = topic(
     Severity.MEDIUM,
     "each access to these pages goes to another socket: half the bandwidth, twice the latency",
     "numa(7), numastat(8); admin-guide/mm/numaperf.rst",
-    "start the rank with its memory bound as well: numactl --membind; migratepages(8) moves what is there",
+    "start the rank with its memory bound as well: numactl --membind; migratepages(8) moves existing pages",
     "/proc/*/numa_maps",
 )
 
@@ -91,7 +91,7 @@ def _of_gpus(
     numbers = sorted({home.number for home in homes if home is not None})
     if len(numbers) != 1 or None in homes:
         who = listed([rank.label for rank in here], _MOST)
-        nodes = f"{who}: GPUs of the nodes {', '.join(map(str, numbers))}, so that none is right"
+        nodes = f"{who}: GPUs of the nodes {', '.join(map(str, numbers))}, so none is right"
         why = "the firmware names no NUMA node for its GPU" if together else "its GPU is not known"
         several = len(numbers) > 1
         yield from (one.skip(nodes) if several else one.unknown(f"{who}: {why}") for one in subjects)
@@ -111,7 +111,7 @@ def _worst(subject: Subject, findings: Sequence[_Finding], expected: str) -> Che
     found = listed(same, _MOST) if same else "its processes have ended meanwhile"
     found += f"; of {len(findings)} processes" if len(findings) > len(same) else ""
     unread = sum(one.verdict is Verdict.UNKNOWN for one in findings)
-    found += f", {unread} of which could not be read" if unread and verdict is Verdict.WARN else ""
+    found += f", and {unread} of them could not be read" if unread and verdict is Verdict.WARN else ""
     judged = verdict in (Verdict.WARN, Verdict.PASS)
     return subject.made(verdict, found, expected=expected if judged else "")
 
@@ -216,7 +216,9 @@ def _judged(topology: Topology, home: Node, rank: Rank, pages: Pages) -> _Findin
     if not pages.whole and not _is_far(total, far):
         return _Finding(Verdict.UNKNOWN, f"{rank.label}: not read as a whole")
     parts = ", ".join(f"{_amount(size)} on node {node}" for node, size in (far or on).items())
-    words = f"{rank.label}: {parts or 'no memory of its own'}" + (f", of {_amount(total)}" if far else "")
+    words = f"{rank.label}: {parts or 'no memory on nodes with CPUs'}" + (
+        f", of {_amount(total)}" if far else ""
+    )
     if not total:
         return _Finding(Verdict.SKIP, words)
     return _Finding(Verdict.WARN if _is_far(total, far) else Verdict.PASS, words)

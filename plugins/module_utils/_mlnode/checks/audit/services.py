@@ -47,7 +47,7 @@ RIVALS = topic(
 TIME = topic(
     "time_sync",
     Severity.MEDIUM,
-    "logs of several nodes cannot be compared, and munge refuses what seems to be five minutes old",
+    "logs of several nodes cannot be compared, and munge refuses credentials that seem five minutes old",
     "timedatectl(1), munge(7)",
     "enable chronyd or systemd-timesyncd, and see that it reaches a server",
     "systemd",
@@ -140,7 +140,7 @@ def _rivals(host: Host, name: str) -> Iterator[Check]:
 
 def _time(host: Host, topology: Topology) -> Check:
     if topology.machine.kind == "container":
-        return TIME.skip("the clock is that of the container's host", source="/run/systemd")
+        return TIME.skip("the container has its host's clock", source="/run/systemd")
     if host.exists(_TIMESYNC):
         # The file exists while the service runs, even long after the last answer of a server.
         state = "systemd-timesyncd was in step; whether it still is: timedatectl timesync-status"

@@ -32,13 +32,13 @@ DISKS = topic(
 NVME = topic(
     "nvme_scheduler",
     *storage.kind.info("storage.disks.scheduler", Value()),
-    "set it to none, and look for what has changed it (udev, tuned): the module storage_queue",
+    "set it to none, and find the cause of the change (udev, tuned): the module storage_queue",
     f"{storage.BLOCK}/*/queue/scheduler",
 )
 NFS = topic(
     "nfs_mounts",
     Severity.LOW,
-    "each request carries little, so that more round trips are needed for a file",
+    "each request carries little, so a file needs more round trips",
     "nfs(5); AWS, EFS, recommended mount settings; Google Cloud NetApp Volumes, Linux NFS mount options",
     "mount it with rsize=1048576,wsize=1048576,proto=tcp: the server may offer less",
     mounts.SYSTEM,
@@ -46,9 +46,9 @@ NFS = topic(
 SPACE = topic(
     "file_systems",
     Severity.MEDIUM,
-    "what does not fit is lost, such as a checkpoint or a log, and kubelet evicts pods before that",
+    "a checkpoint or a log that does not fit is lost, and kubelet evicts pods before that",
     "node_exporter, docs/node-mixin (NodeFilesystemAlmostOutOfSpace); Kubernetes, Node-pressure Eviction",
-    "make room, or move what grows to another file system",
+    "make room, or move growing data to another file system",
     mountinfo.TABLE,
 )
 

@@ -82,9 +82,9 @@ def read(done: Finished, flow: Flow) -> Measured:
     wanted = flow.end.gpu_address.partition(":")[2].rpartition(".")[0].upper()
     used = perftest.gpu(done.out)
     if flow.request.cuda is None and used:
-        raise UnfitError(f"the memory of the GPU at {used} was used, and not that of the host")
+        raise UnfitError(f"the memory of the GPU at {used} was used instead of the host's")
     if flow.request.cuda is not None and used != wanted:
-        raise UnfitError(f"the memory of {used or 'no GPU'} was used, and not of the GPU at {wanted}")
+        raise UnfitError(f"the memory of {used or 'no GPU'} was used instead of the GPU at {wanted}")
     return found
 
 

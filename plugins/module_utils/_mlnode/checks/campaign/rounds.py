@@ -156,8 +156,8 @@ def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Cloc
     if crossed < _COUNTED * carried:
         way = "received" if first.backward else "sent"
         raise UnfitError(
-            f"{carried:.0f} {kind.COUNTED} were measured, of which {place} has {way} {crossed:.0f}: they "
-            "went another way"
+            f"{carried:.0f} {kind.COUNTED} were measured, but {place} has {way} {crossed:.0f}: the "
+            "others went another way"
         )
     lost_now = kind.resent(host, first, place)
     resent = None if lost is None or lost_now is None else lost_now - lost

@@ -81,7 +81,7 @@ def start(
             starter(partial(work, host, part, ends, clock))
         except OSError as error:
             store.remove(host)
-            raise HostError("start", "a process of its own", error.errno) from error
+            raise HostError("start", "a background process", error.errno) from error
     return started
 
 
@@ -100,7 +100,7 @@ def _is_prepared(host: Host, part: Part, now: float) -> bool:
 def _refuse_busy(host: Host, part: Part, interfaces: Sequence[str], clock: Clock) -> None:
     running = [*jobs.running(host), *_loaded(host, interfaces, clock)]
     if running:
-        reason = f"this takes the whole links, under what runs here: {listed(running, 4)}"
+        reason = f"this takes the whole links, but the node is in use: {listed(running, 4)}"
         raise RefusedError(schema.unless_allowed("busy", reason, part.allow))
 
 

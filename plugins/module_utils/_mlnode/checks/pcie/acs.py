@@ -104,7 +104,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
 def _why_none(subjects: Subjects, leave: str) -> str:
     if not subjects.topology.gpus or not subjects.cards:
         return f"no {'GPU' if subjects.cards else 'RDMA device on PCIe'}, so no path between a GPU and a NIC"
-    apart = "no GPU has a NIC below the same bridge, so that all of their traffic passes the CPU anyhow"
+    apart = "no GPU has a NIC below the same bridge, so all their traffic passes the CPU anyway"
     return leave or apart
 
 
@@ -170,7 +170,7 @@ def _bridge(host: Host, bridge: Bridge, leave: str, bad: Verdict) -> Check:
         return subject.skip(found)
     if capability is None and bridge.bits:
         # No parameter can add ACS, and no documentation covers Data Direct without it.
-        return subject.unknown("no ACS, of which Data Direct needs bits here")
+        return subject.unknown("no ACS, but Data Direct needs bits of it here")
     control = _control(host, bridge)
     if bridge.satisfied(control):
         return subject.judged(True, found)

@@ -73,10 +73,10 @@ def _node(host: Host, subjects: Subjects, card: Card, subject: Subject, computin
     cpus = next((cpulist.render(one.cpus) for one in computing if one.number == node), "")
     found = f"NUMA node {node}" + (f", CPUs {cpus}" if cpus else "")
     if not others:
-        return subject.judged(True, found, expected="the node of what is around it")
+        return subject.judged(True, found, expected="the node of its bridge and GPUs")
     elsewhere = ", ".join(f"{label} on node {other}" for label, other in others.items())
     advice = (
-        "what hangs on one bridge is on one node: the firmware is wrong, or numa_node was written to; update "
+        "devices on one bridge are on one node: the firmware is wrong, or numa_node was written to; update "
         "the BIOS, and look at the slot"
     )
     expected = f"NUMA node {', '.join(sorted({str(other) for other in others.values()}))}"
@@ -125,7 +125,7 @@ def _distance(subjects: Subjects, subject: Subject, binding: Binding, best: str)
     """
     found = f"{binding.distance} to {', '.join(binding.nics)}" if binding.nics else binding.distance
     if binding.distance == UNKNOWN:
-        return subject.unknown(f"{_node_file(binding.gpu)} or that of the NICs names no NUMA node")
+        return subject.unknown(f"{_node_file(binding.gpu)} or the file of the NICs names no NUMA node")
     if binding.distance == _ACROSS and not distance.one_socket(subjects.topology, binding.gpu, binding.nics):
         advice = "no RDMA NIC on its NUMA node: move one to a slot of this socket, see mlnode topology"
         expected = "a NIC on its NUMA node"
@@ -148,7 +148,7 @@ def _strays(subjects: Subjects) -> str:
         return on is not None and on.address not in rails and (on.vendor, on.device) in models
 
     far = [f"{one.name} ({one.address})" for one in subjects.topology.rdma if strays(one)]
-    return f" Of the rails' model and near no GPU: {', '.join(far)}" if far else ""
+    return f" Near no GPU, but of the rails' model: {', '.join(far)}" if far else ""
 
 
 def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) -> Check:

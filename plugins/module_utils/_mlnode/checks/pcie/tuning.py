@@ -18,7 +18,7 @@ from .. import pcie_values
 from ..model import Check, Subject
 from .subjects import Card, Subjects, severity, unreadable
 
-_HYPERVISORS = "the hypervisor decides it, and what this machine reads is not what the card does"
+_HYPERVISORS = "the hypervisor decides it, and this machine cannot read the card's own value"
 _CONVENTIONAL = "no PCI Express function: it has no such setting"
 
 

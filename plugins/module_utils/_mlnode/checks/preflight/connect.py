@@ -50,12 +50,10 @@ _RESET = struct.pack("ii", 1, 0)
 _RTT = struct.Struct("=68xI")
 
 _REFUSED = (
-    "look whether that node was reached at the same time (with Ansible's forks at 1 none is); a firewall may "
-    "refuse it, too"
+    "check that both nodes run this at the same time (set Ansible's forks above 1), and that no firewall "
+    "refuses it"
 )
-_SILENT = (
-    "let TCP connections to this port pass between the nodes (firewalls), or look whether that node is up"
-)
+_SILENT = "let TCP connections to this port pass between the nodes (firewalls), or check that the node is up"
 _LATE = "it came too late for this node, or the way to it takes long: run it again"
 _DELAYED = (
     "something delays single packets: look for other traffic, at interrupts and at idle states of both nodes"

@@ -40,7 +40,7 @@ def running(host: Host) -> Iterator[Check]:
     seen = jobs.look(host)
     subject = Subject("jobs", NODE, "/proc", "no Slurm job, and nothing holds a GPU or an RDMA device")
     if seen.running:
-        advice = "wait for its end, or end what an earlier job has left"
+        advice = "wait for its end, or end leftovers of an earlier job"
         yield subject.made(Verdict.WARN, listed(seen.running, _NAMED), advice=advice)
     elif not seen.unseen:
         yield subject.judged(True, "nothing runs")
@@ -70,7 +70,7 @@ def drift(host: Host) -> Iterator[Check]:
         raise HostError("understand", subject.source, None, words) from error
     if drifted:
         found = f"{len(drifted)} of {len(settings)} settings differ: {listed(drifted, _NAMED)}"
-        advice = "mlnode check on the node, or drift.yml, shows all; site.yml applies what is declared"
+        advice = "mlnode check on the node, or drift.yml, shows all; site.yml applies the declarations"
         yield subject.made(Verdict.FAIL if severe else Verdict.WARN, found, advice=advice)
     if errors:
         found = listed([str(error) for error in errors], _NAMED)

@@ -99,7 +99,7 @@ def _gid(host: Host, port: Port) -> Check:
     if not entries and problem:
         return subject.unknown(problem)
     if not entries:
-        advice = "the port has no address: look whether its interface is up and has one"
+        advice = "the port has no address: check that its interface is up and has one"
         return subject.judged(False, "all entries are empty", advice=advice)
     if port.layer != ETHERNET:
         found = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
@@ -166,5 +166,5 @@ def _rdma_cm(host: Host, port: Port) -> Check:
             return subject.missing(value, source=f"{folder}/{name}", expected=expected if declared else "")
         texts.append(value.text.strip())
     good = texts[0] == mode and tos in (None, integer(texts[1]))
-    advice = "set it with roce_qos, so that connections made through RDMA-CM are in the lossless class"
+    advice = "set it with roce_qos, to put connections made through RDMA-CM into the lossless class"
     return subject.judged(good, f"{texts[0]}, ToS {texts[1]}", expected=expected, advice=advice)

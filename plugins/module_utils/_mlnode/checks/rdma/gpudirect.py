@@ -43,7 +43,7 @@ _DMABUF_SINCE = (5, 12)
 _NEEDED, _FORMERLY_NEEDED = "CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"
 
 _ADVICE = {
-    "NVIDIA": "load nvidia_peermem beside the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
+    "NVIDIA": "load nvidia_peermem with the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
     "modules on a kernel since 5.12",
     "AMD": "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA",
 }
@@ -99,7 +99,7 @@ def _vendor(
         return subject.unknown(found)
     listed = next((way.listed for way in ways if way.listed), "")
     if listed and not working:
-        advice = f"modprobe {listed}, or reboot; where it does not load: {_ADVICE[vendor]}"
+        advice = f"modprobe {listed}, or reboot; if it does not load: {_ADVICE[vendor]}"
         return subject.made(Verdict.PENDING, found, advice=advice)
     bad = Verdict.WARN if any(way.half for way in ways) else None
     return subject.judged(bool(working), found, bad=bad)

@@ -66,7 +66,7 @@ def _declared(topology: Topology, expect: Expectations) -> list[Check]:
 def _missing(topology: Topology, slot: str) -> str:
     """Advice about the slot where the device is expected."""
     if not slot:
-        return "look whether it has another name (rdma link), its driver is loaded, and lspci shows the card"
+        return "check whether it has another name (rdma link), its driver is loaded, and lspci shows the card"
     others = [device.name for device in topology.rdma if device.address == slot]
     if others:
         return f"the device in its slot {slot} is {others[0]}: names were given in another order"
@@ -122,7 +122,7 @@ def _slot(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
         found = "no PCI function: a device in software, or one of another bus"
         return subject.judged(False, found) if subject.expected else subject.skip(found)
     advice = (
-        "names were given in another order, or the card was moved: put it back, or declare it where it is"
+        "names were given in another order, or the card was moved: put it back, or declare its present slot"
     )
     return subject.compared(Value(device.address), "slot", advice)
 

@@ -55,7 +55,7 @@ def _state(host: Host, port: Port) -> Check:
     value = ports.read(host, subject.source)
     waits = (value.text or "")[:2] in ("2:", "3:") and port.layer == INFINIBAND
     if waits:
-        advice = "no subnet manager has brought it up: look whether one runs (sminfo), and at its log"
+        advice = "no subnet manager has brought it up: check that one runs (sminfo), and read its log"
         return subject.made(Verdict.WARN, value.text or "", advice=advice)
     advice = "look at cable, transceiver and the switch port, and whether the interface is up"
     return subject.compared(value, "", advice)

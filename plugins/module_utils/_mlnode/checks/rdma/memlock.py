@@ -56,7 +56,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     served = [check for check in checks if check.target in _STARTERS]
     spared = ""
     if served and all(check.verdict in (Verdict.PASS, Verdict.PENDING) for check in served):
-        spared = "the daemons that start jobs have enough of their own"
+        spared = "the daemons that start jobs have high enough limits"
     elif not (declared or topology.rdma or topology.gpus):
         spared = "neither an RDMA device nor a GPU is here"
     about = Subject(
@@ -123,7 +123,7 @@ def _advice(name: str) -> str:
             "logins get theirs from /etc/security/limits.d: memlock unlimited there, and in the unit of sshd"
         )
     text = f"LimitMEMLOCK=infinity in a drop-in of its unit, then systemctl daemon-reload and restart {name}"
-    return f"{text}; containers have that of their runtime" if name == "kubelet" else text
+    return f"{text}; containers get their runtime's limit" if name == "kubelet" else text
 
 
 def _process(host: Host, subject: Subject, want: Bytes) -> Check:

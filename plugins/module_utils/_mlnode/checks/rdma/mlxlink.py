@@ -134,7 +134,7 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
             if isinstance(section, dict)
         }
     except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
-        raise ValueError(f"it did not say what it says of a port, but {text.strip()[:_LONGEST]!r}") from error
+        raise ValueError(f"expected its report about a port, got {text.strip()[:_LONGEST]!r}") from error
 
 
 def _missing(subject: Subject, report: Report, what: str) -> Check:

@@ -73,7 +73,7 @@ def _trust(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     source = f"trust of {nic}, by dcb app show dev {nic}"
     # If a driver trusts several sources, the first one decides: dscp+pcp
     first = (value.text or "").partition("+")[0]
-    advice = f"{_BY}: RoCE packets that have no VLAN tag are in no priority of their own else"
+    advice = f"{_BY}: otherwise RoCE packets without a VLAN tag get no separate priority"
     subject = Subject("trust", port.name, source, wanted.get("trust", ""), advice)
     return _compared(subject, port, value, wanted, value.text or "", first)
 

@@ -35,7 +35,7 @@ _PARSERS: Sequence[tuple[str, Table, _Parse]] = (
     (irq_parse.KIND, irq_schema.OPTIONS, irq_parse.parse),
 )
 
-_ADVICE = "have the NICs appear (drivers, RDMA drivers, rdma link), or declare the rule for what is here"
+_ADVICE = "make the NICs appear (drivers, RDMA drivers, rdma link), or declare the rule for NICs of this node"
 
 
 def checks(host: Host, topology: Topology, expect: object) -> list[Check]:

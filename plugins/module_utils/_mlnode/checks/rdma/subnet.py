@@ -25,7 +25,7 @@ _FULL = 0x8000
 
 _HEX = regex(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
 
-_NO_SM = "no subnet manager has set the port up: look whether one runs (sminfo), and at its log"
+_NO_SM = "no subnet manager has set the port up: check that one runs (sminfo), and read its log"
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:

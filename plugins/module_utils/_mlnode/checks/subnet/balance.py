@@ -77,7 +77,7 @@ def alone(uplinks: Mapping[str, int], most: int) -> list[Check]:
     alone = {name: number for name, number in uplinks.items() if number < 2 <= most}
     return [
         Subject(NAME, name, "iblinkinfo").unknown(
-            f"uplinks that are up: {number}, where a leaf has up to {most}", advice=_ALONE_ADVICE
+            f"uplinks that are up: {number}; other leaves have up to {most}", advice=_ALONE_ADVICE
         )
         for name, number in alone.items()
     ]

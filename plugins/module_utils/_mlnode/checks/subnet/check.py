@@ -60,7 +60,7 @@ _LOOK = "load ib_umad, look from a port with a cable into the subnet, and run th
 #: Advice for a report that could not be read
 _HELP = {
     "manager": reports.NO_MANAGER,
-    "baseline": "baseline: reset takes a new one, where it is damaged",
+    "baseline": "if it is damaged, take a new one with baseline: reset",
     balance.NAME: "see why the first reading failed",
 }
 

@@ -23,13 +23,13 @@ KINDS = {"Switch": "switches", "Ca": "hcas", "Router": "routers"}
 
 #: As sminfo calls it
 MASTER = "SMINFO_MASTER"
-NO_MANAGER = "no subnet manager is the master: look whether one runs (opensm, UFM, a switch), and at its log"
+NO_MANAGER = "no subnet manager is the master: check that one runs (opensm, UFM, a switch), and read its log"
 
 _LINK = "reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log"
 _CHANGE = "look at the cable and at both ends; if the change was meant, accept it with baseline: reset"
 _ERRORS = (
     "clean or replace the cable or transceiver, or try another switch port; after that ibclearerrors. "
-    "Thresholds are those of /etc/infiniband-diags/error_thresholds"
+    "Thresholds: /etc/infiniband-diags/error_thresholds"
 )
 
 

@@ -133,7 +133,7 @@ def _number(raw: Any, allowed: range) -> int:
 
 def _word(raw: Any, known: Collection[str]) -> str:
     if not isinstance(raw, str) or raw not in known:
-        raise ValueError(f"{_short(raw)} is none of {', '.join(known)}")
+        raise ValueError(f"expected one of {', '.join(known)}, got {_short(raw)}")
     return raw
 
 

@@ -130,7 +130,7 @@ class Dcb(_Tool):
             # For an empty table it may print nothing at all.
             return parse(done.out.strip() or "{}")
         except ValueError as error:
-            raise self._failed(command, f"it printed what makes no sense: {error}") from error
+            raise self._failed(command, f"it printed nonsense: {error}") from error
 
     def _set(self, group: str, wanted: Mapping[str, str]) -> None:
         if group == "trust":
@@ -204,7 +204,7 @@ class MlnxQos(_Tool):
         try:
             fields = answers.mlnx_qos(self._run(command), group)
         except ValueError as error:
-            raise self._failed(command, f"it printed what makes no sense: {error}") from error
+            raise self._failed(command, f"it printed nonsense: {error}") from error
         if fields is None:
             raise self._missing(group)
         return fields

@@ -38,7 +38,7 @@ GROUPS = {
     "feature/fixed": Group("features", "feature"),
     "private-flag": Group("private flags", "private flag", True),
     "fec": Group("forward error correction", "FEC setting", True, frozenset({"active"})),
-    "statistic": Group("statistics of its own", "statistic"),
+    "statistic": Group("private statistics", "statistic"),
 }
 
 

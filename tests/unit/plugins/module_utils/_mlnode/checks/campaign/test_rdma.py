@@ -258,7 +258,7 @@ def test_what_is_no_result_has_a_reason(same: Node, kind: str, answers: Says, re
     [
         (
             lambda text: text.replace("allocated GPU buffer", "allocated"),
-            "of no GPU was used, and not of the",
+            "of no GPU was used instead of the",
         ),
         (
             lambda text: text.replace("No. 1", "No. 0"),

@@ -349,7 +349,7 @@ def refusal(node: CampaignMachine, time: Time, **more: Any) -> str:
 def test_a_job_is_not_disturbed_unless_that_is_allowed(node: CampaignMachine, time: Time) -> None:
     job(node)
 
-    assert "under what runs here: pid 4711 (python3) holds /dev/nvidia0" in refusal(node, time)
+    assert "but the node is in use: pid 4711 (python3) holds /dev/nvidia0" in refusal(node, time)
     assert result(node, time, allow=["busy"])["slots"][0]["reason"] == ""
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one end of every module that checks: its result, and whether that is a failure."""
+"""Common end of every module with checks: its result, and whether it fails."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ..model.errors import DeclarationError, paragraphs, printable
 from ..model.schema import Option, Table
 from .model import FAIL_ON, Check, bad, summary
 
-#: As many as fit on a screen with their advice; the result has all of them
+#: As many as fit on a screen with their advice; the result contains all
 NAMED = 8
 
 
 def fail_on(default: str) -> Table:
-    """The option, as the fragment `fail_on` documents it."""
+    """The option `fail_on`, documented in the fragment of this name."""
     return {"fail_on": Option("str", choices=tuple(FAIL_ON), default=default)}
 
 
 def between(name: str, number: float | None, least: float, most: float, unit: str = "") -> None:
-    """Raises DeclarationError for a number that is less or more, or not a number; None was left out."""
+    """Raises DeclarationError for a number outside the range, or NaN. None: the option is omitted."""
     if number is not None and not least <= number <= most:
         raise DeclarationError(f"{name}: {number} is not between {least} and {most}{unit and f' {unit}'}")
 
 
 def result(name: str, checks: Sequence[Check], failing_on: str, **more: Any) -> dict[str, Any]:
-    """Result of the module of that name. more: what it has besides."""
+    """Result of the module `name`. more: additional fields."""
     fatal, worse = FAIL_ON[failing_on], bad(checks)
     failing = [check for check in worse if check.verdict in fatal]
     fields = {

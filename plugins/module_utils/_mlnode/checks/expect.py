@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declared expectations of the RDMA devices of a node: for all of them, for rails, devices and ports.
+"""Declared expectations of a node's RDMA devices: for all of them, for rails, devices and ports.
 
     {all: {...}, rails: {count: 8, ..., 3: {...}}, devices: {mlx5_0: {...}, mlx5_1/1: {...}}, exact: false}
 
 The most specific section wins, key by key: port, device, rail, rails, all. A key without a value (null) is
-not declared. What is not declared is reported and not judged, apart from what can only be wrong: a link that
-is not up, no usable GID, counters that rise more than rdma_limits.py allows, and what pcie_values.py expects.
+not declared.
+
+Undeclared values are reported and not judged, except certain faults: a link that is down, no usable GID,
+counters that exceed rdma_limits.py, and the defaults of pcie_values.py.
 """
 
 from __future__ import annotations
@@ -23,13 +25,13 @@ from . import rdma_values as values
 
 
 def _qos(where: str, raw: Any) -> Any:
-    # Python compiles it on the node at each call, and few declare it.
+    # Imported late: compiled on the node at each call, and few declare it.
     from ..knobs.qos import parse
 
     return parse.expected(where, raw)
 
 
-#: Key of one port or device → how it is read. What each means: docs/checks/rdma_check.md
+#: Key of a port or device → its parser. Documentation: docs/checks/rdma_check.md
 PORT_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "used": values.switch,
     "link_layer": values.link_layer,
@@ -53,19 +55,19 @@ PORT_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     **pcie_values.DEVICE_KEYS,
 }
 
-#: Key of the whole node, in `all` only
+#: Keys for the whole node, in `all` only
 NODE_KEYS: Mapping[str, Callable[[str, Any], Any]] = {
     "netns": values.netns,
     "gpus": values.number,
     **pcie_values.NODE_KEYS,
 }
 
-#: Keys that are dictionaries, of which again the most specific counts key by key
+#: Keys with dictionaries, which are merged key by key as well
 _NESTED = ("counters", "ber", "qos")
 
 _SECTIONS = ("all", "rails", "devices", "exact")
 
-#: A device, and maybe a port of it. Names: drivers/infiniband/core/device.c takes 63 bytes
+#: A device, with an optional port. Names: drivers/infiniband/core/device.c accepts 63 bytes
 _TARGET = regex(r"([A-Za-z0-9_.:-]{1,63})(?:/([0-9]{1,3}))?\Z", re.ASCII)
 _RAIL = regex(r"[0-9]{1,4}\Z", re.ASCII)
 
@@ -75,10 +77,9 @@ Target = Tuple[str, Optional[int]]
 
 @dataclass(frozen=True)
 class Expectations(Mapping[str, Any]):
-    """As a mapping, it is what is declared of the whole node: the section `all`.
+    """A mapping of the whole node's expectations: the section `all`.
 
-    count: how many rails there are; None does not ask. exact: an RDMA device that is not declared is a
-    failure.
+    count: number of rails; None if it is not declared. exact: an undeclared RDMA device is a failure.
     """
 
     all: Section = field(default_factory=dict)
@@ -99,11 +100,11 @@ class Expectations(Mapping[str, Any]):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """Those that are declared by name, in their order."""
+        """Devices declared by name, in their order."""
         return tuple(dict.fromkeys(name for name, _port in self.targets))
 
     def of(self, device: str, port: int | None = None, rail: int | None = None) -> dict[str, Any]:
-        """All that is declared of a port, or of a device where no port is given."""
+        """Merged expectations of a port, or of a device if no port is given."""
         sections = [self.all]
         if rail is not None:
             sections += [self.rails, self.rail.get(rail, {})]
@@ -117,11 +118,11 @@ class Expectations(Mapping[str, Any]):
         return merged
 
     def judges(self, device: RdmaDevice, port: int, virtual: bool, rails: bool) -> bool:
-        """True if a port is one of those that are declared. rails: the node has some.
+        """True if a port is declared. rails: the node has rails.
 
-        By name, as a rail, or by a key of ports in `all`, which means every device but virtual functions,
-        whose ports are their guests'. Where nothing is declared: the rails, and every device where there are
-        none.
+        It may be declared by name, as a rail, or by a port's key in `all`. The latter covers every device
+        except virtual functions, whose ports belong to their guests. Without any declaration it covers the
+        rails, or every device if there are no rails.
         """
         if not self.of(device.name, port, device.rail).get("used", True):
             return False

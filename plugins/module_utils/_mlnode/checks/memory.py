@@ -1,11 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Speed of the memory of each NUMA node, as one core of that node sees it.
+"""Speed of each NUMA node's memory, measured from one core of that node.
 
-Copies are timed by mbw under numactl where both are installed, and else by this process, whose copy between
-two mappings is one memcpy(3) of libc in either case. Random reads are timed by sysbench under numactl. Python
-cannot time them: an access of its interpreter takes longer than one of memory. None of them is the latency of
-a load that waits for the one before, as reads of sysbench overlap.
+mbw under numactl measures copies if both are installed; otherwise this process does. Its copy between two
+mappings is one memcpy(3) of libc in either case.
+
+sysbench under numactl measures random reads. Python cannot, because its interpreter takes longer than a
+memory access. The result is not the latency of dependent loads, because sysbench's reads overlap.
 """
 
 from __future__ import annotations
@@ -29,27 +30,27 @@ from ..topology.numa import NODES
 
 MOUNTS = read.MOUNTS
 
-#: What `allow` may switch off
+#: Guards that `allow` may switch off
 GUARDS = ("busy",)
 
 OPTIONS: Table = {"allow": Option("list", elements="str", choices=GUARDS, default=[])}
 
-#: Each array is so many times the cache (rule of STREAM, stream.c), and this where the size of the cache is
-#: not known: four times the largest that one core reaches at present, 96 MiB
+#: Size of each array as a multiple of the cache (rule of STREAM, stream.c), and the assumed cache if its size
+#: is unknown: the largest that one core reaches at present, 96 MiB
 _CACHES = 4
 _UNKNOWN_CACHE = 96 << 20
 
-#: Of the node's free memory, for both arrays: the rest is for what else runs there
+#: Share of the node's free memory for both arrays; the rest is for other programs
 _SHARE = 0.25
 
-#: Passes, of which the median counts; at 10 GB/s a second in all
+#: Number of passes, whose median counts; about a second in total at 10 GB/s
 _PASSES = 25
 #: Seconds for sysbench
 _SECONDS = 2
-#: Whatever it does, a program that takes longer hangs: at 1 GB/s all passes take a few seconds
+#: Seconds. A program that takes longer hangs: at 1 GB/s all passes take a few seconds
 _MOST = 60
 
-#: Part of the pages that have to be on the node. A few of the interpreter's own may be elsewhere.
+#: Share of the pages that must be on the node. A few pages of the interpreter may be elsewhere.
 _LOCAL = 0.95
 
 _PRIVATE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
@@ -62,7 +63,7 @@ _SYSBENCH = regex(r"\(([0-9.]{1,20}) MiB/sec\)", re.ASCII)
 
 
 class Speed(NamedTuple):
-    """value: None where it was not measured, and reason then has why. tool: what has measured."""
+    """value: None if not measured, with the reason in `reason`. tool: the measuring program."""
 
     value: float | None
     tool: str = ""
@@ -75,16 +76,18 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def measure(host: Host, allow: Sequence[str], dry: bool = False) -> list[dict[str, Any]]:
-    """For each NUMA node `node`, `copied` in GB/s and `read` in ns. dry: only look whether it may be
-    measured. Raises RefusedError, and HostError where processes cannot be read."""
+    """`copied` in GB/s and `read` in ns for each NUMA node `node`. dry: only check the conditions.
+
+    Raises RefusedError, and HostError if processes cannot be read.
+    """
     running = [] if "busy" in allow else jobs.running(host)
     if running:
-        reason = f"this takes a core and its memory from what runs here: {listed(running, 4)}"
+        reason = f"this takes a core and memory bandwidth from running jobs: {listed(running, 4)}"
         raise RefusedError(schema.unless_allowed("busy", reason, allow))
     if dry:
         return []
     known = read.of(host)
-    # A kernel that shows none is asked all the same, and has the reason in its result.
+    # If the kernel shows no nodes, node 0 is tried, and its result contains the reason.
     nodes = known.nodes or (Node(0),)
     return [_node(host, node, {*known.cpus.allowed}, len(nodes)) for node in nodes]
 
@@ -106,7 +109,7 @@ def _unfit(host: Host, node: Node, allowed: set[int]) -> str:
         return "no CPU of it is known"
     if not allowed.intersection(node.cpus):
         return "this process may use none of its CPUs"
-    # A kernel without NUMA has the second only.
+    # A kernel without NUMA has only the second file.
     texts = (host.value(path).text for path in (f"{NODES}/node{node.number}/meminfo", "/proc/meminfo"))
     free = _FREE.search(next(filter(None, texts), ""))
     if free is None:
@@ -118,7 +121,7 @@ def _unfit(host: Host, node: Node, allowed: set[int]) -> str:
 
 
 def array_size(host: Host, cpu: int) -> int:
-    """In bytes, a whole number of MiB."""
+    """Bytes of one array, a whole number of MiB."""
     sizes = [host.value(path).text or "" for path in host.matching(
         f"/sys/devices/system/cpu/cpu{cpu}/cache/index*/size"
     )]  # fmt: skip
@@ -141,12 +144,14 @@ def _copy(host: Host, node: int, size: int, nodes: int) -> Speed:
 
 
 def probe(host: Host, node: int, size: int, nodes: int) -> Speed:
-    """By this process, on CPUs of the node, so that the kernel gives it memory of the node; of that it is
-    made sure where there is another one."""
-    # Not shared, which is what Python maps by default: huge pages are others there.
+    """Measure copies in this process, on CPUs of the node, so that the kernel can place its memory there.
+
+    With several nodes the placement is verified.
+    """
+    # Not shared, Python's default: shared mappings handle huge pages differently.
     source, target = (mmap.mmap(-1, size, flags=_PRIVATE) for _array in range(2))
     with source, target, memoryview(source) as there, memoryview(target) as here:
-        # Pages that were never written are all one page of zeros, which stays in the cache.
+        # Pages that were never written all map to one page of zeros, which stays in the cache.
         chunk = b"\1" * (1 << 20)
         for at in range(0, size, len(chunk)):
             there[at : at + len(chunk)] = chunk
@@ -166,7 +171,7 @@ def _timed(target: memoryview, source: memoryview) -> float:
 
 
 def _elsewhere(host: Host, node: int) -> str:
-    """Reason why the memory is not that of the node; numa_maps in proc(5)."""
+    """Reason why the memory is on other nodes; "" if it is not. numa_maps in proc(5)."""
     text = host.value("/proc/self/numa_maps").text
     if text is None:
         return "where its memory is cannot be read: /proc/self/numa_maps"
@@ -190,12 +195,12 @@ def _random(host: Host, node: int, size: int) -> Speed:
     rate = float(match.group(1)) if match else 0.0
     if not rate:
         return Speed(None, "sysbench", f"sysbench printed no rate: {said[-80:]!r}")
-    # A read is of 8 bytes (size_t, sb_memory.c)
+    # A read has 8 bytes (size_t, sb_memory.c)
     return Speed(8e9 / (rate * (1 << 20)), "numactl, sysbench")
 
 
 def _bound(host: Host, node: int, words: Sequence[str]) -> str | None:
-    """Output of a program on a node, with memory from there only; None where it or numactl is missing."""
+    """Output of a program bound to a node's CPUs and memory; None if it or numactl is missing."""
     if not all(_is_installed(host, program) for program in ("numactl", words[0])):
         return None
     try:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Result of a read-only check: one verdict with its evidence, what to do, and when that is a failure."""
+"""Result of a read-only check: a verdict with its evidence and advice, and the rules for failure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ..model.setting import Severity, Value
 
 
 class Verdict(str, Enum):
-    """pending: files have it right, and it takes effect with the restart or reboot that the advice names.
-    skip: not applicable, or not there, with the reason. unknown: it could not be read.
-    None of them ever counts as pass."""
+    """pending: the files are correct, and take effect with the restart or reboot in the advice.
+
+    skip: not applicable, or not present, with the reason. unknown: unreadable. None of these counts as pass.
+    """
 
     PASS = "pass"
     WARN = "warn"
@@ -30,16 +31,16 @@ class Verdict(str, Enum):
         return self.value
 
 
-#: Not as expected, from the worst on: what is unknown may be a failure, and what is pending has its remedy
+#: Not as expected, worst first: unknown may hide a failure, and pending already has its remedy
 BAD = (Verdict.FAIL, Verdict.UNKNOWN, Verdict.PENDING, Verdict.WARN)
 
-#: Verdicts of what is known not to be as it should be
+#: Verdicts of known deviations
 DEVIATIONS = (Verdict.FAIL, Verdict.PENDING, Verdict.WARN)
 
-#: Target of a check that is about the machine as a whole
+#: Target of a check of the whole machine
 NODE = "node"
 
-#: fail_on → the verdicts that fail: its own, and what is worse
+#: fail_on → the verdicts that fail: its own, and all worse ones
 FAIL_ON = {"fail": BAD[:1], "unknown": BAD[:2], "warn": BAD, "never": ()}
 
 
@@ -47,11 +48,11 @@ FAIL_ON = {"fail": BAD[:1], "unknown": BAD[:2], "warn": BAD, "never": ()}
 class Check:
     """Verdict on one thing, with its evidence.
 
-    name: of the check, such as rate. target: a device, port or interface, such as mlx5_0/1. expected, found:
-    for people; found is the raw value where one was read. source: the file or command it is from. advice:
-    what to do, empty if nothing. value: what nodes of a fleet have in common, where `found` has more words
-    than that, or nothing says what it should be; None elsewhere. severity, reason, reference: of a check of
-    the audit, how much it matters, why, and where that is written.
+    name: the check, such as rate. target: a device, port or interface, such as mlx5_0/1. expected, found: for
+    people; found is the raw value if one was read. source: the file or command. advice: what to do, "" if
+    nothing. value: for comparison between nodes of a fleet, if `found` contains more text or nothing is
+    expected; otherwise None. severity, reason, reference: for a check of the audit its importance, the
+    reason, and the documentation.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Check:
 
 
 class Nothing(MlnodeError):  # noqa: N818  # no error: a look ends with it
-    """There is nothing to judge; the message has the reason. source: where that was seen."""
+    """There is nothing to judge; the message has the reason. source: the file or command."""
 
     def __init__(self, why: str, source: str) -> None:
         super().__init__(why)
@@ -98,11 +99,10 @@ class Nothing(MlnodeError):  # noqa: N818  # no error: a look ends with it
 
 @dataclass(frozen=True)
 class Subject:
-    """A check before it has a verdict: every finding is made by one. Its methods take fields that are others
-    for one finding.
+    """A check before its verdict. Every finding is made from one; the methods accept fields to override.
 
-    advice: for a deviation. bad: the verdict of one, for which None is a failure, or of a severity that is
-    not high a warning. severity, reason, reference: as in Check.
+    advice: for a deviation. bad: verdict of a deviation; None means fail, or warn if the severity is not
+    high. severity, reason, reference: as in Check.
     """
 
     name: str
@@ -136,17 +136,17 @@ class Subject:
         return self.made(Verdict.UNKNOWN, why, **fields)
 
     def missing(self, value: Value, **fields: Any) -> Check:
-        """A value that was not read. A declared one that is absent is unknown, as is an unreadable one."""
+        """Finding for an unread value: unknown if unreadable, or absent although declared; else skip."""
         about = replace(self, **fields)
         unknown = value.unreadable is not None or bool(about.expected)
         return about.made(Verdict.UNKNOWN if unknown else Verdict.SKIP, value.problem)
 
     def told(self, found: str, key: str) -> Check:
-        """A value about which nothing is declared: shown, and not judged."""
+        """A value without a declaration: reported, not judged."""
         return self.skip(found, advice=f"declare {key} to have it judged", value=found)
 
     def compared(self, value: Value, key: str, advice: str) -> Check:
-        """A value that is to be as expected, where that is declared, which this key does."""
+        """Finding for a value, compared if this key is declared."""
         if value.text is None:
             return self.missing(value)
         if not self.expected:
@@ -154,22 +154,24 @@ class Subject:
         return self.judged(value.text == self.expected, value.text, advice=advice)
 
     def ended(self, error: MlnodeError) -> Check:
-        """Finding of a look that did not come to its end."""
+        """Finding of a look that ended early."""
         if isinstance(error, Nothing):
             return self.skip(str(error), source=error.source)
         path = error.path if isinstance(error, HostError) else ""
-        # Of a program, the subject has the whole command.
+        # For a program, the subject has the whole command.
         known = path[:1] != "/" and self.source.startswith(path)
         return self.unknown(str(error), source=self.source if known else path)
 
 
-#: What finds something about its subjects, or raises Nothing or another MlnodeError
+#: A function that returns findings about its subjects, or raises Nothing or another MlnodeError
 Look = Callable[[], Union[Check, Iterable[Check]]]
 
 
 def findings(subjects: Sequence[Subject], look: Look) -> Iterator[Check]:
-    """Of a look at these subjects. What ends it early is the finding about each of which it has said nothing,
-    or else about the last."""
+    """Findings of a look at these subjects.
+
+    An error becomes the finding of each subject without one, or of the last subject if all have one.
+    """
     said: set[str] = set()
     try:
         found = look()
@@ -182,7 +184,7 @@ def findings(subjects: Sequence[Subject], look: Look) -> Iterator[Check]:
 
 
 def content(host: Host, path: str) -> str:
-    """Content of a file, without its line end. Raises HostError, and Nothing where there is no file."""
+    """Content of a file, without its line end. Raises HostError, and Nothing if the file does not exist."""
     try:
         return host.read(path).rstrip("\n\0")
     except HostError as error:
@@ -193,7 +195,7 @@ def content(host: Host, path: str) -> str:
 
 @contextmanager
 def if_installed() -> Iterator[None]:
-    """Around a call of a program that a node need not have. Raises Nothing where it has not."""
+    """Context for a call of an optional program. Raises Nothing if it is not installed."""
     try:
         yield
     except HostError as error:
@@ -203,12 +205,12 @@ def if_installed() -> Iterator[None]:
 
 
 def bad(checks: Iterable[Check]) -> list[Check]:
-    """Those that are not as expected, the worst first."""
+    """Checks that are not as expected, the worst first."""
     return sorted((check for check in checks if check.verdict in BAD), key=lambda one: BAD.index(one.verdict))
 
 
 def summary(checks: Iterable[Check]) -> dict[str, int]:
-    """Number of checks in each verdict; verdicts without any are left out."""
+    """Number of checks per verdict; verdicts without checks are left out."""
     counts: dict[str, int] = {}
     for check in checks:
         counts[str(check.verdict)] = counts.get(str(check.verdict), 0) + 1

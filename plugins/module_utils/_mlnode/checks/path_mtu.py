@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check that packets of a given size arrive at every peer, find the usual size that does where not, and count
-those that are lost.
+"""Check that packets of a given size arrive at every peer, and count losses.
 
-A switch port with a smaller MTU drops what is too long and reports nothing: connections open, and hang with
-the first full packet. So each peer is sent echo requests with the don't-fragment bit.
+If they do not arrive, the check finds a usual size that does. A switch port with a smaller MTU silently drops
+longer packets: connections open, and hang with the first full packet. Therefore each peer gets echo requests
+with the don't-fragment bit.
 """
 
 from __future__ import annotations
@@ -36,34 +36,34 @@ OPTIONS: Table = {
     **end.fail_on("unknown"),
 }
 
-#: What every IPv4 host has to take (RFC 791); a path that carries less has another problem than its MTU
+#: Minimum that every IPv4 host must accept (RFC 791); a smaller path MTU is another problem
 SMALLEST = 576
 #: The longest IP packet with a 16-bit length (RFC 791)
 LONGEST = 65535
-#: More would only take long: a path that loses half of its packets loses 20 in a row once in a million times
+#: More would only take time: a path that loses half of its packets loses 20 in a row once in a million times
 MAX_TRIES = 20
-#: ping(8) sends faster than every 0.2 s for root only; more than a minute exceeds any path between nodes
+#: Seconds. Only root may use ping(8) with less than 0.2 s; no path between nodes takes more than a minute
 MIN_TIMEOUT, MAX_TIMEOUT = 0.2, 60.0
 
-#: Packets that are sent to count losses. A path that loses 3 % each way loses two or more of 100 in 98 of
-#: 100 looks, and one cable with a bit error rate of 10^-12, as IEEE 802.3 allows, loses one of 10^7. All
-#: peers of a node together get 10,000, of which a node that loses 0.1 % loses ten.
+#: Packets to count losses. A path that loses 3 % in each direction loses two or more of 100 in 98 of 100
+#: looks. A cable with a bit error rate of 10^-12, the limit of IEEE 802.3, loses one in 10^7. All peers of a
+#: node together get 10,000, enough to lose ten at a loss of 0.1 %.
 MAX_PACKETS = 10_000
 _ALL_PACKETS, _LEAST_PACKETS = 10_000, 10
-#: Seconds between two of them: 7 Mbit/s of full packets of 9000 bytes. ping(8) refuses others than root
-#: less than 0.2 s (iputils up to 20211215, MINUSERINTERVAL).
+#: Seconds between two packets: 7 Mbit/s of full packets of 9000 bytes. ping(8) refuses less than 0.2 s to
+#: users other than root (iputils up to 20211215, MINUSERINTERVAL).
 _EVERY, _EVERY_OF_USERS = 0.01, 0.2
-#: One lost packet may be chance, such as an address that a neighbour had to be asked for
+#: One lost packet may be chance, for example while a neighbour's address is resolved
 _LOSES = 2
 
-#: The data of a small packet, as ping(8) sends it
+#: Data bytes of a small packet, the default of ping(8)
 _SMALL = 56
-#: MTUs that are met: 1280 IPv6's least (RFC 8200); 1420 WireGuard, 1450 VXLAN (RFC 7348), 1476 GRE (RFC 2784)
-#: and 1492 PPPoE (RFC 2516) over 1500; 1460 and 8896 Google Cloud; 2044 and 4092 IPoIB (RFC 4391); 4200 RoCE
-#: of 4096; 8950 VXLAN over 9000; 9001 AWS; 9216 usual on switches
+#: Common MTUs: 1280 IPv6's minimum (RFC 8200); 1420 WireGuard, 1450 VXLAN (RFC 7348), 1476 GRE (RFC 2784) and
+#: 1492 PPPoE (RFC 2516) over 1500; 1460 and 8896 Google Cloud. 2044 and 4092 IPoIB (RFC 4391); 4200 RoCE with
+#: 4096; 8950 VXLAN over 9000; 9001 AWS; 9216 usual on switches
 _USUAL = (1280, 1420, 1450, 1460, 1476, 1492, 1500, 2044, 4092, 4200, 8896, 8950, 9000, 9001, 9216)
 
-#: Peers measured at the same time: a ping with three pipes each stays below the usual 1024 open files
+#: Peers measured at the same time: with three pipes per ping this stays below the usual 1024 open files
 _AT_ONCE = 128
 
 _INSTALL = {
@@ -95,7 +95,7 @@ _LOSSY = (
 
 
 class Peer(NamedTuple):
-    """Another node, and where to send from."""
+    """Another node, and the local interface and address to send from."""
 
     address: str
     interface: str = ""
@@ -106,7 +106,7 @@ class Peer(NamedTuple):
 
 
 class Request(NamedTuple):
-    """size None: the MTU that the interface to each peer has. packets: how many are counted of each peer."""
+    """size None: the MTU of the interface to each peer. packets: number per peer to count losses."""
 
     peers: tuple[Peer, ...]
     size: int | None
@@ -115,11 +115,11 @@ class Request(NamedTuple):
     packets: int = 0
 
 
-# -- what is asked for ---------------------------------------------------------------------
+# -- the request -----------------------------------------------------------------------------
 
 
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
-    """Result of the module path_mtu. Nothing is written in any case. Raises DeclarationError."""
+    """Result of the module path_mtu. Never writes. Raises DeclarationError."""
     del dry
     request = parse(given["peers"], given["size"], given["tries"], given["timeout"], given["packets"])
     return end.result(NAME, measure(host, request), given["fail_on"])
@@ -137,7 +137,7 @@ def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float, pa
 
 
 def parse_peers(peers: Sequence[Any]) -> tuple[Peer, ...]:
-    """Each once. Raises DeclarationError."""
+    """The peers without duplicates. Raises DeclarationError."""
     parsed = [_peer(f"peers[{number}]", given) for number, given in enumerate(peers)]
     return tuple(dict.fromkeys(parsed))
 
@@ -148,12 +148,12 @@ def _peer(where: str, given: Any) -> Peer:
     if not fields.get("address"):
         raise DeclarationError(f"{where}.address: missing; give an IPv4 or IPv6 address, or a name")
     for key, value in fields.items():
-        # No host, address or interface begins with a hyphen, and a program would take it for an option.
+        # No host, address or interface begins with a hyphen, which a program would read as an option.
         plain = isinstance(value, str) and value.isprintable() and " " not in value
         if value is not None and (not plain or value.startswith("-")):
             raise DeclarationError(f"{where}.{key}: {value!r} is not a name or address")
     peer = Peer(*(fields.get(name) or "" for name in Peer._fields))
-    # The resolver takes 10 for 0.0.0.10, and 010.0.0.1 for 8.0.0.1 (inet_aton(3)).
+    # The resolver reads 10 as 0.0.0.10, and 010.0.0.1 as 8.0.0.1 (inet_aton(3)).
     if all(sign in "0123456789." for sign in peer.address) and not _is_address(peer.address):
         raise DeclarationError(f"{where}.address: {peer.address!r} is not an IPv4 address of four numbers")
     if peer.source and not _is_address(peer.source):
@@ -162,7 +162,7 @@ def _peer(where: str, given: Any) -> Peer:
 
 
 def _is_address(text: str) -> bool:
-    """As inet_pton(3) reads it, which refuses what only looks like one, and a zone is allowed."""
+    """True for an address that inet_pton(3) accepts, which is strict; a zone is allowed."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, text.partition("%")[0])
@@ -176,7 +176,7 @@ def _is_address(text: str) -> bool:
 
 
 class Route(NamedTuple):
-    """Route of this node to a peer. mtu: of the interface. source: the address of this node."""
+    """Route of this node to a peer. mtu: of the interface. source: this node's address."""
 
     interface: str
     mtu: int
@@ -218,7 +218,7 @@ def address_of(host: Host, name: str, seconds: float = USUAL_SECONDS) -> str:
     except HostError as error:
         if error.absent:
             raise
-        # The name is at fault, or who resolves it, and not the program.
+        # The name or its resolver is at fault, not the program.
         reason = f"the resolver of this node (/etc/nsswitch.conf, /etc/resolv.conf) gives {error.kernel}"
         raise HostError("find the address of", name, None, reason) from error
     if done.rc or not done.out.strip():
@@ -247,13 +247,15 @@ def route(host: Host, peer: Peer, address: str) -> Route:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HostError("read the route to", address, None, f"`{' '.join(command)}`: {error!r}") from error
     if kind != "unicast":
-        raise HostError("send to", address, None, f"it is a {kind} address here, not that of another node")
+        raise HostError("send to", address, None, f"it is a {kind} address here, not another node's")
     return Route(device, mtu, source)
 
 
 class Sizes(NamedTuple):
-    """largest: that arrived, 0 for none. failed: the first above it that did not, 0 for none. reply: to
-    it."""
+    """Sizes that were tried; 0 for none.
+
+    largest: the largest that arrived. failed: the next larger size, which did not. reply: the answer to it.
+    """
 
     largest: int
     failed: int
@@ -261,15 +263,17 @@ class Sizes(NamedTuple):
 
 
 def usual_sizes(way: Way, wanted: int, known: int = 0) -> list[int]:
-    """Sizes that are met between a small packet and the wanted one, rising. known: another one of them."""
+    """Common sizes between a small packet and the wanted one, ascending. known: an additional size."""
     small = way.header + _SMALL
     between = {size for size in {*_USUAL, known} if small < size < wanted}
     return [small, *sorted(between), wanted]
 
 
 def _search(host: Host, wanted: int, way: Way) -> Sizes:
-    """The wanted size; where it fails, rising sizes up to the first that does, as only that one takes time.
-    Raises HostError."""
+    """Try the wanted size; if it fails, ascending sizes up to the first failure. Only failures take time.
+
+    Raises HostError.
+    """
     first = reply = ask(host, way, wanted)
     largest, failed = (wanted, 0) if first.arrived else (0, wanted)
     for size in () if first.arrived else usual_sizes(way, wanted, first.mtu):
@@ -278,12 +282,12 @@ def _search(host: Host, wanted: int, way: Way) -> Sizes:
             failed = size
             break
         largest = size
-    # What the first one met may have passed, such as an address that was not yet found; a size has not.
+    # The first failure may have been temporary, such as an unresolved address; a wrong size is not.
     return Sizes(largest, failed, first if first.mtu and not reply.by else reply)
 
 
 def _counted(host: Host, request: Request, way: Way, size: int) -> Echoes:
-    """Those lost of a burst; after a single one, of a second burst as well. Raises HostError."""
+    """Losses of a burst; after a single loss, of a second burst as well. Raises HostError."""
     root = host.is_superuser()
     share = max(_LEAST_PACKETS, _ALL_PACKETS // len(request.peers)) if root else _LEAST_PACKETS
     number, every = min(request.packets, share), _EVERY if root else _EVERY_OF_USERS

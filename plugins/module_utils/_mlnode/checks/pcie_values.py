@@ -1,29 +1,29 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declared expectations of PCIe, GPUDirect and locked memory, checked. Each function raises
-DeclarationError with where it stands.
+"""Declared expectations of PCIe, GPUDirect and locked memory, checked.
 
-Of a device (DEVICE_KEYS), and what is taken where nothing is declared:
+Each function raises DeclarationError with the path of its key. Keys of a device (DEVICE_KEYS) and their
+defaults:
 
-    pcie              max: what both ends of the link can do. Or {speed: 32, width: 16}, the least that will
-                      do, each of which may be left out.
-    mrrs              4096, the most a read request can ask for: fewer requests for the same data. Vendors of
-                      NICs advise it, the kernel leaves 512.
-    ats               auto: off on bare metal, where asking the IOMMU for addresses only costs time; in a
+    pcie              max: the most that both ends of the link support. Or {speed: 32, width: 16}, a minimum;
+                      either key may be omitted.
+    mrrs              4096, the largest possible read request: fewer requests for the same data. Vendors of
+                      NICs advise it; the kernel keeps 512.
+    ats               auto: off on bare metal, because asking the IOMMU for addresses only takes time. In a
                       virtual machine the platform decides. Or on, off.
     relaxed_ordering  on: without it, writes of a NIC wait for each other at the root port.
 
-Of the node (NODE_KEYS):
+Keys of the node (NODE_KEYS) and their defaults:
 
-    acs               auto: no redirection between a GPU and its NIC on bare metal, and with Data Direct the
-                      bits that it needs; in a virtual machine, and on a host that passes devices through to
-                      one, the platform decides. Or on, off.
-    iommu             auto: off or identity, as GPUDirect RDMA needs bus addresses to be physical ones; in a
+    acs               auto: on bare metal no redirection between a GPU and its NIC, and with Data Direct the
+                      required bits. The platform decides in a virtual machine, and on a host that passes
+                      devices through to one. Or on, off.
+    iommu             auto: off or identity, because GPUDirect RDMA needs physical bus addresses. In a
                       virtual machine the platform decides. Or off, identity.
     gpudirect         auto: either way. Or peermem, dmabuf.
-    memlock           unlimited, as every registered buffer is locked memory. Or a number of bytes.
+    memlock           unlimited, because every registered buffer is locked memory. Or a number of bytes.
 
-What deviates from a declaration fails. What deviates from these defaults and costs speed alone warns.
+A deviation from a declaration fails. A deviation from a default that only costs speed warns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _GENERATION = regex(r"gen ?([1-6])\Z", re.ASCII | re.IGNORECASE)
 
 @dataclass(frozen=True)
 class LinkWanted:
-    """The least a link has to do, in GT/s and lanes; 0 stands for what both of its ends can."""
+    """Minimum of a link, in GT/s and lanes; 0 means the most that both ends support."""
 
     speed: float = 0.0
     width: int = 0
@@ -86,14 +86,15 @@ def _speed(where: str, raw: Any) -> float:
     if number and not isinstance(raw, bool) and float(number.group(1)) in _GENERATIONS.values():
         return float(number.group(1))
     speeds = ", ".join(f"{speed:g}" for speed in _GENERATIONS.values())
-    raise DeclarationError(f"{where}: {raw!r} is none of {speeds} (GT/s), nor gen1 to gen6")
+    raise DeclarationError(f"{where}: must be one of {speeds} (GT/s) or gen1 to gen6, got {raw!r}")
 
 
 def _width(where: str, raw: Any) -> int:
     text = str(raw)
     text = text[1:] if text.startswith("x") else text
     if isinstance(raw, bool) or not _NUMBER.match(text) or int(text) not in _LANES:
-        raise DeclarationError(f"{where}: {raw!r} is none of {', '.join(f'x{lanes}' for lanes in _LANES)}")
+        widths = ", ".join(f"x{lanes}" for lanes in _LANES)
+        raise DeclarationError(f"{where}: must be one of {widths}, got {raw!r}")
     return int(text)
 
 
@@ -134,5 +135,5 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def wanted(expect: Mapping[str, Any], key: str) -> tuple[Any, bool]:
-    """The expected value, and whether it was declared or is one of DEFAULTS."""
+    """The expected value, and True if it was declared, False if it is from DEFAULTS."""
     return expect.get(key, DEFAULTS[key]), key in expect

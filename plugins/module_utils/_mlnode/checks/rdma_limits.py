@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checked counters, how much they may rise, and what it means if they rise more. Pure data.
+"""Checked counters, their limits, and the verdict above a limit. Pure data.
 
-Where a counter is decides which driver it is of: what a device does not have is not judged.
+The place of a counter identifies its driver: counters that a device lacks are not judged.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from ..model.record import dataclass
 from .model import Verdict
 
-#: Words of a limit → seconds of its window; `rise` is since the baseline, however long that is ago
+#: Name of a limit → seconds of its window; `rise` counts since the baseline, regardless of its age
 WINDOWS = {"rise": 0, "per_second": 1, "per_minute": 60, "per_hour": 3600, "per_day": 86400}
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that a counter may rise in a window: one of WINDOWS."""
+    """The largest increase of a counter in a window: one of WINDOWS."""
 
     window: str
     most: int
@@ -26,17 +26,17 @@ class Limit:
         return f"at most {self.most} {window}"
 
     def allows(self, rise: int, seconds: float) -> bool:
-        """A span shorter than the window may use up all of it: one error in a second is not 3600 an hour."""
+        """A span shorter than the window may use its whole limit: one error a second is not 3600 an hour."""
         length = WINDOWS[self.window]
         return rise <= (self.most * max(1.0, seconds / length) if length else self.most)
 
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter. check: the check it belongs to. place: below what its file is, see PLACES.
+    """One counter. check: its check. place: the folder or source of its file.
 
-    limits: empty where a rise is reported, not judged. over: the verdict where one is passed. bits: how wide
-    it is where it stops at its end instead of starting again; 0 for 64 bits, which never fill.
+    limits: empty if an increase is only reported. over: verdict above a limit. bits: width of a counter that
+    stops at its maximum; 0 for 64 bits, which never fill.
     """
 
     name: str
@@ -54,16 +54,16 @@ def _port(check: str, name: str, bits: int, limits: tuple[Limit, ...], over: Ver
     return Counter(name, check, "counters", limits, over, bits)
 
 
-#: Files of a port below counters/ are those of the PortCounters attribute, which stop at their end. Their
-#: widths: drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR.
+#: Files of a port below counters/ belong to the PortCounters attribute, and stop at their maximum. Widths:
+#: drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR.
 _PORT = (
-    # Each ends connections, or means that the hardware lost data on a link that calls itself up.
+    # Each ends connections, or means that the hardware lost data on a link that is up.
     _port("fatal_counters", "link_downed", 8, _NONE, Verdict.FAIL),
     _port("fatal_counters", "excessive_buffer_overrun_errors", 4, _NONE, Verdict.FAIL),
     _port("fatal_counters", "local_link_integrity_errors", 4, _NONE, Verdict.FAIL),
-    # A link of PAM4 signals always has some. 10 in a second and 120 in an hour are the usual limits for
-    # cables: 144 in an hour are a bit error rate of 10^-12 at 40 Gb/s, the most that InfiniBand allowed then.
-    # A link that recovers more than five times in a minute retrains all the time.
+    # A link with PAM4 signals always has some. The usual limits for cables are 10 per second and 120 per
+    # hour: 144 per hour are a bit error rate of 10^-12 at 40 Gb/s, the most that InfiniBand allowed then. A
+    # link that recovers more than five times a minute retrains constantly.
     _port(
         "degradation",
         "symbol_error",
@@ -72,7 +72,7 @@ _PORT = (
         Verdict.FAIL,
     ),
     _port("degradation", "link_error_recovery", 8, (Limit("per_minute", 5),), Verdict.FAIL),
-    # Packets were lost, and connections went on.
+    # Packets were lost; connections continued.
     _port("port_errors", "port_rcv_errors", 16, _NONE, Verdict.WARN),
     _port("port_errors", "port_xmit_discards", 16, _NONE, Verdict.WARN),
     _port("port_errors", "port_rcv_constraint_errors", 8, _NONE, Verdict.WARN),
@@ -80,7 +80,7 @@ _PORT = (
 )
 
 _TRANSPORT = (
-    # Retries were used up, so that the connection ended.
+    # All retries failed, so the connection ended.
     Counter("rnr_nak_retry_err", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),
     Counter("max_retry_exceeded", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),  # bnxt_re
     # A packet or its acknowledgement was lost. A lossless fabric loses none.
@@ -89,8 +89,8 @@ _TRANSPORT = (
     Counter("out_of_buffer", "transport", "hw_counters", _NONE),
     Counter("seq_err_naks_rcvd", "transport", "hw_counters", _NONE),  # bnxt_re
     Counter("to_retransmits", "transport", "hw_counters", _NONE),  # bnxt_re
-    # With adaptive routing packets overtake each other, and congestion control at work sends and obeys CNPs:
-    # how much is much is for each fabric to declare.
+    # With adaptive routing packets overtake each other, and working congestion control sends and obeys CNPs.
+    # Each fabric must declare its own limits.
     Counter("out_of_sequence", "transport", "hw_counters"),
     Counter("roce_slow_restart", "transport", "hw_counters"),
     Counter("np_cnp_sent", "transport", "hw_counters"),
@@ -114,23 +114,24 @@ _TRANSPORT = (
     Counter("unresponsive_remote_events", "efa", "hw_counters", _NONE),
 )
 
-#: What ethtool -S shows of mlx5 (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst)
-#: and of ice, below irdma (drivers/net/ethernet/intel/ice/ice_ethtool.c: ice_gstrings_pf_stats)
+#: Statistics of mlx5 (Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst) and of
+#: ice, the driver below irdma (drivers/net/ethernet/intel/ice/ice_ethtool.c: ice_gstrings_pf_stats), in
+#: ethtool -S
 _STATISTICS = (
     Counter("rx_discards_phy", "nic_discards", "statistic", _NONE),
     *(Counter(f"rx_prio{priority}_discards", "nic_discards", "statistic", _NONE) for priority in range(8)),
-    # The NIC gave up pausing its peer, so that packets of a lossless priority may be lost.
+    # The NIC stopped pausing its peer, so packets of a lossless priority may be lost.
     Counter("tx_pause_storm_error_events", "nic_discards", "statistic", _NONE, Verdict.FAIL),
     Counter("tx_pause_storm_warning_events", "nic_discards", "statistic", _NONE),
-    # Pauses are how PFC works: how many are many is for each fabric to declare.
+    # PFC works with pauses: each fabric must declare its own limits.
     *(Counter(f"rx_prio{priority}_pause", "nic_discards", "statistic") for priority in range(8)),
-    # The port had no buffer left for what came in.
+    # The port had no free buffer for incoming packets.
     Counter("rx_dropped.nic", "nic_discards", "statistic", _NONE),
     *(Counter(f"rx_priority_{priority}_xoff.nic", "nic_discards", "statistic") for priority in range(8)),
 )
 
 _OTHERS = (
-    # Fewer than five in a day: a reboot of the switch or a cable that was moved is not a flapping link.
+    # Fewer than five a day: a switch reboot or a moved cable is not a flapping link.
     Counter("carrier_down_count", "flap", "netdev", (Limit("per_day", 4),), Verdict.FAIL),
     # Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats; correctable errors were corrected.
     Counter("aer_dev_fatal", "aer", "pci", _NONE, Verdict.FAIL),
@@ -141,12 +142,12 @@ _OTHERS = (
 COUNTERS = (*_PORT, *_TRANSPORT, *_STATISTICS, *_OTHERS)
 BY_NAME = {counter.name: counter for counter in COUNTERS}
 
-#: Kind of bit error rate → the most of it. effective: behind forward error correction, where a healthy link
-#: has none at all. raw: before it. RS(544,514) corrects a thousand times as much (IEEE 802.3, 120D.3.2), so a
-#: link above it works, on a cable or transceiver that is worse than specified.
+#: Kind of bit error rate → its limit. effective: after forward error correction; a healthy link has no errors
+#: there. raw: before it. RS(544,514) corrects a thousand times as much (IEEE 802.3, 120D.3.2), so a link
+#: above the limit works, but its cable or transceiver is worse than specified.
 BER = {"effective": 1e-9, "raw": 1e-7}
 
-#: What to do where a check's counters rise too much
+#: Advice if a check's counters rise too much
 ADVICE = {
     "fatal_counters": "look at the cable and the switch port (dmesg, the switch's log), then baseline: reset",
     "degradation": "clean or replace the cable or transceiver, or try another switch port",

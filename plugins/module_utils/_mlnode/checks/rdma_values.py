@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Single values of a declaration of RDMA devices, checked. Each raises DeclarationError with where it is."""
+"""Parsers for values in a declaration of RDMA devices. Each raises DeclarationError with the key's path."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from ..topology import pci
 from . import rdma_limits
 from .rdma_limits import Limit
 
-#: Generation → Gb/s of one lane as the kernel counts them (drivers/infiniband/core/sysfs.c: rate_show)
+#: Generation → Gb/s of one lane as the kernel counts it (drivers/infiniband/core/sysfs.c: rate_show)
 LANES = {
     "SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200,
 }  # fmt: skip
 
-#: Names under which ports with two lanes are sold
+#: Product names of ports with two lanes
 _HALVES = {"HDR100": "HDR", "NDR200": "NDR"}
 
-#: How many lanes a port can have (enum ib_port_width)
+#: Possible numbers of lanes (enum ib_port_width)
 _WIDTHS = (1, 2, 4, 8, 12)
-#: As nearly all ports have: QSFP and OSFP cages carry four
+#: Lanes of nearly all ports: QSFP and OSFP cages carry four
 _USUAL_WIDTH = 4
 
 LINK_LAYERS = ("InfiniBand", "Ethernet", "Unspecified")
-#: As gid_attrs/types has them (drivers/infiniband/core/cache.c: gid_type_str)
+#: Spelled as in gid_attrs/types (drivers/infiniband/core/cache.c: gid_type_str)
 GID_TYPES = ("IB/RoCE v1", "RoCE v2")
 #: enum ib_mtu
 MTUS = (256, 512, 1024, 2048, 4096)
 NETNS = ("shared", "exclusive")
 
-#: The least IPv4 takes (RFC 791), and what IPoIB in connected mode has room for
+#: From the minimum of IPv4 (RFC 791) to the maximum of IPoIB in connected mode
 _NETDEV_MTUS = range(68, 65536)
 _NUMBER = regex(r"[0-9]{1,10}\Z", re.ASCII)
 _HEX = regex(r"0x[0-9a-fA-F]{1,4}\Z", re.ASCII)
@@ -46,7 +46,7 @@ _RATE = regex(r"[0-9]{1,5}(\.[0-9]{1,2})?\Z", re.ASCII)
 
 @dataclass(frozen=True)
 class Rate:
-    """gbits: of the whole port. generation: "" where only a number was declared."""
+    """gbits: of the whole port. generation: "" if only a number was declared."""
 
     gbits: float
     generation: str = ""
@@ -56,7 +56,7 @@ class Rate:
         return f"{number} ({self.generation})" if self.generation else number
 
     def of_lanes(self, lanes: int | None) -> float:
-        """Gb/s of a generation on so many lanes; None for as many as its name stands for."""
+        """Gb/s of a generation on this many lanes; None for the usual number of its name."""
         return LANES[self.generation] * lanes if lanes and self.generation else self.gbits
 
 
@@ -68,7 +68,7 @@ def _slot(text: str) -> str:
 
 
 def rate(where: str, raw: Any) -> Rate:
-    """A number of Gb/s, or a generation, which stands for a port of four lanes."""
+    """A number of Gb/s, or a generation, which means a port with four lanes."""
     text = str(raw)
     if not isinstance(raw, bool) and _RATE.match(text) and float(text) > 0:
         return Rate(float(text))
@@ -81,7 +81,7 @@ def rate(where: str, raw: Any) -> Rate:
 
 
 def width(where: str, raw: Any) -> int:
-    """Lanes: 4X or 4."""
+    """Number of lanes, from 4X or 4."""
     text = str(raw).upper()
     text = text[:-1] if text.endswith("X") else text
     if isinstance(raw, bool) or not _NUMBER.match(text) or int(text) not in _WIDTHS:
@@ -105,14 +105,14 @@ def mtu(where: str, raw: Any) -> int:
     size: int = number(where, raw)
     if size not in MTUS:
         raise DeclarationError(
-            f"{where}: {raw!r} is none of the MTUs of RDMA, {', '.join(map(str, MTUS))}; that of the "
-            "interface is netdev_mtu"
+            f"{where}: must be an MTU of RDMA, {', '.join(map(str, MTUS))}, got {raw!r}; declare the "
+            "interface's MTU as netdev_mtu"
         )
     return size
 
 
 def names(where: str, raw: Any) -> tuple[str, ...]:
-    """One text, or several of which one has to be found."""
+    """One text, or a list of accepted texts."""
     items = raw if isinstance(raw, list) else [raw]
     if not items or not all(isinstance(item, str) and item.strip() for item in items):
         raise DeclarationError(
@@ -122,7 +122,7 @@ def names(where: str, raw: Any) -> tuple[str, ...]:
 
 
 def pkey(where: str, raw: Any) -> int:
-    """The partition with its membership bit, 0xffff or the number YAML makes of it."""
+    """The partition with its membership bit: 0xffff, or the number that YAML reads from it."""
     text = str(raw)
     key = int(text, 16) if _HEX.match(text) else int(text) if _NUMBER.match(text) else 0
     if isinstance(raw, bool) or not 0 < key < 1 << 16:
@@ -131,14 +131,14 @@ def pkey(where: str, raw: Any) -> int:
 
 
 def ber(where: str, raw: Any) -> dict[str, float]:
-    """The most errors in a bit, of those kinds that are given: {effective: 1e-12}."""
+    """Highest bit error rates of the given kinds: {effective: 1e-12}."""
     if not isinstance(raw, Mapping) or not raw:
         raise DeclarationError(f"{where}: {raw!r} is not a dictionary such as {{effective: 1e-12}}")
     rates = {}
     for kind, most in raw.items():
         if kind not in rdma_limits.BER:
             raise _bad(where, kind, "one of", tuple(rdma_limits.BER))
-        # YAML takes 1e-12 for a text, as it has no point.
+        # YAML reads 1e-12 as a text, because it contains no point.
         text = str(most)
         if isinstance(most, bool) or not _FRACTION.match(text) or float(text) >= 1:
             raise DeclarationError(f"{where}.{kind}: {most!r} is not a number below 1 such as 1e-12")
@@ -147,8 +147,10 @@ def ber(where: str, raw: Any) -> dict[str, float]:
 
 
 def counters(where: str, raw: Any) -> dict[str, tuple[Limit, ...]]:
-    """Counter → its limits, which replace the usual ones: a number is the rise since the baseline, false
-    stops judging it."""
+    """Counter → its limits, which replace the defaults.
+
+    A number limits the increase since the baseline; false switches the judgement off.
+    """
     if not isinstance(raw, Mapping):
         raise DeclarationError(f"{where}: {raw!r} is not a dictionary")
     parsed = {}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Base of the drivers that show settings of NICs as files: /TOP/NIC/GROUP/FIELD, or a list FIELD,FIELD."""
+"""Base class of drivers that show settings of NICs as files: /TOP/NIC/GROUP/FIELD, or a list FIELD,FIELD."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..model.record import NamedTuple
 
 _NETS = "/sys/class/net"
 
-#: Of captured files: {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or a word, ...}}
+#: Format of captured files: {"format": 1, "answers": {GROUP: {FIELD: VALUE, ...} or a word, ...}}
 FORMAT = 1
 
 
 class Place(NamedTuple):
-    """A path taken apart; what a folder leaves open is empty."""
+    """The parts of a path; parts that a folder's path lacks are empty."""
 
     path: str
     nic: str
@@ -29,18 +29,18 @@ class Place(NamedTuple):
 
 
 class NicFiles(ABC):
-    """A driver, as Host.mounts takes it."""
+    """A driver for Host.mounts."""
 
-    #: A group below another one has its name in front: ring/max
+    #: A group within another one has its name as a prefix: ring/max
     GROUPS: Collection[str]
 
     @abstractmethod
     def place(self, action: str, path: str) -> Place:
-        """Raises MissingError for what can be no path of a NIC."""
+        """The parts of a path. Raises MissingError if no NIC can have the path."""
 
     @abstractmethod
     def answers(self, host: Host, action: str, place: Place) -> Mapping[str, str]:
-        """All fields of a group. Raises MissingError where one of those asked for is not there."""
+        """All fields of a group. Raises MissingError if one of the requested fields is missing."""
 
     def file(self, action: str, path: str) -> Place:
         place = self.place(action, path)
@@ -82,7 +82,7 @@ class NicFiles(ABC):
         return True
 
     def _has(self, host: Host, place: Place, group: str) -> bool:
-        """False only where the driver reports that it has no such group; an unreadable one is there."""
+        """False only if the driver reports that it lacks the group; an unreadable group exists."""
         try:
             self.answers(host, "list", Place(place.path, place.nic, group, ()))
         except MissingError:
@@ -93,8 +93,10 @@ class NicFiles(ABC):
 
 
 def captured(host: Host, path: str, what: str, is_word: Callable[[str], bool]) -> Mapping[str, Any]:
-    """Group → answer, of the file of a captured tree for a NIC: the texts of its fields, or a word that says
-    why there are none. what: words for what it holds. Raises HostError."""
+    """Group → answer, from a NIC's file in a captured tree: field texts, or a word if there are none.
+
+    what: describes the content in messages. Raises HostError.
+    """
     try:
         document = json.loads(host.stored(path))
         if document["format"] != FORMAT:
@@ -118,7 +120,7 @@ def _are_texts(answer: Any) -> bool:
 
 
 def assigned(action: str, place: Place, values: list[str]) -> dict[str, str]:
-    """Field → value. Raises HostError where there is not one for each."""
+    """Field → value. Raises HostError unless there is one value per field."""
     if len(values) != len(place.fields):
         problem = f"{len(place.fields)} values belong here, one for each field"
         raise HostError(action, place.path, None, problem)
@@ -126,11 +128,11 @@ def assigned(action: str, place: Place, values: list[str]) -> dict[str, str]:
 
 
 def must_exist(host: Host, action: str, place: Place) -> None:
-    """Raises MissingError for an interface that is not there."""
+    """Raises MissingError if the interface does not exist."""
     if place.nic not in _interfaces(host):
         raise MissingError(action, place.path, f"there is no interface {place.nic}")
 
 
 def _interfaces(host: Host) -> list[str]:
-    # bonding_masters is a file of the bonding driver among them.
+    # bonding_masters is a file of the bonding driver.
     return [name for name in host.names(_NETS) if name != "bonding_masters"]

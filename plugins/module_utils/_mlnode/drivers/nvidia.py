@@ -1,11 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts of GPUs from nvidia-smi alone, and the persistence mode as if the kernel had a file for it:
+"""Facts of GPUs from nvidia-smi alone, and the persistence mode as a virtual file:
 
     /gpu/0000:1b:00.0/persistence    `on` or `off`
 
-/proc/driver/nvidia shows models, addresses and power states, and nothing of this (nv-procfs.c of the driver).
-A captured tree has what QUERY printed as /gpu/persistence.csv.
+/proc/driver/nvidia shows models, addresses and power states, but no persistence mode (nv-procfs.c of the
+driver). A captured tree holds the output of QUERY as /gpu/persistence.csv.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ T = TypeVar("T")
 
 TOP = "/gpu"
 CAPTURED = f"{TOP}/persistence.csv"
-#: There while the driver is loaded
+#: Exists while the driver is loaded
 DRIVER = "/proc/driver/nvidia/version"
 
 TOOL = "nvidia-smi"
 QUERY = (TOOL, "--query-gpu=index,pci.bus_id,persistence_mode", "--format=csv,noheader")
 
 ON, OFF = "on", "off"
-#: As nvidia-smi(1) words it
+#: Words of nvidia-smi(1)
 _WORDS = {"Enabled": ON, "Disabled": OFF}
-#: Of a GPU that has no such thing
+#: Words for a GPU without this feature
 NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported")
 
 _FILE = "persistence"
 _FOLDER = regex(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
-#: Where sysfs has a domain of four digits, the tool has eight
+#: sysfs writes a domain with four digits, the tool with eight
 _BUS_ID = regex(r"0{0,4}([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
 
 
@@ -46,14 +46,16 @@ def file_of(address: str) -> str:
 
 
 def address(bus_id: str) -> str | None:
-    """As sysfs has it, of what the tool calls bus id; None where it is none."""
+    """A bus id of the tool as sysfs writes it; None for any other text."""
     match = _BUS_ID.match(bus_id.lower())
     return match.group(1) if match else None
 
 
 def rows(text: str, columns: int) -> dict[str, list[str]]:
-    """Address → the other columns, of a table with index and pci.bus_id in front. Raises HostError for
-    anything else."""
+    """Address → the other columns, from a table that begins with index and pci.bus_id.
+
+    Raises HostError for any other text.
+    """
     columns_of: dict[str, list[str]] = {}
     for line in text.splitlines():
         if not line.strip():
@@ -67,7 +69,7 @@ def rows(text: str, columns: int) -> dict[str, list[str]]:
 
 
 def persistence(host: Host) -> dict[str, str]:
-    """Address → on, off, or the tool's own word for neither. Raises HostError."""
+    """Address → on, off, or the tool's word for an unsupported mode. Raises HostError."""
     return host.once("nvidia persistence", lambda: _persistence(host))
 
 
@@ -85,13 +87,13 @@ def _answer(host: Host) -> str:
         try:
             return host.stored(CAPTURED).decode("utf-8", "replace")
         except HostError as error:
-            if not error.absent:  # which is said by what is asked instead
+            if not error.absent:  # without a capture, the error of ask() explains more
                 raise
     return ask(host, QUERY)
 
 
 def ask(host: Host, command: Sequence[str], seconds: float = USUAL_SECONDS) -> str:
-    """Output of the tool. Raises HostError with its complaint, which may be on either of its two outputs."""
+    """Output of the tool. Raises HostError with its error message, from standard output or standard error."""
     done = host.run(command, seconds)
     if done.rc != 0:
         lines = [line for line in (done.err + "\n" + done.out).splitlines() if line.strip()]
@@ -107,7 +109,7 @@ def read(host: Host, path: str) -> bytes:
 
 
 def write(host: Host, path: str, value: str) -> None:
-    """With nvidia-persistenced running, the tool asks it, else the driver (nvidia-persistenced(1))."""
+    """Set the mode, through nvidia-persistenced if it runs, else the driver (nvidia-persistenced(1))."""
     action = f"write {value!r} to"
     _mode(host, action, path)
     if value not in (ON, OFF):
@@ -134,7 +136,7 @@ def exists(host: Host, path: str) -> bool:
 
 
 def blocked(host: Host, path: str) -> str:
-    """Never: who may set it is for the driver to say."""
+    """Never blocked: the driver decides who may set it."""
     del host, path
     return ""
 

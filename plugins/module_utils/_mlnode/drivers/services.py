@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services as if the kernel had a file for each: /service/UNIT/running says `running` or `stopped`.
+"""Services as virtual files: /service/UNIT/running contains `running` or `stopped`.
 
-A service runs while its control group has processes, which a captured tree shows as well as a live host.
-One that is done once it has set something, such as cpupower.service, is `stopped`: it moves nothing any more.
+A service runs while its control group has processes, which a captured tree shows like a live host. A finished
+one-shot service, such as cpupower.service, is `stopped`: it changes nothing any more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOP = "/service"
 
 RUNNING, STOPPED = "running", "stopped"
 
-#: Where systemd looks for a unit, the first one wins: systemd.unit(5)
+#: Search path of systemd for units; the first match wins: systemd.unit(5)
 FOLDERS = (
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -29,7 +29,7 @@ FOLDERS = (
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 )
-#: The folder of system services: cgroup v2, v1, and both beside each other
+#: Folders of system services: cgroup v2, v1, and hybrid
 _GROUPS = (
     "/sys/fs/cgroup/system.slice",
     "/sys/fs/cgroup/systemd/system.slice",
@@ -38,7 +38,8 @@ _GROUPS = (
 _UNIT = regex(r"[A-Za-z0-9_.@-]{1,200}\.service\Z", re.ASCII)
 _FILE = "running"
 
-#: systemd reports a stop as done before it has removed the group, which is empty by then: a breath is enough
+#: systemd reports a stop before it removes the group, which is empty by then: a short wait suffices. Seconds,
+#: and number of looks
 _PAUSE, _LOOKS = 0.1, 20
 
 
@@ -47,14 +48,16 @@ def file_of(unit: str) -> str:
 
 
 def fragment(host: Host, unit: str) -> str:
-    """The file that makes a unit, be it a link that masks it, or the script of System V that systemd makes
-    one of; empty where it is not installed. Raises HostError."""
+    """File of a unit: a unit file, a link that masks it, or a System V script that systemd converts.
+
+    "" if it is not installed. Raises HostError.
+    """
     paths = [*(f"{folder}/{unit}" for folder in FOLDERS), f"/etc/init.d/{unit[: -len('.service')]}"]
     return next((path for path in paths if host.is_link(path) or host.exists(path)), "")
 
 
 def is_running(host: Host, unit: str) -> bool:
-    """Raises HostError where that is unknown."""
+    """True if a service runs. Raises HostError if this is unknown."""
     for folder in _GROUPS:
         path = f"{folder}/{unit}/cgroup.procs"
         value = host.value(path)
@@ -85,9 +88,9 @@ def write(host: Host, path: str, value: str) -> None:
         raise HostError(action, path, errno.EINVAL)
     if not fragment(host, unit):
         raise MissingError(action, path, f"{unit} is not installed")
-    host.forget()  # of units, too
+    host.forget()  # units, too
     if value == RUNNING:
-        # A drop-in that kept it stopped may be gone, and systemd has not read that yet.
+        # The drop-in that kept it stopped may be gone, but systemd has not noticed yet.
         systemctl.reload(host, "make systemd read its units again:")
         systemctl.job(host, "start", unit, f"start {unit}:")
         return
@@ -99,7 +102,7 @@ def write(host: Host, path: str, value: str) -> None:
 
 
 def names(host: Host, path: str) -> list[str]:
-    """Of one service; all of them are systemd's to list."""
+    """The file of one service. Only systemd can list all services."""
     parts = path.strip("/").split("/")
     return [_FILE] if len(parts) == 2 and exists(host, path) else []
 
@@ -113,7 +116,7 @@ def exists(host: Host, path: str) -> bool:
 
 
 def blocked(host: Host, path: str) -> str:
-    """Never: who may talk to systemd is for systemd to say."""
+    """Never blocked: systemd decides who may start and stop services."""
     del host, path
     return ""
 

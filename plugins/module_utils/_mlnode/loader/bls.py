@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Kernel parameters in the entries of the Boot Loader Specification that GRUB reads on the Red Hat family.
 
-One file per kernel below /boot/loader/entries, whose `options` lines are the command line. New kernels take
-theirs from /etc/kernel/cmdline where it is there (kernel-install(8)), else from /etc/default/grub. The folder
-is shared with other systems on the disk, and with ostree, which makes its entries with each deployment.
+/boot/loader/entries holds one file per kernel; its `options` lines are the command line. New kernels take
+their parameters from /etc/kernel/cmdline if it exists (kernel-install(8)), else from /etc/default/grub. The
+folder is shared with other systems on the disk, and with ostree, which writes an entry for each deployment.
 """
 
 from __future__ import annotations
@@ -20,29 +20,30 @@ from .grub import Entry, entry
 
 ENTRIES = "/boot/loader/entries"
 CMDLINE = "/etc/kernel/cmdline"
-#: Variables of GRUB that an entry may use; kernelopts is the whole command line on RHEL 8
+#: Files with GRUB variables that an entry may use; kernelopts is the whole command line on RHEL 8
 ENVIRONMENT = ("/boot/grub2/grubenv", "/boot/grub/grubenv")
 KERNEL_OPTS = "$kernelopts"
 
 _OPTIONS = regex(r"([ \t]*options[ \t]+)(.*)\Z")
-#: Kernels for repair only, which dracut-config-rescue makes
+#: Rescue kernels of dracut-config-rescue
 _RESCUE = regex(r"-0-rescue\b|-rescue\.conf\Z")
-#: An entry without it starts no Linux, such as one of Windows (efi)
+#: An entry without this line does not start Linux: for example Windows (efi)
 _KERNEL = regex(r"^[ \t]*(?:linux|uki)[ \t]", re.MULTILINE)
-#: kernel-install(8) names its entries MACHINE_ID-VERSION.conf, and has the same in a line
+#: kernel-install(8) names its entries MACHINE_ID-VERSION.conf and repeats the id in a line
 _ID = regex(r"([0-9a-f]{32})-")
 _ID_LINE = regex(r"^[ \t]*machine-id[ \t]+([0-9a-f]{32})[ \t]*$", re.MULTILINE)
 _MACHINE_ID = "/etc/machine-id"
-#: Words of a deployment: ostree-prepare-root(1), bootc
+#: Options that mark a deployment: ostree-prepare-root(1), bootc
 _DEPLOYED = regex(r"^[ \t]*options[ \t](?:.*[ \t])?(?:ostree|composefs)=", re.MULTILINE)
-#: Of ostree it is a number, the greatest for what is booted by default (ostree-sysroot-deploy.c)
+#: ostree writes a number here, the greatest for the default deployment (ostree-sysroot-deploy.c)
 _VERSION = regex(r"^[ \t]*version[ \t]+([0-9]{1,9})[ \t]*$", re.MULTILINE)
 
 
 def files(host: Host, image: bool = False) -> list[str]:
-    """The entries of this system's kernels, but for those for repair. Raises HostError.
+    """Entries of this system's kernels, without rescue kernels. Raises HostError.
 
-    image: it is a tree that a machine will boot from: all are its own, as the command line that runs is not.
+    image: the root is a tree that a machine will boot from. All its entries count, because the running
+    command line is not the tree's.
     """
     paths = [path for path in host.matching(f"{ENTRIES}/*.conf") if not _RESCUE.search(path)]
     texts = {path: host.read(path) for path in paths}
@@ -55,8 +56,10 @@ def files(host: Host, image: bool = False) -> list[str]:
 
 
 def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
-    """True if an entry is of another system on the disk: it has another root file system, and not the id of
-    this machine. The id alone says little, as a cloned one has another than its image's entries."""
+    """True if an entry is another system's: its root file system differs, and its id is not this machine's.
+
+    The id alone proves little, because a cloned machine's id differs from the entries of its image.
+    """
     named = _ID.match(path.rpartition("/")[2]) or _ID_LINE.search(text)
     line = " ".join(match.group(2) for _number, match in _options(text))
     its = cmdline.of(line, "root", cmdline.LOADER_QUOTES)
@@ -66,8 +69,7 @@ def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
 
 
 def of_ostree(host: Host) -> str:
-    """The entry of the deployment that ostree boots next, which has the greatest version; empty if it has
-    none here. Raises HostError."""
+    """Entry of the deployment that ostree boots next (greatest version); "" if none. Raises HostError."""
     found = []
     for path in files(host, image=True):
         text = host.read(path)
@@ -78,7 +80,7 @@ def of_ostree(host: Host) -> str:
 
 
 def entries(host: Host, paths: Sequence[str]) -> list[Entry]:
-    """The command line of each of these kernels. Raises HostError."""
+    """The kernels of these entries, each with its command line. Raises HostError."""
     known = variables(host)
     kernels = []
     for path in paths:
@@ -94,7 +96,7 @@ def _options(text: str) -> list[tuple[int, re.Match[str]]]:
 
 
 def variables(host: Host) -> dict[str, tuple[str, str]]:
-    """Name → value and place; the last name of a file that is there. Raises HostError."""
+    """Name → value and place. The last file that sets a name wins. Raises HostError."""
     values: dict[str, tuple[str, str]] = {}
     for path in ENVIRONMENT:
         try:
@@ -111,7 +113,7 @@ def variables(host: Host) -> dict[str, tuple[str, str]]:
 
 
 def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
-    """An entry with these words in its options, and every other byte as it was."""
+    """An entry with these words in its options; all other bytes are unchanged."""
     lines = text.splitlines(keepends=True)
     options = _options(text)
     if not options:
@@ -126,7 +128,7 @@ def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
 
 
 def edited_line(text: str, changes: Mapping[str, Sequence[str]]) -> str:
-    """/etc/kernel/cmdline, which is one command line, with these words in it."""
+    """Content of /etc/kernel/cmdline, one command line, with these words in it."""
     line = text.rstrip("\n")
     (merged,) = cmdline.merged([line], changes, cmdline.LOADER_QUOTES)
     return merged + text[len(line) :]

@@ -17,7 +17,7 @@ from . import grub as menu_grub
 from .default import Default
 from .grub import Entry
 
-#: In the record of a staged deployment: it has words of its own (ostree-sysroot-deploy.c)
+#: Marker of kernel arguments in the record of a staged deployment (ostree-sysroot-deploy.c)
 _STAGED_WORDS = b"kargs\0"
 _STATUS = "rpm-ostree kargs or ostree admin status"
 
@@ -25,9 +25,9 @@ _STATUS = "rpm-ostree kargs or ostree admin status"
 class Loader(NamedTuple):
     """The boot loader of this machine.
 
-    lacks: why parameters cannot be given to it; empty if they can. unreadable: why that is unknown.
-    style: drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification). default: the entry
-    that it starts, if that is none of those that are made for parameters.
+    lacks: why parameters cannot be given to it; "" if they can. unreadable: why that is unknown. style:
+    drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification). default: the entry it starts,
+    if that entry is not generated from the parameters.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -38,9 +38,11 @@ class Loader(NamedTuple):
 
 
 def next_line(host: Host) -> KernelLine | None:
-    """The line of the next boot, as its systemd reads it: that of the loader's entry, as words given by hand
-    are for one boot. Where no loader says, that of the running system; None where neither is known. Raises
-    HostError."""
+    """Command line of the next boot, as systemd will read it; None if unknown. Raises HostError.
+
+    The loader's entry counts first, because words added by hand last for one boot. If the loader has no known
+    entry, the running command line counts.
+    """
     return host.once("line of systemd", lambda: _next_line(host), of_files=True)
 
 
@@ -52,9 +54,9 @@ def _next_line(host: Host) -> KernelLine | None:
 
 
 def find(host: Host, image: bool = False) -> Loader:
-    """The loader of the machine, or why none can be used; never raises.
+    """The loader of the machine, or why none can be used. Never raises.
 
-    image: it is a tree that a machine will boot from, whose menu may be written last of all.
+    image: the root is a tree that a machine will boot from; its menu may be written as the last step.
     """
     return host.once(f"boot loader {image}", lambda: _found(host, image), of_files=True)
 
@@ -90,10 +92,10 @@ def _find(host: Host, image: bool) -> Loader:
 
 
 def _of_ostree(host: Host) -> Loader:
-    """The deployment that is booted next. Another one beside it is what a rollback goes back to."""
+    """The deployment that is booted next. The other one is kept for a rollback."""
     system = image_mode.ostree(host)
     if _STAGED_WORDS in (host.content(image_mode.OSTREE_STAGED) or b""):
-        # Without words of its own it takes those of the deployment that it was made from.
+        # A staged deployment without kernel arguments inherits them from its origin.
         return Loader(
             unreadable=f"{image_mode.OSTREE_STAGED} has words for the kernel that become an entry of the "
             f"loader when the system is shut down; look at them with {_STATUS}, and reboot"
@@ -116,11 +118,11 @@ def _without_grub(host: Host) -> str:
             f"{reason}: it is systemd-boot or another loader; write the words into {bls.CMDLINE}, and "
             "run kernel-install add for each kernel"
         )
-    return f"{reason}: what starts this kernel (container, hypervisor, network boot) sets its parameters"
+    return f"{reason}: the container, hypervisor or network boot that starts this kernel sets its parameters"
 
 
 def _reads_entries(host: Host, menu: str) -> bool:
-    """True if GRUB makes its menu of the entries (blscfg, a command of the Red Hat family's GRUB)."""
+    """True if GRUB builds its menu from the entries (blscfg, a command of the Red Hat family's GRUB)."""
     defaults = host.text(menu_grub.DEFAULTS)
     asked = re.search(r"^[ \t]*GRUB_ENABLE_BLSCFG=[\"']?true", defaults, re.MULTILINE)
     used = re.search(r"^[ \t]*blscfg\b", menu, re.MULTILINE)
@@ -143,7 +145,7 @@ def _from_entries(host: Host, menu: str, image: bool) -> Loader:
 
 
 def _sources_drop_ins(host: Host) -> bool:
-    """True if grub-mkconfig reads /etc/default/grub.d, as Debian's and Ubuntu's do."""
+    """True if grub-mkconfig reads /etc/default/grub.d, as on Debian and Ubuntu."""
     program = grub.mkconfig(host)
     return program is not None and "/default/grub.d/" in host.read(program)
 
@@ -157,15 +159,14 @@ def _not_editable(host: Host) -> str:
 
 
 def was_there(host: Host, loader: Loader) -> bool:
-    """True if the last boot found the loader's menu as it is: nothing of it was changed since. Raises
-    HostError."""
+    """True if the loader's menu is unchanged since the last boot. Raises HostError."""
     files = {*loader.default.files, *(entry.where.rpartition(":")[0] for entry in loader.entries)}
-    files |= {path.rpartition("/")[0] for path in files}  # one that was removed since
+    files |= {path.rpartition("/")[0] for path in files}  # a folder changes if a file is removed
     return last_boot.is_older(host, sorted({*files, *bls.ENVIRONMENT} - {""}))
 
 
 def boot_sources(host: Host, parameter: str) -> list[str]:
-    """Every line of a file of a loader that names a parameter, as `path:line: text`. Raises HostError."""
+    """Lines in the loader's files that set or mention a parameter, as `path:line: text`. Raises HostError."""
     paths = [*grub.CONFIGS, *bls.ENVIRONMENT, menu_grub.DEFAULTS, bls.CMDLINE]
     paths += host.matching(f"{menu_grub.DROP_INS}/*.cfg") + host.matching(f"{bls.ENTRIES}/*.conf")
     lines = []

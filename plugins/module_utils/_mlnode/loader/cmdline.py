@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel command lines as words: split as the kernel does it, and merged by key with all else left as it is.
+"""Kernel command lines as words: split as the kernel splits them, and merged by key without other changes.
 
-Pure text functions. A key is a parameter's name with _ for -, as the kernel takes both for one
+Pure text functions. A key is a parameter's name with _ for -, because the kernel treats both alike
 (kernel/params.c: parameq).
 """
 
@@ -12,15 +12,15 @@ from typing import Iterable, Mapping, Sequence
 
 from ..model.record import NamedTuple, regex
 
-#: What parameters are read from, and what they are shown as where they are not there
+#: Source of the running parameters, and the text for a missing parameter
 COMMAND_LINE = "/proc/cmdline"
 ABSENT = "absent"
 
-#: lib/cmdline.c: next_arg() knows double quotes only; GRUB and a shell know both.
+#: lib/cmdline.c: next_arg() accepts double quotes only; GRUB and a shell accept both.
 KERNEL_QUOTES = '"'
 LOADER_QUOTES = "\"'"
 
-#: What follows is for init, not for the kernel (init/main.c)
+#: Words after it are for init, not for the kernel (init/main.c)
 _FOR_INIT = "--"
 _SPACE = " \t\n\r\f\v"
 _SPACES = regex(rf"[{_SPACE}]")
@@ -28,7 +28,7 @@ _NO_QUOTES = str.maketrans("", "", LOADER_QUOTES)
 
 
 class Word(NamedTuple):
-    """One word of a line, quotes included, and where it stands: line[start:end]."""
+    """One word of a line, quotes included, and its position: line[start:end]."""
 
     text: str
     start: int
@@ -43,12 +43,12 @@ class Word(NamedTuple):
 
 
 def key_of(name: str) -> str:
-    """The one spelling of a parameter's name."""
+    """Canonical spelling of a parameter's name."""
     return name.replace("-", "_")
 
 
 def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
-    """The words for the kernel, in their order; spaces within quotes divide nothing."""
+    """The words for the kernel, in their order; spaces within quotes do not separate words."""
     words: list[Word] = []
     start, quote = None, ""
     for at, sign in enumerate(line + " "):
@@ -68,7 +68,7 @@ def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
 
 
 def of(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
-    """The words of one parameter in their order, as a kernel gets them, its name spelled as it is here."""
+    """The words of one parameter in their order, as a kernel gets them, spelled as `name`."""
     texts = [word.text for word in split(line, quotes) if word.key == key_of(name)]
     return tuple(_spelled(_handed_over(text) if quotes == LOADER_QUOTES else text, name) for text in texts)
 
@@ -79,12 +79,12 @@ def handed_over(line: str) -> list[str]:
 
 
 def _handed_over(text: str) -> str:
-    """A word without the quotes that GRUB takes off; it puts others around one with a blank."""
+    """A word without the quotes that GRUB removes. GRUB adds its own quotes around a word with a blank."""
     return text if _SPACES.search(text) else text.translate(_NO_QUOTES)
 
 
 def reached(line: str) -> str:
-    """The part of a line that GRUB takes for the command's, as a semicolon outside quotes ends it."""
+    """The part of a line that belongs to GRUB's command: it ends at a semicolon outside quotes."""
     quote = ""
     for at, sign in enumerate(line):
         if sign == ";" and not quote:
@@ -97,7 +97,7 @@ def reached(line: str) -> str:
 
 
 def _all_reached(lines: Sequence[str]) -> list[str]:
-    """The same of lines that make up one: what ends the command takes the lines behind with it."""
+    """The same for lines that form one command line: a semicolon also cuts off all following lines."""
     parts: list[str] = []
     for line in lines:
         parts.append(reached(line))
@@ -107,7 +107,7 @@ def _all_reached(lines: Sequence[str]) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """A word for GRUB, to which a semicolon ends the command (GRUB manual, Shell-like scripting)."""
+    """A word quoted for GRUB, because a semicolon ends the command (GRUB manual, Shell-like scripting)."""
     name, equals, value = word.partition("=")
     return f'{name}{equals}"{value}"' if ";" in value else word
 
@@ -123,17 +123,17 @@ def shown(words: Iterable[str]) -> str:
 
 
 def wanted(text: str) -> tuple[str, ...]:
-    """The words of a text that shown() made."""
+    """The words of a text made by shown()."""
     return () if text == ABSENT else tuple(text.split())
 
 
 def merged(
     lines: Sequence[str], changes: Mapping[str, Sequence[str]], quotes: str = KERNEL_QUOTES
 ) -> list[str]:
-    """Lines that make up one command line, with exactly these words for each name.
+    """Lines of one command line, with exactly these words for each name.
 
-    What is right already stays where it is; what GRUB does not get to is not. New words go before all others:
-    behind them, a `--` or a quote that is not closed would swallow them.
+    Correct words stay in place, unless GRUB does not reach them. New words go first: after the others, a `--`
+    or an unclosed quote would swallow them.
     """
     seen = _all_reached(lines) if quotes == LOADER_QUOTES else lines
     wrong = {

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The entry that GRUB starts by default, where it is one that nothing we write can reach.
+"""The entry that GRUB starts by default, if our parameters cannot reach it.
 
-GRUB_DEFAULT, the saved_entry of grub-set-default or a file that grub.cfg sources (custom.cfg) may name an
-entry of /etc/grub.d/40_custom: its command line stands there, and neither GRUB_CMDLINE_LINUX nor an entry of
-the Boot Loader Specification changes it.
+GRUB_DEFAULT, the saved_entry of grub-set-default or a file sourced by grub.cfg (custom.cfg) may select an
+entry of /etc/grub.d/40_custom. Its command line is fixed: neither GRUB_CMDLINE_LINUX nor an entry of the Boot
+Loader Specification changes it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from ..linux.grub_menu import Item
 from ..model.record import NamedTuple, regex
 from .grub import Entry, entry
 
-#: Another system's (util/grub.d/30_os-prober.in)
+#: Prefix of another system's entry (util/grub.d/30_os-prober.in)
 _OTHER_SYSTEM = regex(r"osprober-")
-#: This one's for repair (10_linux.in), whose command line is made of GRUB_CMDLINE_LINUX
+#: Recovery entry of this system (10_linux.in), whose command line contains GRUB_CMDLINE_LINUX
 _FOR_REPAIR = regex(r"gnulinux-.*-recovery-")
-#: Menus that start each other; more than are of use
+#: Limit for menus that start each other; no useful setup has more
 _DEPTH = 4
 
 
 class Default(NamedTuple):
-    """The entry that is started by default, if it is none of the known ones. entry: its kernel. astray:
-    reason why it starts no kernel of this system. place: where it is chosen. files: all that decide."""
+    """The default entry, if it is not a known entry.
+
+    entry: its kernel. astray: why it starts no kernel of this system. place: the line or file that selects
+    it. files: all files that decide this.
+    """
 
     entry: Entry | None = None
     astray: str = ""
@@ -36,7 +39,7 @@ class Default(NamedTuple):
 
 
 def beside(host: Host, menu: str, known: Sequence[Entry]) -> Default:
-    """Without entry and reason, if it is a known one, or if that is unknown. Raises HostError."""
+    """The default entry if it differs from the known ones, else empty; also if unknown. Raises HostError."""
     place = ""
     files: tuple[str, ...] = (menu,)
     exported: Mapping[str, str | None] = {}

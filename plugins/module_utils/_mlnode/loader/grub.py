@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel parameters in GRUB: a drop-in where grub-mkconfig reads those, else /etc/default/grub itself.
+"""Kernel parameters in GRUB: a drop-in if grub-mkconfig reads drop-ins, else /etc/default/grub.
 
-What the next boot brings is what stands in grub.cfg, whatever the files say that it was once made of.
+Only grub.cfg decides the next boot; the files it was generated from may have changed since.
 """
 
 from __future__ import annotations
@@ -16,28 +16,31 @@ from . import cmdline
 
 DEFAULTS = "/etc/default/grub"
 DROP_INS = "/etc/default/grub.d"
-#: Sorts after what distributions and cloud images put there
+#: Sorts after the files of distributions and cloud images
 DROP_IN_NAME = "zz-mlnode-"
-#: What ends up on the command line of every kernel, and of every one but those for recovery
+#: Variables for the command line of every kernel, and of every kernel except recovery entries
 VARIABLES = ("GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT")
 
 _SECTION = regex(r"### (BEGIN|END) /etc/grub\.d/(\S+) ###\Z")
 _MENU_ENTRY = regex(r"\s*menuentry\s+(.*)")
-#: Kernels of other systems, and those that boot this one for repair only (util/grub.d/10_linux.in)
+#: Kernels of other systems, and rescue entries of this one (util/grub.d/10_linux.in)
 _NOT_OURS = regex(r"'osprober-|'gnulinux-[^']*-recovery-|\(recovery mode\)|-rescue-")
-#: A variable with a plain text, such as tuned's own parameters
+#: A variable set to a plain text, such as tuned's own parameters
 _SET = regex(r'\s*set\s+([A-Za-z_]\w*)="([^"$\\]*)"\s*\Z', re.ASCII)
 _USE = regex(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 
 _ASSIGNMENT = regex(r"\s*(?:export\s+)?(GRUB_CMDLINE_LINUX(?:_DEFAULT)?)(\+?)=(.*)\Z", re.DOTALL)
 _ANEW = regex(r"\s*(?:export\s+)?GRUB_CMDLINE_LINUX=(?!.*\$\{?GRUB_CMDLINE_LINUX\b)")
-#: A value without anything that a shell would compute
+#: A value without shell expansions
 _PLAIN = regex(r'("(?:[^"\\$`]|\\["\\$`])*"|\'[^\']*\'|[\w.,:/@%+=-]*)(\s*(?:\s#[^\n]*\n?)?)\Z', re.ASCII)
 
 
 class Entry(NamedTuple):
-    """A kernel that the loader can start. added: words that variables bring, and where those are set.
-    by_hand: nothing that we write reaches it."""
+    """A kernel that the loader can start.
+
+    added: words from variables, each with the place that sets it. by_hand: the entry is outside the reach of
+    our files.
+    """
 
     where: str
     line: str
@@ -51,7 +54,7 @@ class Entry(NamedTuple):
         return " ".join(word for line in lines for word in cmdline.handed_over(line))
 
     def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
-        """The words of a parameter, the place to look at, and whether another file adds them."""
+        """Words of a parameter, the place to look at, and True if other files or hands add words."""
         words = cmdline.of(cmdline.reached(self.line), name, cmdline.LOADER_QUOTES)
         for text, where in self.added:
             more = cmdline.of(text, name, cmdline.LOADER_QUOTES)
@@ -63,8 +66,8 @@ class Entry(NamedTuple):
 def entries(text: str, path: str) -> list[Entry]:
     """The kernels of this system in a grub.cfg.
 
-    Those that 10_linux makes of what is installed, else all: an entry written by hand beside them is
-    meant to be another one.
+    The entries that 10_linux generates from the installed kernels, or all entries if there are none. A manual
+    entry next to generated ones is meant to differ.
     """
     kernels: list[tuple[str, Entry]] = []
     variables: dict[str, tuple[str, str]] = {}
@@ -85,7 +88,7 @@ def entries(text: str, path: str) -> list[Entry]:
 
 
 def entry(where: str, line: str, variables: Mapping[str, tuple[str, str]]) -> Entry:
-    """One kernel, with what the variables in its line stand for."""
+    """One kernel, with the values of the variables in its line."""
     used = [match.group(1) or match.group(2) for match in _USE.finditer(cmdline.reached(line))]
     return Entry(where, line, tuple(variables[name] for name in used if name in variables))
 
@@ -113,7 +116,7 @@ _CASE = """\
 """
 _GIVEN = regex(r'^GRUB_CMDLINE_LINUX="((?:[^"$\\]|\\")*)\$\(_mlnode_others ', re.MULTILINE)
 
-# Quotes by hand: a word that begins within quotes is part of the one before it.
+# Tracks quotes itself: a word that begins within quotes belongs to the word before it.
 _TAIL = """\
             esac
         fi
@@ -134,9 +137,9 @@ _TAIL = """\
 
 
 def drop_in(name: str, changes: Mapping[str, Sequence[str]]) -> bytes:
-    """The file that gives each parameter these words, and takes those away that have none.
+    """The file that sets these words for each parameter, and removes parameters without words.
 
-    Several declarations' files can follow each other in any order, as each speaks of its own parameters only.
+    Files of several declarations work in any order, because each handles only its own parameters.
     """
     (text,) = cmdline.merged([""], changes, cmdline.LOADER_QUOTES)
     text = f"{text} ".replace('"', '\\"') if text else ""
@@ -156,7 +159,7 @@ def _case(parameter: str) -> str:
 
 
 def given(text: str, name: str) -> tuple[str, ...] | None:
-    """The words that a drop-in of mlnode gives to a parameter; None if it does not set it."""
+    """The words that an mlnode drop-in gives to a parameter; None if it does not set the parameter."""
     if _case(name) not in text:
         return None
     match = _GIVEN.search(text)
@@ -164,12 +167,12 @@ def given(text: str, name: str) -> tuple[str, ...] | None:
 
 
 def emptying(text: str) -> list[int]:
-    """Number of every line that sets the variable which our words are in, and leaves out what it was."""
+    """Numbers of the lines that set the variable of our words without including its previous value."""
     return [number for number, line in enumerate(text.splitlines(), 1) if _ANEW.match(line)]
 
 
 def naming(text: str, name: str) -> list[tuple[int, str]]:
-    """Number and text of every line that names a parameter outside of a comment."""
+    """Number and text of every line that mentions a parameter outside a comment."""
     spelled = re.escape(cmdline.key_of(name)).replace("_", "[-_]")
     pattern = regex(rf"(?<![\w.-]){spelled}(?![\w.-])")
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1))
@@ -180,9 +183,9 @@ def naming(text: str, name: str) -> list[tuple[int, str]]:
 
 
 def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
-    """/etc/default/grub with these words in its two variables, and every other byte as it was.
+    """/etc/default/grub with these words in its two variables; all other bytes are unchanged.
 
-    Raises ValueError where an assignment is more than a plain text, as only a shell could evaluate it.
+    Raises ValueError if an assignment is not plain text, because only a shell could evaluate it.
     """
     lines = text.splitlines(keepends=True)
     places = {name: _assignment(lines, name) for name in VARIABLES}
@@ -201,7 +204,7 @@ def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
 
 
 def _assignment(lines: Sequence[str], name: str) -> tuple[int, str, str, str] | None:
-    """The last assignment: index, value, and what stands before and after it; None if there is none."""
+    """The last assignment: index, value, text before and after; None without one. Raises ValueError."""
     assignment = None
     for index, line in enumerate(lines):
         match = _ASSIGNMENT.match(line)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The audit as text: what is bad with all there is to know of it, a summary, and the rest in a line each."""
+"""The audit as text: deviations with all details, a summary, and every other check on one line."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..checks.model import DEVIATIONS, Check, Verdict, summary
 from .grid import grid, wrapped
 from .paint import painted
 
-#: Below the first line of a check
+#: Indent of the lines below the first line of a check
 _INDENT = " " * 10
 
 
 def report(checks: Sequence[Check], width: int | None, colour: bool = False) -> str:
-    """width None: no terminal, so no line is wrapped."""
+    """The report. width None: no terminal, so no line is wrapped."""
     parts = ["\n".join(_bad(check, width, colour)) for check in checks if check.verdict in DEVIATIONS]
     parts += _listed("NOT KNOWN", checks, Verdict.UNKNOWN, width)
     counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
     parts.append("\n".join(wrapped(f"{len(checks)} checks: {counts}", width)))
-    # Half of all checks, for which there is nothing to do: what is above is read first.
+    # Half of all checks need no action; they follow the important ones.
     parts += _listed("NOT JUDGED", checks, Verdict.SKIP, width)
     return "\n\n".join(parts)
 

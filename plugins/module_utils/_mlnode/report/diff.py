@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes of a run, made or predicted, as before/after pairs: the form of a difference in Ansible."""
+"""Changes of a run, made or predicted, as before/after pairs: Ansible's format for differences."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ from ..model.setting import KnobFile
 
 
 def closed(host: Host, steps: Sequence[Step]) -> set[str]:
-    """The files whose mode keeps others from reading them, or did so before the first run: the result of a
-    play is on terminals and in logs that root alone does not read. Raises HostError."""
+    """Paths of files that are closed to others by their mode, now or before the first run. Raises HostError.
+
+    Results of a play reach terminals and logs that users other than root can read.
+    """
     paths = {step.path for step in steps if isinstance(step, FileWrite)}
     before = Origin.for_look(host, alone=True).entries() if paths else []
     then = {entry["file"] for entry in before if "file" in entry and is_closed(entry["saved"])}
@@ -36,8 +38,11 @@ def closed(host: Host, steps: Sequence[Step]) -> set[str]:
 
 
 def diff(steps: Sequence[Step], area: str = "", hidden: Collection[str] = ()) -> list[dict[str, str]]:
-    """One before/after pair for the running kernel, and one per file or link. area: named in the header of
-    the former, where there are several. hidden: files of which the content is not shown."""
+    """One before/after pair for the running kernel, and one per file or link.
+
+    area: included in the header of the kernel's pair, if there are several areas. hidden: files whose content
+    is not shown.
+    """
     old: list[str] = []
     new: list[str] = []
     files: list[dict[str, str]] = []
@@ -105,7 +110,7 @@ def _file(step: FileWrite, hide: bool) -> dict[str, str]:
 
 
 def hidden_pair(path: str, contents: Sequence[bytes | str | None]) -> dict[str, str]:
-    """Only that there is a content, and that it is another one."""
+    """Shows only that there is content and that it differs."""
     labels = ("the content before", "the content after")
     note = "is not shown, as the mode of the file keeps others from reading it"
     shown = ["" if content is None else f"{which} {note}\n" for which, content in zip(labels, contents)]
@@ -117,7 +122,7 @@ def _link(target: str) -> str:
 
 
 def _content(content: bytes | None) -> str:
-    """Text as it is; of the agent's archive only its digest, as a zip in a diff is unreadable."""
+    """Content as text. Binary content, such as the agent's archive, only as size and digest."""
     if content is None:
         return ""
     if b"\0" in content:
@@ -130,6 +135,6 @@ def lines(rows: Sequence[str]) -> str:
 
 
 def pair(name: str, before: str, after: str) -> dict[str, str]:
-    """The contents are printed as they are, too."""
+    """One before/after pair of Ansible, with printable contents."""
     texts = {"before": paragraphs(before), "after": paragraphs(after)}
     return {"before_header": name, "after_header": name, **texts}

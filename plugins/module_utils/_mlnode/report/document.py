@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows in few words: how many have which status, and the line of one that differs."""
+"""Rows in short form: counts per status, and one line for a row that differs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
 from ..model.errors import shown
 
-if TYPE_CHECKING:  # a controller judges what is rendered, and needs nothing else of the library for it
+if TYPE_CHECKING:  # a controller only judges rendered rows and needs no other part of the library for it
     from ..engine.kind import Row
 
 
 def drift_line(item: Mapping[str, Any]) -> str:
-    """A setting that differs, complete enough to act on without the table."""
+    """A setting that differs, detailed enough to act on without the table."""
     want, runtime, boot = (shown(item[name]) for name in ("want", "runtime", "boot"))
     return (
         f"{item['key']}: {item['status']}, want {want}, runtime {runtime}, "
@@ -22,7 +22,7 @@ def drift_line(item: Mapping[str, Any]) -> str:
 
 
 def summary(rows: Iterable[Row]) -> dict[str, int]:
-    """Number of rows in each status; statuses without any are left out."""
+    """Number of rows in each status; statuses without rows are left out."""
     counts: dict[str, int] = {}
     for row in rows:
         counts[str(row.status)] = counts.get(str(row.status), 0) + 1

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plain columns for people: as wide as they need, the last one wrapped where a terminal ends."""
+"""Plain columns for people: as wide as necessary, with the last one wrapped at the terminal's width."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any, Sequence
 from ..model.errors import listed, printable
 
 _GAP = "  "
-#: With fewer columns than this left, the last cell reads better under its row than beside it
+#: With fewer columns left, the last cell reads better below its row
 _LEAST = 20
 _INDENT = "    "
 
 
 def grid(head: Sequence[str], table: Sequence[Sequence[Any]], width: int | None) -> list[str]:
-    """Lines of a table of texts, numbers and tuples of names; None and () are a dash. width None: no
-    terminal, so nothing is wrapped and grep finds whole rows."""
+    """Lines of a table of texts, numbers and tuples of names; None and () are shown as a dash.
+
+    width None: no terminal, so nothing is wrapped and grep finds whole rows.
+    """
     rows = [[printable(_text(cell)) for cell in row] for row in table]
     columns = [max(len(row[at]) for row in [head, *rows]) for at in range(len(head) - 1)]
     used = sum(columns) + len(_GAP) * len(columns)
@@ -40,7 +42,7 @@ def _text(cell: Any) -> str:
 def _folded(
     head: Sequence[str], rows: Sequence[Sequence[str]], columns: Sequence[int], width: int
 ) -> list[str]:
-    """As many columns as there is room for; the other cells under their row, with their names."""
+    """As many columns as fit; the other cells below their row, with their names."""
     beside = 1
     while beside < len(columns) and sum(columns[: beside + 1]) + len(_GAP) * beside <= width:
         beside += 1
@@ -57,7 +59,7 @@ def _folded(
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """At blanks, and at commas, so that a list of CPUs can be wrapped; at least one line."""
+    """Wrap at blanks and at commas, so that a list of CPUs can be wrapped; at least one line."""
     text = printable(text)
     if width is None or len(text) <= width:
         return [text]
@@ -70,7 +72,7 @@ def wrapped(text: str, width: int | None) -> list[str]:
 
 
 def hanging(text: str, width: int | None) -> list[str]:
-    """wrapped(), with the lines that follow under the first one and its own indent."""
+    """Like wrapped(), but continuation lines are indented below the first."""
     first, *rest = wrapped(text, width)
     if width is None or not rest:
         return [first]

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Metrics in the text format of Prometheus, version 0.0.4, without timestamps: node_exporter refuses a file
-with any, as the time of a sample is that of its scrape.
+"""Metrics in the text format of Prometheus, version 0.0.4.
 
-Names, units and types are by https://prometheus.io/docs/practices/naming/.
+Without timestamps: node_exporter rejects a file that contains any, because Prometheus uses the time of the
+scrape. Names, units and types follow https://prometheus.io/docs/practices/naming/.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..model.record import NamedTuple
 
 GAUGE, COUNTER = "gauge", "counter"
 
-#: A label longer than this says no more, and Prometheus may be configured to drop the whole scrape for it
+#: A longer label adds nothing, and Prometheus may be configured to drop the whole scrape for it
 #: (label_value_length_limit)
 _LONGEST = 200
 
@@ -38,7 +38,7 @@ class Family(NamedTuple):
 
 
 def render(families: Iterable[Family]) -> str:
-    """The file. A family without samples is left out, as a name without a value looks like a mistake."""
+    """The file. Families without samples are left out: a name without a value looks like a mistake."""
     lines: list[str] = []
     for family in families:
         if family.samples:
@@ -54,8 +54,7 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """Any text as valid UTF-8: a kernel's value may hold bytes that are none, and a parser refuses the whole
-    file for one of them."""
+    """Any text as valid UTF-8: a parser rejects a whole file for one invalid byte in a kernel's value."""
     plain = value.encode("utf-8", "backslashreplace").decode("utf-8")
     # Other line ends and control characters are legal, and some readers split lines at them.
     plain = "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in plain)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Colours of a terminal: Select Graphic Rendition of ECMA-48, with colours that all of them have."""
+"""Terminal colours: Select Graphic Rendition of ECMA-48, limited to colours that all terminals have."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..model.record import regex
 
 _RED, _GREEN, _YELLOW, _CYAN, _FAINT = 31, 32, 33, 36, 2
 
-#: Statuses of settings, and severities of checks. Red: what has to be mended. Yellow: what waits, or is less
-#: than was asked for. Faint: what no run can change.
+#: Statuses of settings, and severities of checks. Red: needs repair. Yellow: pending, or less than declared.
+#: Faint: no run can change it.
 _CODES = {
     "ok": _GREEN,
     "changed": _CYAN,
@@ -26,18 +26,18 @@ _CODES = {
     "medium": _YELLOW,
 }
 
-#: What painted() makes, and no other sequence
+#: Exactly the sequences that painted() produces
 _SEQUENCE = regex(r"(\x1b\[(?:0|2|3[1-6])m)")
 
 
 def painted(word: str) -> str:
-    """A status or a severity in its colour; any other word as it is."""
+    """A status or a severity in its colour; any other word unchanged."""
     code = _CODES.get(word.lower())
     return word if code is None else f"\x1b[{code}m{word}\x1b[0m"
 
 
 def paragraphs_between(text: str) -> str:
-    """As errors.paragraphs(), but the colours stay: all else that a terminal would obey is spelled."""
+    """Like errors.paragraphs(), but keeps these colours. All other control sequences are escaped."""
     return "".join(
         part if number % 2 else paragraphs(part) for number, part in enumerate(_SEQUENCE.split(text))
     )

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The before/after pairs of what a revert puts back: the form in which Ansible shows a difference."""
+"""Before/after pairs of the values that a revert restores: Ansible's format for differences."""
 
 from __future__ import annotations
 

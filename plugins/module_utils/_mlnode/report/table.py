@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The status table: as wide as the terminal, or as wide as it needs where there is none."""
+"""The status table: as wide as the terminal; without a terminal, as wide as necessary."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..model.errors import printable, shown
 
 _HEAD = ("PARAMETER", "DECLARED", "RUNTIME", "BOOT", "STATUS", "WHY")
 _GAP = "  "
-#: Below this many columns a reason beside its row is no longer readable and goes under it
+#: With fewer columns for it, a reason is hard to read next to its row and goes below it
 _LEAST_REASON = 24
 _INDENT = "    "
-#: The columns of values, which may be cut to fit a terminal; `mlnode explain` shows them whole
+#: Columns with values, which may be cut to fit a terminal; `mlnode explain` shows them whole
 _VALUES = (1, 2, 3)
 _LEAST_VALUE = 10
 _CUT = "..."
@@ -21,14 +21,16 @@ _STATUS = 4
 
 
 def render(settings: Sequence[dict[str, Any]], width: int | None, colour: bool = False) -> str:
-    """The table. width None: no terminal, so nothing is ever wrapped and grep finds whole lines. colour: of
-    the statuses."""
+    """The table. colour: colour the statuses.
+
+    width None: no terminal, so nothing is wrapped and grep finds whole lines.
+    """
     body = [_cells(item) for item in settings]
     if width is not None:
         body = _fitted(body, width)
     columns = [max(len(row[at]) for row in [_HEAD, *body]) for at in range(5)]
     if width is not None:
-        # A name that is longer stands on a line of its own.
+        # A longer name gets a line for itself.
         columns[0] = max(len(_HEAD[0]), min(columns[0], width - sum(columns[1:]) - len(_GAP) * 4))
     used = sum(columns) + len(_GAP) * 5
     beside = width is None or width - used >= _LEAST_REASON
@@ -54,7 +56,7 @@ def _cells(item: dict[str, Any]) -> Sequence[str]:
 
 
 def _fitted(body: list[Sequence[str]], width: int) -> list[Sequence[str]]:
-    """Values cut to what the terminal leaves for them, so that one long list does not widen every row."""
+    """Values cut to the width of the terminal, so that one long list does not widen every row."""
     fixed = sum(max(len(row[at]) for row in [_HEAD, *body]) for at in (0, 4)) + len(_GAP) * 4
     longest = [max(len(row[at]) for row in [_HEAD, *body]) for at in _VALUES]
     most = max(longest)
@@ -73,7 +75,7 @@ def _row(
     reason = row[5]
     if width is None or not reason:
         return [_line(row[:5], columns, reason, colour)]
-    # Only here: where it goes to a file, nothing is wrapped.
+    # Imported only here: output to a file is never wrapped.
     import textwrap
 
     if not beside:

@@ -13,7 +13,7 @@ from ..model.version import VERSION
 from ..topology import read
 from ..topology.model import Cpus, Gpu, Link, PciDevice, RdmaDevice, Topology
 
-#: Raised when a field changes its meaning or goes; new fields do not raise it.
+#: Raised if a field is removed or changes its meaning; new fields do not raise it.
 FORMAT = 1
 
 MOUNTS = read.MOUNTS
@@ -28,7 +28,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def document(topology: Topology) -> dict[str, Any]:
-    """The document of a topology; docs/schema/topology.schema.json describes it. null: unknown."""
+    """The document of a topology, described by docs/schema/topology.schema.json. null: unknown."""
     return {
         "format": FORMAT,
         "mlnode": VERSION,
@@ -57,7 +57,7 @@ _CPU_SETS = ("possible", "present", "online", "offline", "isolated", "nohz_full"
 
 
 def _plain(item: object, names: str) -> dict[str, Any]:
-    """These fields, a tuple as a list. With ? behind its name a field that is empty is unknown."""
+    """These fields of an item, with tuples as lists. A ? after a name turns an empty field into null."""
     plain = {}
     for name in names.split():
         value = getattr(item, name.rstrip("?"))
@@ -78,7 +78,7 @@ def _cpus(cpus: Cpus) -> dict[str, Any]:
 
 
 def _cores(cpus: Cpus) -> list[dict[str, Any]]:
-    """Core by core and not CPU by CPU: half as long, and who shares a core is what one looks for."""
+    """One entry per core instead of one per CPU: half as long, and it shows which CPUs share a core."""
     firsts = {group[0]: group for group in cpus.threads}
     return [
         {
@@ -108,7 +108,7 @@ def _rdma(device: RdmaDevice) -> dict[str, Any]:
 
 
 def _distances(topology: Topology) -> dict[str, dict[str, str]]:
-    """GPU → NIC → kind, so that one pair is one look-up."""
+    """GPU → NIC → kind: one look-up per pair."""
     kinds: dict[str, dict[str, str]] = {gpu.address: {} for gpu in topology.gpus}
     for one in topology.distances:
         kinds[one.gpu][one.nic] = one.kind

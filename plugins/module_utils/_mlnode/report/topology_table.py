@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's topology as text: what one wants to know first comes first."""
+"""A node's topology as text, the most wanted facts first."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _machine(machine: Machine) -> str:
 
 
 def _cpus(cpus: Cpus) -> str:
-    """CPUs, with sockets and cores where the kernel reports them, which many an arm64 machine lacks."""
+    """CPUs, with sockets and cores if the kernel reports them; many arm64 machines do not."""
     online = f"{len(cpus.online)} online ({cpulist.readable(cpus.online) or 'none'})"
     parts = [_many(cpus.packages, "socket")] if cpus.packages else []
     if cpus.cores:
@@ -78,7 +78,7 @@ def _many(number: int, noun: str) -> str:
 
 
 def _nodes(topology: Topology, width: int | None) -> list[str]:
-    """Nodes with CPUs or memory, and how far they are from each other: a Grace has dozens in reserve."""
+    """Nodes with CPUs or memory, and their distances. A Grace also has dozens of empty nodes."""
     empty = [node for node in topology.nodes if not node.cpus and node.memory_kbytes == 0]
     places = [at for at, node in enumerate(topology.nodes) if node not in empty]
     rows = []
@@ -101,7 +101,7 @@ def _nics(topology: Topology, devices: Mapping[str, PciDevice], width: int | Non
         for device in topology.rdma
         if not device.netdevs and not _virtual(device, devices)
     ]
-    lines = grid(_NIC_HEAD, rows, width) if rows else ["NIC  none with hardware of its own"]
+    lines = grid(_NIC_HEAD, rows, width) if rows else ["NIC  none with its own hardware"]
     others = _others(topology, devices)
     return lines + (wrapped(f"also: {others}", width) if others else [])
 
@@ -115,7 +115,7 @@ def _nic(nic: Nic, devices: Mapping[str, PciDevice]) -> Sequence[Any]:
 
 
 def _adapter(device: RdmaDevice, devices: Mapping[str, PciDevice]) -> Sequence[Any]:
-    """An RDMA device without an interface, as EFA, or InfiniBand without IPoIB."""
+    """An RDMA device without an interface, such as EFA, or InfiniBand without IPoIB."""
     on = devices.get(device.address or "")
     rates, states = (
         ",".join(dict.fromkeys(filter(None, texts))) or None
@@ -134,7 +134,7 @@ def _virtual(device: RdmaDevice, devices: Mapping[str, PciDevice]) -> bool:
 
 
 def _others(topology: Topology, devices: Mapping[str, PciDevice]) -> str:
-    """Interfaces without hardware of their own, by kind."""
+    """Interfaces without their own hardware, by kind."""
     kinds: dict[str, list[str]] = {}
     for nic in topology.nics:
         if nic.kind not in HARDWARE:
@@ -176,14 +176,14 @@ def _gpus(topology: Topology, width: int | None) -> list[str]:
 
 
 def _labels(topology: Topology) -> dict[str, str]:
-    """Name of a port → what people call it: the interface and its RDMA devices."""
+    """Name of a port → its label: the interface and its RDMA devices."""
     labels = {device.name: device.name for device in topology.rdma}
     labels.update((nic.name, " ".join(dict.fromkeys((nic.name, *nic.rdma)))) for nic in topology.nics)
     return labels
 
 
 def _matrix(topology: Topology, labels: Mapping[str, str], width: int | None) -> list[str]:
-    """A row for each NIC, as there are more of them and their names are longer."""
+    """One row per NIC, because NICs are more numerous than GPUs and have longer names."""
     if not topology.distances:
         return []
     kinds = {(one.nic, one.gpu): one.kind for one in topology.distances}
@@ -210,7 +210,7 @@ def _bindings(topology: Topology, labels: Mapping[str, str], width: int | None) 
 
 
 def _tree(topology: Topology, labels: Mapping[str, str], width: int | None) -> list[str]:
-    """The way to each GPU and NIC."""
+    """The PCI path to each GPU and NIC."""
     names = _leaves(topology, labels)
     if not topology.gpus or not names:
         return []
@@ -225,7 +225,7 @@ def _tree(topology: Topology, labels: Mapping[str, str], width: int | None) -> l
 
 
 def _leaves(topology: Topology, labels: Mapping[str, str]) -> dict[str, str]:
-    """Address → what is there, in the order of the bus."""
+    """Address → label of the device, in bus order."""
     labels_at: dict[str, list[str]] = {gpu.address: [f"GPU{at}"] for at, gpu in enumerate(topology.gpus)}
     for nic in topology.nics:
         if nic.address and nic.kind in HARDWARE:
@@ -245,7 +245,7 @@ def _branch(
     devices: Mapping[str, PciDevice],
     width: int | None,
 ) -> list[str]:
-    """One line for what has no fork, and a deeper level after each fork."""
+    """One line per chain without a fork, and a deeper level after each fork."""
     lines = []
     for first in dict.fromkeys(path[depth] for path in paths):
         here = [path for path in paths if path[depth] == first]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Advice from a topology: how to bind processes, and what costs speed. Pure functions."""
+"""Advice from a topology: process bindings, and conditions that cost speed. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def bindings(
     ports: Sequence[Port],
     rails: Sequence[Port],
 ) -> tuple[Binding, ...]:
-    """One per GPU, in their order."""
+    """One binding per GPU, in the order of the GPUs."""
     homes = {gpu.address: numa.home(nodes, gpu.node) for gpu in gpus}
-    # A GPU talks to its peers over RDMA where there is any.
+    # GPUs communicate over RDMA if any port supports it.
     leaving = [port.name for port in ports if port.rdma] or [port.name for port in ports]
     numbered = {port.name for port in rails}
     gpu_bindings = []
@@ -47,9 +47,12 @@ def bindings(
 
 
 def _numactl(cpus: Cpus, nodes: tuple[Node, ...], home: Node) -> str:
-    """By CPU where some of the node's are not for everybody: --cpunodebind would take those too. On a single
-    node there is no memory to choose, and without NUMA the kernel refuses all other options (numactl.c:
-    checknuma)."""
+    """numactl command for one node; "" if none of its CPUs is free.
+
+    Binds by CPU if some CPUs of the node are kept free, because --cpunodebind would include them. With a
+    single node there is no memory to choose, and without NUMA the kernel refuses all other options
+    (numactl.c: checknuma).
+    """
     housekeeping = _housekeeping(cpus, home)
     if not housekeeping:
         return ""
@@ -96,10 +99,10 @@ def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, Pc
 
 
 def _subjects(topology: Topology, ports: Sequence[Port]) -> dict[str, str]:
-    """Address → name of everything that is worth a warning."""
+    """Address → name of every part that can get a warning."""
     subjects = {gpu.address: _gpu(number, gpu.address) for number, gpu in enumerate(topology.gpus)}
     for port in ports:
-        # A card with several ports has one link, and what is on no PCI bus has none.
+        # All ports of a card share one link. A port on no PCI bus has no link.
         if port.address:
             subjects.setdefault(port.address, f"{port.label} ({port.address})")
     return subjects
@@ -125,7 +128,7 @@ def _nodes(nodes: Sequence[Node]) -> list[tuple[str, str]]:
     every = Counter(cpu for node in nodes for cpu in node.cpus)
     twice = [cpu for cpu, number in every.items() if number > 1]
     if twice:
-        text = "on more than one NUMA node, so what is bound to these nodes may be bound to the wrong one"
+        text = "on more than one NUMA node, so processes bound to these nodes may be on the wrong one"
         facts.append((f"CPU {cpulist.readable(twice)}", text))
     return facts
 
@@ -140,7 +143,7 @@ def _unplaced(
 
 
 def _far(topology: Topology, ports: Sequence[Port]) -> list[tuple[str, str]]:
-    """Where the nearest is on another NUMA node of the same socket, a card in another slot gains little."""
+    """GPUs without an RDMA NIC on their NUMA node. Another slot of the same socket would gain little."""
     capable = {port.name: port.label for port in ports if port.rdma}
     facts = []
     for number, gpu in enumerate(topology.gpus):
@@ -166,7 +169,7 @@ def _gpu(number: int, address: str) -> str:
 
 
 def _grouped(facts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """One line per text, with everything it is true of: eight GPUs in eight bad slots are one story."""
+    """One line per text, with all its subjects: eight GPUs in eight bad slots need one line."""
     subjects: dict[str, list[str]] = {}
     for subject, text in facts:
         subjects.setdefault(text, []).append(subject)

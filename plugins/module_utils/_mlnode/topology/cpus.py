@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CPUs: who is there, who is online, and who shares a core. Documentation/admin-guide/cputopology.rst."""
+"""CPUs: present, online, and the threads of each core. Documentation/admin-guide/cputopology.rst."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ def _listed(reader: Reader, name: str) -> tuple[int, ...]:
 
 
 def by_folder(host: Host, name: str) -> tuple[int, ...]:
-    """CPUs of the list `online` or `present` where a captured tree lacks it: those that have a folder. Empty
-    where the list is there. Raises HostError.
+    """CPUs of the list `online` or `present`, by folder, if a captured tree lacks the list; else empty.
 
-    A CPU that cannot be taken offline has no file that says so, as CPU 0 of most machines
-    (core-api/cpu_hotplug.rst).
+    A CPU that cannot be taken offline has no file `online`, such as CPU 0 of most machines
+    (core-api/cpu_hotplug.rst). Raises HostError.
     """
     if host.value(f"{CPU}/{name}").absent is None:
         return ()
@@ -105,7 +104,7 @@ def _all(
             )
         )
     if silent:
-        # One line and not hundreds: where one CPU lacks it, usually all do.
+        # One line instead of hundreds: if one CPU lacks the file, usually all do.
         path = f"{CPU}/cpu{silent[0]}/topology/thread_siblings_list"
         reader.note(
             path, f"{path}: the kernel does not say which core CPU {cpulist.render(silent)} belongs to"

@@ -18,8 +18,8 @@ _ONE_NODE = ("PHB", "NODE")
 class Port(NamedTuple):
     """Exit of traffic from the node: an interface with hardware, or an RDMA device without an interface.
 
-    name: of the interface, else of the RDMA device. address: empty for what is on no PCI bus. software: all
-    its RDMA devices are in software. bond: the one that has the RDMA device of this member.
+    name: the interface, else the RDMA device. address: empty if it is on no PCI bus. software: all its RDMA
+    devices are in software. bond: the bond that holds the RDMA device of this member.
     """
 
     name: str
@@ -38,8 +38,9 @@ class Port(NamedTuple):
 def ports(
     nics: Sequence[Nic], rdma: Sequence[RdmaDevice], devices: Mapping[str, PciDevice]
 ) -> tuple[Port, ...]:
-    """All ports of the node by PCI address, and then those on other buses that have an RDMA device; virtual
-    functions are parts of one and left out."""
+    """All ports of the node by PCI address, then the ports on other buses with an RDMA device. Virtual
+    functions belong to a port and are left out.
+    """
     by_name = {device.name: device for device in rdma}
     all_ports = [
         _of_nic(nic, devices, [by_name[name] for name in nic.rdma if name in by_name])
@@ -72,7 +73,7 @@ def _order(port: Port) -> tuple[bool, tuple[int, str], int]:
 def matrix(
     gpus: Sequence[Gpu], leaving: Sequence[Port], devices: Mapping[str, PciDevice], nodes: tuple[Node, ...]
 ) -> tuple[Distance, ...]:
-    """Every GPU with every port."""
+    """Distance of every GPU to every port."""
     one_node = len(numa.with_cpus(nodes)) == 1
     return tuple(
         _distance(devices[gpu.address], port.name, devices[port.address], nodes, one_node)
@@ -94,8 +95,8 @@ def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
     if one.root and one.root == other.root:
         shared = common(one.path[:-1], other.path[:-1])
         if shared:
-            # Below the bridge both share there is the port of a switch that leads to each. More than that on
-            # either side is another switch.
+            # The bridge below the last shared one is the switch port that leads to each function. Any further
+            # bridge on either side is another switch.
             below = max(len(one.path), len(other.path)) - 1 - shared
             return "PIX" if below <= 1 else "PXB"
     apart = _nodes_apart(one, other, one_node)
@@ -108,10 +109,10 @@ def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
 
 
 def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """Nearest kind and the NICs that have it, in the order of the distances; UNKNOWN and none if unknown.
+    """Nearest kind, and the NICs at this distance in the order of the distances; UNKNOWN and () if unknown.
 
-    Among those of one kind the distance of the NUMA nodes decides, if it is known of all of them: `SYS` is to
-    the next quarter of a socket (NPS4, SNC) as well as to the other socket.
+    Between NICs of one kind the distance of the NUMA nodes decides, if it is known for all of them: `SYS`
+    leads to the next quarter of a socket (NPS4, SNC) as well as to the other socket.
     """
     wanted = {*among}
     candidates = [one for one in distances if one.gpu == gpu and one.nic in wanted and one.kind in KINDS]
@@ -125,10 +126,10 @@ def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tu
 
 
 def coherent(distances: Iterable[Distance], gpu: Gpu, among: Iterable[str]) -> tuple[str, ...]:
-    """The NICs of the GPU's own NUMA node that reach its memory through the CPU's coherent link to it (C2C).
+    """NICs on the GPU's own NUMA node that reach its memory over the CPU's coherent link to the GPU (C2C).
 
-    That is as good a way as a PCIe switch (NCCL, graph/topo.h: PATH_P2C comes before PATH_PHB), and over PCIe
-    such a GPU may have a single lane to the CPU.
+    NCCL ranks this path close to a PCIe switch (graph/topo.h: PATH_P2C comes before PATH_PHB). Over PCIe such
+    a GPU may have a single lane to the CPU.
     """
     wanted = {*among} if gpu.coherent else ()
     candidates = [one for one in distances if one.gpu == gpu.address and one.nic in wanted]
@@ -136,7 +137,7 @@ def coherent(distances: Iterable[Distance], gpu: Gpu, among: Iterable[str]) -> t
 
 
 def one_socket(topology: Topology, gpu: str, nics: Iterable[str]) -> bool:
-    """True if a GPU and these NICs are known to be at one socket, if on two NUMA nodes of it (NPS4, SNC)."""
+    """True if a GPU and these NICs surely share a socket, even on several NUMA nodes of it (NPS4, SNC)."""
     nodes: dict[str, int | None] = {device.name: device.node for device in topology.rdma}
     nodes.update((nic.name, nic.node) for nic in topology.nics)
     wanted = {*(nodes.get(name) for name in nics), *(one.node for one in topology.gpus if one.address == gpu)}
@@ -146,7 +147,7 @@ def one_socket(topology: Topology, gpu: str, nics: Iterable[str]) -> bool:
 
 
 def common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Number of bridges, root first, that two paths share."""
+    """Number of bridges that two paths share, counted from the root."""
     count = 0
     for left, right in zip(one, other):
         if left != right:

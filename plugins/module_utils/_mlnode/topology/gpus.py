@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs and other accelerators, found by PCI class: no vendor's tool is needed, nor a driver."""
+"""GPUs and other accelerators, found by PCI class. Needs no vendor tool and no driver."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _VGA, _3D, _DISPLAY, _ACCELERATOR = 0x0300, 0x0302, 0x0380, 0x1200
 
 _NVIDIA = 0x10DE
 
-#: Who makes what a model is trained on, and as which class it shows. Everybody else's display is a management
-#: controller's (ASPEED, Matrox) or a hypervisor's (Cirrus, Bochs, virtio, QXL, VMware, Hyper-V).
+#: Vendors of accelerators for training, and the PCI classes they use. A display of any other vendor belongs
+#: to a management controller (ASPEED, Matrox) or a hypervisor (Cirrus, Bochs, virtio, QXL, VMware, Hyper-V).
 _VENDORS = {
     _NVIDIA: ("NVIDIA", (_VGA, _3D, _DISPLAY)),
     0x1002: ("AMD", (_VGA, _3D, _DISPLAY, _ACCELERATOR)),
@@ -26,7 +26,7 @@ _VENDORS = {
 #: nvgrace-gpu/main.c: nvgrace_gpu_vfio_pci_table): GH200 three times, GB200, GB300
 _COHERENT = frozenset((0x2342, 0x2345, 0x2348, 0x2941, 0x31C2))
 
-#: Where Intel's processors have their own graphics, which drives a monitor
+#: Address of the graphics built into Intel processors, which drive a monitor
 _INTEGRATED = "0000:00:02.0"
 
 

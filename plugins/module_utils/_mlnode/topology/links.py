@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PCIe links that carry less than they could, each judged by what both of its ends can do. Pure functions."""
+"""PCIe links below their possible speed or width, judged by the capability of both ends. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def look(
     devices: Mapping[str, PciDevice],
     virtual: bool = False,
 ) -> list[tuple[str, str]]:
-    """Name and words of each bad link, of the subjects (address → name) and of the switches above them.
+    """Name and description of each bad link, for the subjects (address → name) and the switches above them.
 
-    virtual: bridges are the hypervisor's and their links made up, so that no other end was seen.
+    virtual: the hypervisor invents the bridges and their links, so the other end of a link is unknown.
     """
     named = dict(subjects)
     for address in () if virtual else subjects:
         named.update(
             {above: f"PCIe switch {above}" for above in devices[address].path[:-1] if above not in named}
         )
-    # A GPU, or the switch that some bring along on their board, slows its link down when idle.
+    # An idle GPU slows its link down, and so does the switch that some carry on their board.
     sleepy = {address for gpu in gpus for address in devices[gpu].path}
     deficits = []
     for address, name in named.items():
@@ -40,10 +40,10 @@ def look(
 
 
 def faces_up(device: PciDevice) -> bool:
-    """True if its link is the one towards the CPU.
+    """True if the device's link leads towards the CPU.
 
-    A root port or a switch's downstream port shows the link below it, as the device there does. From a root
-    port on, ports face down and up in turn.
+    A root port or a switch's downstream port shows the link below it, like the device at its other end. From
+    a root port on, ports face down and up alternately.
     """
     if device.class_code >> 16 != pci.BRIDGE:
         return True
@@ -52,7 +52,7 @@ def faces_up(device: PciDevice) -> bool:
 
 
 def words(link: Link, above: Link | None, sleepy: bool) -> str:
-    """Description of a deficit; "" if the link has none. above: the other end, None where it was not seen."""
+    """Description of a deficit; "" if the link has no deficit. above: the other end, None if unknown."""
     other = above or link
     speed = min(link.max_speed, other.max_speed, key=giga_transfers)
     width = min(link.max_width, other.max_width)
@@ -65,14 +65,14 @@ def words(link: Link, above: Link | None, sleepy: bool) -> str:
     if link.width < width or (is_slow and not sleepy):
         if above is None:
             return (
-                f"PCIe link at {now} where this end can do {could}; what its other end can do is not known: "
-                "look at the slot, and reseat the card if it can do as much"
+                f"PCIe link at {now}, but this end can do {could}; the limit of its other end is not known: "
+                "look at the slot, and reseat the card if the slot can do as much"
             )
-        return f"PCIe link at {now} where both ends can do {could}: reseat the card, look at slot and riser"
+        return f"PCIe link at {now}, but both ends can do {could}: reseat the card, look at slot and riser"
     if is_slow:
         return f"PCIe link at {now} of {could}: normal while the GPU is idle, so look again under load"
     if could != best:
-        return f"the slot gives {could} where {best} could be used"
+        return f"the slot gives {could}, but {best} could be used"
     return ""
 
 

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kind of machine: bare metal, virtual machine or container, and whose cloud.
+"""Kind of machine: bare metal, virtual machine or container, and its cloud.
 
-As systemd-detect-virt(1) does it, but from files alone: the processor's own answer (CPUID) is in none.
+Follows systemd-detect-virt(1), but reads files only: no file holds the processor's own answer (CPUID).
 """
 
 from __future__ import annotations
@@ -46,21 +46,20 @@ _CLOUDS = (
     ("Tencent Cloud", "tencent"),
 )
 
-#: Chassis asset tag → cloud, where the maker says nothing: one fixed number on every Azure machine
+#: Chassis asset tag → cloud, if the maker is not specific: one fixed number on every Azure machine
 _TAGS = {
     "7783-7084-3265-9085-8269-3286-77": "azure",
     "OracleCloud.com": "oci",
     "OpenTelekomCloud": "openstack",
 }
 
-#: Clouds that put their name on whole machines as well, and Xen, which runs on the one that it serves. "" is
-#: no name.
+#: Names that clouds also give to whole machines, and Xen, which also runs on its control domain; "": no name.
 _ALSO_METAL = ("", "amazon", "google", "xen")
 
 #: EC2 instances of a whole machine have no hypervisor: m7i.metal-24xl
 _METAL = regex(r"\.metal(-|\Z)", re.ASCII)
 
-#: What the makers of boards write where they have nothing to say
+#: Placeholders of board makers
 _EMPTY = (
     "",
     "to be filled by o.e.m.",
@@ -72,7 +71,7 @@ _EMPTY = (
 
 
 def read(reader: Reader) -> Machine:
-    """The machine by its firmware, its kernel and the program that started this container."""
+    """The machine according to its firmware, its kernel and the program that started this container."""
     vendor = _dmi(reader, "sys_vendor")
     product = _dmi(reader, "product_name")
     tag = _dmi(reader, "chassis_asset_tag")
@@ -89,20 +88,20 @@ def read(reader: Reader) -> Machine:
 
 
 def _dmi(reader: Reader, name: str) -> str:
-    """Empty where the machine has no such tables (most of arm, Firecracker) or leaves them blank."""
+    """Text of a DMI field; "" if it is blank or missing, as on most of arm and Firecracker."""
     text = (reader.text(f"{_DMI}/{name}", needed=False) or "").strip()
     return "" if text.lower() in _EMPTY else text
 
 
 def _virtual(reader: Reader, vendor: str, product: str) -> tuple[bool | None, str]:
-    """True under a hypervisor, None where it is unknown, and the name of the hypervisor."""
+    """(virtual, hypervisor): True if under a hypervisor, None if unknown, and the hypervisor's name."""
     named = _named(reader, vendor, product)
     if vendor == "Amazon EC2" and _METAL.search(product):
         return False, ""
     text = reader.text("/proc/cpuinfo") or ""
     flags = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
     if flags:
-        # VirtualBox and QEMU can hide the bit; the machine that they make up keeps its name.
+        # VirtualBox and QEMU can hide the bit; the emulated machine keeps its name.
         virtual = "hypervisor" in flags.group(1).split() or named not in _ALSO_METAL
         return virtual, named if virtual else ""
     if named:

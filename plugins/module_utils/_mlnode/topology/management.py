@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Interfaces that carry the management path: without them the node is unreachable.
 
-A run over SSH counts what it sees: the default routes, and where its own connection arrives and is answered.
-A run without one, as at boot, sees less. It counts the default routes or, while there are none, those of the
-record; and what the record says of the last connection. Where all that is nothing, the path is not known.
+A run over SSH counts the default routes and the interfaces on which its own connection arrives and is
+answered. A run without a connection, as at boot, counts the default routes, or else the recorded ones, and
+the recorded interfaces of the last connection. If all of these are empty, the path is unknown.
 
-Not seen: the further next hops of one route, IPv4 routes of other tables than main (policy routing, VRF), and
-what a tunnel goes through, which mostly is the default route.
+Limits: further next hops of one route, IPv4 routes of tables other than main (policy routing, VRF) and the
+path of a tunnel, usually the default route, are not detected.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What the last run saw, for the next boot, which has no routes yet
+#: Record of the last run for the next boot, which starts without routes
 RECORD = places.MANAGEMENT
 FORMAT = 1
 
-#: The drivers that a look here needs, as of every MOUNTS
+#: Driver mounts that this module reads, as every MOUNTS
 MOUNTS: Mounts = {ethtool.TOP: ethtool.driver}
 
-#: The interface of an openvswitch bridge (net/openvswitch/vport-internal_dev.c) has no links to the ports:
-#: these all have them to the one that stands for the datapath (vport-netdev.c: ovs_netdev_link), by this name
+#: The interface of an openvswitch bridge (net/openvswitch/vport-internal_dev.c) has no links to its ports.
+#: All ports link to the datapath's interface (vport-netdev.c: ovs_netdev_link), which has this name.
 _OVS_DRIVER, _OVS_DATAPATH = "openvswitch", "ovs-system"
 
-#: What sshd says where an end has no address (OpenSSH's canohost.c): vsock, a pipe, or the path of a socket
+#: sshd's texts for an end without an address (OpenSSH's canohost.c): vsock, a pipe, or the path of a socket
 _NO_ADDRESS = regex(r"UNKNOWN\Z|/|\Z")
 
 
 def interfaces(host: Host, pid: int | None = None) -> Mapping[str, str]:
-    """Interface → why it belongs to the management path, as far as that is known: ask unknown(), too.
+    """Interface → reason why it belongs to the management path. May be incomplete; see unknown().
 
-    pid: the process whose connection is meant; without it, on a machine that runs, this one.
+    pid: the process whose connection counts; default on a live host: this process.
     """
     return {name: carrier.words for name, carrier in sorted(_look(host, pid).carriers.items())}
 
 
 def unknown(host: Host, pid: int | None = None) -> str:
-    """Reason why interfaces() may not name all of them; "" if it does."""
+    """Reason why interfaces() may be incomplete; "" if it is complete."""
     return _look(host, pid).problem
 
 
 def carried(host: Host, name: str) -> str:
-    """Reason why an interface is on the management path, or may be; empty if it is not."""
+    """Reason why an interface is, or may be, on the management path; "" if it is not."""
     blind = unknown(host)
     if blind:
         return f"it may carry the management path, which is unknown: {blind}"
@@ -69,12 +69,12 @@ def carried(host: Host, name: str) -> str:
 
 
 def connection(host: Host, pid: int | None = None) -> str:
-    """Address that is connected to this run over SSH, or several; "" if none is. Raises MlnodeError."""
+    """Addresses connected to this run over SSH, comma-separated; "" if none. Raises MlnodeError."""
     return ", ".join(dict.fromkeys(str(item.client.address) for item in _connections(host, _run(host, pid))))
 
 
 def record(host: Host, pid: int | None = None) -> bytes | None:
-    """Content for RECORD; None where it is unknown. The same for every run that sees the same."""
+    """Content of RECORD; None if the path is unknown. Equal for runs that see the same interfaces."""
     seen = _look(host, pid)
     if seen.problem:
         return None
@@ -89,7 +89,7 @@ def record(host: Host, pid: int | None = None) -> bytes | None:
 
 
 class _Reason(NamedTuple):
-    """carries: of _CARRIED. it, which: the words for the interface itself, and for its name before them."""
+    """carries: a key of _CARRIED. it, which: text about the interface itself, and text after its name."""
 
     carries: str
     it: str
@@ -97,7 +97,7 @@ class _Reason(NamedTuple):
 
 
 class _Carrier(NamedTuple):
-    """An interface of the path. top: the one that stands on it and carries something; "" if itself does."""
+    """An interface of the path. top: the interface above that carries the traffic; "" for itself."""
 
     carries: str
     top: str
@@ -111,7 +111,7 @@ class _Carrier(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """carriers: all that count. lasting: those to be kept, by the names that they have or had."""
+    """carriers: the interfaces that count now. lasting: the ones to record, by present or recorded name."""
 
     carriers: Mapping[str, _Carrier]
     lasting: Mapping[str, _Carrier]
@@ -122,7 +122,7 @@ _ROUTE, _CONNECTION = "default route", "connection"
 
 _CARRIES_ROUTE = _Reason(_ROUTE, "it carries the default route", "which carries the default route")
 
-#: The words for what the record says
+#: Texts for recorded interfaces
 _CARRIED = {
     kind: _Reason(kind, f"it {text}", f"which {text}")
     for kind, text in (
@@ -185,7 +185,7 @@ def _nothing(host: Host, routes: Sequence[Route]) -> str:
 
 
 class _End(NamedTuple):
-    """One end of a connection. zone: the interface that a link-local address belongs to, or its number."""
+    """One end of a connection. zone: name or number of the interface of a link-local address."""
 
     address: Address
     zone: str
@@ -197,12 +197,12 @@ class _Connection(NamedTuple):
 
     @property
     def by_network(self) -> bool:
-        """False for what comes out of a tunnel that ends on this node: it may have come from anywhere."""
+        """False if the connection comes out of a tunnel that ends on this node: its origin is unknown."""
         return not self.client.address.is_loopback
 
 
 def _connections(host: Host, pid: int | None) -> list[_Connection]:
-    """Those by which a process was started. Raises HostError."""
+    """Connections that started this process. Raises HostError."""
     connections: dict[str, _Connection] = {}
     closed = ""
     for process in ssh.processes(host, pid):
@@ -211,14 +211,14 @@ def _connections(host: Host, pid: int | None) -> list[_Connection]:
             item = _parsed(text, process.pid)
             if item is not None:
                 connections[text] = item
-    # A user other than root may not look at all that is above, but cannot change an interface either.
+    # Only root can inspect all parent processes, and only root can change an interface.
     if closed and host.is_superuser() and not any(item.by_network for item in connections.values()):
         raise HostError("determine", "the connection of this run", None, closed)
     return list(connections.values())
 
 
 def _parsed(text: str, process: int) -> _Connection | None:
-    """ "client port server port", as sshd writes it; None where it is not a network's. Raises HostError."""
+    """Connection from "client port server port"; None without a network address. Raises HostError."""
     fields = text.split(" ")
     try:
         if len(fields) != 4:
@@ -241,7 +241,7 @@ def _end(word: str) -> _End:
 
 
 def _add(host: Host, reasons: dict[str, _Reason], item: _Connection, routes: Sequence[Route]) -> None:
-    """Adds the interfaces of a connection. Raises HostError where there is none."""
+    """Add the interfaces of a connection. Raises HostError if there are none."""
     who = str(item.client.address)
     arrives = (f"the connection from {who} arrives on it", f"on which the connection from {who} arrives")
     leaves = (f"answers to {who} leave through it", f"through which answers to {who} leave")
@@ -257,7 +257,7 @@ def _add(host: Host, reasons: dict[str, _Reason], item: _Connection, routes: Seq
 
 
 def _reached(host: Host, end: _End, routes: Sequence[Route]) -> list[str]:
-    """The interfaces on which an address is, or behind which it is."""
+    """Interfaces that hold an address or lead to it."""
     if end.zone:
         names = host.names(NETS)
         indexes = {host.value(f"{NETS}/{name}/ifindex").text: name for name in names}
@@ -267,11 +267,11 @@ def _reached(host: Host, end: _End, routes: Sequence[Route]) -> list[str]:
     return [route.nic for route in tables.longest(routes, end.address)]
 
 
-# -- what they stand on --------------------------------------------------------------------
+# -- the interfaces below --------------------------------------------------------------------
 
 
 def _stack(host: Host, reasons: Mapping[str, _Reason], carriers: dict[str, _Carrier]) -> None:
-    """Adds the interfaces and, level by level, those that they stand on. Raises HostError."""
+    """Add the interfaces and, level by level, the interfaces below them. Raises HostError."""
     for name, reason in reasons.items():
         carriers[name] = _Carrier.of(reason, "", _address(host, name))
     todo = [(name, name) for name in reasons]
@@ -284,8 +284,9 @@ def _stack(host: Host, reasons: Mapping[str, _Reason], carriers: dict[str, _Carr
 
 
 def _below(host: Host, name: str) -> list[str]:
-    """The members of a bond, the ports of a bridge, what a VLAN is on (net/core/dev.c:
-    netdev_adjacent_sysfs_add), and the physical function of a virtual one."""
+    """Members of a bond, ports of a bridge, the parent of a VLAN (net/core/dev.c: netdev_adjacent_sysfs_add),
+    and the physical function of a virtual one.
+    """
     names = [item[len("lower_") :] for item in host.names(f"{NETS}/{name}") if item.startswith("lower_")]
     names += host.names(f"{NETS}/{name}/device/physfn/net")
     if host.exists(f"{NETS}/{_OVS_DATAPATH}"):
@@ -295,7 +296,7 @@ def _below(host: Host, name: str) -> list[str]:
 
 
 def _address(host: Host, name: str) -> str:
-    """The address of an interface's PCI function; "" for one that has none."""
+    """PCI address of an interface's function; "" if it has none."""
     path = f"{NETS}/{name}"
     target = host.link_target(path)
     return function(behind(target, "net")) or ""
@@ -305,7 +306,7 @@ def _address(host: Host, name: str) -> str:
 
 
 def _recorded(host: Host) -> dict[str, _Carrier]:
-    """By the names of then; empty without a record. Raises StoreError."""
+    """Recorded interfaces by their recorded names; empty without a record. Raises StoreError."""
     trust.require(host, RECORD)
     content = host.content(RECORD)
     if content is None:
@@ -320,7 +321,7 @@ def _recorded(host: Host) -> dict[str, _Carrier]:
 
 
 def _entry(entry: Any) -> _Carrier:
-    """Raises KeyError or TypeError for what record() would not have written."""
+    """One recorded interface. Raises KeyError or TypeError for anything that record() does not write."""
     name, address, carries, top = (entry[part] for part in ("name", "address", "carries", "top"))
     if not all(isinstance(text, str) for text in (name, address, carries, top)) or not name:
         raise TypeError(f"{entry!r} is not an interface")
@@ -328,7 +329,7 @@ def _entry(entry: Any) -> _Carrier:
 
 
 def _present(host: Host, kept: Mapping[str, _Carrier]) -> dict[str, _Carrier]:
-    """Those that are there, by the names of now: what has such a name, and what has such a device."""
+    """Recorded interfaces that exist now, by their present names, matched by name or by PCI address."""
     carriers: dict[str, _Carrier] = {}
     for name in host.names(NETS):
         address = _address(host, name)

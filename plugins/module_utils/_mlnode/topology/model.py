@@ -8,16 +8,16 @@ import re
 
 from ..model.record import NamedTuple, regex
 
-#: What lies between a GPU and a NIC, nearest first: the legend of `nvidia-smi topo -m`
+#: Kinds of path between a GPU and a NIC, nearest first: the legend of `nvidia-smi topo -m`
 KINDS = ("PIX", "PXB", "PHB", "NODE", "SYS")
-#: The kind is unknown, as the firmware names no NUMA node
+#: The firmware reports no NUMA node
 UNKNOWN = "unknown"
 
 
 class Problem(NamedTuple):
-    """A part that is missing or could not be read; what is a whole sentence, path included.
+    """A missing or unreadable part. what: a whole sentence, path included.
 
-    missing: it is not there, as on a kernel that was built without it; else its content is unknown.
+    missing: the file does not exist, as on a kernel built without it; else its content is unknown.
     """
 
     path: str
@@ -26,10 +26,10 @@ class Problem(NamedTuple):
 
 
 class Cpu(NamedTuple):
-    """One logical CPU. An offline one has a number and nothing else: the kernel shows no more.
+    """One logical CPU. An offline CPU has only a number, because the kernel shows no more.
 
-    siblings: the online threads of its core, itself among them. kind: performance or efficiency on a
-    hybrid machine, else "".
+    siblings: the online threads of its core, itself included. kind: performance or efficiency on a hybrid
+    machine, else "".
     """
 
     number: int
@@ -45,7 +45,7 @@ class Cpus(NamedTuple):
     """All CPUs that are present; every set ascending.
 
     offline: present and not online (the kernel's own file also counts CPUs that could be plugged in).
-    allowed: what this container may run on; everything online outside of one.
+    allowed: CPUs that this container may use; outside a container all that are online.
     """
 
     all: tuple[Cpu, ...] = ()
@@ -64,7 +64,7 @@ class Cpus(NamedTuple):
 
     @property
     def threads(self) -> tuple[tuple[int, ...], ...]:
-        """The online CPUs of each physical core. By siblings, as core numbers repeat between sockets."""
+        """The online CPUs of each physical core. By siblings, because core numbers repeat between sockets."""
         return tuple(sorted({cpu.siblings for cpu in self.all if cpu.siblings}))
 
     @property
@@ -74,7 +74,7 @@ class Cpus(NamedTuple):
 
     @property
     def smt(self) -> int:
-        """Threads of the core that has most of them; 0 where the kernel does not say."""
+        """Threads of the core with the most threads; 0 if the kernel does not report them."""
         return max((len(group) for group in self.threads), default=0)
 
     @property
@@ -83,12 +83,12 @@ class Cpus(NamedTuple):
 
     @property
     def kept_free(self) -> frozenset[int]:
-        """CPUs that isolcpus and nohz_full keep free of everything but the job."""
+        """CPUs that isolcpus and nohz_full reserve for the job."""
         return frozenset((*self.isolated, *self.nohz_full))
 
     @property
     def housekeeping(self) -> tuple[int, ...]:
-        """CPUs for ordinary threads: online, allowed here, neither isolated nor without a tick."""
+        """CPUs for ordinary threads: online, allowed here, and neither isolated nor tickless."""
         usable = {*self.allowed} - self.kept_free
         return tuple(cpu for cpu in self.online if cpu in usable)
 
@@ -103,7 +103,7 @@ class Node(NamedTuple):
 
 
 class Link(NamedTuple):
-    """A PCIe link as it is, and the most this end of it can do. Speeds in the kernel's words."""
+    """A PCIe link: its current state and the maximum of this end. Speeds as the kernel words them."""
 
     speed: str
     width: int
@@ -126,7 +126,7 @@ class Link(NamedTuple):
 class PciDevice(NamedTuple):
     """One PCI function. path: the functions from the root down to it, itself last. root: its host bridge.
 
-    physfn: the physical function a virtual one belongs to.
+    physfn: the physical function of a virtual one.
     """
 
     address: str
@@ -144,11 +144,11 @@ class PciDevice(NamedTuple):
 class Nic(NamedTuple):
     """One network interface.
 
-    kind: physical (a device of its own, as far as this machine can see), virtual function, virtio, bond,
-    vlan, bridge or virtual. address: its PCI function; virtio's is the one below. folder: its device in
-    sysfs, "" where it has none. port: counted from 0, of a function with several. speed_mbit: None while the
-    link is down or where the driver knows none. rdma: RDMA devices on it. rail: see topology/rails.py.
-    carrier: it is raised and has a link; only asked for where operstate does not say it.
+    kind: physical (its own device, as far as this machine can see), virtual function, virtio, bond, vlan,
+    bridge or virtual. address: its PCI function; for virtio the function below. folder: its device in sysfs,
+    "" if it has none. port: number on a function with several ports, from 0. speed_mbit: None if the link is
+    down or the driver reports none. rdma: RDMA devices on it. rail: see topology/rails.py. carrier: it is up
+    and has a link; read only if operstate does not show this.
     """
 
     name: str
@@ -171,15 +171,18 @@ class Nic(NamedTuple):
 
     @property
     def up(self) -> bool:
-        """Raised, and with a link. A driver without support for operational states leaves the state unknown
-        for good, and then the carrier counts (networking/operstates.rst, IF_OPER_UNKNOWN)."""
+        """Up, with a link.
+
+        A driver without support for operational states always leaves the state unknown; then the carrier
+        counts (networking/operstates.rst, IF_OPER_UNKNOWN).
+        """
         return self.operstate == "up" or (self.operstate == "unknown" and self.carrier)
 
 
 class RdmaPort(NamedTuple):
     """A port as its driver words it: Ethernet, ACTIVE, 400 Gb/sec (4X NDR).
 
-    netdevs: the interfaces on it, hardware first; of a bond its members and the bond.
+    netdevs: the interfaces on it, hardware first; for a bond its members and the bond.
     """
 
     number: int
@@ -195,7 +198,7 @@ class RdmaPort(NamedTuple):
 
 
 class RdmaDevice(NamedTuple):
-    """One RDMA device. address is None for one in software. netdevs: the interfaces of all its ports."""
+    """One RDMA device. address: None for a software device. netdevs: the interfaces of all its ports."""
 
     name: str
     address: str | None = None
@@ -208,7 +211,7 @@ class RdmaDevice(NamedTuple):
 class Gpu(NamedTuple):
     """A GPU or other accelerator for machine learning. vendor: a name; device: the PCI device number.
 
-    coherent: a link of its own (NVLink-C2C) joins it to the CPU, beside PCIe.
+    coherent: NVLink-C2C joins it to the CPU, in addition to PCIe.
     """
 
     address: str
@@ -223,8 +226,8 @@ class Gpu(NamedTuple):
 class Distance(NamedTuple):
     """Distance between a GPU and a NIC: one of KINDS, or UNKNOWN.
 
-    nic: the interface, or the RDMA device without an interface. numa: the distance of their NUMA nodes, which
-    decides between two of one kind; None where it is not known.
+    nic: the interface, or the RDMA device if it has no interface. numa: the distance of their NUMA nodes,
+    which decides between two paths of one kind; None if unknown.
     """
 
     gpu: str
@@ -248,14 +251,14 @@ class Machine(NamedTuple):
 
     @property
     def virtual(self) -> bool:
-        """Also of a container on a virtual machine."""
+        """True also for a container on a virtual machine."""
         return self.kind == "virtual machine" or bool(self.hypervisor)
 
 
 class Binding(NamedTuple):
-    """Best start of a process that drives a GPU. numactl "" and threads None: unknown.
+    """Recommended start of a process that drives a GPU. numactl "" and threads None: unknown.
 
-    nics: the nearest RDMA NICs (without RDMA, of all), rails before others. distance: how near they are.
+    nics: the nearest RDMA NICs (without RDMA, of all NICs), rails first. distance: how near they are.
     """
 
     gpu: str
@@ -267,7 +270,7 @@ class Binding(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """A whole node, and what there is to say about it."""
+    """A whole node, with its warnings and problems."""
 
     machine: Machine
     cpus: Cpus = Cpus()

@@ -14,25 +14,24 @@ from .reader import Reader, integer, natural
 
 NETS = "/sys/class/net"
 
-#: Kinds of interface that have hardware of their own as far as this machine can see
+#: Kinds of interface with their own hardware, as far as this machine can see
 HARDWARE = ("physical", "virtio")
 
-#: Kinds of interface whose speed is that of a cable: a bridge, a veth and the like show one that means
-#: nothing
+#: Kinds of interface with a meaningful speed: a bridge, a veth and the like report an arbitrary one
 RATED = ("physical", "virtual function", "bond")
 
-#: What a driver says of itself in uevent (SET_NETDEV_DEVTYPE)
+#: DEVTYPE of software drivers in uevent (SET_NETDEV_DEVTYPE)
 _SOFTWARE = ("bond", "vlan", "bridge")
 
-#: The port of a switch on the NIC that stands for a virtual function, a sub-function or, on a DPU, a whole
-#: function of its host (Documentation/networking/devlink/devlink-port.rst), not a NIC
+#: Port of a switch on the NIC, not a NIC: it represents a virtual function, a sub-function or, on a DPU, a
+#: whole function of its host (Documentation/networking/devlink/devlink-port.rst)
 _REPRESENTOR = regex(r"(c[0-9]+)?pf[0-9]+((vf|sf)[0-9]+)?\Z", re.ASCII)
 
 _DEVTYPE = regex(r"^DEVTYPE=(\w+)$", re.MULTILINE | re.ASCII)
 
 
 def read(reader: Reader, devices: Mapping[str, PciDevice]) -> tuple[Nic, ...]:
-    """All interfaces of this network namespace: those of PCI functions by address, the others by name."""
+    """All interfaces of this network namespace: PCI functions by address, then the others by name."""
     nics = []
     for name in reader.names(NETS):
         if name == "bonding_masters":  # a file of the bonding driver among the interfaces
@@ -44,13 +43,13 @@ def read(reader: Reader, devices: Mapping[str, PciDevice]) -> tuple[Nic, ...]:
 
 
 def behind(folder: str, subsystem: str) -> str:
-    """The device in sysfs of a class member such as .../0000:1a:00.0/net/eth0; "" for one in software."""
+    """The device in sysfs of a class member such as .../0000:1a:00.0/net/eth0; "" for a software device."""
     device, _slash, _name = folder.rpartition(f"/{subsystem}/")
     return "" if not device or device.endswith("/devices/virtual") else device
 
 
 def function(device: str) -> str | None:
-    """The PCI function that is this device, or that carries it: one up for virtio and sub-functions."""
+    """PCI function of a device, or of its parent for virtio and sub-functions."""
     parts = device.split("/")
     if re.match(r"virtio[0-9]+\Z", parts[-1], re.ASCII) or ".sf." in parts[-1]:
         parts.pop()
@@ -83,13 +82,13 @@ def _nic(reader: Reader, name: str, folder: str, devices: Mapping[str, PciDevice
         tx_queues=sum(queue.startswith("tx-") for queue in queues),
         mac=reader.quiet(f"{folder}/address"),
         master=reader.link(f"{folder}/master").rpartition("/")[2] or None,
-        # EINVAL unless it is raised (net/core/net-sysfs.c: carrier_show)
+        # EINVAL unless the interface is up (net/core/net-sysfs.c: carrier_show)
         carrier=operstate == "unknown" and reader.quiet(f"{folder}/carrier") == "1",
     )
 
 
 def _speed(text: str) -> int | None:
-    """-1, and EINVAL while the link is down, both mean that the driver knows none."""
+    """Speed in Mbit/s; None for -1 and for EINVAL while the link is down: the driver knows none."""
     speed = integer(text)
     return speed if speed is not None and speed > 0 else None
 
@@ -103,7 +102,7 @@ def _kind(reader: Reader, folder: str, device: str, on: PciDevice | None) -> str
         return "virtio"
     if ".sf." in last or (on is not None and on.physfn is not None):
         return "virtual function"
-    # Answers EOPNOTSUPP where a driver has no such thing.
+    # Drivers without port names answer EOPNOTSUPP.
     if _REPRESENTOR.match(reader.quiet(f"{folder}/phys_port_name")):
         return "virtual"
     return "physical"

@@ -17,15 +17,17 @@ _MEMINFO = "/proc/meminfo"
 
 _NODE = regex(r"node([0-9]{1,9})\Z", re.ASCII)
 _TOTAL = regex(r"^(?:Node [0-9]+ )?MemTotal: +([0-9]{1,18}) kB$", re.MULTILINE | re.ASCII)
-#: Of a node to itself (include/linux/topology.h: LOCAL_DISTANCE)
+#: Distance of a node to itself (include/linux/topology.h: LOCAL_DISTANCE)
 _LOCAL = 10
 
 
 def read(reader: Reader, online: tuple[int, ...]) -> tuple[Node, ...]:
-    """The nodes that are online, with those of their CPUs that are. A kernel that was built without NUMA is
-    one node with everything; that it says so itself by showing none is noted."""
+    """The online nodes with their online CPUs.
+
+    A kernel built without NUMA counts as one node with everything; its missing folder is noted.
+    """
     folders = sorted(int(match[1]) for match in map(_NODE.match, reader.names(NODES, needed=False)) if match)
-    # A capture may have the nodes without the list of them.
+    # A captured tree may contain the nodes but not their list.
     if folders and reader.host.value(f"{NODES}/online").absent is not None:
         return _nodes(reader, folders, online)
     numbers = reader.cpus(f"{NODES}/online")
@@ -43,7 +45,7 @@ def _node(reader: Reader, number: int, online: tuple[int, ...], nodes: int) -> N
     cpus, awake = _cpus(reader, folder), {*online}
     return Node(
         number,
-        # Some kernels leave a CPU that was taken offline in the list of its node.
+        # Some kernels keep an offlined CPU in the list of its node.
         cpus=tuple(cpu for cpu in cpus if cpu in awake) if awake else cpus,
         memory_kbytes=_memory(reader, f"{folder}/meminfo"),
         distances=_distances(reader, f"{folder}/distance", nodes),
@@ -51,7 +53,7 @@ def _node(reader: Reader, number: int, online: tuple[int, ...], nodes: int) -> N
 
 
 def _cpus(reader: Reader, folder: str) -> tuple[int, ...]:
-    """Of the list, or of the mask where a capture has that alone."""
+    """CPUs from the list, or from the mask if a captured tree holds only the mask."""
     path = f"{folder}/cpumap"
     mask = reader.host.value(path).text if reader.host.value(f"{folder}/cpulist").absent is not None else None
     if mask is None:
@@ -80,31 +82,34 @@ def _distances(reader: Reader, path: str, nodes: int) -> tuple[int, ...]:
         reader.note(path, f"{path}: {' '.join(fields)[:60]!r} is not a list of distances")
         return ()
     if len(fields) > nodes:
-        # Which of them are to those that are here is not known.
+        # Unknown: which of the distances lead to the online nodes.
         reader.note(path, f"{path} has {len(fields)} distances, more than there are NUMA nodes ({nodes})")
         return ()
     return tuple(int(field) for field in fields)
 
 
 def with_cpus(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """Those that have CPUs: the memory of a GPU may be a node as well, as on Grace Hopper."""
+    """Nodes with CPUs: GPU memory may be a node as well, as on Grace Hopper."""
     return tuple(node for node in nodes if node.cpus)
 
 
 def home(nodes: tuple[Node, ...], number: int | None) -> Node | None:
-    """The node whose CPUs serve a device on this one: the only one that has CPUs, whatever the firmware says,
-    else the device's own or the nearest that has CPUs. None where it is unknown."""
+    """Node whose CPUs serve a device on this node; None if unknown.
+
+    If only one node has CPUs, it is that node, regardless of the firmware; else the device's own node, or the
+    nearest node with CPUs.
+    """
     computing = with_cpus(nodes)
     return computing[0] if len(computing) == 1 else _nearest(nodes, number, computing)
 
 
 def with_memory(nodes: tuple[Node, ...], number: int) -> Node | None:
-    """The nearest node with memory, itself if it has some; None where it is unknown."""
+    """The nearest node with memory, which may be the node itself; None if unknown."""
     return _nearest(nodes, number, tuple(node for node in nodes if node.memory_kbytes != 0))
 
 
 def apart(nodes: tuple[Node, ...], one: int | None, other: int | None) -> int | None:
-    """Distance from one node to another; None where the firmware does not say."""
+    """Distance from one node to another; None if the firmware does not report it."""
     at = [node.number for node in nodes]
     if one not in at or other not in at:
         return None
@@ -113,7 +118,7 @@ def apart(nodes: tuple[Node, ...], one: int | None, other: int | None) -> int | 
 
 
 def _nearest(nodes: tuple[Node, ...], number: int | None, among: tuple[Node, ...]) -> Node | None:
-    """Of several that are as near, the first."""
+    """The nearest node; the lowest number if several are equally near."""
     if number in [node.number for node in among]:
         return next(node for node in among if node.number == number)
     known = [(apart(nodes, number, node.number), node) for node in among]

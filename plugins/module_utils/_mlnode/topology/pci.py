@@ -13,15 +13,15 @@ from .reader import Reader, integer
 
 DEVICES = "/sys/bus/pci/devices"
 
-# The domain has four digits, or more behind Intel VMD and on Hyper-V, where it goes on from 10000.
+# The domain has four digits, or more behind Intel VMD and on Hyper-V, whose domains continue from 10000.
 _FUNCTION = regex(r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\Z", re.ASCII)
 _ROOT = regex(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}\Z", re.ASCII)
 _HEX = regex(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
 
 #: Base classes that are read whole: storage, network, display, processing accelerators (PCI Code and ID
-#: Assignment). A server has hundreds of functions that are parts of its chipset, and none of them moves data.
+#: Assignment). A server has hundreds of chipset functions, which move no data.
 _ENDPOINTS = (0x01, 0x02, 0x03, 0x12)
-#: InfiniBand among the serial buses, as a ConnectX-2 or an InfiniHost shows itself
+#: InfiniBand among the serial buses, the class of a ConnectX-2 or an InfiniHost
 _SERIAL_INFINIBAND = 0x0C06
 BRIDGE = 0x06
 
@@ -40,9 +40,9 @@ _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 
 
 def normal(address: str) -> str | None:
-    """A function's address as sysfs writes it, or None if it is none.
+    """A function's address as sysfs writes it; None if the text is not an address.
 
-    nvidia-smi and others write 00000000:41:00.0 where sysfs writes 0000:41:00.0.
+    nvidia-smi and others write 00000000:41:00.0, sysfs writes 0000:41:00.0.
     """
     match = _FUNCTION.match(address.lower())
     if match is None:
@@ -51,7 +51,7 @@ def normal(address: str) -> str | None:
 
 
 def upstream(folder: str) -> tuple[str, tuple[str, ...]]:
-    """The host bridge and the functions, root first, in a path of sysfs."""
+    """Host bridge and functions, root first, of a path in sysfs."""
     parts = folder.split("/")
     roots = [part for part in parts if _ROOT.match(part)]
     functions = [address for address in map(normal, parts) if address]
@@ -79,7 +79,7 @@ def read(reader: Reader) -> tuple[PciDevice, ...]:
 
 
 def order(address: str) -> tuple[int, str]:
-    """Sorts addresses by domain, bus, device and function."""
+    """Sort key: domain, then bus, device and function."""
     domain, _colon, rest = address.partition(":")
     return int(domain, 16), rest
 
@@ -106,7 +106,7 @@ def _device(reader: Reader, name: str, folder: str, class_code: int) -> PciDevic
         path=path,
         root=root,
         driver=reader.link(f"{folder}/driver").rpartition("/")[2] or None,
-        # -1: the firmware says nothing. Never node 0.
+        # -1: the firmware does not report the node. Never assume node 0.
         node=node if node is not None and node >= 0 else None,
         link=None if physfn or is_internal(vendor, device) else _link(reader, folder),
         physfn=physfn or None,
@@ -114,7 +114,7 @@ def _device(reader: Reader, name: str, folder: str, class_code: int) -> PciDevic
 
 
 def _link(reader: Reader, folder: str) -> Link | None:
-    """None for a function without a PCIe link of its own, as most in a virtual machine are."""
+    """PCIe link of a function; None without one, as for most functions of a virtual machine."""
     speed = reader.quiet(f"{folder}/current_link_speed")
     width = integer(reader.quiet(f"{folder}/current_link_width")) or 0
     max_speed = reader.quiet(f"{folder}/max_link_speed")

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PCI configuration space read as far as it goes: bytes in, registers out. Pure but for read().
+"""PCI configuration space, read as far as permitted: bytes in, registers out. Pure functions, except read().
 
-Three answers are kept apart: the capability, None where there surely is none, and ConfigError where it is
-unknown, as the bytes end too early or contradict themselves. Offsets and masks are those of
+Every reader has three results: the capability, None if it is surely absent, and ConfigError if it is unknown
+because the bytes end too early or contradict each other. Offsets and masks come from
 include/uapi/linux/pci_regs.h.
 """
 
@@ -16,7 +16,7 @@ from ..model.errors import HostError, MlnodeError
 from ..model.record import dataclass
 from .model import Link
 
-#: The header, which any user may read, all of a conventional function, and all of a PCI Express one
+#: Sizes in bytes: the header, which any user may read, and all of a conventional function
 _HEADER, _CONVENTIONAL = 64, 256
 
 _STATUS, _HAS_CAPABILITIES = 0x06, 0x10
@@ -25,22 +25,22 @@ _FIRST, _FIRST_CARDBUS = 0x34, 0x14
 
 _EXPRESS, _ACS, _ATS = 0x10, 0x000D, 0x000F
 
-#: What each register of the PCI Express capability is at
+#: Offsets of the registers of the PCI Express capability
 _FLAGS, _DEVCAP, _DEVCTL, _LNKCAP, _LNKSTA = 0x02, 0x04, 0x08, 0x0C, 0x12
 _RELAXED_ORDERING = 0x0010
 
 _ATS_ENABLE = 0x8000
 
-#: Code → the kernel's word for it (drivers/pci/probe.c: pci_speed_string)
+#: Code → the kernel's text (drivers/pci/probe.c: pci_speed_string)
 _SPEEDS = {
     number: f"{speed} GT/s PCIe"
     for number, speed in enumerate(("2.5", "5.0", "8.0", "16.0", "32.0", "64.0"), 1)
 }
 
-#: The highest code that stands for a size: 128 << 5 is 4096 bytes
+#: The highest code with a meaning: 128 << 5 is 4096 bytes
 _LARGEST = 5
 
-#: Bit → the word of lspci(8)
+#: Bit → its name in lspci(8)
 _ACS_WORDS = (
     (0x01, "SrcValid"),
     (0x02, "TransBlk"),
@@ -50,14 +50,16 @@ _ACS_WORDS = (
     (0x20, "EgressCtrl"),
     (0x40, "DirectTrans"),
 )
-#: What sends a packet for a neighbour up to the CPU instead: request and completion redirect, egress
-#: control (drivers/pci/p2pdma.c: pci_bridge_has_acs_redir)
+#: Bits that send a packet for a neighbour up to the CPU: request and completion redirect, egress control
+#: (drivers/pci/p2pdma.c: pci_bridge_has_acs_redir)
 REDIRECT = 0x04 | 0x08 | 0x20
 
 
 def with_bits(control: int, bits: str) -> int:
-    """A register after `bits`, the last of which is bit 0, have been set; x leaves one as it is. So they are
-    written in pci=config_acs= (Documentation/admin-guide/kernel-parameters.txt)."""
+    """A register with `bits` applied. The last character is bit 0; x leaves a bit unchanged.
+
+    This is the format of pci=config_acs= (Documentation/admin-guide/kernel-parameters.txt).
+    """
     for place, bit in enumerate(reversed(bits)):
         if bit in "01":
             control = control & ~(1 << place) | int(bit) << place
@@ -65,14 +67,14 @@ def with_bits(control: int, bits: str) -> int:
 
 
 class ConfigError(MlnodeError):
-    """Configuration space that does not show what was asked for; says why, without the path."""
+    """Configuration space without the requested part; the text gives the reason, without the path."""
 
 
 @dataclass(frozen=True)
 class Express:
     """The PCI Express capability. Sizes in bytes: the largest payload in use and possible, the largest read.
 
-    link: None where there is none, or where it says nothing that is known.
+    link: None if the function has no link, or reports an unknown speed or width.
     """
 
     payload: int
@@ -84,7 +86,7 @@ class Express:
 
 @dataclass(frozen=True)
 class Acs:
-    """Access Control Services: what is offered and what is switched on."""
+    """Access Control Services: the offered and the enabled bits."""
 
     offered: int
     control: int
@@ -111,7 +113,7 @@ def path(address: str) -> str:
 
 
 def read(host: Host, address: str) -> bytes:
-    """A function's configuration space, as much as we may read, once per run. Raises ConfigError."""
+    """A function's configuration space, as far as permitted, read once per run. Raises ConfigError."""
     return host.once(f"config {address}", lambda: _read(host, path(address)))
 
 
@@ -181,7 +183,7 @@ def _short(data: bytes) -> str:
 def _check_header(data: bytes) -> None:
     if len(data) < _HEADER:
         raise ConfigError(f"has {len(data)} bytes, and the header alone has {_HEADER}")
-    # Not by the vendor alone, which reads 0xffff of every virtual function.
+    # The vendor alone is not enough: it reads 0xffff for every virtual function.
     if data[:_HEADER] == b"\xff" * _HEADER:
         raise ConfigError(
             "reads as all ones: the function does not answer, look for a lost link in the kernel log"
@@ -189,7 +191,7 @@ def _check_header(data: bytes) -> None:
 
 
 def _find(data: bytes, wanted: int) -> int | None:
-    """Offset of a capability; None where the list surely has none. Raises ConfigError."""
+    """Offset of a capability; None if the list surely lacks it. Raises ConfigError."""
     _check_header(data)
     if not _word(data, _STATUS) & _HAS_CAPABILITIES:
         return None
@@ -210,7 +212,7 @@ def _find(data: bytes, wanted: int) -> int | None:
 
 
 def _find_extended(data: bytes, wanted: int) -> int | None:
-    """As _find() for what lies above 256 bytes, which only PCI Express functions have."""
+    """Like _find(), for the space above 256 bytes, which only PCI Express functions have."""
     if _find(data, _EXPRESS) is None:
         return None
     if len(data) <= _CONVENTIONAL:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ports that are rails: the RDMA network of the GPUs, numbered as it is cabled, in the order of the bus."""
+"""Ports that are rails: the GPUs' RDMA network, numbered as it is cabled, in bus order."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .model import Distance, Gpu, Nic, PciDevice, RdmaDevice
 from .nics import NETS
 from .reader import Reader
 
-#: What an interface of the management record carries (management.py) that counts here
+#: Only this kind of entry in the management record (management.py) counts here
 _ROUTE = "default route"
 
 _ROUTES, _ROUTES6 = "/proc/net/route", "/proc/net/ipv6_route"
 
-# Destination and mask 0, flags with RTF_UP; Documentation of the columns: proc_net(5), net/ipv6/route.c
+# Destination and mask 0, flags with RTF_UP; columns: proc_net(5), net/ipv6/route.c
 _DEFAULT = regex(
     r"^(\S+)\s+00000000\s+[0-9A-F]{8}\s+[0-9A-F]{3}[13579BDF]\s(?:\S+\s+){3}00000000\s", re.MULTILINE
 )
@@ -30,10 +30,10 @@ _DEFAULT6 = regex(r"^0{32} 00 0{32} 00 [0-9a-f]{32} (?:\S+ ){3}[0-9a-f]{7}[13579
 
 
 def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
-    """The interfaces that carry the default route, and those they are made of. Only read where it matters.
+    """Interfaces that carry the default route, and the interfaces below them. Read only if the node has RDMA.
 
-    While there is none, as early at boot, those that the management record names: else the port would be a
-    rail for a moment, and every rail behind it had another number.
+    Without a default route, as early at boot, the management record decides. Otherwise the management port
+    would be a rail for a moment and shift the numbers of all later rails.
     """
     if not any(nic.rdma for nic in nics):
         return frozenset()
@@ -55,9 +55,11 @@ def management(reader: Reader, nics: Sequence[Nic]) -> frozenset[str]:
 
 
 def _recorded(reader: Reader, nics: Sequence[Nic]) -> set[str]:
-    """Of the record, by the names of now; none without one. A connection does not count, as it is another one
-    in each run."""
-    content = record(reader.host, pid=0)  # no process, and so none that is connected
+    """Interfaces of the record, by their present names; empty without a record.
+
+    Connections do not count, because they differ between runs.
+    """
+    content = record(reader.host, pid=0)  # no process, so no connection
     if content is None:
         if reader.exists(RECORD):
             reader.note(RECORD, unknown(reader.host, pid=0))
@@ -67,7 +69,7 @@ def _recorded(reader: Reader, nics: Sequence[Nic]) -> set[str]:
         if entry["carries"] != _ROUTE:
             continue
         there = {nic.name for nic in nics if entry["address"] and nic.address == entry["address"]}
-        # Two ports may share an address, so that only the name distinguishes them.
+        # Two ports may share an address; only the name distinguishes them.
         names |= {entry["name"]} if entry["name"] in there or not there else there
     return names
 
@@ -79,15 +81,16 @@ def choose(
     devices: Mapping[str, PciDevice],
     avoid: Iterable[str],
 ) -> tuple[Port, ...]:
-    """The rails in the order of their numbers. Of the ports with an RDMA device in hardware, or where there
-    is none, of those with one in software (Soft-RoCE),
+    """The rails in the order of their numbers.
 
-    1. on a node with GPUs: those that are the nearest (or as near) to at least one GPU; all, where no
-       distance is known. What a GPU reaches over its coherent link to the CPU (C2C) is as near
-    2. of these, those of the model of which there are most: rails are bought alike
-    3. of these, those that do not carry the default route, unless all do
+    Candidates are ports with hardware RDMA devices, or, without any, with software ones (Soft-RoCE).
 
-    Nothing here depends on a link being up, so that a failing cable renumbers no rail.
+    1. On a node with GPUs: ports at the nearest distance to at least one GPU; all ports if no distance is
+       known. A port on a GPU's coherent link to the CPU (C2C) counts as nearest.
+    2. From these, ports of the most frequent model: rails are bought alike.
+    3. From these, ports that do not carry the default route, unless all do.
+
+    The choice ignores link state: a failing cable does not renumber rails.
     """
     able = [port for port in ports if port.rdma]
     capable = [port for port in able if not port.software] or able
@@ -103,7 +106,7 @@ def choose(
 
 
 def _model(port: Port, devices: Mapping[str, PciDevice]) -> tuple[int, int] | None:
-    """None of what is on no PCI bus."""
+    """(vendor, device) of a port; None if it is on no PCI bus."""
     device = devices.get(port.address)
     return (device.vendor, device.device) if device else None
 
@@ -111,8 +114,7 @@ def _model(port: Port, devices: Mapping[str, PciDevice]) -> tuple[int, int] | No
 def numbered(
     nics: Sequence[Nic], rdma: Sequence[RdmaDevice], rails: Sequence[Port]
 ) -> tuple[tuple[Nic, ...], tuple[RdmaDevice, ...]]:
-    """Interfaces and RDMA devices with the numbers of their rails. The members of a bond that have one RDMA
-    device together are one rail."""
+    """Interfaces and RDMA devices with rail numbers. Bond members that share an RDMA device are one rail."""
     numbers: dict[tuple[str, ...], int] = {}
     for port in rails:
         numbers.setdefault(_rail(port), len(numbers))

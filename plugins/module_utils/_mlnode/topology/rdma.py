@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""RDMA devices, and the interfaces they share a port with. See the kernel's
-Documentation/ABI/stable/sysfs-class-infiniband."""
+"""RDMA devices, and the interfaces that share a port with them.
+Documentation/ABI/stable/sysfs-class-infiniband of the kernel.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +16,20 @@ from .reader import Reader, integer, natural
 RDMA = "/sys/class/infiniband"
 
 
-#: A GID table may have hundreds of entries; those of the interface itself are its first (drivers/infiniband/
-#: core/roce_gid_mgmt.c: the default GIDs), and an address of each kind is among so many
+#: A GID table may have hundreds of entries. The interface's own come first
+#: (drivers/infiniband/core/roce_gid_mgmt.c: the default GIDs), and this many include an address of each kind.
 _GIDS = 16
 
 
 class _Known(NamedTuple):
-    """The interfaces of this network namespace. owned: devices in sysfs with an RDMA device of their own."""
+    """The interfaces of this network namespace. owned: devices in sysfs that have an RDMA device."""
 
     nics: Mapping[str, Nic]
     owned: frozenset[str]
 
 
 def read(reader: Reader, known: Sequence[Nic], devices: Mapping[str, PciDevice]) -> tuple[RdmaDevice, ...]:
-    """All RDMA devices by name; none where no driver of one is loaded."""
+    """All RDMA devices by name; empty without an RDMA driver."""
     names = sorted(reader.names(RDMA, needed=False), key=natural)
     folders = [(name, reader.link(f"{RDMA}/{name}")) for name in names]
     owned = frozenset(nics.behind(folder, "infiniband") for _name, folder in folders)
@@ -80,10 +81,10 @@ def _port(reader: Reader, folder: str, number: int, behind: str, several: bool, 
 
 
 def _named(reader: Reader, folder: str, at: str, layer: str, known: _Known) -> str:
-    """Interface of a port as the kernel reports it: that of its first GID, which of a bond may be the
-    bond, else of Soft-RoCE its parent; "" where it says none, or one of another network namespace.
+    """Interface of a port as the kernel reports it; "" if there is none in this network namespace.
 
-    A GID that is not in use answers EINVAL. GIDs of InfiniBand are on no interface.
+    The interface of the first GID, which may be the bond; for Soft-RoCE also the parent. An unused GID
+    answers EINVAL. InfiniBand GIDs belong to no interface.
     """
     if layer != "InfiniBand":
         indexes = sorted(reader.names(f"{at}/gid_attrs/ndevs", needed=False), key=natural)
@@ -98,10 +99,10 @@ def _named(reader: Reader, folder: str, at: str, layer: str, known: _Known) -> s
 def _on_hardware(
     reader: Reader, name: str, same: Sequence[str], hardware: bool, known: _Known
 ) -> tuple[str, ...]:
-    """An interface and, of one in software, the hardware that it stands on. hardware: the RDMA device is.
+    """An interface and, if it is in software, the hardware below it. hardware: of the RDMA device.
 
-    Its port is not on the members of a bond that have an RDMA device of their own: RoCE LAG makes one for all
-    of them (mellanox/mlx5/core/lag), and without it the bond's addresses are on the devices of both.
+    Bond members with their own RDMA devices are left out: RoCE LAG creates one device for all members
+    (mellanox/mlx5/core/lag), and without it the bond's addresses are on the devices of both.
     """
     if known.nics[name].folder:
         return (name,)
@@ -114,7 +115,7 @@ def _on_hardware(
 
 
 def _beneath(reader: Reader, name: str, known: _Known) -> list[str]:
-    """The hardware below an interface in software, such as a bond or a VLAN on it."""
+    """The hardware below a software interface, such as a bond or a VLAN on it."""
     names: list[str] = []
     todo, seen = [name], {name}
     while todo:
@@ -132,9 +133,11 @@ def _beneath(reader: Reader, name: str, known: _Known) -> list[str]:
 
 
 def _same(behind: str, number: int, several: bool, known: _Known) -> tuple[str, ...]:
-    """The last resort: the interfaces of the same function, as rdma-core finds them. Of several ports that of
-    the same number, as on ConnectX-3: dev_port counts from 0 and RDMA from 1. Alone, a function's dev_port
-    says nothing: it may be the port of the card."""
+    """The last resort: the interfaces of the same function, as rdma-core finds them.
+
+    With several ports, the port numbers must match, as on ConnectX-3: dev_port counts from 0 and RDMA from 1.
+    A single function's dev_port proves nothing: it may be the port of the card.
+    """
     if not behind:
         return ()
     same = [nic for nic in known.nics.values() if nic.folder == behind and nic.kind != "virtual"]

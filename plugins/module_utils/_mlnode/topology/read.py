@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's topology from sysfs below the host's root: a captured tree gives the same answer."""
+"""Topology of a node, from sysfs below the host's root: a captured tree gives the same result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def of(host: Host) -> Topology:
 
 
 def read(host: Host) -> Topology:
-    """The topology. What is missing or unreadable is in its problems; no state of a machine raises."""
+    """The topology. Missing or unreadable parts are listed in its problems; no state of a machine raises."""
     reader = Reader(host)
     kind = machine.read(reader)
     online = cpus.online(reader)

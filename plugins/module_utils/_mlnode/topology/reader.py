@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of sysfs as what they mean. What is missing or unreadable is noted, and reading goes on."""
+"""Parsed files of sysfs. A missing or unreadable file is noted, and reading continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..model.setting import Value
 from .model import Problem
 
 _INT = regex(r"-?[0-9]{1,18}\Z", re.ASCII)
-#: What some kernels print for an empty set of CPUs (lib/vsprintf.c, for a mask that was never allocated)
+#: Output of some kernels for an empty set of CPUs (lib/vsprintf.c, for a mask that was never allocated)
 _NO_CPUS = ("", "(null)")
 
 
@@ -30,14 +30,14 @@ class Reader:
         self.problems.append(Problem(path, what, missing))
 
     def text(self, path: str, needed: bool = True) -> str | None:
-        """A file without its line end. needed: that it is missing is a problem too."""
+        """Content of a file without its line end. needed: a missing file is a problem too."""
         value = self.host.value(path)
         if value.text is None:
             self._explain(path, value, needed)
         return value.text
 
     def quiet(self, path: str) -> str:
-        """As text(), for files whose errors mean "does not apply", as the speed of a link that is down."""
+        """Like text(), for files whose errors mean "does not apply", such as the speed of a down link."""
         return self.host.value(path).text or ""
 
     def number(self, path: str, needed: bool = True) -> int | None:
@@ -78,7 +78,7 @@ class Reader:
             return False
 
     def link(self, path: str) -> str:
-        """Target of a link, as a path of the machine; "" where there is none."""
+        """Target of a link, as a path of the machine; "" if there is none."""
         try:
             target = self.host.link_target(path)
         except HostError as error:
@@ -96,11 +96,11 @@ class Reader:
 
 
 def integer(text: str) -> int | None:
-    """A number as the kernel prints it, or None. Not text.strip(), as int() knows fewer blanks."""
+    """A number as the kernel prints it, or None. A plain strip() would remove other blanks, too."""
     return int(text) if _INT.match(text.strip(" \t\n")) else None
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """Sorts mlx5_2 before mlx5_10."""
+    """Sort key that puts mlx5_2 before mlx5_10."""
     parts = re.split(r"([0-9]+)", name, flags=re.ASCII)  # every second one is a number
     return [(int(part), "") if at % 2 else (0, part) for at, part in enumerate(parts)]

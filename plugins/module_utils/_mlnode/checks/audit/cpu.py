@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CPUs and memory: clocks, threads, who is offline, and whether each NUMA node has its share of memory."""
+"""CPUs and memory: clocks, threads, offline CPUs, and the memory of each NUMA node."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BIAS = topic(
 CLOCK = topic(
     "cpu_frequency",
     Severity.MEDIUM,
-    "a limit below what the CPU can do makes every core slower, and one such node the whole job",
+    "a limit below the CPU's maximum makes every core slower, and one such node the whole job",
     "admin-guide/pm/cpufreq.rst (scaling_max_freq)",
     "raise scaling_max_freq, and find what lowered it: thermald, a power cap, a profile of tuned",
     f"{_CPUFREQ}/policy*/scaling_{{cur,min,max}}_freq",
@@ -88,7 +88,7 @@ EDAC = topic(
 
 #: intel_epb.c: ENERGY_PERF_BIAS_PERFORMANCE
 _BEST_BIAS = "0"
-#: The kernel keeps some of each node for itself, and most of it of the first
+#: The kernel reserves part of each node's memory, and most of it on the first node
 _SHARE = 0.9
 
 
@@ -100,7 +100,7 @@ def _governor(host: Host, _topology: Topology) -> Check:
     for path in paths:
         match = re.search(r"/policy([0-9]{1,6})/", path, re.ASCII)
         governor = host.text(path).strip()
-        # A policy without a CPU that is online has no governor.
+        # A policy without an online CPU has no governor.
         if match and governor:
             now[int(match.group(1))] = governor
     if not now:
@@ -110,7 +110,7 @@ def _governor(host: Host, _topology: Topology) -> Check:
 
 
 def _bias(host: Host, _topology: Topology) -> Check:
-    """By the files that the knob would write."""
+    """Compares the files that the knob would write."""
     node = cpu_node.Node(host)
     try:
         found = cpu_files.bias(node, node.scope(None), {"energy_perf_bias": _BEST_BIAS})
@@ -126,7 +126,7 @@ def _bias(host: Host, _topology: Topology) -> Check:
 
 
 def _unclocked(host: Host, subject: Subject) -> Check:
-    """Check of a machine on which no policy shows its clock."""
+    """Check of a machine without a policy that shows its clock."""
     bare = cpu_node.without_policies(host)
     if bare:
         return subject.unknown(bare, source=_CPUS)
@@ -134,7 +134,7 @@ def _unclocked(host: Host, subject: Subject) -> Check:
 
 
 def _clock(host: Host, _topology: Topology) -> Check:
-    """Now is one moment, and an idle core shows its lowest."""
+    """Judges the limit only: the current clock is a snapshot, and an idle core shows its lowest."""
     folders = [path.rpartition("/")[0] for path in host.matching(f"{_CPUFREQ}/policy*/scaling_max_freq")]
     if not folders:
         return _unclocked(host, CLOCK)
@@ -149,7 +149,7 @@ def _clock(host: Host, _topology: Topology) -> Check:
         f"now {_span(read['cur'])}, limits {_span(read['min'])} and {_span(read['max'])}, "
         f"CPU maximum {_span(read['able'])}"
     )
-    # A policy without a CPU that is online has neither.
+    # A policy without an online CPU has neither.
     pairs = [(most, able) for most, able in zip(read["max"], read["able"]) if most and able]
     if not pairs:
         return CLOCK.unknown(found)
@@ -158,8 +158,11 @@ def _clock(host: Host, _topology: Topology) -> Check:
 
 
 def _able(host: Host, folder: str) -> int | None:
-    """The highest clock that can be set: of a table, as acpi-cpufreq has it, the greatest entry, since
-    cpuinfo_max_freq may be that of the boost (drivers/cpufreq/acpi-cpufreq.c: get_max_boost_ratio)."""
+    """The highest clock that can be set, in kHz.
+
+    With a table, as from acpi-cpufreq, it is the greatest entry: cpuinfo_max_freq may be the boost's clock
+    (drivers/cpufreq/acpi-cpufreq.c: get_max_boost_ratio).
+    """
     table = [
         number
         for word in (host.value(f"{folder}/scaling_available_frequencies").text or "").split()
@@ -189,7 +192,7 @@ def _offline(topology: Topology, control: str) -> Check:
     if not topology.cpus.online:
         return OFFLINE.unknown("the kernel does not say which CPUs are online")
     text = cpulist.render(offline) or "none"
-    # No CPU that has this switch has more than two threads to a core (x86, POWER's is a number).
+    # CPUs with this switch have at most two threads per core (x86; POWER's switch is a number).
     if offline and control in ("off", "forceoff") and len(offline) <= len(topology.cpus.online):
         return OFFLINE.skip(f"{text}, as second threads are switched off")
     return OFFLINE.judged(not offline, text, expected="none")
@@ -234,7 +237,7 @@ def _errors(host: Host, _topology: Topology) -> Check:
             counts[file] += int(text)
     corrected, uncorrected = counts.values()
     found = f"{uncorrected} not corrected, {corrected} corrected since boot"
-    # Corrected errors are harmless so far.
+    # Corrected errors do no harm yet.
     subject = EDAC if uncorrected else replace(EDAC, severity=Severity.MEDIUM)
     return subject.judged(not (uncorrected or corrected), found, expected="none")
 

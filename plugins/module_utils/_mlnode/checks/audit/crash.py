@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values that a crash kernel reads of this system, and that were made for all of its memory."""
+"""Settings that a crash kernel inherits although they were calculated for the whole memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs and their links: what is slower than it could be, and what has reported errors."""
+"""GPUs and their links: anything slower than possible, and reported errors."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ECC_QUERY = (
 
 def _links(host: Host, topology: Topology) -> Iterator[Check]:
     for check in pcie_link.checks(host, pcie_subjects.of(topology, Expectations())):
-        # The slot cannot do what the card could.
+        # The slot limits the card.
         slot = check.verdict is Verdict.WARN
         yield replace(
             check,
@@ -73,7 +73,7 @@ def _links(host: Host, topology: Topology) -> Iterator[Check]:
 
 
 def _nodes(_host: Host, topology: Topology) -> Check:
-    """Reported: it is how machines are built, and right where ranks are bound."""
+    """Reported only: machines are built this way, and it is right if ranks are bound."""
     if not topology.gpus:
         return GPU_NODES.skip("there is no GPU")
     counts: dict[str, int] = {}
@@ -86,7 +86,7 @@ def _nodes(_host: Host, topology: Topology) -> Check:
 
 
 def _driven(host: Host, topology: Topology) -> list[Gpu]:
-    """GPUs of NVIDIA, with its driver. Raises Nothing, HostError."""
+    """NVIDIA's GPUs, with a loaded driver. Raises Nothing, HostError."""
     gpus = [gpu for gpu in topology.gpus if gpu.vendor == "NVIDIA"]
     others = ", ".join(dict.fromkeys(gpu.vendor for gpu in topology.gpus))
     if not gpus:

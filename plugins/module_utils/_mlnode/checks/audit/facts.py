@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts about new kernels: what they reserve, drop, refuse or show nowhere, without a word in most logs."""
+"""Facts about new kernels: reserved memory, and settings that they drop or refuse without a log message."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PREEMPT = topic(
     Severity.LOW,
     "the kernel refuses the word, and preempts by its default: threads that spin on locks may lose time",
     "kernel-parameters.txt (preempt); kernel/Kconfig.preempt of 7.0",
-    "take it off the command line; full and lazy are what a kernel of 7.0 has on x86 and arm64",
+    "remove it from the command line; kernel 7.0 offers full and lazy on x86 and arm64",
     _CMDLINE,
 )
 NAMES_GONE = topic(
@@ -62,10 +62,11 @@ NAPI = topic(
 _PREEMPT = "/sys/kernel/debug/sched/preempt"
 _POOLS = "/sys/kernel/mm/hugepages"
 _RDMA = "/sys/class/infiniband"
-#: Kexec handover came with 6.16, and a kernel may be built with it on (CONFIG_KEXEC_HANDOVER_ENABLE_DEFAULT)
+#: Kexec handover exists since 6.16, and a kernel may enable it by default
+#: (CONFIG_KEXEC_HANDOVER_ENABLE_DEFAULT)
 _KHO_SINCE = (6, 16)
 _Version = Optional[Tuple[int, int]]
-#: Of CFS, until 5.13 below /proc/sys/kernel
+#: CFS settings, until 5.13 below /proc/sys/kernel
 _CFS = (
     "sched_latency_ns",
     "sched_min_granularity_ns",
@@ -78,7 +79,7 @@ _CFS = (
 
 
 def _switch(word: str) -> bool | None:
-    """As kstrtobool() reads it: by the first letter, of `on` and `off` the second; None where it refuses."""
+    """Boolean as kstrtobool() parses it: by the first letter, for `on` and `off` by the second; else None."""
     beginning = word[:2].lower()
     for value, beginnings in ((True, ("y", "t", "1", "on")), (False, ("n", "f", "0", "of"))):
         if beginning.startswith(beginnings):
@@ -87,8 +88,11 @@ def _switch(word: str) -> bool | None:
 
 
 def _kho(host: Host, _topology: Topology) -> Check:
-    """Scratch memory counts as free memory of CMA and belongs to no area of it, so that more may be free than
-    there is. Once movable pages are in it, this no longer shows."""
+    """Check of kexec handover, from the memory of CMA.
+
+    Scratch memory counts as free CMA memory without belonging to a CMA area, so more memory may be free than
+    exists. Movable pages in it hide this.
+    """
     facts, version = Facts(host), _version(host)
     given = facts.command_line("kho") if host.value(_CMDLINE).text is not None else []
     try:
@@ -133,7 +137,7 @@ def _sizes(host: Host, _topology: Topology) -> Check:
 
 
 def _preempt(host: Host, _topology: Topology) -> Check:
-    """The preemption that is asked for, against what debugfs offers, or else what the version has."""
+    """The requested preemption, compared with debugfs, or else with the kernel version's choices."""
     asked, version = _asked(host, "preempt"), _version(host)
     if not asked:
         return PREEMPT.skip("not on the command line")
@@ -149,7 +153,7 @@ def _preempt(host: Host, _topology: Topology) -> Check:
 
 
 def _scheduler(host: Host, _topology: Topology) -> Check:
-    """Unknown to this kernel, and so neither right nor wrong."""
+    """Reported only: settings that this kernel does not know are neither right nor wrong."""
     config = sysctl_d.load(host)
     lines = [config.winner(f"kernel/{name}") for name in _CFS if not host.exists(path_of(f"kernel.{name}"))]
     dead = [line for line in lines if line is not None and line.value is not None and not line.is_glob]

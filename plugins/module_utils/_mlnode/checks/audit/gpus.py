@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Needs of a job before it starts on NVIDIA's GPUs: all answer, at full clocks, registered with NVLink's
-fabric, and with no reset that waits. Read from nvidia-smi -q -x; what is beyond that is DCGM's to diagnose.
+"""Conditions for a job on NVIDIA's GPUs: all present, clocks, NVLink registration, no pending reset.
 
-Elements as drivers 535 (nvsmi_device_v12.dtd) and 590 (nvsmi_device_v13.dtd) write them.
+Read from nvidia-smi -q -x; deeper diagnosis is DCGM's task. Elements as in drivers 535 (nvsmi_device_v12.dtd)
+and 590 (nvsmi_device_v13.dtd).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DOMAIN = (_IMEX, "-N", "-j")
 ANSWERING = topic(
     "gpu_answering",
     Severity.HIGH,
-    "a job that starts one rank for each GPU fails at once, or waits for the one that is lost",
+    "a job that starts one rank for each GPU fails at once, or waits for the lost GPU",
     "nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
     "look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
     _SOURCE,
@@ -54,7 +54,7 @@ FABRIC = topic(
     Severity.HIGH,
     "CUDA does not start on this GPU, with `system not yet initialized` (802), or its NVLinks are slower",
     "NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
-    "look at the log of nvidia-fabricmanager and at dmesg; its version has to be that of the driver",
+    "look at the log of nvidia-fabricmanager and at dmesg; its version must match the driver's",
     _SOURCE,
 )
 RECOVERY = topic(
@@ -62,12 +62,12 @@ RECOVERY = topic(
     Severity.HIGH,
     "the driver waits for a reset or a reboot, and the next job on this GPU fails or dies",
     "nvidia-smi(1), GPU Recovery Action and Remapped Rows",
-    "drain the node and do what it names: nvidia-smi -r -i GPU resets one",
+    "drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
     _SOURCE,
 )
 _ROWS: dict[str, Any] = {
     "severity": Severity.MEDIUM,
-    "reason": "rows of its memory are remapped at the next reset, and it works with what is left until then",
+    "reason": "rows of its memory are remapped at the next reset, and the rest works until then",
 }
 IMEX = topic(
     "imex",
@@ -77,26 +77,26 @@ IMEX = topic(
     "look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
     " ".join(_DOMAIN),
 )
-#: Read with nvidia-smi -q -x
+#: Topics read with nvidia-smi -q -x
 TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
 
-#: Twice the usual: without the persistence mode the driver initializes each GPU for the question
+#: Twice the usual: without persistence mode the driver first initializes each GPU
 _SECONDS = 2 * USUAL_SECONDS
-#: Begin of its complaint about a GPU that the driver has lost, after which it may end with any status
+#: Start of the error about a GPU that the driver has lost; the exit status may then be anything
 _NO_HANDLE = "Unable to determine the device handle"
 
-#: Before driver 535 they were called throttle reasons
+#: Before driver 535 they were named throttle reasons
 _REASON = regex(r"clocks_(?:event|throttle)_reason_(\w{1,60})\Z", re.ASCII)
 _COUNTER = regex(r"clocks_event_reasons_counters_(\w{1,60})\Z", re.ASCII)
 _HALVING = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown")
 _COOLING = ("sw_thermal_slowdown",)
-#: Normal: a cap that jobs of full power reach, clocks that were set by hand, and nothing to do
+#: Normal reasons: a power cap that jobs at full power reach, manually set clocks, and idling
 _USUAL = ("gpu_idle", "sw_power_cap", "applications_clocks_setting", "display_clocks_setting", "sync_boost")
 _LOST_TIME = ("hw_therm_slowdown", "hw_power_brake", "sw_therm_slowdown")
 
 _MANAGER = "nvidia-fabricmanager.service"
 _READY = ("Completed", "Success")
-#: Of the elements of the fabric's health; no other is known here
+#: Values of the fabric's health; others are unknown here
 _WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_THERE)
 _BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
@@ -107,7 +107,7 @@ _ALL = "every GPU that the driver holds"
 
 
 class _Seen(NamedTuple):
-    """One GPU of the answer. address: as sysfs has it."""
+    """One GPU in the output. address: as in sysfs."""
 
     address: str
     element: ET.Element
@@ -116,13 +116,13 @@ class _Seen(NamedTuple):
         return replace(topic, target=f"GPU {self.address}")
 
     def text(self, path: str) -> str:
-        """Of an element; empty where this driver does not write it, or it does not apply to this GPU."""
+        """Text of an element; "" if the driver does not write it, or it does not apply to this GPU."""
         text = (self.element.findtext(path) or "").strip()
         return "" if text in nvidia.NOT_THERE else text
 
 
 def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[Check]:
-    """gpus: those of NVIDIA on PCI. Raises Nothing, HostError."""
+    """Checks of NVIDIA's GPUs. gpus: those on PCI. Raises Nothing, HostError."""
     try:
         with if_installed():
             seen = _seen(nvidia.ask(host, QUERY, _SECONDS))
@@ -137,7 +137,7 @@ def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[Check]:
 
 
 def _seen(answer: str) -> list[_Seen]:
-    """Raises HostError."""
+    """The GPUs in the output. Raises HostError."""
     if "<!ENTITY" in answer:
         raise HostError(
             "understand", nvidia.TOOL, None, "its XML declares entities, which the tool never does"
@@ -156,7 +156,7 @@ def _seen(answer: str) -> list[_Seen]:
     return seen
 
 
-# -- whether all answer --------------------------------------------------------------------
+# -- presence --------------------------------------------------------------------------------
 
 
 def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Check:
@@ -201,7 +201,7 @@ def _lost_time(one: _Seen) -> str:
 
 
 def _named(element: ET.Element, pattern: Any) -> dict[str, str]:
-    """Last part of the tag → text, of all elements below whose tag fits."""
+    """Last part of the tag → text, of all matching elements below."""
     named = {}
     for child in element.iter():
         match = pattern.match(child.tag)
@@ -217,7 +217,7 @@ def _fabric(host: Host, one: _Seen) -> Check:
     subject, state, status = one.about(FABRIC), one.text("fabric/state"), one.text("fabric/status")
     if not state:
         return subject.skip("this GPU has no NVSwitch to register with")
-    # Only a registration that has come to its end has a status (nvmlGpuFabricInfo_v3_t).
+    # Only a completed registration has a status (nvmlGpuFabricInfo_v3_t).
     found = f"{state}, {status}" if state == _READY[0] else state
     health = {child.tag: (child.text or "").strip() for child in one.element.iterfind("fabric/health/*")}
     deviating = {name: text for name, text in health.items() if text not in _WELL}
@@ -239,7 +239,7 @@ def _manager(host: Host) -> str:
     return "" if runs else f"; {_MANAGER} does not run"
 
 
-# -- what waits for a reset ----------------------------------------------------------------
+# -- pending resets --------------------------------------------------------------------------
 
 
 def _recovery(one: _Seen) -> Check:
@@ -257,7 +257,7 @@ def _recovery(one: _Seen) -> Check:
 
 
 def _older(one: _Seen) -> str:
-    """The action in the words of driver 535."""
+    """The action, from the elements of driver 535."""
     wanted = {
         "Reset": one.text("gpu_reset_status/reset_required"),
         "Drain and Reset": one.text("gpu_reset_status/drain_and_reset_recommended"),
@@ -266,7 +266,7 @@ def _older(one: _Seen) -> str:
     return asked or ("None" if "No" in wanted.values() else "")
 
 
-# -- memory that nodes share over NVLink ---------------------------------------------------
+# -- memory shared between nodes over NVLink -------------------------------------------------
 
 
 def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
@@ -300,7 +300,7 @@ class _Domain(NamedTuple):
 
 
 def _domain(answer: str) -> _Domain:
-    """Raises HostError."""
+    """The domain in the output. Raises HostError."""
     try:
         given = json.loads(answer)
         nodes = {str(one["host"]): str(one["status"]) for one in given["nodes"].values()}

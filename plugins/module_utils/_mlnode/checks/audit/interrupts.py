@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Interrupts of all NICs: on one CPU, on the wrong NUMA node, or on CPUs that ranks are bound to.
 
-The rule that is declared for a NIC, or strategy spread without one, is planned as irq_affinity would do it.
+The plan is irq_affinity's, with the rule declared for the NIC, or else with strategy spread.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ IRQS = topic(
     source="/proc/irq/*/effective_affinity_list",
 )
 
-#: Packets a second, now or on average since the boot: under a hundredth of the 1.8 to 4.8 million that one
-#: core of Linux can receive and drop (Hoiland-Jorgensen et al., The eXpress Data Path, 2018, 4.1)
+#: Packets per second, now or on average since the boot: less than a hundredth of the 1.8 to 4.8 million that
+#: one core of Linux can receive and drop (Hoiland-Jorgensen et al., The eXpress Data Path, 2018, 4.1)
 _BUSY = 10_000
-#: Between two looks at the counters: at _BUSY a thousand packets, far more than a NIC's driver gathers
+#: Seconds between two readings of the counters: a thousand packets at _BUSY, far more than a driver batches
 _LOOK_SECONDS = 0.1
 _EXPECTED = "on several cores of its NUMA node, away from bound ranks"
 _RDMA = ("counters/port_xmit_packets", "counters/port_rcv_packets")
 
 
 class _Planned(NamedTuple):
-    """Plan for a NIC. by: the declaration that has the rule; "" without one."""
+    """Plan for a NIC. by: the declaration with the rule; "" without one."""
 
     rule: Rule
     isolated_allowed: bool = False
@@ -59,8 +59,7 @@ class _Planned(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The queue interrupts of a NIC. words: where they arrive. bad: what is wrong with them. plan: where
-    irq_affinity would put them."""
+    """Queue interrupts of a NIC. words: their CPUs. bad: the faults. plan: irq_affinity's CPUs."""
 
     words: str
     bad: tuple[str, ...] = ()
@@ -125,7 +124,7 @@ def _judged(subject: Subject, seen: _Seen, rate: float | None) -> Check:
 
 
 def _packets(host: Host, port: Port) -> int | None:
-    """Packets of its interfaces and RDMA ports; None if one cannot be read, or there is none."""
+    """Packets of its interfaces and RDMA ports; None if one is unreadable, or there are none."""
     paths = [
         f"/sys/class/net/{nic.name}/statistics/{way}_packets" for nic in port.nics for way in ("rx", "tx")
     ]
@@ -198,7 +197,7 @@ def _nothing(found: Files) -> str:
 
 
 def _arrives(host: Host, part: KnobFile) -> tuple[int, ...]:
-    """CPUs on which an interrupt arrives; none where it was not started. Raises HostError."""
+    """CPUs that receive an interrupt; empty if it was not started. Raises HostError."""
     path = f"/proc/irq/{part.number}/effective_affinity_list"
     value = host.value(path)
     if value.unreadable is not None:
@@ -218,7 +217,7 @@ def _arrives(host: Host, part: KnobFile) -> tuple[int, ...]:
 def _crowded(
     topology: Topology, parts: Sequence[KnobFile], arrives: Mapping[int, tuple[int, ...]]
 ) -> Iterator[str]:
-    """More than half of the queues on one core. Not if the plan has as many there, as on a node with one."""
+    """Text if more than half of the queues are on one core, unless the plan has as many there."""
     planned = _by_core(topology, [(int(part.want),) for part in parts if part.want])
     for core, queues in _by_core(topology, arrives.values()).most_common(1):
         if queues * 2 > len(parts) and planned and queues > max(planned.values()):
@@ -228,14 +227,17 @@ def _crowded(
 
 
 def _by_core(topology: Topology, places: Iterable[tuple[int, ...]]) -> Counter[tuple[int, ...]]:
-    """CPUs of a core → interrupts that arrive there and nowhere else."""
+    """CPUs of a core → number of interrupts that arrive only there."""
     siblings = {cpu.number: cpu.siblings or (cpu.number,) for cpu in topology.cpus.all}
     cores = [{siblings.get(cpu, (cpu,)) for cpu in cpus} for cpus in places]
     return Counter(core for found in cores if len(found) == 1 for core in found)
 
 
 def _far(topology: Topology, port: Port, arrives: Mapping[int, tuple[int, ...]]) -> Iterator[str]:
-    """Where a node has fewer CPUs than the NIC has queues, drivers go on with the next nearest node."""
+    """Text if too many interrupts are off the NIC's NUMA node.
+
+    If a node has fewer CPUs than the NIC has queues, drivers continue on the next nearest node.
+    """
     home = numa.home(topology.nodes, port.node)
     if home is None or len(numa.with_cpus(topology.nodes)) < 2:
         return
@@ -247,8 +249,10 @@ def _far(topology: Topology, port: Port, arrives: Mapping[int, tuple[int, ...]])
 def _taken(
     topology: Topology, port: Port, arrives: Mapping[int, tuple[int, ...]], ranks: frozenset[int]
 ) -> tuple[str, tuple[int, ...]]:
-    """Words for interrupts on CPUs of ranks, and the cores near the NIC that no rank is bound to. Without
-    such a core there is no better place, as where ranks are bound to whole nodes."""
+    """Text for interrupts on CPUs of ranks, and the cores near the NIC without a rank.
+
+    Empty if there is no such core: then no place is better, as if ranks are bound to whole nodes.
+    """
     near = frozenset(plan.near(topology, port.node)[0]) - topology.cpus.kept_free
     free = plan.cores(topology.cpus, near - _with_siblings(topology, ranks))
     hit = {irq: {*cpus} & ranks for irq, cpus in arrives.items() if {*cpus} & ranks}
@@ -265,7 +269,7 @@ def _with_siblings(topology: Topology, cpus: frozenset[int]) -> frozenset[int]:
 def _plan(
     topology: Topology, port: Port, how: _Planned, parts: Sequence[KnobFile], free: Sequence[int]
 ) -> str:
-    """The plan: the declared one, that of strategy spread, or a list of the cores without a rank."""
+    """The declared plan, the plan of strategy spread, or a list of the cores without a rank."""
     if free:
         pool = plan.pool(topology, port.node, Rule(strategy="list", cpus=tuple(free)), False)
         wants = [str(pool.cpus[place % len(pool.cpus)]) for place in range(len(parts))]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings about the kernel and its settings that cost speed, whatever is declared."""
+"""Kernel version and settings that cost speed, even if they match the declaration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .model import Looks, topic
 KERNEL = topic(
     "kernel",
     Severity.MEDIUM,
-    "a kernel before 5.15 lacks what drivers of NICs and GPUs build on, such as DMA-BUF between them (5.12)",
+    "a kernel before 5.15 lacks features for NIC and GPU drivers, such as DMA-BUF between them (5.12)",
     "kernelnewbies.org, Linux_5.12, Linux_5.19 and Linux_6.1",
     "boot a kernel of 5.15 or newer",
     "/proc/sys/kernel/osrelease",
@@ -70,7 +70,7 @@ CLOCK = topic(
 MITIGATIONS = topic(
     "mitigations",
     Severity.LOW,
-    "they take some percent of system calls, and are what keeps one user's memory from another",
+    "they cost some percent of system calls, and keep one user's memory from another",
     "admin-guide/hw-vuln/index.rst",
     source="/sys/devices/system/cpu/vulnerabilities",
 )
@@ -78,15 +78,15 @@ MITIGATIONS = topic(
 _DEFRAG = f"{thp.BASE}/defrag"
 
 _LEAST = (5, 15)
-#: What newer ones bring to nodes like these
+#: Benefits of newer kernels for such nodes
 _BRINGS = (
     ((5, 19), "5.19 brings packets of more than 64 kB over IPv6 (BIG TCP)"),
     ((6, 1), "6.1 brings the multi-generational LRU, which finds what to reclaim with less work"),
 )
-#: Vendors of such kernels take features of newer ones into old numbers
+#: Vendors of these kernels backport newer features to old version numbers
 _BACKPORTS = regex(r"\.(el[0-9]|fbk|lp[0-9])|-default\Z")
 
-#: Sources that are read from a register on the bus, or not at all (drivers/clocksource, kernel/time)
+#: Sources that need a bus access for each reading, or cannot be read (drivers/clocksource, kernel/time)
 _SLOW = ("hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies")
 
 
@@ -124,7 +124,7 @@ def _swap(host: Host, _topology: Topology) -> Iterator[Check]:
 
 
 def _swappiness(host: Host) -> Check:
-    """Of the node, and with cgroup v1 of its slices and services, which do not go by it."""
+    """Swappiness of the node and, with cgroup v1, of its slices and services, which are independent."""
     most = sysctl.SWAPPINESS_HIGH
     values_of = {file: host.value(file).text or "" for file in cgroup1.files(host)}
     check = _at_most(host, SWAPPINESS, most)
@@ -162,7 +162,7 @@ def _clock(host: Host, topology: Topology) -> Check:
 
 
 def _mitigations(host: Host, _topology: Topology) -> Check:
-    """Reported and not judged: their cost is the price of security, and no advice is given against it."""
+    """Reported only: their cost is the price of security, and no advice is given against it."""
     folder = MITIGATIONS.source
     texts = {name: host.value(f"{folder}/{name}").text or "" for name in host.names(folder)}
     if not texts:

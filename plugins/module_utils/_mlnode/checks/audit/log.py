@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors in the kernel's log, judged by their cause, their age and their number.
+"""Errors in the kernel's log, judged by their cause, age and number.
 
-A line of the log has the seconds since boot by a clock that stands still while the machine sleeps
-(kernel/printk: local_clock), so that after a sleep an age comes out too high.
+Time stamps are seconds since boot, by a clock that stops while the machine sleeps (kernel/printk:
+local_clock). After a sleep the calculated ages are too high.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ DMESG = "dmesg"
 _UPTIME = "/proc/uptime"
 _STAMP = regex(r"(?:<[0-9]{1,3}>)?\[ *([0-9]{1,12})\.[0-9]{1,9}\](?:\[[^\]\n]{0,40}\])? ?", re.ASCII)
 
-#: Older ones are reported and fail nothing: a day is what NVIDIA's catalog counts repeats by (Xid 149), and
-#: what is still broken has a newer message or shows in another check
+#: Seconds. Older errors are reported and never fail: NVIDIA's catalog counts repeats per day (Xid 149), and a
+#: persistent fault has a newer message or fails another check
 WINDOW_S = 24 * 3600
-#: A log whose oldest line is of the first minute has all of the boot: clocks may differ by some seconds
+#: Seconds. A log whose oldest line is from the first minute covers the boot; clocks may differ slightly
 _BOOT_S = 60
 _MOST = 8
 _ORDER = (Severity.LOW, Severity.MEDIUM, Severity.HIGH)
@@ -33,7 +33,7 @@ _EXPECTED = "none in the last day"
 
 
 class Cause(NamedTuple):
-    """Cause of an error: who has to do what."""
+    """Cause of an error, and the advice for it."""
 
     name: str
     severity: Severity
@@ -42,14 +42,14 @@ class Cause(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A message without its time. age: seconds, None where the log has no times."""
+    """A message without its time. age: seconds, None if the log has no times."""
 
     text: str
     age: int | None
 
 
 class Message(NamedTuple):
-    """Of a device on PCI: driver, address, the name that the driver gives it or "", and the text."""
+    """A message about a PCI device: driver, address, the driver's name for it or "", and the text."""
 
     driver: str
     address: str
@@ -64,13 +64,13 @@ _DEVICE = regex(
 
 
 def message(line: Line) -> Message | None:
-    """None for a line that is not about a device on PCI."""
+    """The parts of a line; None if it is not about a PCI device."""
     match = _DEVICE.match(line.text)
     return Message(match[1], match[2], match[3] or "", match[4]) if match else None
 
 
 class Event(NamedTuple):
-    """title: as the log has it, such as Xid 79. name: what it means; "" if the title says it."""
+    """title: as in the log, such as Xid 79. name: its meaning; "" if the title explains itself."""
 
     title: str
     name: str
@@ -83,22 +83,22 @@ class Event(NamedTuple):
 
 
 class Log(NamedTuple):
-    """The messages that the log still has, the oldest first. uptime: seconds, None where it is unknown."""
+    """The messages still in the log, the oldest first. uptime: seconds, None if unknown."""
 
     lines: tuple[Line, ...]
     uptime: int | None
 
     @property
     def reach(self) -> str:
-        """The log is a ring, and forgets its oldest lines."""
+        """The time that the log covers: it is a ring, and drops its oldest lines."""
         if self._oldest is None or self.uptime is None:
-            return ", of which it still has an unknown part"
+            return ", which covers an unknown time"
         up = _ago(self.uptime)[:-4]
         return f", whose oldest line is from {_ago(self._oldest)}; the machine has been up for {up}"
 
     @property
     def covers(self) -> bool:
-        """True if it begins with the boot, or has the last day: else a message may be among what is gone."""
+        """True if it begins with the boot, or covers the last day: else a message may have been dropped."""
         known = self._oldest is not None and self.uptime is not None
         return known and (self._oldest or 0) >= min(WINDOW_S, (self.uptime or 0) - _BOOT_S)
 
@@ -108,7 +108,7 @@ class Log(NamedTuple):
 
 
 def read(host: Host) -> Log:
-    """Raises Nothing where dmesg is not installed, HostError where the log cannot be read."""
+    """Raises Nothing if dmesg is not installed, HostError if the log cannot be read."""
     return host.once("log of the audit", lambda: _read(host))
 
 
@@ -131,8 +131,9 @@ def _line(text: str, uptime: int | None) -> Line:
 
 
 def checks(subject: Subject, log: Log, events: Mapping[str, Sequence[Event]]) -> Iterator[Check]:
-    """One of each target with events. With none of this kind it is unknown, unless the log has the whole
-    time."""
+    """One check per target with events. Without events: pass if the log reaches back far enough, else
+    unknown.
+    """
     if not events:
         found = f"none in the kernel's log{log.reach}"
         yield subject.judged(True, found, expected=_EXPECTED) if log.covers else subject.unknown(found)
@@ -141,7 +142,7 @@ def checks(subject: Subject, log: Log, events: Mapping[str, Sequence[Event]]) ->
 
 
 def _judged(subject: Subject, events: Sequence[Event]) -> Check:
-    """By the worst of what is not old."""
+    """Verdict by the worst recent event."""
     recent = [event for event in events if not event.is_old]
     old = [event for event in events if event.is_old]
     found = "; ".join(filter(None, [_words(recent), f"old: {_words(old)}" if old else ""]))
@@ -153,8 +154,7 @@ def _judged(subject: Subject, events: Sequence[Event]) -> Check:
 
 
 def _words(events: Sequence[Event]) -> str:
-    """`Xid 79 (hardware: fallen off the bus), 5 min ago; Xid 31 (program: page fault) 3 times, last 2 h
-    ago`."""
+    """Text such as `Xid 79 (hardware: fallen off the bus), 5 min ago; Xid 31 (program: page fault) ...`."""
     texts = []
     for title in dict.fromkeys(event.title for event in events):
         same = [event for event in events if event.title == title]

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory that is promised, reserved or free: overcommit, pools of huge pages and who could own them, and what
-each NUMA node has left."""
+"""Committed, reserved and free memory: overcommit, pools of huge pages and their owners, NUMA nodes."""
 
 from __future__ import annotations
 
@@ -46,17 +45,17 @@ FREE = topic(
 _MODES = {"0": "0, by heuristics", "1": "1, always", "2": "2, never more than CommitLimit"}
 _FOLDER = regex(r"hugepages-([0-9]{1,10})kB\Z", re.ASCII)
 _PID = regex(r"[0-9]{1,10}\Z", re.ASCII)
-#: Of a node's meminfo, or of that of the machine
+#: A row of meminfo, of a node or the machine
 _ROW = regex(r"^(?:Node [0-9]{1,6} )?([\w()]+): +([0-9]{1,20}) kB$", re.MULTILINE | re.ASCII)
 _STATUS = regex(r"^(Name|HugetlbPages):\s+([^\n]*)", re.MULTILINE)
 _GIB_IN_KB = 1 << 20
-#: Start of a process's name → its product, where that says more than the name
+#: Start of a process's name → its product, if that is clearer than the name
 _OWNERS = {"weka": "WEKA", "spdk": "SPDK", "nvmf_tgt": "SPDK", "dpdk": "DPDK", "ovs-vswitchd": "Open vSwitch"}
 _MOST = 5
 
 
 def _overcommit(host: Host, _topology: Topology) -> Check:
-    """0 and 1 let programs reserve more than there is, as CUDA and data loaders do."""
+    """0 and 1 let programs reserve more than exists, as CUDA and data loaders do."""
     mode = content(host, OVERCOMMIT.source).strip()
     if mode not in _MODES:
         return OVERCOMMIT.unknown(f"{mode[:20]!r} is not 0, 1 or 2")
@@ -68,7 +67,7 @@ def _promised(facts: Facts) -> str:
     try:
         used, limit = facts.memory_kbytes("Committed_AS"), facts.memory_kbytes("CommitLimit")
     except HostError:
-        return ""  # it only says how near the limit is
+        return ""  # a detail only: how near the limit is
     return f": {used * 100 // limit} % of it is promised" if limit else ""
 
 
@@ -90,7 +89,7 @@ def _hugepages(host: Host, topology: Topology) -> Check:
 
 
 def _elsewhere(host: Host) -> str:
-    """Another sign that a kernel has pools, as in a captured tree without their folder; "" for none."""
+    """Other evidence that the kernel has pools, as in a captured tree without their folder; "" if none."""
     folders = host.matching(f"{numa.NODES}/node*/hugepages")
     if folders:
         return folders[0]
@@ -116,15 +115,15 @@ def _pool(host: Host, topology: Topology, name: str) -> Iterator[str]:
 
 
 def _count(host: Host, path: str) -> int:
-    """0 where there is no such file. Raises HostError."""
+    """Number in a file; 0 if it does not exist. Raises HostError."""
     return values.number(host.text(path).strip()) or 0
 
 
 def _owners(host: Host, topology: Topology) -> str:
-    """Programs with pages mapped, and mounts of hugetlbfs; else programs that usually reserve a pool."""
+    """Programs with mapped pages, and mounts of hugetlbfs; else programs that usually reserve a pool."""
     users: dict[str, int] = {}
     for pid in filter(_PID.match, host.names("/proc")):
-        # A process may be gone, or another user's.
+        # A process may have ended, or belong to another user.
         fields = dict(_STATUS.findall(host.value(f"/proc/{pid}/status").text or ""))
         pages = values.number(fields.get("HugetlbPages", "").partition(" ")[0]) or 0
         if pages:
@@ -152,12 +151,12 @@ def _named(name: str) -> str:
     return f"{name} ({owner})" if owner else name
 
 
-# -- what is left --------------------------------------------------------------------------
+# -- free memory -----------------------------------------------------------------------------
 
 
 def _free(host: Host, topology: Topology) -> Check:
-    """Reported: the kernel gives file cache back for memory that is asked for."""
-    # A kernel without NUMA is one node, of which it shows the whole.
+    """Reported only: the kernel gives back file cache on demand."""
+    # Without NUMA there is one node, with the memory of the whole machine.
     alone = not host.exists(numa.NODES)
     source, texts = "/proc/meminfo" if alone else f"{numa.NODES}/node*/meminfo", []
     for node in topology.nodes:
@@ -171,7 +170,7 @@ def _free(host: Host, topology: Topology) -> Check:
                 f"{cache / _GIB_IN_KB:.1f} GiB file cache"
             )
     if not texts:
-        return FREE.skip("the kernel does not say what its NUMA nodes have left", source=source)
+        return FREE.skip("the kernel does not report the free memory of its NUMA nodes", source=source)
     return FREE.skip("; ".join(texts), source=source)
 
 

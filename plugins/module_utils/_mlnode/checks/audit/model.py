@@ -16,11 +16,11 @@ from ..model import Check, Subject, findings
 def topic(
     name: str, severity: Severity, reason: str, reference: str, advice: str = "", source: str = ""
 ) -> Subject:
-    """severity, reason, reference: those of the setting's kind, where it is one."""
+    """Subject of the audit. severity, reason, reference: as in the setting's kind, if there is one."""
     return Subject(name, source=source, advice=advice, severity=severity, reason=reason, reference=reference)
 
 
-#: A look, and the topics of which it says something
+#: A look, with the topics of its findings
 Look = Callable[[Host, Topology], Union[Check, Iterable[Check]]]
 Looks = Tuple[Tuple[Tuple[Subject, ...], Look], ...]
 

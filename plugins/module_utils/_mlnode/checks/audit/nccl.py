@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Variables of NCCL that jobs of this node find, in any file or environment that sets one."""
+"""Variables of NCCL that jobs on this node get, from any file or environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .model import Looks, topic
 
 _GUIDE = "NCCL user guide, Environment Variables"
 
-#: Where NCCL's own file is, of a finding about all files
+#: Source of a finding about all files, among them NCCL's own
 _FILES = "/etc/nccl.conf and the files of environments"
 
 DISABLED = topic(
@@ -44,7 +44,7 @@ VALUES = topic(
 )
 
 _TOPICS = {
-    lint.DISABLED: replace(DISABLED, expected="no variable takes away what the node has"),
+    lint.DISABLED: replace(DISABLED, expected="no variable disables hardware of the node"),
     lint.DEVICES: replace(DEVICES, expected="lists mean all rails, and nothing else"),
     lint.VALUES: replace(VALUES, expected="values as NCCL reads them"),
 }
@@ -64,7 +64,7 @@ def checks(host: Host, topology: Topology) -> Iterator[Check]:
 
 
 def _finding(subject: Subject, one: lint.Finding) -> Check:
-    """A line that only some jobs may find is a warning, and so is one that may be right here."""
+    """Finding about one line. It warns if only some jobs get the line, or if the line may be right here."""
     line = one.line
     why = f" ({line.why})" if line.why else ""
     text = f"{line.text if line.value is None else line.value}{why}: {one.problem}"

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ordinary networking: buffers of sockets, and what was lost. A counter goes on since the interface or the
-network namespace is there: it says that something was lost, and not when."""
+"""Ordinary networking: socket buffers and losses.
+
+Counters start with the interface or the network namespace: they prove a loss, but not its time.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ NICS = topic(
 UDP = topic(
     "udp_drops",
     Severity.LOW,
-    "a program reads too slowly for its buffer, and what does not fit is lost",
+    "a program reads too slowly for its buffer, and the rest is lost",
     "networking/snmp_counter.rst; udp(7)",
     "raise net.core.rmem_max and have the program ask for more with SO_RCVBUF",
     SNMP,
@@ -56,16 +58,16 @@ LISTEN = topic(
 RETRANSMITS = topic(
     "tcp_retransmits",
     Severity.LOW,
-    "what is sent again was lost on the way or had no answer: in a data hall that is next to nothing",
+    "resent segments were lost or not answered: in a data hall hardly any are",
     "networking/snmp_counter.rst; RFC 4022 (tcpRetransSegs)",
     "look with nstat twice, a minute apart, and at the drops of NICs and switch ports on the way",
     SNMP,
 )
 
-#: With as many packets one that is lost makes that share
+#: With this many packets a single loss reaches the limit
 _ENOUGH = round(1 / LOSS)
 _MIB = 1 << 20
-#: What guides for long paths ask for
+#: A value from guides for long paths
 _LONG = 64 * _MIB
 _SINCE = "since boot, or since this network namespace was made"
 
@@ -74,7 +76,7 @@ _SINCE = "since boot, or since this network namespace was made"
 
 
 def _buffers(host: Host, _topology: Topology) -> Check:
-    """The formula of `auto`, for the link of this machine and the round trip of a data hall."""
+    """Judged with the formula of `auto`, for this machine's link and the round trip of a data hall."""
     facts = Facts(host)
     largest: dict[str, int] = {}
     for path in (_TCP_RMEM, _TCP_WMEM):
@@ -97,7 +99,7 @@ def _buffers(host: Host, _topology: Topology) -> Check:
 
 
 def _round_trip(size: int, rate: int) -> str:
-    """Half of a buffer is the kernel's own, and half of the rest waits for an answer: see sizing.py."""
+    """Round trip that a buffer suffices for: a quarter of it is in flight, the rest overhead (sizing.py)."""
     microseconds = size * 8 * 1_000_000 // rate // 4
     return f"{microseconds} us" if microseconds < 10_000 else f"{microseconds // 1000} ms"
 
@@ -116,10 +118,10 @@ def _nics(host: Host, topology: Topology) -> Iterator[Check]:
 
 
 def _nic(host: Host, name: str, row: str) -> Check:
-    """Packets without a reader are not judged."""
+    """Packets without a receiver are not judged."""
     seen = net_counters.traffic(host, name, row)
     ways = ((seen.received, seen.receive_lost), (seen.sent, seen.send_lost))
-    # Each by itself: what was sent says nothing about a cable that loses what is received.
+    # Directions separately: sent packets prove nothing about a cable that loses received ones.
     enough = [(passed, lost) for passed, lost in ways if passed + lost >= _ENOUGH]
     found = (
         f"received {seen.received}: {seen.errors} errors, {seen.full} without room, {seen.unwanted} not "
@@ -155,7 +157,7 @@ def _share(subject: Subject, bad: int | None, all_of: int | None, what: str) -> 
     if bad is None or all_of is None:
         return subject.unknown(f"{SNMP} does not count this")
     found = f"{bad} {what}, of {all_of} {_SINCE}"
-    # Of datagrams without room none is among the delivered ones.
+    # Delivered datagrams do not include those without room.
     total = all_of + bad
     if total < _ENOUGH:
         return subject.skip(f"{found}; too few to judge")

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors that drivers of NICs write to the kernel's log: of firmware, queues, cables, heat and links.
+"""Errors that NIC drivers write to the kernel's log: about firmware, queues, cables, heat and links.
 
-Texts are those of mlx5 (core/health.c, events.c, cmd.c, en_main.c, en/txrx.h; infiniband/hw/mlx5/cq.c),
-bnxt_en (bnxt.c), ice (ice_main.c), i40e (i40e_main.c), igb (igb_main.c), ixgbe (ixgbe_main.c), ena
-(ena_netdev.c) and irdma (hw.c), of old and new kernels.
+Texts of old and new kernels from mlx5 (core/health.c, events.c, cmd.c, en_main.c, en/txrx.h;
+infiniband/hw/mlx5/cq.c), bnxt_en (bnxt.c), ice (ice_main.c), i40e (i40e_main.c), igb (igb_main.c), ixgbe
+(ixgbe_main.c), ena (ena_netdev.c) and irdma (hw.c).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRMWARE = Cause(
 )  # fmt: skip
 _RESET = Cause(
     "reset", Severity.MEDIUM, "the NIC was reset, and its connections stalled for seconds or broke",
-    "look whether a job ran then; update driver and firmware if it comes back",
+    "check whether a job ran then; update driver and firmware if it comes back",
 )  # fmt: skip
 _QUEUE = Cause(
     "queue", Severity.MEDIUM, "a queue stopped or a request failed, and all that waits for it stalls",
@@ -51,17 +51,17 @@ _CABLE = Cause(
     "look at ethtool -m or mlxlink, seat the cable again, and replace it if that goes on",
 )  # fmt: skip
 _LINK = Cause(
-    "link", Severity.LOW, "a link was down: what was on its way was lost, and a job over it may have ended",
-    "look whether an operator or a switch took it down; else look at the cable",
+    "link", Severity.LOW, "a link was down: packets on their way were lost, and a job over it may have ended",
+    "check whether an operator or a switch took it down; else look at the cable",
 )  # fmt: skip
 _FLAPS = Cause(
     "link", Severity.MEDIUM, "a link goes down again and again, and jobs over it stall or end",
     "look at both ends with ethtool -m or mlxlink, clean and seat the cable, and replace it",
 )  # fmt: skip
 
-#: Operators and reboots of switches take a link down once in a day, and not more often
+#: Operators and switch reboots take a link down at most once a day
 _ONCE = 1
-#: The network of a boot may take so long to come up, and links go up and down meanwhile
+#: Seconds. The network may take this long to come up at boot, with links going up and down meanwhile
 #: (systemd-networkd-wait-online(8): --timeout)
 _BOOT_S = 120
 
@@ -69,7 +69,7 @@ _Rule = Tuple[Any, str, Cause]
 
 
 def _rules(*rows: tuple[str, str, Cause]) -> tuple[_Rule, ...]:
-    """Pattern in a text, the event's title, for which "" is the pattern's group, and its cause."""
+    """Pattern of a text, the event's title ("" for the pattern's group), and its cause."""
     return tuple((regex(pattern, re.ASCII), title, cause) for pattern, title, cause in rows)
 
 
@@ -80,12 +80,12 @@ _INTEL = _rules(
     (r"tx_timeout: VSI_", "transmit timeout", _QUEUE),
     (r"Malicious Driver Detection event", "Malicious Driver Detection", _QUEUE),
 )
-#: NICs for management on most servers
+#: Management NICs of most servers
 _INTEL_SMALL = _rules(
     (_DOWN, _LINK_DOWN, _LINK),
     (r"adapter (?:was|has been) stopped because it (?:has )?over ?heated", "stopped for its heat", _HEAT),
 )
-#: Driver → its messages. Others are not known here.
+#: Driver → its messages. Other drivers are unknown here.
 TABLE: Mapping[str, tuple[_Rule, ...]] = {
     "mlx5_core": _rules(
         (_DOWN, _LINK_DOWN, _LINK),
@@ -116,13 +116,13 @@ TABLE: Mapping[str, tuple[_Rule, ...]] = {
         (r"[Ll]ost (?:tx|TX) completions (?:is|are) above the threshold", "lost completions", _QUEUE),
     ),
 }
-#: Of RDMA devices, whose lines have the driver of the PCI function in front (ibdev_printk)
+#: Messages of RDMA devices; their lines begin with the driver of the PCI function (ibdev_printk)
 _RDMA = _rules((r"abnormal (ae_id = 0x[0-9a-f]{1,8})", "", _QUEUE))
-#: `infiniband mlx5_0: dump_cqe:272:(pid 0): dump error cqe`; old kernels have no word in front
+#: `infiniband mlx5_0: dump_cqe:272:(pid 0): dump error cqe`; old kernels omit the first word
 _MLX5_IB = regex(r"(?:infiniband )?([\w-]{1,60}): ?\w{1,60}:[0-9]{1,6}:\(pid [0-9]{1,10}\): (.*)", re.ASCII)
 _COMPLETION = regex(r"WC error: [0-9]{1,3}, [Mm]essage: (.{1,60})|dump error cqe", re.ASCII)
 _ERROR_CQE = "error CQE"
-#: net/sched/sch_generic.c; on new kernels behind the device, as drivers write
+#: net/sched/sch_generic.c; new kernels print the device first, like drivers
 _WATCHDOG = regex(r"NETDEV WATCHDOG: (\S{1,20}) \(\S{1,40}\): transmit queue [0-9]{1,5} timed out", re.ASCII)
 _WATCHDOG_TEXT = regex(r"NETDEV WATCHDOG: CPU: [0-9]{1,5}: transmit queue [0-9]{1,5} timed out", re.ASCII)
 
@@ -143,7 +143,7 @@ def _messages(host: Host, topology: Topology) -> Iterator[Check]:
 
 
 def _events(kernel: Log, topology: Topology) -> dict[str, list[Event]]:
-    """The events of each NIC, by its label."""
+    """Events of each NIC, by its label."""
     labels = {port.address: port.label for port in ports.ports(topology) if port.address}
     by_name = {
         name: port.label
@@ -160,7 +160,7 @@ def _events(kernel: Log, topology: Topology) -> dict[str, list[Event]]:
 
 
 def _event(line: Line, kernel: Log) -> tuple[str, Event] | None:
-    """Address or name of the NIC, and the event of a line; None for a line that is none."""
+    """Address or name of the NIC, and the event of a line; None if the line reports no event."""
     match = _WATCHDOG.match(line.text)
     if match:
         return match.group(1), Event("transmit queue timed out", "", _QUEUE, line.age)
@@ -190,7 +190,7 @@ def _at_boot(line: Line, kernel: Log) -> bool:
 
 
 def _once(events: Sequence[Event]) -> list[Event]:
-    """Without the dumps of completions that another line names: both are about one."""
+    """Without dumps of completions if another line identifies them: both report the same."""
     named = any(event.title.startswith(f"{_ERROR_CQE}: ") for event in events)
     return [event for event in events if not (named and event.title == _ERROR_CQE)]
 

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors of PCIe in the kernel's log (drivers/pci/pcie/aer.c): those that Linux has handled, and those that
-the firmware has handled and reported (ACPI APEI)."""
+"""PCIe errors in the kernel's log, handled by Linux (drivers/pci/pcie/aer.c) or the firmware (ACPI APEI)."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ from .model import Looks, topic
 ERRORS = topic(
     "pcie_errors",
     Severity.HIGH,
-    "a link of PCIe damages what goes over it",
+    "a PCIe link damages data",
     "PCI/pcieaer-howto.rst; drivers/pci/pcie/aer.c",
     source=log.DMESG,
 )
 
 _CORRECTED = Cause(
-    "corrected", Severity.LOW, "PCIe sends again what was damaged, which costs time, and announces worse",
-    "look whether it goes on: seat card and riser again, and compare rdma_check's pcie_link",
+    "corrected", Severity.LOW, "PCIe resends damaged packets, which costs time and announces worse",
+    "check whether it goes on: seat card and riser again, and compare rdma_check's pcie_link",
 )  # fmt: skip
 _NON_FATAL = Cause(
     "not corrected", Severity.HIGH, "a transfer was lost, and the job on that device fails or is wrong",
@@ -36,12 +35,12 @@ _NON_FATAL = Cause(
 )  # fmt: skip
 _FATAL = Cause("fatal", Severity.HIGH, "the link of this device failed, and was reset", _NON_FATAL.advice)
 
-#: Of severity the words differ: Corrected, Correctable; Uncorrected (Fatal), Uncorrectable (Non-Fatal)
+#: Spellings of severity: Corrected, Correctable; Uncorrected (Fatal), Uncorrectable (Non-Fatal)
 _BUS = regex(
     r"(?:AER: )?(?:PCIe|CXL) Bus Error: severity=([A-Z][\w ()-]{1,40}), type=([\w ]{1,40}),", re.ASCII
 )
 _STATUS = regex(r"(?:AER: )?aer_status: (0x[0-9a-f]{8}), aer_mask: ", re.ASCII)
-#: Only for what was not corrected, behind the line with the status (pci_print_aer)
+#: Only for uncorrected errors, after the line with the status (pci_print_aer)
 _SEVERITY = regex(r"(?:AER: )?aer_uncor_severity: 0x", re.ASCII)
 
 
@@ -60,7 +59,7 @@ def _labels(topology: Topology) -> dict[str, str]:
 
 
 def _events(kernel: Log) -> dict[str, list[Event]]:
-    """By the address of the device."""
+    """Events by the address of the device."""
     events: dict[str, list[Event]] = {}
     for line in kernel.lines:
         message = log.message(line)

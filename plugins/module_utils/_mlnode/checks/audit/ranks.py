@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranks, the processes that hold a GPU: whether their CPUs and memory are on its NUMA node.
+"""Ranks, the processes that hold a GPU: are their CPUs and memory on its NUMA node?
 
-A process that may run on every CPU is reported and not judged: nothing is bound wrongly, the scheduler mostly
-leaves it where it began, and its memory shows where that was.
+A process that may run on every CPU is only reported. Nothing is bound wrongly, and the scheduler mostly
+leaves it on its first node, which its memory reveals.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ MEMORY = topic(
     Severity.MEDIUM,
     "each access to these pages goes to another socket: half the bandwidth, twice the latency",
     "numa(7), numastat(8); admin-guide/mm/numaperf.rst",
-    "start the rank with its memory bound as well: numactl --membind; migratepages(8) moves what is there",
+    "start the rank with its memory bound as well: numactl --membind; migratepages(8) moves existing pages",
     "/proc/*/numa_maps",
 )
 
-#: With a tenth of the pages at half the bandwidth, a look at all of them takes a tenth longer
+#: With a tenth of the pages at half the bandwidth, reading all of them takes a tenth longer
 _SHARE = 0.1
-#: What an interpreter and its libraries have taken before a launcher has bound it
+#: Bytes that an interpreter and its libraries use before a launcher binds it
 _LEAST = 64 << 20
-#: For the pages of all processes: the kernel walks through their page tables
+#: Seconds for the pages of all processes: the kernel walks their page tables
 _SECONDS = 2.0
 _MOST = 4
 
-#: Which process computes on which GPU: with CUDA, a process may hold the files of all of them
+#: Processes that compute on a GPU: with CUDA, a process may hold the files of all GPUs
 APPS = (nvidia.TOOL, "--query-compute-apps=pid,gpu_bus_id", "--format=csv,noheader")
 
 
@@ -84,14 +84,14 @@ def _ranks(host: Host, topology: Topology) -> Iterator[Check]:
 def _of_gpus(
     host: Host, topology: Topology, together: Sequence[str], here: Sequence[Rank], end: float
 ) -> Iterator[Check]:
-    """Of the ranks of the same GPUs."""
+    """Checks of the ranks on the same GPUs."""
     target = f"GPU{'s' if len(together) > 1 else ''} {listed(together, _MOST)}" if together else "GPU"
     subjects = [replace(topic, target=target) for topic in (CPUS, MEMORY)]
     homes = _homes(topology, together)
     numbers = sorted({home.number for home in homes if home is not None})
     if len(numbers) != 1 or None in homes:
         who = listed([rank.label for rank in here], _MOST)
-        nodes = f"{who}: GPUs of the nodes {', '.join(map(str, numbers))}, so that none is right"
+        nodes = f"{who}: GPUs of the nodes {', '.join(map(str, numbers))}, so none is right"
         why = "the firmware names no NUMA node for its GPU" if together else "its GPU is not known"
         several = len(numbers) > 1
         yield from (one.skip(nodes) if several else one.unknown(f"{who}: {why}") for one in subjects)
@@ -105,22 +105,22 @@ def _of_gpus(
 
 
 def _worst(subject: Subject, findings: Sequence[_Finding], expected: str) -> Check:
-    """By the worst of the processes, which are named, and with the number of those that could not be read."""
+    """Finding of the worst processes, with their names and the number of unreadable ones."""
     verdict = next((one for one in _WORST if one in {each.verdict for each in findings}), Verdict.SKIP)
     same = [one.words for one in findings if one.verdict is verdict]
     found = listed(same, _MOST) if same else "its processes have ended meanwhile"
     found += f"; of {len(findings)} processes" if len(findings) > len(same) else ""
     unread = sum(one.verdict is Verdict.UNKNOWN for one in findings)
-    found += f", {unread} of which could not be read" if unread and verdict is Verdict.WARN else ""
+    found += f", and {unread} of them could not be read" if unread and verdict is Verdict.WARN else ""
     judged = verdict in (Verdict.WARN, Verdict.PASS)
     return subject.made(verdict, found, expected=expected if judged else "")
 
 
-# -- which GPU, and its node ---------------------------------------------------------------
+# -- GPUs and their nodes ----------------------------------------------------------------------
 
 
 def _gpus(host: Host, topology: Topology, ranks: Sequence[Rank]) -> dict[int, tuple[str, ...]]:
-    """Number of the process → addresses of its GPUs; none where they are unknown. Raises HostError."""
+    """Process id → addresses of its GPUs; empty if unknown. Raises HostError."""
     known = {gpu.address for gpu in topology.gpus}
     gpus: dict[int, tuple[str, ...]] = {}
     for rank in ranks:
@@ -134,7 +134,7 @@ def _gpus(host: Host, topology: Topology, ranks: Sequence[Rank]) -> dict[int, tu
 
 
 def _apps(host: Host) -> dict[int, tuple[str, ...]]:
-    """As _gpus(), of those that compute on a GPU of NVIDIA; empty where the tool does not answer."""
+    """Like _gpus(), for processes that compute on NVIDIA's GPUs; empty if the tool fails."""
     try:
         answer = nvidia.ask(host, APPS)
     except HostError:
@@ -149,7 +149,7 @@ def _apps(host: Host) -> dict[int, tuple[str, ...]]:
 
 
 def _homes(topology: Topology, gpus: Sequence[str]) -> list[Node | None]:
-    """The nodes whose CPUs serve these GPUs; None for one whose node is unknown."""
+    """The nodes whose CPUs serve these GPUs; None for a GPU with an unknown node."""
     return [numa.home(topology.nodes, gpu.node) for gpu in topology.gpus if gpu.address in gpus]
 
 
@@ -157,7 +157,7 @@ def _homes(topology: Topology, gpus: Sequence[str]) -> list[Node | None]:
 
 
 def is_bound(topology: Topology, rank: Rank) -> bool:
-    """True if it may not run on every CPU that is there for it."""
+    """True if the process may not run on all CPUs that are available to it."""
     return not {*(topology.cpus.allowed or topology.cpus.online)} <= {*rank.cpus}
 
 
@@ -194,7 +194,7 @@ def _nodes_of(topology: Topology, cpus: set[int]) -> str:
 
 
 def _memory(host: Host, topology: Topology, home: Node, rank: Rank, end: float) -> _Finding | None:
-    """None where the process has ended meanwhile."""
+    """None if the process has ended meanwhile."""
     if rank.nodes and home.number not in rank.nodes:
         nodes = cpulist.render(rank.nodes)
         return _Finding(Verdict.WARN, f"{rank.label}: its memory may be on node {nodes} only")
@@ -209,14 +209,16 @@ def _memory(host: Host, topology: Topology, home: Node, rank: Rank, end: float) 
 
 
 def _judged(topology: Topology, home: Node, rank: Rank, pages: Pages) -> _Finding:
-    """Memory of nodes without CPUs, as of a GPU or CXL, was asked for by its number."""
+    """Memory on nodes without CPUs, such as a GPU or CXL, was requested explicitly."""
     computing = {node.number for node in numa.with_cpus(topology.nodes)}
     on = {node: size for node, size in sorted(pages.on.items()) if node in computing}
     total, far = sum(on.values()), {node: size for node, size in on.items() if node != home.number}
     if not pages.whole and not _is_far(total, far):
         return _Finding(Verdict.UNKNOWN, f"{rank.label}: not read as a whole")
     parts = ", ".join(f"{_amount(size)} on node {node}" for node, size in (far or on).items())
-    words = f"{rank.label}: {parts or 'no memory of its own'}" + (f", of {_amount(total)}" if far else "")
+    words = f"{rank.label}: {parts or 'no memory on nodes with CPUs'}" + (
+        f", of {_amount(total)}" if far else ""
+    )
     if not total:
         return _Finding(Verdict.SKIP, words)
     return _Finding(Verdict.WARN if _is_far(total, far) else Verdict.PASS, words)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The audit of a machine: what costs speed or may be broken, whether or not anything is declared."""
+"""The audit of a machine: conditions that cost speed, and faults, with or without a declaration."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
 
 
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
-    """Result of the module node_audit. Nothing is written in any case. Raises DeclarationError."""
+    """Result of the module node_audit. Never writes. Raises DeclarationError."""
     del dry
     schema.refuse_others("skip", given["skip"], "check", NAMES)
     return end.result("node_audit", all_checks(host, given["skip"]), given["fail_on"])
@@ -59,7 +59,7 @@ def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[Check]:
 
 
 def _rank(check: Check) -> tuple[bool, int, int]:
-    """Sort key: unexpected findings first, the most severe of them before the others."""
+    """Sort key: deviations first, by severity, then the others."""
     severity = _SEVERITIES.index(check.severity)
     verdict = _VERDICTS.index(check.verdict)
     bad = check.verdict in DEVIATIONS

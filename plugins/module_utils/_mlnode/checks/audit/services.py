@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes beside jobs: daemons with too few open files, services that tune by themselves, and the clock."""
+"""Processes other than jobs: limits of open files, services that tune independently, and the clock."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ RIVALS = topic(
 TIME = topic(
     "time_sync",
     Severity.MEDIUM,
-    "logs of several nodes cannot be compared, and munge refuses what seems to be five minutes old",
+    "logs of several nodes cannot be compared, and munge refuses credentials that seem five minutes old",
     "timedatectl(1), munge(7)",
     "enable chronyd or systemd-timesyncd, and see that it reaches a server",
     "systemd",
 )
 
-#: Who starts jobs or containers, which inherit its limit
+#: Daemons that start jobs or containers, which inherit their limit
 _STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom", "kubelet")
-#: A data loader with 64 workers and NCCL on 512 ranks has tens of thousands
+#: A data loader with 64 workers and NCCL on 512 ranks opens tens of thousands
 _LEAST_FILES = 65536
-#: What fs.nr_open starts with (fs/file.c). systemd raises that to 1073741816, and gives it for `infinity`.
+#: Initial value of fs.nr_open (fs/file.c). systemd raises it to 1073741816, and uses that for `infinity`.
 _MOST_FILES = 1 << 20
 _NR_OPEN = "/proc/sys/fs/nr_open"
 
@@ -92,13 +92,15 @@ def _limit(host: Host, subject: Subject) -> Check:
     if many:
         found, expected = f"{found}; {many}", f"a soft limit up to {_MOST_FILES}"
         return subject.judged(False, found, expected=expected, **_MANY)
-    # Who asks gets the hard limit, and most daemons and loaders do.
+    # A process can raise its limit to the hard one, and most daemons and loaders do.
     return subject.judged(good, found, expected=f"at least {_LEAST_FILES}")
 
 
 def _given_to_children(host: Host, name: str) -> str:
-    """Words for a soft limit that is too great. Go raises that of a daemon itself, and gives children the one
-    that it was started with: what its unit says. Raises HostError."""
+    """Text for an excessive soft limit. Raises HostError.
+
+    Go raises a daemon's own limit, but children get the limit from the daemon's start, which its unit sets.
+    """
     unit, assigned = limits_pending.next_start(host, LIMITS["nofile"], name)
     most = values.number(host.text(_NR_OPEN))
     if assigned.amount is None or most is None:
@@ -138,9 +140,9 @@ def _rivals(host: Host, name: str) -> Iterator[Check]:
 
 def _time(host: Host, topology: Topology) -> Check:
     if topology.machine.kind == "container":
-        return TIME.skip("the clock is that of the container's host", source="/run/systemd")
+        return TIME.skip("the container has its host's clock", source="/run/systemd")
     if host.exists(_TIMESYNC):
-        # The file stays as long as the service runs, however long no server has answered.
+        # The file exists while the service runs, even long after the last answer of a server.
         state = "systemd-timesyncd was in step; whether it still is: timedatectl timesync-status"
         return TIME.skip(state, source=_TIMESYNC)
     if not host.systemd_runs():
@@ -157,7 +159,7 @@ def _time(host: Host, topology: Topology) -> Check:
 
 
 def _chrony(host: Host) -> Check:
-    """The last of its fields says how the clock is: chronyc(1), tracking, Leap status."""
+    """Synchronisation as chrony's last field reports it: chronyc(1), tracking, Leap status."""
     source = "chronyc -c tracking"
     text = host.must_run(["chronyc", "-n", "-c", "tracking"], "ask the clock's daemon with").strip()
     fields = text.split(",")

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The path of a data set: disks, NFS mounts, and what local file systems have left. Only read-ahead and the
-scheduler can be declared; the rest is in fstab and with the server."""
+"""The path of a data set: disks, NFS mounts, and free space on local file systems.
+
+Only read-ahead and the scheduler can be declared; fstab and the server determine the rest.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +32,13 @@ DISKS = topic(
 NVME = topic(
     "nvme_scheduler",
     *storage.kind.info("storage.disks.scheduler", Value()),
-    "set it to none, and look for what has changed it (udev, tuned): the module storage_queue",
+    "set it to none, and find the cause of the change (udev, tuned): the module storage_queue",
     f"{storage.BLOCK}/*/queue/scheduler",
 )
 NFS = topic(
     "nfs_mounts",
     Severity.LOW,
-    "each request carries little, so that more round trips are needed for a file",
+    "each request carries little, so a file needs more round trips",
     "nfs(5); AWS, EFS, recommended mount settings; Google Cloud NetApp Volumes, Linux NFS mount options",
     "mount it with rsize=1048576,wsize=1048576,proto=tcp: the server may offer less",
     mounts.SYSTEM,
@@ -44,19 +46,20 @@ NFS = topic(
 SPACE = topic(
     "file_systems",
     Severity.MEDIUM,
-    "what does not fit is lost, such as a checkpoint or a log, and kubelet evicts pods before that",
+    "a checkpoint or a log that does not fit is lost, and kubelet evicts pods before that",
     "node_exporter, docs/node-mixin (NodeFilesystemAlmostOutOfSpace); Kubernetes, Node-pressure Eviction",
-    "make room, or move what grows to another file system",
+    "make room, or move growing data to another file system",
     mountinfo.TABLE,
 )
 
 _DISKS = storage.Devices(types=TYPES)
-#: The least that a vendor advises (Google, for databases). 1 MiB is what AWS does, and the most by nfs(5).
+#: Bytes. The smallest size that a vendor advises (Google, for databases). AWS advises nfs(5)'s maximum, 1
+#: MiB.
 _LEAST_NFS = 256 << 10
-#: That of node_exporter's alerts
+#: The threshold of node_exporter's alerts
 _LEAST_LEFT = 0.05
 _LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs")
-#: What a path may lead through as well
+#: File systems that a path may cross as well
 _PASSED = (*_LOCAL, "rootfs", "ramfs", "tmpfs", "devtmpfs")
 _MOST = 5
 
@@ -88,7 +91,7 @@ def _disk(host: Host, bus: str, scheduler: str, name: str) -> str:
 
 
 def _scheduler(host: Host, name: str) -> str:
-    """Empty for what hands its requests on."""
+    """Scheduler of a disk; "" if the device passes its requests on."""
     return values.chosen(_queue(host, name, "scheduler"))
 
 
@@ -100,7 +103,7 @@ def _queue(host: Host, name: str, file: str) -> str:
 
 
 def _nfs(host: Host, _topology: Topology) -> Iterator[Check]:
-    """Of the kernel's own tables: none of them asks the server, which may be gone."""
+    """Checks from the kernel's own tables: asking an unreachable server would hang."""
     table = mounts.table(host)
     exports = mounts.nfs(table)
     for number, found in exports.items():
@@ -129,12 +132,12 @@ def _export(host: Host, number: str, found: Sequence[Mount]) -> Check:
     return subject.judged(good, text, source=f"{mounts.SYSTEM}; {path}", expected=expected)
 
 
-# -- what is left --------------------------------------------------------------------------
+# -- free space ------------------------------------------------------------------------------
 
 
 def _file_systems(host: Host, _topology: Topology) -> Iterator[Check]:
     rows = [*mountinfo.parse(content(host, mountinfo.TABLE))]
-    # What is mounted in several places is one file system, shown where it was mounted first.
+    # A file system mounted in several places is shown once, at its first mount.
     points = {row.device: row.point for row in reversed(rows) if _is_asked(row, rows)}
     seen = [check for point in sorted(points.values()) for check in _file_system(host, point)]
     bad = [check for check in seen if check.verdict is not Verdict.PASS]
@@ -147,8 +150,11 @@ def _file_systems(host: Host, _topology: Topology) -> Iterator[Check]:
 
 
 def _is_asked(mount: Mount, rows: Sequence[Mount]) -> bool:
-    """Only what is local, as is all that its path leads through: statvfs(3) does not return from a mount
-    whose server is gone, nor does any walk through one (node_exporter, issue 868)."""
+    """True for a local file system whose path crosses only local ones.
+
+    statvfs(3) hangs on a mount whose server is unreachable, and so does every path through one
+    (node_exporter, issue 868).
+    """
     way = (row.kind for row in rows if row.covers(mount.point))
     return mount.kind in _LOCAL and not mount.read_only and {*way} <= {*_PASSED}
 
@@ -158,10 +164,10 @@ def _file_system(host: Host, point: str) -> Iterator[Check]:
     try:
         space = host.space(point)
     except HostError as error:
-        if not error.absent:  # or it was unmounted meanwhile
+        if not error.absent:  # it may have been unmounted meanwhile
             yield subject.unknown(str(error))
         return
-    # Of what users have, which is less by what is reserved for root. btrfs has no number of inodes.
+    # Shares available to users, without root's reserve. btrfs reports no number of inodes.
     space_left = space.f_bavail / space.f_blocks if space.f_blocks else 1
     inodes_left = space.f_favail / space.f_files if space.f_files else 1
     size = space.f_blocks * space.f_frsize / (1 << 30)

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Xids, the errors that NVIDIA's driver writes to the kernel's log: whether one is about the hardware, a link
-or only a program, and how long ago it was."""
+"""Xids, the errors that NVIDIA's driver writes to the kernel's log: their age, and their cause.
+
+The cause is the hardware, a link or a program.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,9 @@ _PROGRAM = Cause(
 )  # fmt: skip
 _OTHER = Cause("not in the table", Severity.MEDIUM, XID.reason, XID.advice)
 
-#: Xid → cause and name, from the catalog's resolutions: of a program RESTART_APP or CHECK_APP/CUDA, of
-#: hardware RESET_GPU or RESTART_BM, of a link the NVLINK workflows. 13, 31, 43, 45 and 68 are also what the
-#: device plugin of NVIDIA for Kubernetes passes over as errors of applications (internal/rm/health.go).
+#: Xid → cause and name, from the catalog's resolutions: RESTART_APP or CHECK_APP/CUDA mean a program,
+#: RESET_GPU or RESTART_BM hardware, the NVLINK workflows a link. NVIDIA's device plugin for Kubernetes also
+#: ignores 13, 31, 43, 45 and 68 as application errors (internal/rm/health.go).
 TABLE: dict[int, tuple[Cause, str]] = {
     8: (_PROGRAM, "stopped processing"),
     11: (_PROGRAM, "corrupted push buffer"),
@@ -90,14 +92,14 @@ TABLE: dict[int, tuple[Cause, str]] = {
 }
 
 #: `[ 1234.567890] NVRM: Xid (PCI:0000:1b:00): 79, pid=1234, name=python, GPU has fallen off the bus.`; old
-#: drivers write it without PCI:
+#: drivers omit PCI:
 _XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.ASCII)
-#: Xid 154 goes with another one and names what has to be done: `from 0x1 (GPU Reset Required) to 0x0 (None)`
+#: Xid 154 accompanies another and contains the required action: `from 0x1 (GPU Reset Required) to 0x0 (None)`
 _RECOVERED = regex(r"NVRM: Xid [^\n]*: 154,[^\n]* to 0x0\b", re.ASCII)
 
 
 def checks(host: Host) -> Iterator[Check]:
-    """One for each GPU that has reported any. Raises Nothing, HostError where the log cannot be read."""
+    """One check per GPU with an Xid. Raises Nothing, HostError if the log cannot be read."""
     kernel = log.read(host)
     events: dict[str, list[Event]] = {}
     for line in kernel.lines:

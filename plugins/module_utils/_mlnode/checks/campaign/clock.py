@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The clock that all nodes share, how far a node's is from it, and how a process waits for a time of it."""
+"""The clock that all nodes share: a node's offset from it, and waiting for one of its times."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Callable
 
 from ...model.record import NamedTuple
 
-#: Seconds by which the clocks of two nodes may differ that run rounds together: half of what a round bears
-#: (kind.LEAD)
+#: Seconds. Largest difference between two nodes' clocks in a round: half of its tolerance (kind.LEAD)
 TOLERATED = 0.5
 
 
 class Offset(NamedTuple):
-    """How far a node's clock is ahead of the controller's, in seconds; below 0, it is behind. uncertain: by
-    how much that may be wrong."""
+    """Seconds by which a node's clock is ahead of the controller's; negative if it is behind.
+
+    uncertain: possible error, in seconds.
+    """
 
     seconds: float
     uncertain: float
 
     @property
     def least(self) -> float:
-        """The difference that is certain, without a sign."""
+        """The certain part of the difference, without a sign."""
         return max(0.0, abs(self.seconds) - self.uncertain)
 
     @property
     def most(self) -> float:
-        """The largest difference that there may be, without a sign."""
+        """The largest possible difference, without a sign."""
         return abs(self.seconds) + self.uncertain
 
     def __str__(self) -> str:
@@ -38,23 +39,26 @@ class Offset(NamedTuple):
 
 
 def offset(asked: float, came: float, left: float, answered: float) -> Offset:
-    """From when the controller sent a question and had the answer, and when the node had the question and
-    sent the answer, each by its own clock: the time of delivery does not count, and half of it is what is
-    not known (RFC 5905, section 8)."""
+    """Offset from four times: the controller asked and was answered, and the question came and the answer
+    left, each by the local clock.
+
+    The delivery time cancels out; half of it is the uncertainty (RFC 5905, section 8).
+    """
     delivery = (answered - asked) - (left - came)
-    # An answer cannot have left before it came: something else was measured, and nothing is known.
+    # An answer cannot leave before the question came: the measurement is invalid.
     uncertain = delivery / 2 if delivery >= 0 else float("inf")
     return Offset(((came - asked) + (left - answered)) / 2, uncertain)
 
 
-#: Seconds. The process of a question is younger; an older one, of a connection that stays, says nothing
-#: about it.
+#: Seconds. The process of a question is younger; an older one, of a lasting connection, proves nothing.
 _OLDEST = 60.0
 
 
 def _age() -> float:
-    """Seconds since this process was started for the question; 0 if that is not known. Python may have
-    compiled for more than a second since then (proc(5), /proc/pid/stat: starttime)."""
+    """Seconds since this process was started for the question; 0 if unknown.
+
+    Python may have compiled for more than a second since then (proc(5), /proc/pid/stat: starttime).
+    """
     try:
         with open("/proc/self/stat", "rb") as file:
             ticks = int(file.read().rpartition(b")")[2].split()[19])
@@ -65,8 +69,10 @@ def _age() -> float:
 
 
 class Answering:
-    """When a question came to this node, and when its answer leaves, in seconds since 1970. A clock that is
-    set meanwhile does not count."""
+    """Times at which a question came to this node and its answer leaves, in seconds since 1970.
+
+    Setting the clock in between has no effect.
+    """
 
     def __init__(self) -> None:
         self._begin = time.monotonic()
@@ -79,20 +85,18 @@ class Answering:
 
 
 class Clock(NamedTuple):
-    """wall: seconds since 1970, which an administrator or NTP may move at any time. now: seconds that only
-    run.
-    """
+    """wall: seconds since 1970, which an administrator or NTP may change. now: monotonic seconds."""
 
     wall: Callable[[], float] = time.time
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
     def of(self, wall: float) -> float:
-        """The time of now() at which it will be so late."""
+        """The value of now() at a wall time."""
         return self.now() + wall - self.wall()
 
     def wait(self, until: float) -> None:
-        """Until a time of now(). One that has passed is not waited for."""
+        """Sleep until a value of now(). Returns at once if it has passed."""
         left = until - self.now()
         if left > 0:
             self.sleep(left)

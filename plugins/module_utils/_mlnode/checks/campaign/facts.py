@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts of a node beside a measurement: kernel, declarations, and the hardware of each rail."""
+"""Facts of a node that accompany a measurement: kernel, declarations, and the hardware of each rail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRMWARE = regex(r"^firmware-version: *(.*)$", re.MULTILINE)
 
 
 def facts(host: Host, ends: Sequence[End]) -> dict[str, Any]:
-    """All that can be found out; what cannot is null or empty, and never raises."""
+    """All facts that can be determined. Others are null or empty; never raises."""
     topology = read.of(host)
     return {
         "kernel": host.value("/proc/sys/kernel/osrelease").text or "",
@@ -37,7 +37,7 @@ def facts(host: Host, ends: Sequence[End]) -> dict[str, Any]:
 
 
 def interface_of(host: Host, address: str) -> str:
-    """The interface that has an address; "" for none."""
+    """The interface with an address; "" if there is none."""
     wanted = ip_address(address)
     try:
         found = iproute.interfaces(host)
@@ -47,7 +47,7 @@ def interface_of(host: Host, address: str) -> str:
 
 
 def required_interface(host: Host, address: str) -> str:
-    """Raises RefusedError."""
+    """The interface with an address. Raises RefusedError if there is none."""
     name = interface_of(host, address)
     if not name:
         raise RefusedError(f"no interface of this node has the address {address}: give campaign_addresses")
@@ -60,7 +60,7 @@ def _declarations(host: Host) -> dict[str, str]:
         for name in host.names(FOLDER):
             if name.endswith(".json"):
                 digests[name[: -len(".json")]] = digest(host.read_bytes(f"{FOLDER}/{name}"))
-    except HostError:  # it may have gone meanwhile, or be root's
+    except HostError:  # the file may have been removed, or only root can read it
         return digests
     return digests
 
@@ -81,13 +81,13 @@ def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
 
 
 def _of_rdma(host: Host, topology: Topology, port: Port) -> dict[str, Any]:
-    """Facts of the port itself, in place of those of the interface that has the address."""
+    """Facts of the port itself, instead of the interface with the address."""
     gbits, function = usable.gbits(port), function_of(port.device, topology)
     nic = next((one for one in topology.nics if one.name in port.own.netdevs), None)
     return {
         "device": port.name,
         "speed_mbit": None if gbits is None else int(gbits * 1000),
-        # The packets of IPoIB have another size than those of RDMA.
+        # IPoIB packets differ in size from RDMA packets.
         "mtu": nic.mtu if nic is not None and port.layer == ETHERNET else None,
         "driver": (function.driver if function else None) or "",
         "firmware": host.value(f"/sys/class/infiniband/{port.device.name}/fw_ver").text or "",
@@ -111,7 +111,7 @@ def _firmware(host: Host, nic: Nic) -> str:
 
 
 def _links(topology: Topology, address: str | None) -> list[dict[str, Any]]:
-    """From the device to the root, without those that a hypervisor makes up."""
+    """PCIe links from the device to the root; none on a virtual machine, whose hypervisor invents them."""
     known = {device.address: device for device in topology.pci}
     own = known.get(address or "")
     if own is None or topology.machine.virtual:

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind gpudirect: ib_write_bw between the memories of the nearest GPUs, and right before between those of
-the hosts, in one direction and then the other."""
+"""The kind gpudirect: ib_write_bw between the memories of the nearest GPUs.
+
+Each direction is also measured between the hosts' memories, right before.
+"""
 
 from __future__ import annotations
 
@@ -20,22 +22,23 @@ from .rdma_bw import MARGIN_SECONDS, Measured
 
 NAME, UNIT, RDMA, PROGRAM = "gpudirect", GBITS, True, perftest.PROGRAM
 
-#: What the memory of the host reaches is the limit of the hardware.
+#: The result for the host's memory is the limit of the hardware.
 SHARE: float | None = None
 
-#: As of tcp
+#: As for tcp
 MARGIN = 0.05
 
 JUDGED: tuple[str, ...] = ("forward_gbits", "backward_gbits")
 FIELDS: tuple[str, ...] = (*JUDGED, "host_forward_gbits", "host_backward_gbits")
 
-#: Host and GPU in one direction, then in the other
+#: Host then GPU memory in one direction, then in the other
 STEPS = 4
 
-#: CUDA starts in some seconds more where no process keeps the driver awake (nvidia-smi, persistence mode).
+#: Without a process that keeps the driver awake, CUDA starts some seconds later (nvidia-smi, persistence
+#: mode)
 AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE + 4
 
-#: As all kinds of RDMA
+#: As for all kinds of RDMA
 COUNTED, EARLY, cpus, place, count = rdma.COUNTED, rdma.EARLY, rdma.cpus, rdma.place, rdma.count
 resent, loss = rdma.resent, rdma.loss
 is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
@@ -75,13 +78,13 @@ def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
 def read(done: Finished, flow: Flow) -> Measured:
     """Raises UnfitError."""
     found = rdma_bw.read(done, flow)
-    # 0000:17:00.0 for a person, and 17:00 for perftest
+    # 0000:17:00.0 for people, 17:00 for perftest
     wanted = flow.end.gpu_address.partition(":")[2].rpartition(".")[0].upper()
     used = perftest.gpu(done.out)
     if flow.request.cuda is None and used:
-        raise UnfitError(f"the memory of the GPU at {used} was used, and not that of the host")
+        raise UnfitError(f"the memory of the GPU at {used} was used instead of the host's")
     if flow.request.cuda is not None and used != wanted:
-        raise UnfitError(f"the memory of {used or 'no GPU'} was used, and not of the GPU at {wanted}")
+        raise UnfitError(f"the memory of {used or 'no GPU'} was used instead of the GPU at {wanted}")
     return found
 
 

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kind of measurement: what each of them offers to those who run it and to those who judge it, and a node's
-part of a campaign, which all of them take."""
+"""A kind of measurement: the interface for running it and for judging it, and a node's part of a campaign."""
 
 from __future__ import annotations
 
@@ -14,16 +13,16 @@ from ...linux import iproute
 from ...model.errors import HostError, UnfitError
 from ...model.record import NamedTuple
 
-#: Before the first connection of a round, in seconds, in which the peer's servers have to be there, and for
-#: as long the connection is tried again. Clocks may differ by so much.
+#: Seconds before the first connection of a round. The peer's servers must start within them, and the
+#: connection is retried for as long. Clocks may differ by as much.
 LEAD = 1.0
-#: After a program's time is over, in seconds: results are exchanged, processes end
+#: Seconds after a program's time: results are exchanged and processes end
 GAP = 1.5
 
 
-#: Why a slot has no result: nothing listened at the peer; no connection could be made; a program did not
-#: end in time; nothing came through a connection; a node missed the start of the slot; a program is missing
-#: or ended with an error; anything else
+#: Why a slot has no result: nothing listened at the peer; no connection could be made; a program did not end
+#: in time. Or a connection carried nothing; the node missed the start of the slot; a program is missing or
+#: ended with an error; any other reason
 FAILED = REFUSED, UNREACHABLE, TIMEOUT, NOTHING, LATE, PROGRAM, OTHER = (
     "refused",
     "unreachable",
@@ -36,7 +35,7 @@ FAILED = REFUSED, UNREACHABLE, TIMEOUT, NOTHING, LATE, PROGRAM, OTHER = (
 
 
 class Unit(NamedTuple):
-    """key: as in the names of fields. words: for people. lower: less is better."""
+    """key: as in field names. words: for people. lower: less is better."""
 
     key: str
     words: str
@@ -48,7 +47,7 @@ USEC = Unit("usec", "usec", lower=True)
 
 
 class Slot(NamedTuple):
-    """One round. rails: own address and the peer's, on each rail at the same time."""
+    """One round. rails: (own address, peer's address) of each rail; all rails run at the same time."""
 
     round: int
     peer: str
@@ -57,7 +56,7 @@ class Slot(NamedTuple):
 
 
 class Device(NamedTuple):
-    """An RDMA port as it is given. gid: None for the entry that is found."""
+    """An RDMA port as declared. gid: None to find the entry."""
 
     name: str
     port: int = 1
@@ -65,9 +64,12 @@ class Device(NamedTuple):
 
 
 class Part(NamedTuple):
-    """start: of round 0, in seconds since 1970; 0 if it is given later. addresses: own ones, one for each
-    rail. devices: RDMA ports of the rails; none for those that have the addresses. rounds: of the whole
-    campaign, in some of which this node may rest."""
+    """A node's part of a campaign.
+
+    start: of round 0, in seconds since 1970; 0 if it is given later. addresses: one of this node per rail.
+    devices: RDMA ports of the rails; empty to use the ports with the addresses. rounds: of the whole
+    campaign; this node may rest in some.
+    """
 
     id: str
     kind: Kind
@@ -91,7 +93,7 @@ class Part(NamedTuple):
 
     @property
     def lasts(self) -> float:
-        """Seconds from the first round to the end of the last one."""
+        """Seconds from the first round to the end of the last."""
         return self.rounds * self.round_seconds
 
     @property
@@ -103,11 +105,11 @@ class Part(NamedTuple):
 
 
 class End(NamedTuple):
-    """Own end of a rail. interface: through which its address is reached; "" if not known.
+    """This node's end of a rail. interface: holds or reaches its address; "" if unknown.
 
-    The others are of an RDMA port. gid: entry of its GID table, None where it has LIDs. addressed: that entry
-    is the address of the rail. gpu: number of the nearest GPU, in the order of PCI addresses, and gpu_address
-    where it is.
+    The other fields describe an RDMA port. gid: entry of its GID table, None if it has LIDs. addressed: the
+    entry is the address of the rail. gpu: number of the nearest GPU, in the order of PCI addresses;
+    gpu_address: its PCI address.
     """
 
     interface: str
@@ -121,7 +123,7 @@ class End(NamedTuple):
 
 
 class Rail(NamedTuple):
-    """One rail of a pair. here, there: addresses of this node and of the peer. number: from 0 on."""
+    """One rail of a pair. here, there: addresses of this node and of the peer. number: from 0."""
 
     here: str
     there: str
@@ -130,8 +132,10 @@ class Rail(NamedTuple):
 
 
 class Flow(Protocol):
-    """A program at each end, with the commands that are called there. here, there: addresses of this node and
-    of the peer. backward: the peer sends."""
+    """A program at each end, with its command there.
+
+    here, there: addresses of this node and of the peer. backward: the peer sends.
+    """
 
     @property
     def here(self) -> str: ...
@@ -148,83 +152,86 @@ class Flow(Protocol):
 
 
 class Kind(Protocol):
-    """A module of this package with these names. A round has steps, one after the other; in each of them, all
-    flows of all rails run at the same time."""
+    """A module of this package with these names.
 
-    #: As in declarations and results
+    A round has consecutive steps. In each step, all flows of all rails run at the same time.
+    """
+
+    #: Name in declarations and results
     NAME: str
     UNIT: Unit
-    #: Its rails are ports of RDMA devices
+    #: True if its rails are ports of RDMA devices
     RDMA: bool
     #: The main program, for messages
     PROGRAM: str
-    #: Part of what port and PCIe link carry that has to be measured; None: it is not compared with hardware
+    #: Least share of the capacity of port and PCIe link; None: no comparison with the hardware
     SHARE: float | None
-    #: A limit is never nearer to the median of like pairs than this part of it.
+    #: Least distance of a limit from the median of similar pairs, as a share of the median
     MARGIN: float
-    #: What answer() has at least, each of them an amount; and those that are judged: the worst of them counts
+    #: Fields that answer() always has, all amounts, and the judged ones: the worst of them counts
     FIELDS: tuple[str, ...]
     JUDGED: tuple[str, ...]
     STEPS: int
-    #: Seconds of a step beside those that are measured
+    #: Seconds of a step that are not measured
     AROUND: float
-    #: What count() and carried() count
+    #: The unit of count() and carried()
     COUNTED: str
     #: The failure of a client whose server is_early() until the end
     EARLY: str
 
     def require(self, host: Host) -> None:
-        """Raises HostError where a program is missing or cannot do this."""
+        """Raises HostError if a program is missing or lacks a feature."""
 
     def ends(self, host: Host, part: Part) -> list[End]:
-        """Own ends of all rails. Raises RefusedError, HostError where one cannot be used."""
+        """This node's ends of all rails. Raises RefusedError or HostError if one cannot be used."""
 
     def flows(self, part: Part, rail: Rail, step: int) -> Sequence[Flow]:
-        """Of one rail in one step, in the same order at both ends."""
+        """Flows of one rail in one step, in the same order at both ends."""
 
     def cpus(self, flow: Any, /) -> Sequence[int]:
-        """Where its programs run; none for anywhere."""
+        """CPUs for its programs; empty for all."""
 
     def place(self, host: Host, flow: Any) -> str:
-        """Where the traffic leaves. Raises HostError, UnfitError if it would not leave."""
+        """Counting point of the traffic. Raises HostError, and UnfitError if it stays on the node."""
 
     def count(self, host: Host, flow: Any, place: str) -> float:
-        """How much has passed there in the direction of the flow so far. Raises HostError, UnfitError."""
+        """Amount that has passed there in the flow's direction so far. Raises HostError, UnfitError."""
 
     def resent(self, host: Host, flow: Any, place: str) -> float | None:
-        """Number of packets in the direction of the flow that were lost and sent again so far, as the place
-        counts them; None if it does not."""
+        """Lost and resent packets in the flow's direction so far; None if the place does not count them."""
 
     def loss(self, measured: Sequence[Any], resent: float | None, crossed: float) -> float | None:
-        """Share, from 0 to 1, of what the flows of one step sent that was sent again; None if it is not
-        known. resent, crossed: rise of resent() and of count() meanwhile."""
+        """Share of resent data in all data that the flows of one step sent, 0 to 1; None if unknown.
+
+        resent, crossed: increase of resent() and of count() during the step.
+        """
 
     def is_early(self, done: Finished) -> bool:
-        """The server of the client that has ended does not listen yet."""
+        """True if the client ended because its server did not listen yet."""
 
     def read(self, done: Finished, flow: Any) -> Any:
-        """Result of a client. Raises UnfitError for all that is not this measurement as a whole."""
+        """Result of a client. Raises UnfitError unless the output is this measurement, complete."""
 
     def carried(self, measured: Any) -> float:
-        """How much was sent for it at least, as count() counts."""
+        """Least amount sent for a result, in the unit of count()."""
 
     def stranger(self, done: Finished, flow: Any) -> str:
-        """Address of a client that came in place of the peer; "" for none. Raises UnfitError."""
+        """Address of a client that connected instead of the peer; "" if none did. Raises UnfitError."""
 
     def answer(self, steps: Sequence[Sequence[Any]], cpus: int, /) -> dict[str, Any]:
-        """Fields of the slot's answer, of what the flows of each step have measured. Raises UnfitError."""
+        """Fields of the slot's answer, from the results of the flows of each step. Raises UnfitError."""
 
     def overhead(self, mtu: int) -> tuple[int, int]:
-        """Bytes of payload in a full packet, and of all that is around them on the wire."""
+        """Bytes of payload in a full packet, and bytes of its headers on the wire."""
 
 
 def round_seconds(kind: Kind, duration: int) -> float:
-    """How long a round takes in which each step is measured for so many seconds."""
+    """Seconds of a round whose steps are measured for `duration` seconds each."""
     return LEAD + kind.STEPS * (duration + kind.AROUND)
 
 
 def started(host: Host, command: Sequence[str], package: str) -> Finished:
-    """A program with words that end it at once. Raises HostError where it does not start."""
+    """Run a program with arguments that end it at once. Raises HostError if it does not start."""
     try:
         return host.run(command)
     except HostError as error:
@@ -233,7 +240,7 @@ def started(host: Host, command: Sequence[str], package: str) -> Finished:
 
 
 def leaves_by(host: Host, here: str, there: str) -> str:
-    """Interface through which a peer is reached. Raises HostError, UnfitError."""
+    """Interface that leads to a peer. Raises HostError, UnfitError."""
     try:
         interface = iproute.leaves_by(host, ip_address(here), ip_address(there))
     except HostError as error:

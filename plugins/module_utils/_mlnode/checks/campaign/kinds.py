@@ -11,7 +11,7 @@ NAMES = ("tcp", "rdma_bw", "rdma_lat", "gpudirect")
 
 def of(name: str) -> Kind:
     """Raises ValueError."""
-    # One of them alone: Python compiles what is imported on the node, at each call.
+    # Import only one of them: on the node, Python compiles every import at each call.
     if name == "tcp":
         from . import tcp
 

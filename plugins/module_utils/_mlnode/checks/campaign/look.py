@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The questions of a campaign to a node: prepare, begin, and what came of it."""
+"""The questions of a campaign to a node: prepare, begin, and collect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPTIONS: Table = {
     "timeout": Option("int", default=10),
 }
 
-#: State → options that it needs
+#: State → options that it requires
 _NEEDED = {"started": ("rounds", "addresses", "slots"), "begun": ("start",), "collected": ()}
 
 
@@ -55,7 +55,8 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def _start(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
-    # What a module brings is compiled on the node at each call, and a result is collected without it.
+    # Imported late: a module's files are compiled on the node at each call; collecting does not need this
+    # one.
     from . import run
 
     started = run.start(host, part.parse(given), given["wait"], dry=dry)
@@ -74,7 +75,7 @@ def _collect(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
         done = there is not None and there.id == given["id"] and there.done
         return {"done": done, "answer": "", "problem": "nothing is collected in check mode"}
     collected = store.collect(host, given["id"], given["timeout"])
-    # A controller keeps the results of all nodes several times until the end of a play: a text costs it its
-    # length once, and a dictionary twenty times as much for each of them.
+    # A controller copies the results of all nodes several times until the end of a play. A text is far
+    # cheaper to keep than a dictionary, which takes twenty times its length per copy.
     text = json.dumps(collected.answer, separators=(",", ":")) if collected.answer else ""
     return {"done": collected.done, "answer": text, "problem": collected.problem}

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node's part of a campaign as it is given: whom it meets in which round, and when. It is given once, and
-run without a word from the controller but for the time of its start."""
+"""A node's part of a campaign as declared: its peer in each round, and the times.
+
+It is sent once; afterwards the node needs only the time of the start from the controller.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from .. import end
 from . import kinds
 from .kind import Device, Part, Slot
 
-#: What `allow` may switch off
+#: Guards that `allow` may switch off
 GUARDS = ("busy",)
 _ALLOW = Option("list", elements="str", choices=GUARDS)
 
 _ID = regex(r"[0-9a-z][0-9a-z-]{0,62}\Z", re.ASCII)
 
-#: Option → the least and the most. tcp has a port for each stream and direction, and RDMA one for each rail
-#: and step. Rounds of one campaign are less than the largest number of nodes of a plan
+#: Option → (least, most). tcp needs a port per stream and direction, RDMA one per rail and step. A campaign
+#: has fewer rounds than the largest number of nodes of a plan
 _RANGES: Mapping[str, tuple[int, int]] = {
     "duration": (2, 3600),
     "streams": (1, 64),
@@ -74,7 +76,7 @@ def _devices(raw: Sequence[Any], rails: int) -> tuple[Device, ...]:
         return ()
     if len(raw) != rails:
         raise DeclarationError(f"devices: there are {len(raw)}, and {rails} addresses")
-    from . import rdma  # which brings the checks of RDMA along
+    from . import rdma  # imports the RDMA checks
 
     found = [rdma.device(one) for one in raw]
     for text, one in zip(raw, found):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a pair has no result: which packets arrive at the peer, and how many of them are lost."""
+"""Why a pair has no result: the packet sizes that reach the peer, and the losses."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .kind import NOTHING, TIMEOUT, UNREACHABLE
 #: Failures that a network may cause
 OF_NETWORK = (UNREACHABLE, TIMEOUT, NOTHING)
 
-#: Packets of each size, and seconds between two of them. 25 of each of ten sizes find a loss of 3 % with
-#: 99.9 %.
+#: Packets of each size, and seconds between them. 25 of each of ten sizes detect a loss of 3 % with a
+#: probability of 99.9 %.
 _MOST, _EVERY = 25, 0.02
 
-#: Seconds for an answer, a thousand times the way through a data hall; twice as long waits ping for a late
-#: start
+#: Seconds to wait for an answer: a thousand round trips through a data hall. ping waits twice as long, in
+#: case it starts late.
 _ANSWER = 0.3
 
-#: Fewer packets of a size would only name a size that does not arrive at all
+#: Fewer packets per size would only detect a size that never arrives
 _LEAST = 5
 
 
 def of(host: Host, here: str, there: str, seconds: float) -> dict[str, Any] | None:
-    """`sent`, `lost`: echo requests of sizes that arrive at all. `mtu`: the greatest size that arrives,
-    null if it is the MTU of the interface or if none arrives.
+    """`sent`, `lost`: echo requests of sizes that arrive at all. `mtu`: the greatest size that arrives, null
+    if it is the MTU of the interface or if none arrives.
 
-    seconds: for all of it. None if that is too short, or nothing can be sent.
+    seconds: for the whole probe. None if the time is too short, or nothing can be sent.
     """
     number = min(_MOST, int((seconds - 2 * _ANSWER) / _EVERY))
     if number < _LEAST:
@@ -52,7 +52,7 @@ def of(host: Host, here: str, there: str, seconds: float) -> dict[str, Any] | No
 def _summed(found: dict[int, Echoes], mtu: int) -> dict[str, Any]:
     arrived = [size for size, one in found.items() if one.lost < one.sent]
     largest = max(arrived, default=0)
-    # Without any answer all of them count: the peer may be down, which no size explains.
+    # Without any answer all sizes count: the peer may be down, which no size explains.
     counted = [one for size, one in found.items() if size <= largest] or [*found.values()]
     return {
         "sent": sum(one.sent for one in counted),

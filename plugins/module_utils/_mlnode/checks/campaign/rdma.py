@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shared by the kinds of RDMA: the ports of the rails, the programs of perftest, and the proof that it was
-RDMA, by the packets that the port itself has counted. Over TCP the two sides only agree; nothing falls back
-to it."""
+"""Common parts of the RDMA kinds: the ports of the rails, the perftest programs, and the proof of RDMA.
+
+The packet counters of the port prove it. The two sides use TCP only to agree; no program falls back to TCP.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +28,19 @@ from .kind import Device, End, Part, Rail
 
 COUNTED = "packets"
 
-#: perftest says the same if nothing listens and if nothing answers (perftest_communication.c,
+#: perftest reports the same error if nothing listens and if nothing answers (perftest_communication.c,
 #: ethernet_client_connect)
 EARLY = kind.UNREACHABLE
 
-#: Files of a port that count packets, sent and received: of the InfiniBand architecture, which most drivers
-#: have for RoCE too; of bnxt_re and efa; of Soft-RoCE (drivers/infiniband: core/sysfs.c, hw/bnxt_re/
-#: hw_counters.c, hw/efa/efa_verbs.c, sw/rxe/rxe_hw_counters.c)
+#: Packet counters of a port, sent and received: of the InfiniBand architecture, which most drivers also have
+#: for RoCE; of bnxt_re and efa; of Soft-RoCE (drivers/infiniband: core/sysfs.c, hw/bnxt_re/hw_counters.c,
+#: hw/efa/efa_verbs.c, sw/rxe/rxe_hw_counters.c)
 _SENT = ("counters/port_xmit_packets", "hw_counters/tx_pkts", "hw_counters/sent_pkts")
 _RECEIVED = ("counters/port_rcv_packets", "hw_counters/rx_pkts", "hw_counters/rcvd_pkts")
 
-#: Files of a port that count packets which were lost, each of a driver, to be added up. The sender has a
-#: NAK of a sequence error, no answer in time, or a NAK of a receiver that is not ready (Soft-RoCE counts
-#: the first two in one); the receiver a packet out of sequence: mlx5
+#: Counters of lost packets, one set per driver; a set is added up. The sender counts a NAK for a sequence
+#: error, a missing answer, or a NAK of a receiver that is not ready (Soft-RoCE counts the first two
+#: together). The receiver counts packets out of sequence. Sources: mlx5
 #: (drivers/infiniband/hw/mlx5/counters.c; NVIDIA, "Understanding mlx5 Linux counters"), bnxt_re
 #: (hw/bnxt_re/hw_counters.c) and Soft-RoCE (sw/rxe/rxe_hw_counters.c)
 _LOST_SENT = (
@@ -49,20 +50,21 @@ _LOST_SENT = (
 )
 _LOST_RECEIVED = (("out_of_sequence",), ("oos_drop_count",), ("out_of_seq_request",))
 
-#: What perftest calls InfiniBand and RoCE, and not iWARP, which is TCP (perftest_parameters.c, transport_str)
+#: perftest's name for InfiniBand and RoCE. iWARP, which is TCP, has another (perftest_parameters.c,
+#: transport_str)
 _TRANSPORT = "IB"
 
-#: Of RoCE v2, in bytes: IPv4 20, UDP 8, base transport header 12, checksum 4 (InfiniBand Architecture, annex
-#: A17). The MTU of RDMA is a power of two up to 4096 that fits with these.
+#: RoCE v2 headers in bytes: IPv4 20, UDP 8, base transport header 12, checksum 4 (InfiniBand Architecture,
+#: annex A17). The MTU of RDMA is the largest power of two up to 4096 that fits with them.
 _HEADERS = 20 + 8 + 12 + 4
 _MTUS = (4096, 2048, 1024, 512, 256)
 
-#: perftest begins after a second of sleep, and makes queues and memory before and ends them after, in seconds
+#: Seconds. perftest sleeps for one second first, then creates queues and memory, and frees them at the end
 SETTLE = 4.0
 
 
 class Flow(NamedTuple):
-    """request: of the side that connects."""
+    """request: of the connecting side."""
 
     here: str
     there: str
@@ -87,7 +89,7 @@ class Flow(NamedTuple):
 
 
 def flow(part: Part, rail: Rail, step: int, **more: Any) -> Flow:
-    """A server listens on all addresses, so that each rail and step has a port of its own."""
+    """One flow. Each rail and step needs another port, because a server listens on all addresses."""
     request = Request(
         device=rail.end.device,
         port=rail.end.port,
@@ -101,7 +103,7 @@ def flow(part: Part, rail: Rail, step: int, **more: Any) -> Flow:
 
 def require(host: Host, program: str) -> None:
     """Raises HostError."""
-    # Its exit status is 1 in all versions.
+    # The exit status is 1 in all versions.
     done = kind.started(host, [program, "--version"], "perftest")
     if "Version" not in done.out:
         raise HostError("use", program, None, f"it ended with {done.rc}")
@@ -162,7 +164,7 @@ def _made(topology: Topology, interface: str, port: Port, gid: int | None, addre
     return End(interface, port.device.name, port.number, gid, addressed, near)
 
 
-# -- that it was RDMA, and with whom -----------------------------------------------------------------
+# -- proof of RDMA and of the peer ------------------------------------------------------------
 
 
 def place(host: Host, flow: Flow) -> str:
@@ -172,7 +174,7 @@ def place(host: Host, flow: Flow) -> str:
 
 
 def count(host: Host, flow: Flow, place: str) -> float:
-    """Packets. Raises UnfitError."""
+    """Number of packets. Raises UnfitError."""
     names = _RECEIVED if flow.backward else _SENT
     folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}"
     for name in names:
@@ -185,7 +187,7 @@ def count(host: Host, flow: Flow, place: str) -> float:
 
 
 def resent(host: Host, flow: Flow, _place: str) -> float | None:
-    """Of this end of the direction: it sends forward, and receives backward."""
+    """Losses at this end of the direction, which sends forward and receives backward."""
     folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}/hw_counters"
     for names in _LOST_RECEIVED if flow.backward else _LOST_SENT:
         numbers = [ports.counted(host, f"{folder}/{name}") for name in names]
@@ -204,7 +206,7 @@ def is_early(done: Finished) -> bool:
 
 
 def header(done: Finished, flow: Flow) -> Header:
-    """Raises UnfitError where the program has failed, or has measured something else."""
+    """Raises UnfitError if the program failed or measured something else."""
     found = perftest.header(done.out)
     if done.rc != 0 or found is None:
         raise unfit(done, flow)
@@ -236,13 +238,13 @@ def stranger(done: Finished, flow: Flow) -> str:
 
 
 def _stranger(found: Header, flow: Flow) -> str:
-    """A rail whose entry is its address at one end has to be so at the other one."""
+    """A stranger's address; "" if the peer answered. Both ends must use the rail's address, or neither."""
     other = str(found.gids[-1]) if flow.end.addressed and len(found.gids) == 2 else flow.there
     return "" if ip_address(other) == ip_address(flow.there) else other
 
 
 def packets(found: Header, size: int, iterations: int) -> int:
-    """The least number that a measurement takes."""
+    """The least number of packets of a measurement."""
     return iterations * -(-size // found.mtu)
 
 
@@ -250,14 +252,14 @@ def overhead(mtu: int) -> tuple[int, int]:
     return next((size for size in _MTUS if size + _HEADERS <= mtu), _MTUS[-1]), _HEADERS
 
 
-# -- as it is given ----------------------------------------------------------------------------------
+# -- as declared ---------------------------------------------------------------------------------
 
-#: mlx5_0, mlx5_0/1, mlx5_0/1/3. None begins with a dash, which would make it an option of the program.
+#: mlx5_0, mlx5_0/1, mlx5_0/1/3. A leading dash is excluded, because the program would read it as an option.
 _GIVEN = regex(r"([A-Za-z0-9_][A-Za-z0-9_.:-]{0,62})(?:/([1-9][0-9]{0,2})(?:/([0-9]{1,3}))?)?\Z", re.ASCII)
 
 
 def device(text: Any) -> Device | None:
-    """None for what does not name an RDMA port."""
+    """None if the text does not identify an RDMA port."""
     match = _GIVEN.match(text) if isinstance(text, str) else None
     if match is None:
         return None

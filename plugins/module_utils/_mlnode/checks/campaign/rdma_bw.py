@@ -17,10 +17,10 @@ from .rdma import Flow
 
 NAME, UNIT, RDMA, PROGRAM = "rdma_bw", GBITS, True, perftest.PROGRAM
 
-#: ib_write_bw reaches 0.97 of the rate of a port in good order, and 0.9 is where that ends.
+#: ib_write_bw reaches 0.97 of a port's rate if all is well; below 0.9 it is not.
 SHARE: float | None = 0.9
 
-#: As of tcp
+#: As for tcp
 MARGIN = 0.05
 
 JUDGED: tuple[str, ...] = ("forward_gbits", "backward_gbits")
@@ -29,17 +29,17 @@ FIELDS = JUDGED
 #: One direction, then the other
 STEPS = 2
 
-#: At each end of a direction, in seconds, that do not count: queues fill, and rails do not begin at once.
+#: Unmeasured seconds at each end of a direction: queues fill, and rails do not begin at once.
 MARGIN_SECONDS = 1
 AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE
 
 #: Bytes of a message: the default of perftest (perftest_parameters.h, DEF_SIZE_BW)
 SIZE = 65536
 
-#: The part of the time asked for that must have been measured
+#: Least share of the requested time that must be measured
 _LASTED = 0.9
 
-#: As all kinds of RDMA
+#: As for all kinds of RDMA
 COUNTED, EARLY, cpus, place, count = rdma.COUNTED, rdma.EARLY, rdma.cpus, rdma.place, rdma.count
 resent, loss = rdma.resent, rdma.loss
 is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
@@ -61,7 +61,7 @@ def flow(part: Part, rail: Rail, step: int, **more: Any) -> Flow:
 
 
 class Measured(NamedTuple):
-    """packets: that it took at least."""
+    """packets: the least number that it took."""
 
     gbits: float
     packets: int

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind rdma_lat: ib_write_lat. Both ends write in turn, so that one measurement has both directions."""
+"""The kind rdma_lat: ib_write_lat. Both ends write alternately, so one measurement covers both directions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from .rdma import Flow
 
 NAME, UNIT, RDMA, PROGRAM = "rdma_lat", USEC, True, perftest.LATENCY
 
-#: The rate of a port says nothing about it.
+#: The rate of a port does not limit it.
 SHARE: float | None = None
 
-#: What has to be found is a hop more, or a CPU that is far: a switch takes 0.2 to 0.3 usec from port to port,
-#: of 2 to 3 usec in all.
+#: Detects an additional hop or a distant CPU: a switch adds 0.2 to 0.3 usec to a total of 2 to 3 usec.
 MARGIN = 0.1
 
 JUDGED: tuple[str, ...] = ("usec",)
@@ -31,11 +30,11 @@ FIELDS: tuple[str, ...] = (*JUDGED, "p99_usec")
 STEPS = 1
 AROUND = rdma.SETTLE
 
-#: Of each second that was asked for: 10,000 in four seconds, so that a hundred are above the 99th percentile,
-#: and there is time for those that take 0.4 ms there and back.
+#: Iterations per requested second: 10,000 in four seconds put a hundred above the 99th percentile. There is
+#: enough time even for round trips of 0.4 ms.
 _A_SECOND = 2500
 
-#: As all kinds of RDMA
+#: As for all kinds of RDMA
 COUNTED, EARLY, cpus, place, count = rdma.COUNTED, rdma.EARLY, rdma.cpus, rdma.place, rdma.count
 resent, loss = rdma.resent, rdma.loss
 is_early, stranger, overhead = rdma.is_early, rdma.stranger, rdma.overhead
@@ -53,7 +52,7 @@ def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
 
 
 class Measured(NamedTuple):
-    """packets: that it took at least."""
+    """packets: the least number that it took."""
 
     latency: Latency
     packets: int

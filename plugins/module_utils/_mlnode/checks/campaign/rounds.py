@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One round with one peer, on all rails, of any kind: the programs are started at both ends at the times of
-the plan, and what they print counts only if it has passed the interface."""
+"""One round with one peer, on all rails, of any kind.
+
+Both ends start the programs at the planned times. A result counts only if its data has passed the interface.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ from . import probe
 from .clock import Clock
 from .kind import GAP, LEAD, OTHER, PROGRAM, TIMEOUT, End, Flow, Kind, Part, Rail, Slot
 
-#: Between two attempts to reach a server that does not listen yet, in seconds
+#: Seconds between two attempts to reach a server that does not listen yet
 _PAUSE = 0.1
 
-#: Flows of a rail that began further apart, in seconds, were not measured at the same time
+#: Seconds. Flows of a rail that began further apart were not measured at the same time
 _APART = 0.5
 
-#: The part of what was measured that must have been counted where it left. Cards do not count what their
+#: Least share of the measured data that the interface must have counted. Cards do not count data that their
 #: firmware adds or removes.
 _COUNTED = 0.9
 
@@ -44,8 +46,10 @@ def _ended(host: Host, kind: Kind, flow: Flow, command: Sequence[str], most: flo
 
 
 def serve(host: Host, part: Part, slot: Slot, ends: Ends) -> list[dict[str, Any]]:
-    """Serve all rails of a round. There is something to say about a rail only where another than the peer
-    came: a program may be unable to refuse it, so that what was measured does not count."""
+    """Serve all rails of a round. Returns the rails to which another node than the peer connected.
+
+    A program may be unable to refuse a stranger; the result of such a rail does not count.
+    """
     whole = part.round_seconds - GAP / 2
     jobs = [
         (rail.number, flow)
@@ -66,7 +70,7 @@ def _stranger(host: Host, kind: Kind, flow: Flow, seconds: float) -> str:
     try:
         client = kind.stranger(_ended(host, kind, flow, flow.server, seconds), flow)
     except (HostError, UnfitError):
-        return ""  # the other side has no result then, and says so
+        return ""  # the other side reports the missing result
     return f"{client} came to port {flow.port} in place of {flow.there}" if client else ""
 
 
@@ -74,7 +78,7 @@ def _stranger(host: Host, kind: Kind, flow: Flow, seconds: float) -> str:
 
 
 def measure(host: Host, part: Part, slot: Slot, ends: Ends, clock: Clock, cpus: int) -> list[dict[str, Any]]:
-    """Measure all rails of a round at the same time. cpus: how many this process may use."""
+    """Measure all rails of a round at the same time. cpus: number of CPUs this process may use."""
     with ThreadPoolExecutor(max_workers=len(slot.rails)) as pool:
         found = pool.map(lambda rail: _rail(host, part, slot, rail, clock, cpus), _rails(slot, ends))
         return [{"round": slot.round, "rail": number, **one} for number, one in enumerate(found)]
@@ -106,7 +110,7 @@ def _rail(host: Host, part: Part, slot: Slot, rail: Rail, clock: Clock, cpus: in
 def _failure(
     host: Host, part: Part, slot: Slot, rail: Rail, clock: Clock, error: UnfitError | HostError
 ) -> dict[str, Any]:
-    """A word for it and, if the network may be the cause, what it does to single packets."""
+    """The cause of a failure and, if the network may be the cause, a probe with single packets."""
     cause = _cause(error)
     if cause not in probe.OF_NETWORK:
         return {"failed": cause}
@@ -124,8 +128,7 @@ def _cause(error: UnfitError | HostError) -> str:
 
 
 class Step(NamedTuple):
-    """Result of all flows of a step. loss: share of what was sent that was sent again; None if it is not
-    known."""
+    """Result of all flows of a step. loss: share of resent data; None if unknown."""
 
     measured: list[Any]
     backward: bool
@@ -153,8 +156,8 @@ def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Cloc
     if crossed < _COUNTED * carried:
         way = "received" if first.backward else "sent"
         raise UnfitError(
-            f"{carried:.0f} {kind.COUNTED} were measured, of which {place} has {way} {crossed:.0f}: they "
-            "went another way"
+            f"{carried:.0f} {kind.COUNTED} were measured, but {place} has {way} {crossed:.0f}: the "
+            "others went another way"
         )
     lost_now = kind.resent(host, first, place)
     resent = None if lost is None or lost_now is None else lost_now - lost
@@ -162,7 +165,7 @@ def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Cloc
 
 
 def _flow(host: Host, part: Part, flow: Flow, clock: Clock) -> tuple[float, Any]:
-    """Begin and result. A server that does not listen yet is awaited, as clocks differ."""
+    """Begin and result. Retries while the server does not listen yet, because clocks differ."""
     kind, most = part.kind, part.step_seconds
     end = clock.now() + LEAD
     while True:

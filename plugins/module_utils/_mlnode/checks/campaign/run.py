@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's side of a campaign: it is prepared, waits until it is given the start, and runs its rounds by
-itself."""
+"""The node's side of a campaign: it is prepared, waits for its start, and runs its rounds unattended."""
 
 from __future__ import annotations
 
@@ -25,27 +24,26 @@ from .store import State
 
 MOUNTS = facts.MOUNTS
 
-#: For how long the traffic of an interface is watched before a campaign, in seconds, and the part of its rate
-#: from which on it is in use. Monitoring and logs of a node without jobs are far below.
+#: Seconds for which an interface is observed before a campaign, and the share of its rate from which it
+#: counts as in use. Monitoring and logs of a node without jobs are far below.
 _WATCHED = 1.0
 _IDLE = 0.05
 
-#: How often it is looked whether the start was given, in seconds
+#: Seconds between two looks for the start
 _PAUSE = 0.2
 
-#: Seconds that a process may take longer than planned before the kernel ends it, and then the scope with
-#: all in it
+#: Seconds beyond the plan after which the kernel ends the process, and then the scope with everything in it
 _SLACK, _SCOPE_SLACK = 60, 90
 
-#: How long a node may wait for its start, in seconds: 1 s up to half a day
+#: Seconds that a node may wait for its start: 1 s to half a day
 _WAITS = (1, 43_200)
 
-#: A work that goes on when this process has ended
+#: Starts work that continues after this process has ended
 Starter = Callable[[Callable[[], object]], None]
 
 
 class Started(NamedTuple):
-    """ends: in seconds since 1970; None if the node waits to be given the start."""
+    """ends: in seconds since 1970; None if the node waits for its start."""
 
     ends: float | None
     interfaces: tuple[str, ...]
@@ -59,9 +57,11 @@ def start(
     clock: Clock = Clock(),  # noqa: B008  # it has no state
     starter: Starter = detached.start,
 ) -> Started:
-    """Prepare a campaign on this node. wait: seconds after which it gives up if it is not given the start.
-    dry: only look whether it could begin. One that is prepared already is not prepared again, as its answer
-    may have got lost. Raises DeclarationError, HostError, RefusedError."""
+    """Prepare a campaign on this node. Raises DeclarationError, HostError, RefusedError.
+
+    wait: seconds without a start after which it gives up. dry: check the conditions only. A prepared campaign
+    is not prepared again: the controller repeats the request if an answer was lost.
+    """
     end.between("wait", wait, *_WAITS, "seconds")
     if part.start and clock.wall() >= part.end:
         raise RefusedError("all rounds were over before this node was asked")
@@ -81,12 +81,12 @@ def start(
             starter(partial(work, host, part, ends, clock))
         except OSError as error:
             store.remove(host)
-            raise HostError("start", "a process of its own", error.errno) from error
+            raise HostError("start", "a background process", error.errno) from error
     return started
 
 
 def _is_prepared(host: Host, part: Part, now: float) -> bool:
-    """True if this campaign waits here already. Raises RefusedError for another one."""
+    """True if this campaign already waits here. Raises RefusedError for another one."""
     there = store.read(host)
     if there is None or there.done or now >= there.until:
         return False
@@ -100,12 +100,12 @@ def _is_prepared(host: Host, part: Part, now: float) -> bool:
 def _refuse_busy(host: Host, part: Part, interfaces: Sequence[str], clock: Clock) -> None:
     running = [*jobs.running(host), *_loaded(host, interfaces, clock)]
     if running:
-        reason = f"this takes the whole links, under what runs here: {listed(running, 4)}"
+        reason = f"this takes the whole links, but the node is in use: {listed(running, 4)}"
         raise RefusedError(schema.unless_allowed("busy", reason, part.allow))
 
 
 def _loaded(host: Host, interfaces: Sequence[str], clock: Clock) -> list[str]:
-    """Interfaces with traffic. Of those without a rate nothing can be said."""
+    """Interfaces with traffic. Interfaces without a known rate are skipped."""
     rates = {name: _rate(host, name) for name in sorted({*interfaces})}
     before = {name: _traffic(host, name) for name, rate in rates.items() if rate}
     clock.sleep(_WATCHED if before else 0)
@@ -123,7 +123,7 @@ def _rate(host: Host, interface: str) -> float:
 
 
 def _traffic(host: Host, interface: str) -> int:
-    """Of the busier direction, in bytes. Raises HostError."""
+    """Bytes in the busier direction. Raises HostError."""
     folder = f"/sys/class/net/{interface}/statistics"
     return max(int(host.read(f"{folder}/{way}_bytes")) for way in ("rx", "tx"))
 
@@ -132,13 +132,12 @@ def _traffic(host: Host, interface: str) -> int:
 
 
 def work(host: Host, part: Part, ends: Ends, clock: Clock) -> None:
-    """Wait for the start, and run all rounds. Nothing runs after the last one; the result stays in its
-    file."""
+    """Wait for the start, and run all rounds. The process then ends; the result stays in its file."""
     state = store.read(host)
     if state is None or state.id != part.id:
         return
     limit = state.until - clock.wall() + (0.0 if part.start else part.lasts)
-    # What is left of it then is ended by timeout(1), and by the scope.
+    # timeout(1) and the scope end the remaining programs.
     signal.alarm(int(limit) + _SLACK)
     peers = [there for slot in part.slots for _here, there in slot.rails]
     name = f"mlnode-campaign-{part.id}-{os.getpid()}.scope"
@@ -161,8 +160,10 @@ def work(host: Host, part: Part, ends: Ends, clock: Clock) -> None:
 
 
 def _told(host: Host, part: Part, clock: Clock) -> State | None:
-    """The state with a start. None if it was not given in time, and nothing is left then; or is not
-    wanted."""
+    """The state once it has a start; None if none was given in time, or the campaign is no longer wanted.
+
+    After a timeout the file is removed.
+    """
     while True:
         try:
             state = store.read(host)
@@ -201,7 +202,7 @@ def _missed(slot: Slot, late: float) -> list[dict[str, Any]]:
 
 
 def _is_wanted(host: Host, part: Part) -> bool:
-    """False once it was collected, or another one began in its place."""
+    """False if the campaign was collected, or another one replaced it."""
     try:
         state = store.read(host)
     except MlnodeError:

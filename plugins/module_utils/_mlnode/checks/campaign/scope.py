@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A scope of systemd around a campaign: it ends all that the campaign has started when its time is over, and
-lets it talk to no address but those of its peers (systemd.scope(5), systemd.resource-control(5))."""
+"""A systemd scope for a campaign: it ends all programs of the campaign at its time limit.
+
+It also blocks all addresses except the peers' (systemd.scope(5), systemd.resource-control(5)).
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ _ALL = (("2", "4", *["0"] * 4, "0"), ("10", "16", *["0"] * 16, "0"))
 
 
 def enter(host: Host, name: str, pid: int, seconds: float, peers: Sequence[str]) -> str:
-    """Put a process into a scope of its own; reason why there is none, "" where there is. Never raises: each
-    program has a limit of its own, under timeout(1), and so has this process."""
+    """Put a process into a new scope. Returns why this failed, or "". Never raises.
+
+    A failure is tolerable: each program has a time limit of timeout(1), and so has this process.
+    """
     try:
         if not host.systemd_runs():
             return "systemd does not run here"

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file that a campaign leaves on a node until it is collected, in /run, which is gone at the next boot.
+"""The file of a campaign on a node, until it is collected. It is in /run, which a reboot clears.
 
-There is one for each network namespace, as a namespace has its own addresses and ports.
+Each network namespace has its own file, like its own addresses and ports.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from .clock import Clock
 
 FORMAT = 1
 
-#: A result of a slot on one rail is some 600 characters, and a node has 8 rails and 4,095 rounds at most
+#: The result of a slot on one rail takes about 600 characters; a node has at most 8 rails and 4,095 rounds
 _MOST = 1 << 26
 
-#: How often it is looked whether a campaign is over, in seconds
+#: Seconds between two looks for the end of a campaign
 _PAUSE = 0.5
 
 
 class State(NamedTuple):
-    """until: when, in seconds since 1970, all rounds are over, or until when it waits to be given their
-    start. done: all rounds are over. start: of the first round; None while it is not known. lasts: seconds
-    of all rounds."""
+    """State of a campaign on a node.
+
+    until: end of all rounds, or of the wait for the start, in seconds since 1970. done: all rounds are over.
+    start: of the first round; None while unknown. lasts: seconds of all rounds.
+    """
 
     id: str
     until: float
@@ -44,7 +46,7 @@ def path(host: Host) -> str:
 
 
 def read(host: Host) -> State | None:
-    """None where there is none. Raises HostError, and StoreError for a damaged one."""
+    """State of the campaign; None if there is none. Raises HostError, and StoreError for a damaged file."""
     file = path(host)
     content = host.content(file)
     if content is None:
@@ -74,9 +76,11 @@ def remove(host: Host) -> None:
 
 
 def begin(host: Host, name: str, start: float, clock: Clock = Clock()) -> float:  # noqa: B008  # no state
-    """When all rounds are over. start: of the first round, both in seconds since 1970 by this node's clock.
-    A node that gets it later takes part in the rounds that are left. Raises HostError, StoreError,
-    RefusedError."""
+    """End of all rounds. start: of the first round, both in seconds since 1970 by this node's clock.
+
+    A node that gets the start late takes part in the remaining rounds. Raises HostError, StoreError,
+    RefusedError.
+    """
     state = read(host)
     if state is None or state.id != name:
         raise RefusedError(
@@ -93,7 +97,7 @@ def begin(host: Host, name: str, start: float, clock: Clock = Clock()) -> float:
 
 
 class Collected(NamedTuple):
-    """done: all rounds were over. answer: empty where there is none, and problem then has why."""
+    """done: all rounds are over. answer: empty without a result; problem then has the reason."""
 
     done: bool
     answer: dict[str, Any]
@@ -101,9 +105,10 @@ class Collected(NamedTuple):
 
 
 def collect(host: Host, name: str, seconds: float, clock: Clock = Clock()) -> Collected:  # noqa: B008  # no state
-    """The result of a campaign, which is gone from the node then, and ends if it is not over in so many
-    seconds.
-    Raises HostError, StoreError."""
+    """Remove a campaign from the node and return its result. Stops it if it does not end in time.
+
+    seconds: to wait for its end. Raises HostError, StoreError.
+    """
     end = clock.now() + seconds
     while True:
         state = read(host)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind tcp: iperf3 in one direction and then the other, with some connections at the same time."""
+"""The kind tcp: iperf3 in one direction and then the other, with several connections at the same time."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .kind import GAP, GBITS, End, Part, Rail
 
 NAME, UNIT, RDMA, PROGRAM = "tcp", GBITS, False, iperf3.PROGRAM
 
-#: What an operator of a fleet expects of four streams, whose sending and acknowledging share the cores
+#: A usual expectation for four streams, whose sender and acknowledgements share the cores
 SHARE: float | None = 0.8
 
-#: What has to be found are nodes slower by a tenth, and half of that is as far from them as from the others.
+#: Half of the deviation to detect, a node slower by a tenth: equally far from slow and normal nodes.
 MARGIN = 0.05
 
 JUDGED: tuple[str, ...] = ("forward_gbits", "backward_gbits")
@@ -31,7 +31,7 @@ FIELDS: tuple[str, ...] = (*JUDGED, "hole")
 #: One direction, then the other
 STEPS = 2
 
-#: Of each direction, in seconds: TCP leaves slow start, which does not count
+#: Seconds of slow start at the beginning of each direction, which do not count
 OMIT = 1
 AROUND = OMIT + GAP
 
@@ -39,11 +39,10 @@ COUNTED = "MB"
 
 EARLY = kind.REFUSED
 
-#: Percent of a core from which on its process had no time left
+#: Percent of a core from which its process was out of CPU time
 _BUSY = 90.0
 
-#: In bytes. Of a packet: headers of IPv4 and TCP without options, 20 each, and 12 for TCP's time stamps (RFC
-#: 7323).
+#: Header bytes of a packet: IPv4 and TCP without options, 20 each, and 12 for TCP's time stamps (RFC 7323).
 _HEADERS = 20 + 20 + 12
 
 
@@ -60,7 +59,7 @@ def ends(host: Host, part: Part) -> list[End]:
 
 
 def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
-    """Each stream has a port of its own. All rails have the same ones, as a server listens on one address."""
+    """Flows with one port per stream. All rails share the ports: a server listens on one address."""
     first, backward = part.tcp_port + step * part.streams, step == 1
     return [
         Flow(rail.here, rail.there, first + n, part.duration, OMIT, backward) for n in range(part.streams)
@@ -77,19 +76,21 @@ def place(host: Host, flow: Flow) -> str:
 
 
 def count(host: Host, flow: Flow, place: str) -> float:
-    """Payload and headers. Raises HostError."""
+    """Megabytes of payload and headers. Raises HostError."""
     name = "rx" if flow.backward else "tx"
     return int(host.read(f"/sys/class/net/{place}/statistics/{name}_bytes")) / 1e6
 
 
 def resent(_host: Host, _flow: Flow, _place: str) -> None:
-    """Nothing but iperf3 counts them by connection."""
+    """None: only iperf3 counts them by connection."""
     return
 
 
 def loss(measured: Sequence[Measured], _resent: float | None, _crossed: float) -> float | None:
-    """From the sender's tcpi_total_retrans (tcp(7), TCP_INFO), which iperf3 reports at both ends: segments of
-    one MSS each (net/ipv4/tcp_output.c, tcp_retransmit_skb)."""
+    """Share from the sender's tcpi_total_retrans (tcp(7), TCP_INFO), which iperf3 reports at both ends.
+
+    It counts segments of one MSS each (net/ipv4/tcp_output.c, tcp_retransmit_skb).
+    """
     sent = sum(one.sent for one in measured)
     again = [one.retransmits * one.mss for one in measured if one.retransmits is not None and one.mss]
     return min(1.0, sum(again) / sent) if sent and len(again) == len(measured) else None
@@ -109,7 +110,7 @@ def carried(measured: Measured) -> float:
 
 
 def stranger(done: Finished, flow: Flow) -> str:
-    """iperf3 cannot refuse one. Raises UnfitError."""
+    """iperf3 cannot refuse a stranger. Raises UnfitError."""
     client = iperf3.served(done)
     try:
         return "" if not client or ip_address(client) == ip_address(flow.there) else client
@@ -121,11 +122,11 @@ def overhead(mtu: int) -> tuple[int, int]:
     return mtu - _HEADERS, _HEADERS
 
 
-# -- what it comes to --------------------------------------------------------------------------------
+# -- the answer ---------------------------------------------------------------------------------
 
 
 class Direction(NamedTuple):
-    """hole: the least second as a part of the median one."""
+    """hole: the slowest second as a share of the median one."""
 
     gbits: float
     hole: float
@@ -149,12 +150,12 @@ def answer(steps: Sequence[Sequence[Measured]], cpus: int) -> dict[str, Any]:
 
 
 def combined(streams: Sequence[Measured], cpus: int) -> Direction:
-    """All streams of one direction, which ran at the same time."""
+    """Sum of all streams of one direction, which ran at the same time."""
     shortest = min(len(stream.rates) for stream in streams)
     seconds = [sum(stream.rates[second] for stream in streams) for second in range(shortest)]
     median = statistics.median(seconds)
     cpu = sum(stream.cpu for stream in streams), sum(stream.peer_cpu for stream in streams)
-    # As many processes as there are streams, on as many cores at most.
+    # One process per stream, on at most as many cores.
     most = _BUSY * min(len(streams), cpus)
     lost = [stream.retransmits for stream in streams]
     return Direction(

@@ -23,28 +23,32 @@ from .subjects import Subjects, severity, unreadable
 NAME = "acs"
 
 _RELEASE = "/proc/sys/kernel/osrelease"
-#: "PCI: Extend ACS configurability" of 6.11, with which disable_acs_redir no longer clears what the firmware
-#: has set and config_acs takes one bridge only, until "PCI/ACS: Fix 'pci=config_acs=' parameter" of 6.15,
-#: which the longterm kernel has from 6.12.23 on
+#: The kernel with "PCI: Extend ACS configurability", 6.11. From then on disable_acs_redir no longer clears
+#: bits set by the firmware, and config_acs accepts one bridge only. "PCI/ACS: Fix 'pci=config_acs='
+#: parameter" of 6.15 corrects the latter, in the longterm kernel since 6.12.23
 _BROKEN_SINCE, _CONFIG_SINCE, _LONGTERM_SINCE = (6, 11), (6, 15), 23
 _LONGTERM = regex(r"6\.12\.([0-9]{1,4})", re.ASCII)
 _REDIR, _CONFIG = "disable_acs_redir", "config_acs"
-#: What disable_acs_redir does to a bridge: bits 6 to 0 of its control register, x for as the firmware has it
+#: Effect of disable_acs_redir on a bridge: bits 6 to 0 of its control register, x for unchanged
 _NO_REDIRECT = "x0x00xx"
 #: The same with upstream forwarding and source validation, as `rdma_topo write-grub-acs` of rdma-core writes
-#: it for a switch; and with egress control, which that leaves alone, for a bridge that redirects by it
+#: it for a switch. The second also clears egress control, which rdma_topo keeps, for a bridge that redirects
+#: by it
 _PEER_TO_PEER, _WITH_EGRESS = "xx000x0", "x0000x0"
-#: What the kernel switches on beside an IOMMU (rdma_topo: kernel_acs_isolated)
+#: Bits that the kernel sets if an IOMMU is active (rdma_topo: kernel_acs_isolated)
 _ISOLATED = "xx111x1"
-#: Bridges by their identity, 0 for any (drivers/pci/pci.c: pci_dev_str_match)
+#: Bridges by vendor and device, 0 for any (drivers/pci/pci.c: pci_dev_str_match)
 _BY_IDENTITY = regex(r"pci:([0-9a-f]{1,4}):([0-9a-f]{1,4})\Z", re.ASCII | re.IGNORECASE)
 _ON = "switch ACS and the IOMMU on in the BIOS, and boot without pci=disable_acs_redir and pci=config_acs"
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """A bridge between GPUs and NICs, and what it is to have: redirection off or on, with Data Direct these
-    bits of its control register. pairs: who sends through it."""
+    """A bridge between GPUs and NICs, and its expected state.
+
+    redirection: off or on. bits: with Data Direct, the bits of its control register. pairs: the users of the
+    bridge.
+    """
 
     address: str
     device: PciDevice | None
@@ -58,7 +62,7 @@ class Bridge:
 
     @property
     def may_lack(self) -> bool:
-        """True of the end of a switch towards the CPU, which has nothing to redirect."""
+        """True for the upstream port of a switch, which has nothing to redirect."""
         return self.redirection == "on" and self.device is not None and links.faces_up(self.device)
 
     def satisfied(self, control: int) -> bool:
@@ -67,7 +71,7 @@ class Bridge:
         return bool(control & pci_config.REDIRECT) == (self.redirection == "on")
 
     def remedy(self, control: int) -> str:
-        """The bits to give to the kernel."""
+        """The bits for the kernel parameter."""
         bits = self.bits or _PEER_TO_PEER
         return bits if self.satisfied(pci_config.with_bits(control, bits)) else _WITH_EGRESS
 
@@ -82,7 +86,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
         yield Subject(NAME, source="/sys/bus/pci/devices").skip(_why_none(subjects, leave))
     bad = severity(declared)
     results = [(bridge, _bridge(host, bridge, leave, bad)) for bridge in bridges]
-    # One parameter is for all bridges: it also keeps what it has done for some, or will do.
+    # One parameter covers all bridges, so it must also keep its present and pending effects.
     running = next_boot.running(host, ["pci"])
     remedies = {
         bridge.address: bridge.remedy(_control(host, bridge))
@@ -100,12 +104,12 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
 def _why_none(subjects: Subjects, leave: str) -> str:
     if not subjects.topology.gpus or not subjects.cards:
         return f"no {'GPU' if subjects.cards else 'RDMA device on PCIe'}, so no path between a GPU and a NIC"
-    apart = "no GPU has a NIC below the same bridge, so that all of their traffic passes the CPU anyhow"
+    apart = "no GPU has a NIC below the same bridge, so all their traffic passes the CPU anyway"
     return leave or apart
 
 
 def _left_alone(subjects: Subjects) -> str:
-    """Reason why the platform's value stands; "" where it is to be judged."""
+    """Reason to accept the platform's value; "" if it is judged."""
     if subjects.virtual:
         return "a virtual machine, whose host decides it"
     passed = [device.address for device in subjects.topology.pci if "vfio" in (device.driver or "")]
@@ -115,7 +119,7 @@ def _left_alone(subjects: Subjects) -> str:
 
 
 def _data_direct(host: Host, subjects: Subjects) -> tuple[list[Way], list[Check]]:
-    """The ways of Data Direct, and a check for each function of it that has none."""
+    """The paths of Data Direct, and a check for each Data Direct function without one."""
     found: list[Way] = []
     unpaired: list[Check] = []
     for address in data_direct.functions(host, subjects):
@@ -127,7 +131,7 @@ def _data_direct(host: Host, subjects: Subjects) -> tuple[list[Way], list[Check]
 
 
 def _bridges(subjects: Subjects, direct: Sequence[Way], redirection: str) -> list[Bridge]:
-    """Every bridge on a way between a GPU and a NIC, with the pairs that use it."""
+    """Every bridge on a path between a GPU and a NIC, with the pairs that use it."""
     pairs: dict[str, list[str]] = {}
     bits: dict[str, str] = {}
     for gpu, card in subjects.pairs():
@@ -144,7 +148,7 @@ def _bridges(subjects: Subjects, direct: Sequence[Way], redirection: str) -> lis
 
 
 def _between(one: PciDevice, other: PciDevice) -> list[str]:
-    """The nearest bridge above both, and those below it on both sides, as p2pdma.c looks at them."""
+    """The nearest bridge above both, and the bridges below it on both sides, as in p2pdma.c."""
     start = max(distance.common(one.path[:-1], other.path[:-1]) - 1, 0)
     return list(dict.fromkeys((*one.path[start:-1], *other.path[start:-1])))
 
@@ -165,8 +169,8 @@ def _bridge(host: Host, bridge: Bridge, leave: str, bad: Verdict) -> Check:
     if capability is None and bridge.may_lack:
         return subject.skip(found)
     if capability is None and bridge.bits:
-        # No parameter can give it one, and what Data Direct does without is documented nowhere.
-        return subject.unknown("no ACS, of which Data Direct needs bits here")
+        # No parameter can add ACS, and no documentation covers Data Direct without it.
+        return subject.unknown("no ACS, but Data Direct needs bits of it here")
     control = _control(host, bridge)
     if bridge.satisfied(control):
         return subject.judged(True, found)
@@ -183,16 +187,16 @@ def _control(host: Host, bridge: Bridge) -> int:
 
 
 def _bringing(words: Sequence[str], bridge: Bridge, control: int) -> str:
-    """The option of these words of pci= by which a bridge becomes as expected; empty if it does not."""
+    """The option among these words of pci= that gives a bridge its expected state; "" if none does."""
     option, bits = _given(words, bridge)
     return f"pci={option}" if bridge.satisfied(pci_config.with_bits(control, bits)) else ""
 
 
 def _given(words: Sequence[str], bridge: Bridge) -> tuple[str, str]:
-    """The option of these words of pci= that sets a bridge's bits, and which; empty if none does.
+    """The option among these words of pci= that sets a bridge's bits, and the bits; ("", "") if none does.
 
-    Of an option the last one counts, and in it the first place where the bridge is named. config_acs starts
-    with what the firmware has set, whatever the other option did (drivers/pci/pci.c: __pci_config_acs).
+    The last occurrence of an option counts, and within it the first item that matches the bridge. config_acs
+    starts with the firmware's bits, regardless of the other option (drivers/pci/pci.c: __pci_config_acs).
     """
     options: dict[str, str] = {}
     for word in words:
@@ -207,7 +211,7 @@ def _given(words: Sequence[str], bridge: Bridge) -> tuple[str, str]:
 
 
 def _means(name: str, bridge: Bridge) -> bool:
-    """True if a bridge of a boot parameter is this one; the domain may be left out."""
+    """True if a boot parameter's bridge is this one; the domain may be omitted."""
     identity = _BY_IDENTITY.match(name)
     if identity is None:
         return bridge.address in (pci.normal(name), pci.normal(f"0000:{name}"))
@@ -216,7 +220,7 @@ def _means(name: str, bridge: Bridge) -> bool:
 
 
 def _off(host: Host, bridge: Bridge, remedies: Mapping[str, str], direct: bool) -> str:
-    """How to have it at every boot, on all bridges at once; and now where that does no harm."""
+    """Advice to set all bridges at every boot, and to set this one now if that is harmless."""
     release = host.value(_RELEASE).text or ""
     if direct or (values.kernel_version(release) or (0, 0)) >= _BROKEN_SINCE:
         kernel = "" if _takes_many(release) else " a kernel since 6.15"
@@ -225,15 +229,15 @@ def _off(host: Host, bridge: Bridge, remedies: Mapping[str, str], direct: bool) 
         kernel, word = "", f"pci={_REDIR}={';'.join(remedies)}"
     boot = f"boot{kernel} with {word} (module boot_params)"
     if bridge.bits:
-        # After the boot the IOMMU's groups stay as they are (rdma_topo: setpci-acs).
+        # The IOMMU's groups do not change after the boot (rdma_topo: setpci-acs).
         return boot
-    # setpci(8) changes the bits of the mask only: request and completion redirect, egress control
+    # setpci(8) changes only the bits of the mask: request and completion redirect, egress control
     now = f"setpci -s {bridge.address} ECAP_ACS+6.w=0000:{pci_config.REDIRECT:04x}"
     return f"switch ACS off in the BIOS, or {boot}; until then: {now}"
 
 
 def _takes_many(release: str) -> bool:
-    """True if config_acs of this kernel is known to take more than one bridge."""
+    """True if config_acs of this kernel is known to accept several bridges."""
     longterm = _LONGTERM.match(release)
     if longterm is not None:
         return int(longterm.group(1)) >= _LONGTERM_SINCE

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """PCIe of NICs and GPUs: links, payloads, place, redirection, the IOMMU.
 
-Only root can read all of configuration space; for other users those checks are unknown. What can be
-declared, and the defaults with their reasons: pcie_values.py.
+Only root can read the whole configuration space; for other users those checks are unknown. Keys and defaults
+with their reasons: pcie_values.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..model import Check
 from . import acs, iommu, link, place, tuning
 from . import subjects as pcie_subjects
 
-#: Every name a check of this folder can have
+#: Names of all checks in this folder
 NAMES = (link.NAME, *tuning.NAMES, *place.NAMES, acs.NAME, iommu.NAME)
 
 

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Data Direct of a ConnectX-8: a second function of the NIC, below the root port of a GPU, which reads and
-writes the GPU's memory while the NIC itself is at another root port.
+"""Data Direct of a ConnectX-8: a second function of the NIC, below a GPU's root port.
 
-As kernel-boot/rdma_topo of rdma-core has it (August 2026): both functions have one identifier in their vital
-product data, and three bridges need bits of their own.
+It reads and writes the GPU's memory while the NIC itself is at another root port. From kernel-boot/rdma_topo
+of rdma-core (August 2026): both functions have the same identifier in their vital product data, and three
+bridges need specific ACS bits.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from ...topology import distance, pci
 from ..model import Nothing
 from .subjects import Card, Subjects
 
-#: PCI identity of the function (drivers/infiniband/hw/mlx5/data_direct.c), whatever class it has
+#: PCI identity of the function (drivers/infiniband/hw/mlx5/data_direct.c), regardless of its class
 _VENDOR, _DEVICE = 0x15B3, "0x2100"
 
-#: Towards the function requests are not redirected, towards the GPU completions are not. The root port does
-#: not validate sources, by which the kernel makes one IOMMU group of all that is below.
+#: Requests towards the function and completions towards the GPU are not redirected. The root port does not
+#: validate sources, which makes the kernel put everything below it into one IOMMU group.
 _TO_FUNCTION, _TO_GPU, _ROOT = "xx110x1", "xx101x1", "xx111x0"
 
-#: Large resource of read-only fields, and the field (PCI Local Bus Specification 3.0, appendix I)
+#: Flag of a large resource, the read-only resource, the field (PCI Local Bus Specification 3.0, appendix I)
 _LARGE, _READ_ONLY, _IDENTIFIER = 0x80, 0x90, b"V3"
 
 
 @dataclass(frozen=True)
 class Way:
-    """Way between a GPU and the Data Direct function of a card. bits: bridge → those it needs."""
+    """Path between a GPU and the Data Direct function of a card. bits: bridge → its required bits."""
 
     gpu: str
     card: Card
@@ -49,15 +49,17 @@ def functions(host: Host, subjects: Subjects) -> Iterator[str]:
 
 
 def ways(host: Host, subjects: Subjects, address: str) -> list[Way]:
-    """From this function to each GPU below its root port. Raises Nothing where its NIC or GPU is not among
-    those that are judged, HostError where it is unknown."""
+    """Paths from this function to each GPU below its root port.
+
+    Raises Nothing if its NIC or GPU is not judged, HostError if this is unknown.
+    """
     card = _card(host, subjects, address)
     path = pci.upstream(host.link_target(f"{pci.DEVICES}/{address}"))[1]
     found = []
     for gpu in subjects.topology.gpus:
         other = subjects.devices[gpu.address].path
         shared = distance.common(path, other)
-        # Each is to be below a port of a switch of its own.
+        # Each must be below a separate port of a switch.
         if shared and min(len(path), len(other)) > shared + 1:
             bits = {path[0]: _ROOT, path[shared]: _TO_FUNCTION, other[shared]: _TO_GPU}
             found.append(Way(gpu.address, card, bits))
@@ -94,7 +96,7 @@ def _identifier(host: Host, address: str) -> str:
 
 
 def _resource(data: bytes, wanted: int) -> bytes:
-    """Content of a large resource; the first small one is the end."""
+    """Content of a large resource; the list ends at the first small one."""
     at = 0
     while at + 3 <= len(data) and data[at] & _LARGE:
         size = int.from_bytes(data[at + 1 : at + 3], "little")

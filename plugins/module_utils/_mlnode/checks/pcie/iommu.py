@@ -20,12 +20,12 @@ NAME = "iommu"
 UNITS = "/sys/class/iommu"
 GROUPS = "/sys/kernel/iommu_groups"
 
-#: Domains of Documentation/ABI/testing/sysfs-kernel-iommu_groups in which addresses are translated
+#: Domain types of Documentation/ABI/testing/sysfs-kernel-iommu_groups that translate addresses
 _TRANSLATED = ("DMA", "DMA-FQ")
 _IDENTITY, _OFF = "identity", "off"
 
 _GROUP = regex(r"[0-9]{1,9}\Z", re.ASCII)
-#: Boot parameters → the words of their lists by which addresses are not translated, and by what it is off
+#: Boot parameter → words that stop the translation of addresses, and words that switch the IOMMU off
 _PASSED: Mapping[str, Sequence[str]] = {"iommu": ("pt",), "iommu.passthrough": ("1", "y", "Y", "on")}
 _SWITCHED: Mapping[str, Sequence[str]] = {"iommu": ("off",), "intel_iommu": ("off",), "amd_iommu": ("off",)}
 _BRINGS: Mapping[str, Sequence[Mapping[str, Sequence[str]]]] = {
@@ -34,7 +34,7 @@ _BRINGS: Mapping[str, Sequence[Mapping[str, Sequence[str]]]] = {
     "auto": (_PASSED, _SWITCHED),
 }
 
-#: Boot parameters that decide it (Documentation/admin-guide/kernel-parameters.txt)
+#: Boot parameters of the IOMMU (Documentation/admin-guide/kernel-parameters.txt)
 _PARAMETER = regex(r"(?:^|\s)((?:intel_iommu|amd_iommu|iommu|iommu\.passthrough)=\S*)")
 
 
@@ -62,16 +62,16 @@ def _card(host: Host, subject: Subject, card: Card, want: str, declared: bool) -
     value = host.value(subject.source)
     word = (value.text or "").strip()
     if word != _IDENTITY and word not in _TRANSLATED:
-        # A kernel before 4.19 has no such file; blocked and unmanaged belong to no driver of a NIC.
+        # Kernels before 4.19 lack this file; NIC drivers never use blocked or unmanaged domains.
         strange = f"{subject.source}: {word[:60]!r} is neither identity nor DMA"
         return subject.unknown(value.problem or strange)
     good = word == _IDENTITY and want in ("auto", _IDENTITY)
-    # Jobs run with translation, only slower: a failure only where something else is declared.
+    # Jobs also run with translation, only slower, so it fails only if it contradicts a declaration.
     return _judged(host, replace(subject, bad=severity(declared)), word, want, good)
 
 
 def _without_group(host: Host, subject: Subject, want: str, link: str) -> Check:
-    """The kernel makes a group for each function behind an IOMMU that it uses. Raises HostError."""
+    """The kernel makes a group for each function behind an active IOMMU. Raises HostError."""
     units = host.names(UNITS)
     if not units and not host.exists(UNITS):
         return subject.skip(f"{UNITS} does not exist: a kernel without IOMMU support, or it was not captured")

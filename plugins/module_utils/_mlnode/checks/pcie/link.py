@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Speed and width of each PCIe link against the limits of its ends, from NICs and GPUs to the root port."""
+"""Speed and width of each PCIe link from NICs and GPUs to the root port, against its ends' limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .subjects import Subjects
 NAME = "pcie_link"
 
 _FILES = ("current_link_speed", "current_link_width", "max_link_speed", "max_link_width")
-#: What the kernel prints of a link it knows nothing about (drivers/pci/pci-sysfs.c, pci_speed_string)
+#: Values that the kernel prints for an unknown link (drivers/pci/pci-sysfs.c, pci_speed_string)
 _NOTHING = regex(r"Unknown|0\Z|63\Z|255\Z")
 _INTERNAL = "on a bus inside the chipset: the link that it shows is a default and not a PCIe link"
 
@@ -43,7 +43,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
 
 
 def _bridges(subjects: Subjects, named: dict[str, str]) -> dict[str, str]:
-    """The switches above; those of a virtual machine are its hypervisor's, and their links are made up."""
+    """The switches above; none on a virtual machine, whose hypervisor invents switches and links."""
     if subjects.virtual:
         return {}
     above = {address for below in named for address in subjects.devices[below].path[:-1]}
@@ -73,17 +73,16 @@ def _as_possible(subjects: Subjects, device: PciDevice, link: Link, subject: Sub
     other = seen or link
     speed = min(giga_transfers(link.max_speed), giga_transfers(other.max_speed))
     width = min(link.max_width, other.max_width)
-    # A GPU, or the switch that some bring along on their board, slows its link down when idle; it never
-    # narrows it.
+    # An idle GPU slows its link down, as does the switch on some GPU boards; neither narrows it.
     sleepy = any(device.address in subjects.devices[gpu.address].path for gpu in subjects.topology.gpus)
     is_slow = giga_transfers(link.speed) < speed
     if link.width < width or (is_slow and not sleepy):
-        # Where the other end was not seen, the slot may be what cannot do more.
+        # If the other end is unknown, the slot may be the limit.
         verdict = Verdict.FAIL if seen else Verdict.WARN
     elif is_slow:
         verdict = Verdict.SKIP
     else:
-        # The slot cannot do what the card could.
+        # The slot limits the card.
         verdict = (
             Verdict.WARN if speed < giga_transfers(link.max_speed) or width < link.max_width else Verdict.PASS
         )
@@ -102,7 +101,7 @@ def _as_declared(link: Link, subject: Subject, want: LinkWanted) -> Check:
 
 
 def _unknown(host: Host, device: PciDevice, subject: Subject, declared: bool) -> Check:
-    """Finding about an unknown link. That a hypervisor shows none is not a fault, unless one is declared."""
+    """Finding about an unknown link. Hypervisors may hide links: a fault only if one is declared."""
     verdict = Verdict.UNKNOWN if declared else Verdict.SKIP
     if pci.is_internal(device.vendor, device.device):
         return subject.made(verdict, _INTERNAL)
@@ -121,7 +120,7 @@ def _nothing(value: Value) -> bool:
 
 
 def _problem(folder: str, name: str, value: Value) -> str:
-    """Reason why a file cannot be parsed; "" where it can, is absent or says Unknown."""
+    """Reason why a file cannot be parsed; "" if it can, is absent or contains Unknown."""
     if value.unreadable is not None:
         return value.unreadable
     if value.text is None or _nothing(value):

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel parameters that wait for a reboot: the boot loader has them, and the running kernel does not."""
+"""Kernel parameters pending a reboot: the boot loader has them, but the running kernel does not."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...loader import boot_loader, cmdline
 
 
 def running(host: Host, names: Sequence[str]) -> list[str]:
-    """The words of these parameters that the running kernel was started with."""
+    """The words of these parameters on the running kernel's command line."""
     line = host.value(cmdline.COMMAND_LINE).text or ""
     return [word for name in names for word in cmdline.of(line, name)]
 
 
 def brings(host: Host, names: Sequence[str], bringing: Callable[[Sequence[str]], str]) -> str:
-    """The parameter by which the next boot brings something, and where it stands. Empty if not all kernels of
-    the loader have it, or if the running one was started with it, which did not help.
+    """The parameter with which the next boot brings a setting, and its place in the boot loader.
 
-    bringing: takes the words of these parameters, and returns the one that brings it, or "".
+    "" if some kernels of the loader lack it, or if the running kernel has it too, because then it did not
+    help. bringing: returns the effective word among the words of these parameters, or "".
     """
     if bringing(running(host, names)):
         return ""

@@ -22,7 +22,7 @@ NAMES = ("numa_locality", "gpu_distance", "irq_locality")
 
 #: The distance across two sockets
 _ACROSS = "SYS"
-#: What says which NUMA nodes there are, and which of them have CPUs
+#: Files that show the NUMA nodes and their CPUs
 _NODE_FILE = regex(re.escape(numa.NODES) + r"/(online|node[0-9]+/cpulist)\Z", re.ASCII)
 _AFFINITY = "/proc/irq/{}/effective_affinity_list"
 
@@ -48,12 +48,12 @@ def _node_file(address: str) -> str:
 
 
 def _bad(subjects: Subjects) -> Verdict:
-    """In a virtual machine the hypervisor says what is where, and it is not always true."""
+    """Warn in a virtual machine: the hypervisor reports the places, and may be wrong."""
     return Verdict.WARN if subjects.virtual else Verdict.FAIL
 
 
 def _few(subjects: Subjects, subject: Subject, computing: Sequence[Node]) -> Check | None:
-    """With fewer than two nodes no place is wrong, unless they could not be read."""
+    """With fewer than two nodes every place is right, unless the nodes could not be read."""
     if len(computing) >= 2:
         return None
     problems = [one for one in subjects.topology.problems if _NODE_FILE.match(one.path)]
@@ -73,10 +73,10 @@ def _node(host: Host, subjects: Subjects, card: Card, subject: Subject, computin
     cpus = next((cpulist.render(one.cpus) for one in computing if one.number == node), "")
     found = f"NUMA node {node}" + (f", CPUs {cpus}" if cpus else "")
     if not others:
-        return subject.judged(True, found, expected="the node of what is around it")
+        return subject.judged(True, found, expected="the node of its bridge and GPUs")
     elsewhere = ", ".join(f"{label} on node {other}" for label, other in others.items())
     advice = (
-        "what hangs on one bridge is on one node: the firmware is wrong, or numa_node was written to; update "
+        "devices on one bridge are on one node: the firmware is wrong, or numa_node was written to; update "
         "the BIOS, and look at the slot"
     )
     expected = f"NUMA node {', '.join(sorted({str(other) for other in others.values()}))}"
@@ -96,7 +96,7 @@ def _nowhere(host: Host, subjects: Subjects, subject: Subject) -> Check:
 
 
 def _around(subjects: Subjects, card: Card) -> dict[str, int]:
-    """The NUMA nodes of the bridge above a card and of the GPUs that share a switch with it."""
+    """NUMA nodes of the bridge above a card and of the GPUs that share a switch with it."""
     nodes: dict[str, int] = {}
     above = subjects.devices.get(card.device.path[-2]) if len(card.device.path) > 1 else None
     if above is not None and above.node is not None:
@@ -119,11 +119,13 @@ def _distances(subjects: Subjects) -> Iterator[Check]:
 
 
 def _distance(subjects: Subjects, subject: Subject, binding: Binding, best: str) -> Check:
-    """Wrong is a GPU all of whose NICs are at another socket, or that alone has none on its switch or on the
-    coherent link to its CPU."""
+    """Finding about a GPU. It deviates if all its NICs are on another socket.
+
+    It also deviates if, unlike others, it has no NIC on its switch or on the coherent link to its CPU.
+    """
     found = f"{binding.distance} to {', '.join(binding.nics)}" if binding.nics else binding.distance
     if binding.distance == UNKNOWN:
-        return subject.unknown(f"{_node_file(binding.gpu)} or that of the NICs names no NUMA node")
+        return subject.unknown(f"{_node_file(binding.gpu)} or the file of the NICs names no NUMA node")
     if binding.distance == _ACROSS and not distance.one_socket(subjects.topology, binding.gpu, binding.nics):
         advice = "no RDMA NIC on its NUMA node: move one to a slot of this socket, see mlnode topology"
         expected = "a NIC on its NUMA node"
@@ -137,7 +139,7 @@ def _distance(subjects: Subjects, subject: Subject, binding: Binding, best: str)
 
 
 def _strays(subjects: Subjects) -> str:
-    """NICs of the rails' model that are not rails, as no GPU has them nearest."""
+    """NICs of the rails' model that are not rails, because they are nearest to no GPU."""
     rails = {rdma.address for rdma in subjects.topology.rdma if rdma.rail is not None}
     models = {(one.vendor, one.device) for one in subjects.topology.pci if one.address in rails}
 
@@ -146,7 +148,7 @@ def _strays(subjects: Subjects) -> str:
         return on is not None and on.address not in rails and (on.vendor, on.device) in models
 
     far = [f"{one.name} ({one.address})" for one in subjects.topology.rdma if strays(one)]
-    return f" Of the rails' model and near no GPU: {', '.join(far)}" if far else ""
+    return f" Near no GPU, but of the rails' model: {', '.join(far)}" if far else ""
 
 
 def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) -> Check:
@@ -173,12 +175,12 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) ->
         advice="declare irq_affinity with strategy spread for this NIC",
         bad=Verdict.WARN,
     )
-    # Where a node has fewer CPUs than the card has queues, drivers go on with the next nearest node.
+    # If a node has fewer CPUs than the card has queues, drivers continue on the next nearest node.
     return subject.judged(len(outside) <= max(0, len(queues) - len(home.cpus)), found)
 
 
 def _cpus(host: Host, irq: int) -> tuple[int, ...]:
-    """CPUs on which an interrupt arrives. Raises HostError."""
+    """CPUs that receive an interrupt. Raises HostError."""
     path = _AFFINITY.format(irq)
     try:
         cpus = cpulist.parse(host.read(path).strip())

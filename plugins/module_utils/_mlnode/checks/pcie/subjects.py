@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PCI functions that are judged, and the data that all checks of them need."""
+"""The judged PCI functions, and the common data of their checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BELOW_ONE_BRIDGE = ("PIX", "PXB")
 
 @dataclass(frozen=True)
 class Card:
-    """A PCI function with RDMA devices that are judged. expect: all that is declared of it."""
+    """A PCI function with judged RDMA devices. expect: its expectations."""
 
     label: str
     device: PciDevice
@@ -35,7 +35,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Subjects:
-    """A node and what is judged of it. expect: what is declared of all of it."""
+    """A node and its judged functions. expect: all expectations."""
 
     topology: Topology
     expect: Expectations
@@ -47,13 +47,13 @@ class Subjects:
         return self.topology.machine.virtual
 
     def gpu(self, address: str) -> str:
-        """As in the table of the topology."""
+        """Name of a GPU, as in the topology's table."""
         numbers = {gpu.address: number for number, gpu in enumerate(self.topology.gpus)}
         return f"GPU{numbers[address]} ({address})"
 
     def pairs(self) -> Iterator[tuple[str, Card]]:
         """Each GPU with the cards below the same bridge, by the GPU's address."""
-        # As distances name them: by the interface, or else by the RDMA device.
+        # Names as in distances: the interface, or else the RDMA device.
         addresses = {nic.name: nic.address for nic in self.topology.nics}
         addresses.update({rdma.name: rdma.address for rdma in self.topology.rdma})
         cards = {card.address: card for card in self.cards}
@@ -64,9 +64,9 @@ class Subjects:
 
 
 def of(topology: Topology, expect: Expectations) -> Subjects:
-    """The physical functions of the RDMA devices that are declared; where none is, of the rails, or of all.
+    """Physical functions of the declared RDMA devices; without a declaration, of the rails or of all.
 
-    Of a virtual function most registers are reserved, and those of its physical function count.
+    Most registers of a virtual function are reserved; its physical function's registers count.
     """
     devices = pci.by_address(topology.pci)
     rails = any(one.rail is not None for one in topology.rdma)
@@ -86,11 +86,11 @@ def of(topology: Topology, expect: Expectations) -> Subjects:
 
 
 def unreadable(subject: Subject, error: ConfigError) -> Check:
-    """Of configuration space, where the subject's source is."""
+    """Unknown finding for unreadable configuration space, the subject's source."""
     text = str(error)
     return subject.unknown(text if subject.source in text else f"{subject.source}: {text}")
 
 
 def severity(declared: bool) -> Verdict:
-    """Of what costs speed alone: it fails where something else was declared."""
+    """Verdict for a loss of speed alone: fail only if it contradicts a declaration."""
     return Verdict.FAIL if declared else Verdict.WARN

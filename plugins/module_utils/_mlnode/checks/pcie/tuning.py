@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Configuration space of the NICs: payload and read requests, ordering, address translation.
 
-In a virtual machine the words are the hypervisor's, and of a virtual function most are reserved and read 0:
-they are judged only where something was declared.
+In a virtual machine the hypervisor provides the registers; in a virtual function most are reserved and read
+0. Both are judged only if a value is declared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .. import pcie_values
 from ..model import Check, Subject
 from .subjects import Card, Subjects, severity, unreadable
 
-_HYPERVISORS = "the hypervisor decides it, and what this machine reads is not what the card does"
+_HYPERVISORS = "the hypervisor decides it, and this machine cannot read the card's own value"
 _CONVENTIONAL = "no PCI Express function: it has no such setting"
 
 
@@ -37,7 +37,7 @@ def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
 
 
 def _payload(host: Host, subjects: Subjects, card: Card) -> Check:
-    """A function that sends more than the next one on the way takes has its packets dropped as malformed."""
+    """Check of the payload. A function drops packets larger than its payload as malformed."""
     path = card.device.path
     subject = card.about(_PAYLOAD, ", ".join(pci_config.path(address) for address in path))
     subject = replace(subject, expected="the same all the way to the root port")
@@ -76,7 +76,7 @@ def _control(host: Host, subjects: Subjects, card: Card, subject: Subject, key: 
 
 
 def _read_request(subject: Subject, card: Card, want: int, express: Express, _data: bytes) -> Check:
-    # setpci(8) changes the bits of the mask only: bits 14 to 12 of Device Control
+    # setpci(8) changes only the bits of the mask: bits 14 to 12 of Device Control
     code = pcie_values.READ_REQUESTS.index(want) << 12
     advice = (
         f"setpci -s {card.address} CAP_EXP+8.w={code:04x}:7000 until the next boot, as nothing here writes "
@@ -112,7 +112,7 @@ def _ats(subject: Subject, _card: Card, want: str, _express: Express, data: byte
 _Judge = Callable[[Subject, Card, Any, Express, bytes], Check]
 
 _PAYLOAD = "max_payload"
-#: Key of a declaration → name of its check, and what judges it
+#: Key of a declaration → name of its check, and its function
 _JUDGES: dict[str, tuple[str, _Judge]] = {
     "mrrs": ("max_read_request", _read_request),
     "relaxed_ordering": ("relaxed_ordering", _relaxed_ordering),

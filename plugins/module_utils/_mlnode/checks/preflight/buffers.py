@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits of socket buffers against what a link holds on its way: its rate times the round trip."""
+"""Limits of socket buffers, compared with the amount of data in flight: link rate times round trip."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..model import Check, Subject, Verdict
 
 NAME = "socket_buffers"
 
-#: Limit → which of its numbers it is. The first two are of TCP's own sizing, the others of programs that ask
-#: for a size (SO_RCVBUF, tcp(7)).
+#: Limit → index of its number. The first two limit TCP's automatic sizing, the others limit sizes requested
+#: by programs (SO_RCVBUF, tcp(7)).
 _LIMITS = {
     "net.ipv4.tcp_rmem": 2,
     "net.ipv4.tcp_wmem": 2,
@@ -25,15 +25,17 @@ _LIMITS = {
     "net.core.wmem_max": 0,
 }
 
-#: A window lasts the round trip in which a lost segment is sent again, too: see knobs/sizing.py
+#: A window also covers the round trip in which a lost segment is sent again: see knobs/sizing.py
 _ROUND_TRIPS = 2
 
 
 def checks(
     host: Host, nics: Iterable[Nic], interfaces: Iterable[str], measured: float | None
 ) -> Iterator[Check]:
-    """One for each interface to a peer. measured: the latency of a connection, in seconds; the round trip of
-    a data hall counts where it is longer, as packets wait under load."""
+    """One check per interface to a peer. measured: the latency of a connection, in seconds.
+
+    The round trip of a data hall counts if it is longer, because packets wait under load.
+    """
     rates = {nic.name: nic.speed_mbit for nic in nics if nic.kind in RATED}
     round_trip = max(measured or 0.0, Sizing().rtt_us / 1e6)
     for name in interfaces:
@@ -49,7 +51,7 @@ def _judged(host: Host, name: str, rate_mbit: int, round_trip: float) -> Check:
     need = round(_ROUND_TRIPS * rate_mbit * 1e6 * round_trip / 8)
     path = f"{_ROUND_TRIPS} x {rate_mbit / 1000:g} Gb/s x {round_trip * 1e6:.0f} us"
     read = {key: host.value(_path(key)) for key in _LIMITS}
-    # In a network namespace some are the host's (net/core/sysctl_net_core.c: net_core_table).
+    # In a network namespace some belong to the host (net/core/sysctl_net_core.c: net_core_table).
     there = {key: value for key, value in read.items() if value.absent is None}
     sizes = {key: _number(key, value) for key, value in there.items()}
     unread = [key for key, size in sizes.items() if size is None]

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node's clock: whether something keeps it. The controller compares it with its own
-(plugin_utils/node_clock.py)."""
+"""Synchronisation of the node's clock. plugin_utils/node_clock.py compares it with the controller's."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from ...linux.kernel_clock import KernelClock
 from ...model.errors import HostError
 from ..model import NODE, Check, Subject, Verdict
 
-#: What to do about a clock that nothing keeps
+#: Advice for a clock that is not synchronised
 SYNC = "enable chronyd or systemd-timesyncd, and see that it reaches a server (chronyc tracking, timedatectl)"
 
 

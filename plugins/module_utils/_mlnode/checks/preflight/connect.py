@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Latency of TCP connections to the peers, each of which listens as long as it looks at itself.
+"""Latency of TCP connections to the peers. Each peer listens during its own preflight.
 
-All nodes do so at the same time, and wait for each other. Of a connection two bytes matter: ASK, which is
-answered by GREETING, proves that a preflight listens there, and DONE says that this peer has measured. The
-others are closed as soon as they are there.
+All nodes run it at the same time, and wait for each other. Only two bytes are ever sent by a client. ASK,
+answered by GREETING, proves that a preflight listens there. DONE reports that this peer has finished
+measuring. All other connections are closed at once.
 
-A latency is the kernel's own: from SYN to its answer (tcp(7), TCP_INFO). The clock of this process would show
-how busy the CPUs of this node are: of 400 connections between two network namespaces of a loaded machine,
-99 % took up to 47 us for the kernel, and up to 7.9 ms for the process.
+The kernel measures the latency, from SYN to its answer (tcp(7), TCP_INFO). The clock of this process would
+show how busy this node's CPUs are: of 400 connections between two network namespaces of a loaded machine, 99
+% took up to 47 us for the kernel, and up to 7.9 ms for the process.
 """
 
 from __future__ import annotations
@@ -28,34 +28,32 @@ from ..path_mtu import Peer
 
 NAME = "tcp_connect"
 
-#: Of each peer. With 50 the 99th percentile is the slowest of them.
+#: Connections to each peer. With 50 the 99th percentile is the slowest of them.
 SAMPLES = 50
 
-#: A slowest connection of more than so many medians is a queue or a lost packet on the way
+#: A maximum above this many medians indicates a queue or a lost packet on the way
 _SPREAD = 10
 
-#: For one connection, in seconds: a thousand times the way through a data hall, and less than the second
-#: after which the kernel asks again (RFC 6298), so that a lost packet is an error and no long connection
+#: Seconds for one connection: a thousand round trips through a data hall, and less than the second after
+#: which the kernel retransmits (RFC 6298). A lost packet is therefore an error instead of a slow connection
 _PATIENCE = 0.5
 
-#: Between two tries to find a peer's listener, in seconds
+#: Seconds between two attempts to reach a peer's listener
 _PAUSE = 0.05
 
 ASK, DONE, GREETING = b"?", b".", b"mlnode preflight 1\n"
 
-#: Closing sends RST: neither side keeps the port in TIME_WAIT (socket(7), SO_LINGER)
+#: Closing sends RST, so neither side keeps the port in TIME_WAIT (socket(7), SO_LINGER)
 _RESET = struct.pack("ii", 1, 0)
 
 #: include/uapi/linux/tcp.h: struct tcp_info up to tcpi_rtt, in microseconds
 _RTT = struct.Struct("=68xI")
 
 _REFUSED = (
-    "look whether that node was reached at the same time (with Ansible's forks at 1 none is); a firewall may "
-    "refuse it, too"
+    "check that both nodes run this at the same time (set Ansible's forks above 1), and that no firewall "
+    "refuses it"
 )
-_SILENT = (
-    "let TCP connections to this port pass between the nodes (firewalls), or look whether that node is up"
-)
+_SILENT = "let TCP connections to this port pass between the nodes (firewalls), or check that the node is up"
 _LATE = "it came too late for this node, or the way to it takes long: run it again"
 _DELAYED = (
     "something delays single packets: look for other traffic, at interrupts and at idle states of both nodes"
@@ -65,27 +63,29 @@ _SOURCE = "give this node's own addresses (preflight_addresses)"
 
 
 class _StrangerError(OSError):
-    """Another program listens there."""
+    """Another program listens on the port."""
 
 
 class Samples(NamedTuple):
-    """Latencies of connections to a peer, in seconds, and why others failed."""
+    """Latencies of connections to a peer, in seconds, and the errors of failed ones."""
 
     seconds: tuple[float, ...] = ()
     errors: tuple[str, ...] = ()
 
 
 class Meeting:
-    """The listeners of this node, and its connections to the peers. until: when it ends, in seconds of
-    time.monotonic()."""
+    """The listeners of this node, and its connections to the peers.
+
+    until: its end, in seconds of time.monotonic().
+    """
 
     def __init__(self, peers: Sequence[Peer], port: int, until: float) -> None:
         self.port = port
         self.until = until
-        #: Peer → what was measured, and why it was not
+        #: Peer → measured latencies, and peer → why there are none
         self.found: dict[Peer, Samples] = {}
         self.missing: dict[Peer, OSError] = {}
-        #: Why this node does not listen
+        #: Own address → why this node does not listen on it
         self.deaf: dict[str, OSError] = {}
         self._peers = [*dict.fromkeys(peers)]
         self._expected = {_meant(peer.address) for peer in self._peers}
@@ -104,11 +104,11 @@ class Meeting:
 
     def __exit__(self, *_cause: object) -> None:
         for listener in self._listeners:
-            # close() alone would leave it there as long as another thread waits for it.
+            # close() alone would keep it alive while another thread waits for it.
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
 
-    # -- the node that listens -----------------------------------------------------------------
+    # -- listening --------------------------------------------------------------------------
 
     def _serve(self, listener: socket.socket) -> None:
         while time.monotonic() < self.until:
@@ -124,7 +124,7 @@ class Meeting:
                 self._answer(connection, _meant(address[0]))
 
     def _answer(self, connection: socket.socket, client: str) -> None:
-        """Nothing is read from others than the peers, nor sent to them."""
+        """Answer one connection. Nothing is read from strangers, nor sent to them."""
         try:
             connection.settimeout(_PATIENCE)
             word = connection.recv(1) if client in self._expected else b""
@@ -134,13 +134,13 @@ class Meeting:
                 self._done.add(client)
             else:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        except OSError:  # the peer has closed it already, as it does with each that is measured
+        except OSError:  # the peer has already closed it, as after each measurement
             pass
 
-    # -- the node that connects ----------------------------------------------------------------
+    # -- connecting -------------------------------------------------------------------------
 
     def measure(self, wait: bool) -> None:
-        """Measure to the peers that are there, or, with wait, to all that come until the end."""
+        """Measure the latency to all peers that listen. wait: for all peers, or until the end."""
         while True:
             for peer in [one for one in self._peers if one not in self.found]:
                 self._try(peer)
@@ -149,7 +149,7 @@ class Meeting:
             time.sleep(_PAUSE)
 
     def stay(self) -> None:
-        """Listen until all peers have measured, or until the end."""
+        """Listen until all peers have finished measuring, or until the end."""
         while not self._expected <= self._done and self._listeners and time.monotonic() < self.until:
             time.sleep(_PAUSE)
 
@@ -172,7 +172,7 @@ class Meeting:
         self._part(peer)
 
     def _greet(self, peer: Peer) -> None:
-        """The first connection, which also finds the peer's link address. Raises OSError."""
+        """Open the first connection, which also resolves the peer's link address. Raises OSError."""
         with self._socket(peer) as connection:
             connection.connect(_target(peer, self.port))
             connection.sendall(ASK)
@@ -190,8 +190,8 @@ class Meeting:
             with self._socket(peer) as connection:
                 connection.connect(_target(peer, self.port))
                 connection.sendall(DONE)
-                connection.recv(1)  # which ends when it has read that
-        except OSError:  # it waits until its end then
+                connection.recv(1)  # returns once the peer has read DONE
+        except OSError:  # the peer then waits until its end
             pass
 
     def _socket(self, peer: Peer) -> socket.socket:
@@ -209,7 +209,7 @@ class Meeting:
             raise
         return made
 
-    # -- what becomes of it --------------------------------------------------------------------
+    # -- judging ----------------------------------------------------------------------------
 
     def checks(self) -> Iterator[Check]:
         for own, error in self.deaf.items():
@@ -221,7 +221,7 @@ class Meeting:
             yield self._judged(peer, samples) if samples else self._unmet(peer, self.missing[peer])
 
     def median(self) -> float | None:
-        """The longest median of a peer, in seconds."""
+        """The longest median latency of all peers, in seconds."""
         return max((_percentile(one.seconds, 50) for one in self.found.values() if one.seconds), default=None)
 
     def _unmet(self, peer: Peer, error: OSError) -> Check:
@@ -275,7 +275,7 @@ def _any(address: str) -> str:
 
 
 def _target(peer: Peer, port: int) -> Any:
-    """With the zone of a link-local address, which has a place of its own."""
+    """Socket address, with the zone of a link-local address as a separate field."""
     [*_others, target] = socket.getaddrinfo(
         peer.address, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
     )[0]
@@ -283,19 +283,19 @@ def _target(peer: Peer, port: int) -> Any:
 
 
 def _meant(address: str) -> str:
-    """An address in one spelling, without the zone of a link-local one."""
+    """Canonical spelling of an address, without the zone of a link-local one."""
     return str(ip_address(address.partition("%")[0]))
 
 
 def _round_trip(connection: socket.socket) -> float:
-    """Of the handshake, in seconds. Raises OSError."""
+    """Round trip of the handshake, in seconds. Raises OSError."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _RTT.size)
     [microseconds] = _RTT.unpack(info)
     return float(microseconds) / 1e6
 
 
 def _percentile(seconds: Sequence[float], part: int) -> float:
-    """The nearest rank."""
+    """Percentile by nearest rank."""
     return sorted(seconds)[-(-len(seconds) * part // 100) - 1]
 
 

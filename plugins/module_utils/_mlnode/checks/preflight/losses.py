@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packets that interfaces lost, and segments that TCP sent again, since the last look at this node.
+"""Packets lost by interfaces, and segments resent by TCP, since the last look at this node.
 
-What was counted then is kept in /run, which is gone at the next boot as the counters are. There is a file for
-each network namespace, as each has counters of its own.
+The previous counts are stored in /run, which a reboot clears like the counters. Each network namespace has
+its own file, because it has its own counters.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RETRANSMITS = Subject(
 
 
 def checks(host: Host, names: Iterable[str], writable: bool) -> Iterator[Check]:
-    """names: of interfaces. writable: what is counted now may be kept."""
+    """names: interfaces. writable: the present counts may be stored."""
     path = f"/run/mlnode/preflight-{_namespace(host)}.json"
     book = Book(host, writable=writable, path=path)
     for name in names:
@@ -62,7 +62,7 @@ def _of_interface(host: Host, subject: Subject, book: Book) -> Check:
     """Raises HostError."""
     row = net_counters.rows(host.read(DEV)).get(subject.target, "")
     seen = net_counters.traffic(host, subject.target, row)
-    # One that was made again has another number, and counts from 0.
+    # A recreated interface has another number and counts from 0.
     identity = host.read(f"/sys/class/net/{subject.target}/ifindex").strip()
     counted = {
         "received": seen.received, "receive_lost": seen.receive_lost,
@@ -91,7 +91,7 @@ def _judged(
     now: Mapping[str, int],
     words: str = "",
 ) -> Check:
-    """ways: by their words, two counters by their names: what passed, and what was lost of it."""
+    """ways: text → names of two counters, for passed and lost packets."""
     rises = {key: book.look(subject.target, identity, key, value) for key, value in now.items()}
     why = next((rise.why for rise in rises.values() if rise.why), "")
     if why:
@@ -102,7 +102,7 @@ def _judged(
     for way, (passed, gone) in ways.items():
         lost, total = since[gone].by, since[gone].by + since[passed].by
         found.append(f"{way}: {lost} of {total}{words}")
-        # One alone says nothing, however few there were.
+        # A single loss proves nothing, even among few packets.
         bad = bad or lost > 1 + LOSS * total
         idle = idle and not total
     verdict = Verdict.SKIP if idle else Verdict.WARN if bad else Verdict.PASS

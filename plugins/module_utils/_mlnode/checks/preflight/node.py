@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Jobs that run on a node, drift of its declarations, and its RDMA."""
+"""Running jobs, drift of the declarations, and RDMA of a node."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ..audit import nccl
 from ..expect import Expectations
 from ..model import NODE, Check, Nothing, Subject, Verdict, bad, summary
 
-#: Where a node keeps its declarations, as engine/declared.py has it, which would bring the engine along
+#: Folder of the node's declarations, as in engine/declared.py, whose import would load the engine
 _DECLARED = "/etc/mlnode/declared.d"
 
 #: agent/node_report.py: FORMAT
 _FORMAT = 1
 
-#: For the agent, which takes a third of a second on an idle node
+#: Seconds for the agent, which takes a third of one on an idle node
 _SECONDS = 3.0
 
 #: The check of NCCL's variables
 NCCL = "nccl"
 
-#: As many names as fit in one line
+#: Number of names that fit on one line
 _NAMED = 4
 
 
 def running(host: Host) -> Iterator[Check]:
-    """Raises HostError where no process can be read."""
+    """Checks for running jobs. Raises HostError if no process can be read."""
     seen = jobs.look(host)
     subject = Subject("jobs", NODE, "/proc", "no Slurm job, and nothing holds a GPU or an RDMA device")
     if seen.running:
-        advice = "wait for its end, or end what an earlier job has left"
+        advice = "wait for its end, or end leftovers of an earlier job"
         yield subject.made(Verdict.WARN, listed(seen.running, _NAMED), advice=advice)
     elif not seen.unseen:
         yield subject.judged(True, "nothing runs")
@@ -70,7 +70,7 @@ def drift(host: Host) -> Iterator[Check]:
         raise HostError("understand", subject.source, None, words) from error
     if drifted:
         found = f"{len(drifted)} of {len(settings)} settings differ: {listed(drifted, _NAMED)}"
-        advice = "mlnode check on the node, or drift.yml, shows all; site.yml applies what is declared"
+        advice = "mlnode check on the node, or drift.yml, shows all; site.yml applies the declarations"
         yield subject.made(Verdict.FAIL if severe else Verdict.WARN, found, advice=advice)
     if errors:
         found = listed([str(error) for error in errors], _NAMED)
@@ -93,16 +93,16 @@ def _line(setting: Mapping[str, Any]) -> str:
 
 
 def nccl_variables(host: Host, topology: Topology) -> Iterator[Check]:
-    """Deviations by their names in the audit; one check if there is none."""
+    """Deviations, named as in the audit; one passing check if there are none."""
     checks = [replace(one, severity=None) for one in nccl.checks(host, topology)]
     yield from bad(checks) or [replace(checks[0], name=NCCL, expected="no variable costs rails")]
 
 
 def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Check]:
-    """Each that is not as expected, or one check for all of them. Without mlxlink, which takes seconds."""
+    """Every deviation, or one check for all. Without mlxlink, which takes seconds."""
     if not read.of(host).rdma and expect == Expectations():
         raise Nothing("no RDMA device is here, and none is expected", "/sys/class/infiniband")
-    # Python compiles it on the node at each call, which takes as long as all the rest.
+    # Imported late: compiling it on the node takes as long as all other checks together.
     from ..rdma import mlxlink
     from ..rdma import run as rdma
 

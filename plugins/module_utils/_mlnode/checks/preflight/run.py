@@ -24,7 +24,7 @@ from ..path_mtu import Peer, Route
 from . import buffers, clock, connect, losses, node, sockets
 from .connect import Meeting
 
-#: As checks/rdma/run.py has them
+#: As in checks/rdma/run.py
 MOUNTS: Mounts = {**read.MOUNTS, dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
 
 OPTIONS: Table = {
@@ -35,30 +35,29 @@ OPTIONS: Table = {
     **end.fail_on("unknown"),
 }
 
-#: For all of it, in seconds. Ansible starts the module, and Python compiles it, in another one.
+#: Seconds for all checks. Starting and compiling the module takes Ansible and Python another one.
 LIMIT = 4.0
 
-#: Sizes of IP packets that most links carry: Ethernet's own (1472 bytes of data in an ICMP echo), and jumbo
-#: frames (8972)
+#: IP packet sizes of most links: standard Ethernet (1472 bytes of ICMP echo data), jumbo frames (8972)
 _USUAL = (1500, 9000)
 
-#: A way that loses a third of its packets loses five in a row once in 250 times; a wait of 0.2 s is a
-#: thousand times that through a data hall
+#: A path that loses a third of its packets loses five in a row once in 250 times; 0.2 s is a thousand round
+#: trips through a data hall
 _TRIES, _WAIT = 5, 0.2
 
-#: Packets of a size that are counted for losses, 10 ms apart: a way that loses 3 % each way loses one of
-#: them in 95 of 100 looks
+#: Packets per size to count losses, 10 ms apart: a path that loses 3 % in each direction loses at least one
+#: in 95 of 100 looks
 _PACKETS = 50
 
-#: For the address of a peer's name
+#: Seconds to resolve a peer's name
 _FIND = 1.0
 
-#: Below 1024 are the services of the system (RFC 6335)
+#: Ports below 1024 belong to system services (RFC 6335)
 _PORTS = (1024, 65535)
 
 
 class Request(NamedTuple):
-    """mtu: the size of packets that has to arrive; None for that of the interface."""
+    """mtu: size of packets that must arrive; None for the MTU of the interface."""
 
     peers: tuple[Peer, ...]
     mtu: int | None
@@ -83,7 +82,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 
 def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
-    """writable: what is counted now may be kept for the next look."""
+    """All checks. writable: the present counts may be stored for the next look."""
     until = time.monotonic() + LIMIT
     of_clock = [clock.check()]
     routes, lost = _routes(host, request.peers)
@@ -110,7 +109,7 @@ def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
 
 
 def _together(looks: Mapping[str, Callable[[], Iterable[Check]]], until: float) -> list[Check]:
-    """All at the same time, in their order. What is not over by then is unknown."""
+    """Run all at the same time; results in their order. A look that exceeds the time is unknown."""
     answers: dict[str, list[Check]] = {}
     problems: dict[str, Exception] = {}
 
@@ -133,23 +132,23 @@ def _together(looks: Mapping[str, Callable[[], Iterable[Check]]], until: float) 
 
 
 def _counted(topology: Topology, names: Iterable[str]) -> list[str]:
-    """Interfaces with hardware that are up, and those to the peers."""
+    """Interfaces with hardware that are up, and the interfaces to the peers."""
     kinds = ("physical", "virtual function", "virtio")
     return [*dict.fromkeys([*(nic.name for nic in topology.nics if nic.kind in kinds and nic.up), *names])]
 
 
 def _alone(request: Request) -> Iterator[Check]:
-    """With no other node, nothing between nodes was looked at."""
+    """Without another node, checks between nodes are skipped."""
     if not request.peers:
         for name in ("path_mtu", connect.NAME):
             yield Subject(name, source="peers").skip("no other node was given")
 
 
-# -- the way to the peers ------------------------------------------------------------------
+# -- paths to the peers ----------------------------------------------------------------------
 
 
 def _routes(host: Host, peers: Iterable[Peer]) -> tuple[dict[Peer, Route], list[Check]]:
-    """Peers by their addresses, and one check for each to which there is no way."""
+    """Peers by address, and one check for each unreachable peer."""
     routes, lost = {}, []
     for peer in peers:
         try:
@@ -164,7 +163,7 @@ def _routes(host: Host, peers: Iterable[Peer]) -> tuple[dict[Peer, Route], list[
 
 
 def _mtus(host: Host, declared: int | None, routes: Mapping[Peer, Route]) -> list[Check]:
-    """Of each peer the usual sizes up to the MTU of the interface, and the declared one."""
+    """Checks of each peer with the usual sizes up to the interface's MTU, and the declared size."""
     asked, checks = [], []
     for peer, route in routes.items():
         wanted = declared or route.mtu

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""TCP sockets in TIME_WAIT, and ports for connections to one destination: both run out where programs open a
-connection for each request."""
+"""TCP sockets in TIME_WAIT, and ports for connections to one destination.
+
+Both run out if programs open a connection for each request.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ from ...model.errors import HostError
 from ...model.record import regex, replace
 from ..model import Check, Subject, Verdict, findings
 
-#: Each stays for 60 s (include/net/tcp.h: TCP_TIMEWAIT_LEN). The first number are 17 connections a second
-#: that this node closes, more than a node without a job has; the second is a third of the ports that the
-#: kernel has for connections to one destination, if nothing is set (ip-sysctl.rst: 32768 to 60999).
+#: A socket stays for 60 s (include/net/tcp.h: TCP_TIMEWAIT_LEN). The first number means that this node closes
+#: 17 connections a second, more than a node without a job. The second is a third of the default ports for
+#: connections to one destination (ip-sysctl.rst: 32768 to 60999).
 MANY, TOO_MANY = 1_000, 10_000
 
-#: Of the ports for one destination: connect(2) then tries several of them for each that is free
+#: Share of the ports for one destination from which connect(2) must try several before it finds a free one
 #: (net/ipv4/inet_hashtables.c: __inet_hash_connect)
 _SHARE = 0.5
 
@@ -33,8 +35,8 @@ _TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 _TCP = regex(r"^TCP: inuse ([0-9]{1,10}) orphan [0-9]+ tw ([0-9]{1,10}) ", re.MULTILINE | re.ASCII)
 _TCP6 = regex(r"^TCP6: inuse ([0-9]{1,10})$", re.MULTILINE | re.ASCII)
 
-#: net/ipv4/tcp_ipv4.c: get_tcp4_sock: own address and port, the other's, and the state; hexadecimal, each
-#: four bytes of an address in the order of the CPU. 0A is LISTEN.
+#: net/ipv4/tcp_ipv4.c: get_tcp4_sock: local address and port, remote address and port, and the state, in
+#: hexadecimal. Each four bytes of an address are in the CPU's byte order. 0A is LISTEN.
 _LINE = regex(rb"^ *[0-9]+: ([0-9A-F]+):([0-9A-F]{4}) ([0-9A-F]+):([0-9A-F]{4}) (?!0A)", re.MULTILINE)
 
 _REMEDY = (
@@ -49,7 +51,7 @@ _LOCAL_PORTS = Subject("local_ports", source=_SOCKSTAT, advice=_WIDER)
 
 
 def checks(host: Host) -> Iterator[Check]:
-    """Of this network namespace."""
+    """Checks of this network namespace."""
     yield from findings([_TIME_WAIT, _LOCAL_PORTS], partial(_looked, host))
 
 
@@ -61,7 +63,8 @@ def _looked(host: Host) -> Iterator[Check]:
     first, last, ports = _ports(host)
     most = int(_SHARE * ports)
     subject = replace(_LOCAL_PORTS, expected=f"under {most} of {ports} ports to one destination")
-    # The table takes 30 ms for 20,000 sockets. Most nodes have far fewer than ports, and nothing to name.
+    # Reading the table takes 30 ms for 20,000 sockets. Most nodes have far fewer sockets than ports, and need
+    # no destination in the message.
     matters = waiting > MANY or used + waiting >= most
     busiest = _busiest(host, first, last) if matters else None
     if busiest is None:
@@ -72,21 +75,23 @@ def _looked(host: Host) -> Iterator[Check]:
     yield subject.judged(taken < most, found, source=", ".join(_TABLES), bad=Verdict.WARN)
 
 
-# -- what is read --------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------
 
 
 def _counts(host: Host) -> tuple[int, int]:
-    """Sockets in use, and those in TIME_WAIT, which the kernel counts for IPv6 too. Raises HostError."""
+    """Sockets in use, and sockets in TIME_WAIT, a count that includes IPv6. Raises HostError."""
     match = _TCP.search(host.read(_SOCKSTAT))
     if match is None:
         raise HostError("understand", _SOCKSTAT, None, "it has no line TCP: inuse ... tw")
-    of_ipv6 = _TCP6.search(host.text(_SOCKSTAT6))  # absent where IPv6 is
+    of_ipv6 = _TCP6.search(host.text(_SOCKSTAT6))  # absent without IPv6
     return int(match[1]) + (int(of_ipv6[1]) if of_ipv6 else 0), int(match[2])
 
 
 def _ports(host: Host) -> tuple[int, int, int]:
-    """The first and last port for connections, and how many there are without reserved ones. Raises
-    HostError."""
+    """First and last port for connections, and the number of ports without reserved ones.
+
+    Raises HostError.
+    """
     bounds = [values.number(word) for word in host.read(_RANGE).split()]
     if len(bounds) != 2 or bounds[0] is None or bounds[1] is None:
         raise HostError("understand", _RANGE, None, "it does not have two numbers")
@@ -97,7 +102,7 @@ def _ports(host: Host) -> tuple[int, int, int]:
 
 
 def _busiest(host: Host, first: int, last: int) -> tuple[str, int, int] | None:
-    """The destination to which most ports are taken, and how many. Raises HostError."""
+    """The destination with the most local ports, and their number. Raises HostError."""
     taken: Counter[tuple[bytes, bytes, bytes]] = Counter()
     for path in _TABLES:
         table = host.content(path) or b""

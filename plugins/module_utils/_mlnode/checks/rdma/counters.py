@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rises of error counters: of ports, of their interfaces, of the PCI function.
+"""Increases of error counters of ports, their interfaces and PCI functions.
 
-One finding for each group of counters of a port or device. It passes only if every counter that is judged was
-compared with an earlier look.
+One finding per group of counters of a port or device. It passes only if every judged counter was compared
+with an earlier look.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .ports import CLASS, ETHERNET, NETS, PCI, Port
 
 NAMES = tuple(dict.fromkeys(counter.check for counter in COUNTERS))
 
-#: The last line of an AER file adds the others up (drivers/pci/pcie/aer.c)
+#: The last line of an AER file is the total (drivers/pci/pcie/aer.c)
 _TOTAL = regex(r"^TOTAL_ERR_[A-Z]+ ([0-9]{1,20})$", re.MULTILINE | re.ASCII)
 
 #: From the worst to the best
@@ -36,14 +36,14 @@ _ORDER = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.SKIP, Verdict.PAS
 
 @dataclass(frozen=True)
 class Member:
-    """A counter of a group as it was read."""
+    """A counter of a group, as read."""
 
     counter: Counter
     path: str
     value: Value
 
 
-#: Verdict on one counter, and why
+#: Verdict on one counter, and the reason
 _Judgement = Tuple[Verdict, str]
 
 
@@ -64,12 +64,12 @@ def _identity(host: Host, device: RdmaDevice) -> str:
     return f"{device.address or 'software'} {guid.strip()}"
 
 
-# -- what is read --------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------
 
 
 def _of_port(host: Host, port: Port) -> list[tuple[str, list[Member]]]:
     names = ["fatal_counters", "degradation", "port_errors", "transport"]
-    if port.layer == "Unspecified":  # as EFA calls it
+    if port.layer == "Unspecified":  # EFA's name
         names.append("efa")
     groups = [(name, _files(host, port, name)) for name in names]
     path = f"{NETS}/carrier_down_count"
@@ -91,7 +91,7 @@ def _files(host: Host, port: Port, check: str) -> list[Member]:
 
 
 def _statistics(host: Host, port: Port) -> list[Member]:
-    """All that are there in one go, as the driver is asked for all of them each time."""
+    """All existing ones with one request, because the driver returns all of them each time."""
     counters = [counter for counter in COUNTERS if counter.place == "statistic"]
     if port.nic is None or port.layer != ETHERNET:
         why = Value(absent="no Ethernet interface of this network namespace is on it")
@@ -124,12 +124,12 @@ def _aer(host: Host, device: RdmaDevice) -> list[Member]:
     return members
 
 
-# -- what becomes of it --------------------------------------------------------------------
+# -- judging --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Group:
-    """The counters of one device against what the book knows of them."""
+    """The counters of one device, compared with the recorded ones."""
 
     book: Book
     device: RdmaDevice
@@ -149,7 +149,7 @@ class Group:
             return subject.skip(members[0].value.problem)
         limits = {one.counter.name: declared.get(one.counter.name, one.counter.limits) for one in here}
         judgements = [self._one(member, limits[member.counter.name]) for member in here]
-        # What has no limit is reported where the others pass, and decides nothing.
+        # Counters without a limit are reported if all others pass, and never decide the verdict.
         limited = [one for one, member in zip(judgements, here) if limits[member.counter.name]]
         worst = min((verdict for verdict, _why in limited), key=_ORDER.index, default=Verdict.SKIP)
         decisive = [one for one in limited if one[0] is worst]
@@ -189,7 +189,7 @@ def _words(name: str, number: int, rise: Rise) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """In the greatest unit of which there are two."""
+    """Text in the largest unit that gives at least two."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses of a port that peers can reach: the GID table, and what RDMA-CM makes of it.
+"""Addresses of a port that peers can reach: the GID table, and the settings of RDMA-CM.
 
-A driver fills the table as interfaces get addresses, so that the index of an entry cannot be declared:
-the right one is reported here and may be another after the next boot.
+A driver fills the table as interfaces get addresses, so the index of an entry cannot be declared. The right
+index is reported here and may differ after the next boot.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .ports import CLASS, ETHERNET, Port
 
 NAMES = ("gid", "rdma_cm")
 
-#: The type that is routed, and that every RoCE NIC of today has (RoCE v1 stays within one Ethernet)
+#: The routable type, which every current RoCE NIC has (RoCE v1 stays within one Ethernet)
 ROUTED = "RoCE v2"
 
 CM = "/sys/kernel/config/rdma_cm"
 
-#: How many entries a message shows; mlx5 has 256
+#: Number of entries in a message; mlx5 has 256
 _SHOWN = 4
 
 
 @dataclass(frozen=True)
 class Gid:
-    """One entry in use. kind, netdev: None where they could not be read."""
+    """One entry in use. kind, netdev: None if unreadable."""
 
     index: int
     address: ipaddress.IPv6Address
@@ -60,8 +60,10 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def table(host: Host, port: Port) -> tuple[list[Gid], str]:
-    """The entries in use, and why one or all of them could not be read; "" if all could. Empty ones read as
-    zeros, and their attributes give EINVAL, which is what a hole looks like."""
+    """The entries in use, and why some could not be read; "" if all could.
+
+    Empty entries read as zeros, and their attributes return EINVAL.
+    """
     path = f"{port.folder}/gids"
     try:
         numbers = [number for number in map(integer, host.names(path)) if number is not None]
@@ -84,7 +86,7 @@ def table(host: Host, port: Port) -> tuple[list[Gid], str]:
 
 
 def reachable(entries: Sequence[Gid], kind: str = ROUTED, netdev: str | None = None) -> list[Gid]:
-    """The entries of a RoCE port that are routed; of RoCE v1, which never is, all of them."""
+    """Routable entries of a RoCE port. For RoCE v1, which is never routable, all entries."""
     right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
     return [entry for entry in right if entry.routed or kind != ROUTED]
 
@@ -97,7 +99,7 @@ def _gid(host: Host, port: Port) -> Check:
     if not entries and problem:
         return subject.unknown(problem)
     if not entries:
-        advice = "the port has no address: look whether its interface is up and has one"
+        advice = "the port has no address: check that its interface is up and has one"
         return subject.judged(False, "all entries are empty", advice=advice)
     if port.layer != ETHERNET:
         found = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
@@ -126,7 +128,7 @@ def _roce(port: Port, entries: Sequence[Gid], problem: str) -> Check:
 
 
 def _is_on(entry: Gid, netdev: str | None) -> bool:
-    """VLANs have entries of their own, so that any interface is right where none is declared."""
+    """True if an entry is on the declared interface. VLANs have separate entries, so the default is any."""
     return entry.netdev is not None and netdev in (None, entry.netdev)
 
 
@@ -143,8 +145,10 @@ def is_iwarp(host: Host, port: Port) -> bool:
 
 
 def _rdma_cm(host: Host, port: Port) -> Check:
-    """drivers/infiniband/core/cma_configfs.c. Its folder exists once a program has made it, which is a
-    change that no check makes."""
+    """Defaults of RDMA-CM (drivers/infiniband/core/cma_configfs.c).
+
+    A program must create the folder first; a check never makes this change.
+    """
     folder = f"{CM}/{port.device.name}/ports/{port.number}"
     subject = port.about("rdma_cm", folder)
     if port.layer != ETHERNET or is_iwarp(host, port):
@@ -162,5 +166,5 @@ def _rdma_cm(host: Host, port: Port) -> Check:
             return subject.missing(value, source=f"{folder}/{name}", expected=expected if declared else "")
         texts.append(value.text.strip())
     good = texts[0] == mode and tos in (None, integer(texts[1]))
-    advice = "set it with roce_qos, so that connections made through RDMA-CM are in the lossless class"
+    advice = "set it with roce_qos, to put connections made through RDMA-CM into the lossless class"
     return subject.judged(good, f"{texts[0]}, ToS {texts[1]}", expected=expected, advice=advice)

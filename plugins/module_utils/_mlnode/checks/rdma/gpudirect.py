@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Access of a NIC to a GPU's memory: through a peer memory module or through DMA-BUF.
 
-Expectation: `gpudirect`, see pcie_values.py. A module that is loaded is not yet registered with the RDMA
-core: without the interface that the vendor's driver package adds there, it is of no use.
+Expectation: `gpudirect`, see pcie_values.py. A loaded module alone is not enough. It must register with an
+interface of the RDMA core that only the vendor's driver package adds.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ from ..pcie import subjects as pcie_subjects
 NAME = "gpudirect"
 NAMES = (NAME,)
 
-#: Where an RDMA core with the peer memory interface shows who has registered, by the name the module gives
+#: Folder of an RDMA core with the peer memory interface: registered modules, by the name each one chooses
 PEERS = "/sys/kernel/mm/memory_peers"
 _PEER_NAMES = {"NVIDIA": ("nv_mem", "nv_mem_nc", "nvidia-peermem"), "AMD": ("amdkfd",)}
 _OF_EFA = "efa_nv_peermem"
 _MODULES = {"NVIDIA": ("nvidia_peermem", "nv_peer_mem", _OF_EFA), "AMD": ()}
 
 VERSION = "/proc/driver/nvidia/version"
-#: NVIDIA's driver says on its first line which of its two it is; only the open one exports DMA-BUF
+#: The first line of NVIDIA's driver version identifies the open or proprietary modules; only the open ones
+#: export DMA-BUF
 _OPEN = regex(r"NVIDIA UNIX Open Kernel Module", re.ASCII)
 RELEASE = "/proc/sys/kernel/osrelease"
-#: The first kernel in which a NIC's driver takes memory as DMA-BUF (drivers/infiniband/core/umem_dmabuf.c)
+#: The first kernel whose NIC drivers accept memory as DMA-BUF (drivers/infiniband/core/umem_dmabuf.c)
 _DMABUF_SINCE = (5, 12)
-#: What amdgpu cannot do without (as perftest and RCCL ask); newer kernels have only the first
+#: Options that amdgpu requires (as perftest and RCCL check); newer kernels have only the first
 _NEEDED, _FORMERLY_NEEDED = "CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"
 
 _ADVICE = {
-    "NVIDIA": "load nvidia_peermem beside the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
+    "NVIDIA": "load nvidia_peermem with the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
     "modules on a kernel since 5.12",
     "AMD": "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA",
 }
@@ -50,8 +51,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Way:
-    """One of the two ways. works None: unknown. half: it is begun and not complete. listed: the module that
-    the next boot loads."""
+    """Peer memory or DMA-BUF. works: None if unknown. half: incomplete. listed: module of the next boot."""
 
     works: bool | None
     words: str
@@ -61,14 +61,14 @@ class Way:
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    """One for each maker of GPUs."""
+    """One check per GPU vendor."""
     want, declared = pcie_values.wanted(expect, "gpudirect")
     cards = pcie_subjects.of(topology, expect).cards
     vendors = sorted({gpu.vendor for gpu in topology.gpus})
     subject = Subject(NAME, source="/sys/bus/pci/devices")
     if not vendors or not cards:
         return [subject.skip(f"no {'RDMA device on PCIe' if vendors else 'GPU'}")]
-    # Jobs run without it, through the memory of the host, so that it fails where it is asked for.
+    # Jobs also run without it, through the host's memory, so it fails only if it is declared.
     subject = replace(subject, bad=pcie_subjects.severity(declared))
     addresses = tuple(card.address for card in cards)
     return [
@@ -99,7 +99,7 @@ def _vendor(
         return subject.unknown(found)
     listed = next((way.listed for way in ways if way.listed), "")
     if listed and not working:
-        advice = f"modprobe {listed}, or reboot; where it does not load: {_ADVICE[vendor]}"
+        advice = f"modprobe {listed}, or reboot; if it does not load: {_ADVICE[vendor]}"
         return subject.made(Verdict.PENDING, found, advice=advice)
     bad = Verdict.WARN if any(way.half for way in ways) else None
     return subject.judged(bool(working), found, bad=bad)
@@ -112,7 +112,7 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
     if registered:
         name = registered[0]
         return Way(True, f"{name} is registered with the RDMA core", f"{PEERS}/{name}/version")
-    # The driver of EFA keeps a list of its own and says who is on it.
+    # EFA's driver keeps a separate list and shows the registered vendor.
     for address in cards:
         path = f"/sys/bus/pci/devices/{address}/p2p"
         says = host.text(path).strip()
@@ -137,7 +137,7 @@ def _listed(host: Host, vendor: str) -> Way | None:
         if line is None or not modules_load.is_loadable(host, release, name):
             continue
         barred = config.barred(name) or modules_load.on_command_line(host, name)[1]
-        # EFA's has no need of an RDMA core that takes peer memory.
+        # EFA's module does not need an RDMA core with peer memory.
         if barred is None and (name == _OF_EFA or not needed.lacking(host, release, name)):
             return Way(False, f"{name} is not loaded, and {line.where} lists it", line.where, listed=name)
     return None

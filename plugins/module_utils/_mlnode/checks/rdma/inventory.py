@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Presence, place and identity of the RDMA devices against the declaration."""
+"""Presence, place and identity of the RDMA devices, compared with the declaration."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .ports import CLASS, PCI
 
 NAMES = ("inventory", "rails", "slot", "numa", "naming", "firmware", "board_id", "hca_type", "iwarp")
 
-#: Key of a declaration, which is also the name of the check → file of the device
+#: Key of a declaration, also the name of the check → file of the device
 _FILES = {"firmware": "fw_ver", "board_id": "board_id", "hca_type": "hca_type"}
 
-#: Names that rdma-core's udev rules make of a device's place (kernel-boot/rdma_rename.c: by_pci): protocol,
-#: domain, bus, slot, function. What the kernel itself gives, such as mlx5_0, is in the order of probing.
+#: Names that rdma-core's udev rules derive from a device's place (kernel-boot/rdma_rename.c: by_pci):
+#: protocol, domain, bus, slot, function. The kernel's own names, such as mlx5_0, follow the order of probing.
 _PERSISTENT = regex(
     r"(ib|iw|roce|rdma|usnic|opa|hfi)(P[0-9]+)?p[0-9]+s[0-9]+(f[0-9]+)?([vd][0-9]+)?\Z", re.ASCII
 )
@@ -42,7 +42,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     return checks
 
 
-# -- what is there -------------------------------------------------------------------------
+# -- presence -------------------------------------------------------------------------------
 
 
 def _declared(topology: Topology, expect: Expectations) -> list[Check]:
@@ -66,7 +66,7 @@ def _declared(topology: Topology, expect: Expectations) -> list[Check]:
 def _missing(topology: Topology, slot: str) -> str:
     """Advice about the slot where the device is expected."""
     if not slot:
-        return "look whether it has another name (rdma link), its driver is loaded, and lspci shows the card"
+        return "check whether it has another name (rdma link), its driver is loaded, and lspci shows the card"
     others = [device.name for device in topology.rdma if device.address == slot]
     if others:
         return f"the device in its slot {slot} is {others[0]}: names were given in another order"
@@ -93,7 +93,7 @@ def _rails(topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects) -> list[Check]:
-    """RDMA devices of which nothing is judged; where nothing is declared, their number as not judged."""
+    """RDMA devices that are not judged. Without any declaration, only their number is reported."""
     subject, checks = Subject("inventory", source=CLASS), []
     for device in topology.rdma:
         if device in known.devices:
@@ -113,7 +113,7 @@ def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects)
     return checks
 
 
-# -- what it is ----------------------------------------------------------------------------
+# -- identity -------------------------------------------------------------------------------
 
 
 def _slot(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
@@ -122,7 +122,7 @@ def _slot(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
         found = "no PCI function: a device in software, or one of another bus"
         return subject.judged(False, found) if subject.expected else subject.skip(found)
     advice = (
-        "names were given in another order, or the card was moved: put it back, or declare it where it is"
+        "names were given in another order, or the card was moved: put it back, or declare its present slot"
     )
     return subject.compared(Value(device.address), "slot", advice)
 
@@ -142,7 +142,7 @@ def _numa(host: Host, device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
 
 
 def _naming(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
-    """Stability of the name, which may be another device's after the next boot."""
+    """Stability of the name: an unstable name may belong to another device after the next boot."""
     subject = Subject("naming", device.name, CLASS)
     if device.address is None:
         return subject.skip("a device in software has the name it was made with", source="")
@@ -168,7 +168,7 @@ def _file(host: Host, device: RdmaDevice, declared: Mapping[str, Any], key: str)
 
 
 def _iwarp(host: Host, device: RdmaDevice) -> Check:
-    """enum rdma_node_type, RDMA_NODE_RNIC."""
+    """Warns if the device uses iWARP (enum rdma_node_type, RDMA_NODE_RNIC)."""
     subject = Subject("iwarp", device.name, f"{CLASS}/{device.name}/node_type")
     value = ports.read(host, subject.source)
     if value.text is None:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State, rate and width of a port against the declaration, with its interface and MTUs.
+"""State, rate and width of a port, with its interface and MTUs, compared with the declaration.
 
 Documentation/ABI/stable/sysfs-class-infiniband and sysfs-class-net.
 """
@@ -27,14 +27,13 @@ NAMES = ("state", "phys_state", "link_layer", "rate", "width", "netdev", "netdev
 #: 400 Gb/sec (4X NDR): drivers/infiniband/core/sysfs.c, rate_show
 RATE = regex(r"([0-9]{1,5}(?:\.5)?) Gb/sec \(([0-9]{1,2})X(?: ([A-Z0-9]{1,8}))?\)\Z", re.ASCII)
 
-#: The headers that RoCE v2 needs of an Ethernet packet beside the payload (include/rdma/ib_addr.h:
-#: iboe_get_mtu)
+#: Bytes of an Ethernet packet that RoCE v2 needs for headers (include/rdma/ib_addr.h: iboe_get_mtu)
 ROCE_HEADERS = 96
 
-#: What IPoIB in datagram mode needs of an InfiniBand packet (drivers/infiniband/ulp/ipoib/ipoib.h)
+#: Bytes of an InfiniBand packet that IPoIB in datagram mode needs (drivers/infiniband/ulp/ipoib/ipoib.h)
 IPOIB_HEADER = 4
 
-#: Which interfaces are on a port
+#: Files with the interfaces of a port
 _NDEVS = "gid_attrs/ndevs"
 _NO_INTERFACE = Value(absent="no interface of this network namespace is on it")
 _NO_SPEED = Value(absent="the driver knows no speed, as while the link is down")
@@ -56,7 +55,7 @@ def _state(host: Host, port: Port) -> Check:
     value = ports.read(host, subject.source)
     waits = (value.text or "")[:2] in ("2:", "3:") and port.layer == INFINIBAND
     if waits:
-        advice = "no subnet manager has brought it up: look whether one runs (sminfo), and at its log"
+        advice = "no subnet manager has brought it up: check that one runs (sminfo), and read its log"
         return subject.made(Verdict.WARN, value.text or "", advice=advice)
     advice = "look at cable, transceiver and the switch port, and whether the interface is up"
     return subject.compared(value, "", advice)
@@ -81,7 +80,7 @@ def _link_layer(host: Host, port: Port) -> Check:
 
 
 def _rate(host: Host, port: Port) -> list[Check]:
-    """The rate, and the width, which is in the same file."""
+    """Checks of the rate and the width, which share a file."""
     wanted, lanes = port.expect.get("rate"), port.expect.get("width")
     rate = port.about("rate", "rate", wanted or "any")
     width = port.about("width", "rate", lanes and f"{lanes}X")
@@ -103,7 +102,7 @@ def _judged_rate(
         return subject.told(match.string, "rate")
     gbits = wanted.of_lanes(port.expect.get("width"))
     good = number == gbits
-    # Of Ethernet the generation is only a word for the rate of a lane, of which drivers take what fits.
+    # On Ethernet the generation only describes the rate of a lane, and drivers choose any that fits.
     if wanted.generation and port.layer == INFINIBAND:
         good = good and (match.group(3) or "") == wanted.generation
     name = f"{gbits:g} Gb/s" + (f" ({wanted.generation})" if wanted.generation else "")
@@ -169,12 +168,12 @@ def _netdev_mtu(host: Host, port: Port, nic: Nic) -> Check:
 
 
 def roce_mtu(netdev_mtu: int) -> int:
-    """MTU of a RoCE port with that of its interface; 0 if it is too small for any."""
+    """MTU of a RoCE port on an interface with this MTU, in bytes; 0 if it is too small for any."""
     return max((mtu for mtu in MTUS if mtu <= netdev_mtu - ROCE_HEADERS), default=0)
 
 
 def _mtu(host: Host, port: Port) -> Check:
-    """No file has the active MTU: RoCE's follows from the interface, InfiniBand's is at least IPoIB's."""
+    """Check of the active MTU. No file shows it: RoCE's follows the interface, InfiniBand's IPoIB."""
     wanted = port.expect.get("mtu")
     subject = port.about("mtu", expected=wanted)
     if port.layer not in (ETHERNET, INFINIBAND):
@@ -188,7 +187,7 @@ def _mtu(host: Host, port: Port) -> Check:
     if port.layer == ETHERNET and number is not None:
         value = Value(str(roce_mtu(number)))
     elif port.layer == INFINIBAND and number is not None and number + IPOIB_HEADER == max(MTUS):
-        value = Value(str(max(MTUS)))  # no port joins a group whose packets it cannot carry
+        value = Value(str(max(MTUS)))  # a port cannot join a group whose packets are too large for it
     elif port.layer == INFINIBAND:
         value, source = _asked(host, port)
     advice = "look at the MTU of the partition and of the switch port (opensm, ibportstate)"

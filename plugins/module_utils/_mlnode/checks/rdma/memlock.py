@@ -1,9 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Memory that jobs may lock, which RDMA needs: the limits of the daemons that start them.
+"""Memory that jobs may lock, which RDMA requires: the limits of the daemons that start jobs.
 
-Expectation: `memlock`, see pcie_values.py. A job inherits the limit of the daemon that starts it, so the
-running daemon counts, and what systemd would give it at its next start. In a container its own limit counts.
+Expectation: `memlock`, see pcie_values.py. A job inherits the limit of the daemon that starts it. The limit
+of the running daemon counts, and the limit that systemd would give it at its next start. In a container its
+own limit counts.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ from ..pcie_values import Bytes
 NAME, NAME_DEFAULT = "memlock", "memlock_default"
 NAMES = (NAME, NAME_DEFAULT)
 
-#: Who starts jobs or containers, which inherit its limit. Names are cut to 15 characters (TASK_COMM_LEN)
+#: Daemons that start jobs or containers, which inherit their limit. Names are cut to 15 characters
+#: (TASK_COMM_LEN)
 _STARTERS = ("slurmd", "containerd", "dockerd", "crio", "pbs_mom")
-#: Whose children get others: of sshd by pam_limits(8), of kubelet by the container runtime
+#: Daemons whose children get other limits: sshd's from pam_limits(8), kubelet's from the container runtime
 _INDIRECT = ("sshd", "kubelet")
 _WATCHED = (*_STARTERS, *_INDIRECT)
 
@@ -54,7 +56,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     served = [check for check in checks if check.target in _STARTERS]
     spared = ""
     if served and all(check.verdict in (Verdict.PASS, Verdict.PENDING) for check in served):
-        spared = "the daemons that start jobs have enough of their own"
+        spared = "the daemons that start jobs have high enough limits"
     elif not (declared or topology.rdma or topology.gpus):
         spared = "neither an RDMA device nor a GPU is here"
     about = Subject(
@@ -68,7 +70,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     return [*checks, *findings([about], partial(_default, host, about, want, spared))]
 
 
-# -- what runs -----------------------------------------------------------------------------
+# -- running daemons ------------------------------------------------------------------------
 
 
 def _daemons(host: Host, subject: Subject, want: Bytes) -> Iterator[Check]:
@@ -93,8 +95,10 @@ def _daemons(host: Host, subject: Subject, want: Bytes) -> Iterator[Check]:
 
 
 def _judged(host: Host, check: Check, want: Bytes) -> Check:
-    """One that runs with too little: what its next start brings, and what its sessions have. Those of sshd
-    get theirs from PAM, as the kind limits judges it, too."""
+    """Finding about a low limit, with the limits of the daemon's next start and of its sessions.
+
+    Sessions of sshd get their limit from PAM, which the kind limits also judges.
+    """
     if check.verdict not in (Verdict.FAIL, Verdict.WARN):
         return check
     try:
@@ -119,7 +123,7 @@ def _advice(name: str) -> str:
             "logins get theirs from /etc/security/limits.d: memlock unlimited there, and in the unit of sshd"
         )
     text = f"LimitMEMLOCK=infinity in a drop-in of its unit, then systemctl daemon-reload and restart {name}"
-    return f"{text}; containers have that of their runtime" if name == "kubelet" else text
+    return f"{text}; containers get their runtime's limit" if name == "kubelet" else text
 
 
 def _process(host: Host, subject: Subject, want: Bytes) -> Check:
@@ -136,12 +140,14 @@ def _is_enough(amount: Amount, want: Bytes) -> bool:
     return is_within(want.number, amount.soft)
 
 
-# -- what the next start brings ------------------------------------------------------------
+# -- the next start -------------------------------------------------------------------------
 
 
 def _default(host: Host, subject: Subject, want: Bytes, spared: str) -> Check:
-    """Limit that systemd gives each service without one of its own. spared: why too little does no harm.
-    Raises HostError."""
+    """Limit that systemd gives to services without their own limit. Raises HostError.
+
+    spared: why a low limit does no harm.
+    """
     if not host.systemd_runs():
         raise Nothing("systemd does not run here", "/run/systemd/system")
     lines = systemd_conf.manager(host, _KEY)

@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Link state from the firmware of NVIDIA's NICs: what is wrong, bit error rates, cable or transceiver.
+"""Link state from the firmware of NVIDIA's NICs: faults, bit error rates, cable or transceiver.
 
-No file of the kernel has it. The tool is mlxlink of MFT, or mstlink, which is the same from mstflint; both
-read registers of the card and change nothing. Titles and keys of its JSON: mlxlink/modules of mstflint.
+No kernel file shows it. The tool is mlxlink of MFT, or mstlink, the same tool from mstflint; both read
+registers of the card and change nothing. Titles and keys of its JSON: mlxlink/modules of mstflint.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .ports import Port
 
 NAMES = ("link_report", "ber", "cable")
 
-#: MFT's tool first, as it is newer wherever both are there
+#: MFT's tool first: if both are installed, it is newer
 TOOLS = ("/usr/bin/mlxlink", "/usr/bin/mstlink")
 
-#: The PCI vendor of all cards that have such registers
+#: PCI vendor of all cards with these registers
 _VENDOR = 0x15B3
 
-#: It answers in one or two seconds; a card that is being reset does not answer at all
+#: Seconds. It answers in one or two; a card during a reset does not answer at all
 _SECONDS = 20.0
 
 _OPERATION, _TROUBLE, _ERRORS, _MODULE = (
@@ -43,19 +43,19 @@ _OPERATION, _TROUBLE, _ERRORS, _MODULE = (
 
 _HEALTHY = "No issue was observed"
 
-#: 15E-255, and 0 or 1.5E-254 in other versions
+#: 15E-255; other versions print 0 or 1.5E-254
 _RATE = regex(r"[0-9]{1,18}(?:\.[0-9]{1,18})?(?:[eE]-?[0-9]{1,3})?\Z", re.ASCII)
 
-#: Distinguishes one cable from another, in this order
+#: Keys that identify a cable, in this order
 _WORDS = ("Identifier", "Cable Type", "Vendor Name", "Vendor Part Number", "Vendor Serial Number")
 
-#: As much as a message takes of a text from an EEPROM, which may hold anything
+#: Most characters of an EEPROM's text in a message: it may contain anything
 _LONGEST = 60
 
 
 @dataclass(frozen=True)
 class Report:
-    """Report of the tool about a port: title → key → text; empty, with the reason, where it reported nothing.
+    """The tool's report about a port: title → key → text. problem: why it is empty.
 
     command: for people.
     """
@@ -65,7 +65,7 @@ class Report:
     problem: str = ""
 
     def text(self, title: str, key: str) -> str:
-        """Without what stands for nothing; "" too where the key is not there."""
+        """Text of a key; "" if the key is missing or its value is a placeholder."""
         value = self.sections.get(title, {}).get(key, "").strip()
         return "" if value in ("N/A", "Unidentified") else value
 
@@ -87,13 +87,13 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _has_registers(port: Port, topology: Topology) -> bool:
-    """A virtual function has none: the link is the physical function's."""
+    """A virtual function has none: the link belongs to the physical function."""
     function = rdma_ports.function_of(port.device, topology)
     return function is not None and function.vendor == _VENDOR and not function.physfn
 
 
 def _without(ports: Sequence[Port]) -> list[Check]:
-    """Once for the node, and for each port of which something is declared that only the tool knows."""
+    """Skips for the node, and unknown for each port with a declared value that only the tool can read."""
     why, source = "neither mlxlink (MFT) nor mstlink (mstflint) is installed", ", ".join(TOOLS)
     declared = [
         Subject("ber", port.name, source, _wanted(port)).unknown(why)
@@ -104,13 +104,13 @@ def _without(ports: Sequence[Port]) -> list[Check]:
     return [*(Subject(name, source=source).skip(why) for name in names), *declared]
 
 
-# -- what the tool says --------------------------------------------------------------------
+# -- asking the tool ------------------------------------------------------------------------
 
 
 def ask(host: Host, tool: str, port: Port) -> Report:
-    """Never raises: a tool that hangs, fails or says nonsense is a report with its problem."""
+    """Report about a port. Never raises: problem describes a tool that hangs, fails or prints nonsense."""
     command = [tool, "-d", port.device.address or "", "-m", "-c", "--json"]
-    # The port is that of the function; only functions with two know a second one.
+    # The function has this port; only functions with two ports accept a second number.
     command += ["-p", str(port.number)] if port.number > 1 else []
     shown = " ".join(command)
     try:
@@ -121,7 +121,7 @@ def ask(host: Host, tool: str, port: Port) -> Report:
 
 
 def _sections(text: str) -> dict[str, dict[str, str]]:
-    """Raises ValueError. Other values than text, as those of single lanes, are left out."""
+    """Sections of the tool's JSON: texts only, without lists per lane. Raises ValueError."""
     try:
         document: Any = json.loads(text)
         code = document.get("status", {}).get("code", 0)
@@ -134,14 +134,14 @@ def _sections(text: str) -> dict[str, dict[str, str]]:
             if isinstance(section, dict)
         }
     except (KeyError, TypeError, AttributeError, RecursionError, json.JSONDecodeError) as error:
-        raise ValueError(f"it did not say what it says of a port, but {text.strip()[:_LONGEST]!r}") from error
+        raise ValueError(f"expected its report about a port, got {text.strip()[:_LONGEST]!r}") from error
 
 
 def _missing(subject: Subject, report: Report, what: str) -> Check:
     return subject.unknown(report.problem or f"{report.command} names no {what}")
 
 
-# -- what becomes of it --------------------------------------------------------------------
+# -- judging --------------------------------------------------------------------------------
 
 
 def _report(port: Port, report: Report) -> Check:
@@ -150,7 +150,7 @@ def _report(port: Port, report: Report) -> Check:
     if not state or not advice:
         return _missing(subject, report, "state and recommendation")
     found = f"{state[:_LONGEST]}, {advice[:_LONGEST]}"
-    # A link that is up works, whatever else the firmware has to say of it.
+    # A link that is up works, regardless of the firmware's recommendation.
     bad = Verdict.WARN if state == "Active" else Verdict.FAIL
     good = state == "Active" and advice.startswith(_HEALTHY)
     todo = "look at cable, transceiver and the switch port; the words are the firmware's"
@@ -190,6 +190,6 @@ def _cable(port: Port, report: Report) -> Check:
         found = " ".join(filter(None, parts)) + (f", {heat[:_LONGEST]} C" if heat else "")
         return subject.judged(True, found)
     if report.text(_OPERATION, "State") == "Active":
-        # As between boards of one machine.
+        # As for links between boards of one machine.
         return subject.skip("the link is up, and the firmware knows no module on it")
     return subject.judged(False, "none is plugged", advice="plug it, or reseat it")

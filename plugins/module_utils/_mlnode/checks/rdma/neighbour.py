@@ -1,7 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Port of the switch at the other end of each RoCE port, where lldpd runs. Reported: fabric_check compares it
-between nodes, as one alone does not know where its rail should be."""
+"""Switch port at the other end of each RoCE port, if lldpd runs.
+
+Only reported: fabric_check compares it between nodes, because one node cannot know the right switch of its
+rail.
+"""
 
 from __future__ import annotations
 

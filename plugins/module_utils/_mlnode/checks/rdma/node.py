@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Needs of RDMA on the node beside its devices: access from user space, namespaces, ARP of rails, GPUs."""
+"""Requirements of RDMA on the node itself: access from user space, namespaces, ARP of rails, GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEV = "/dev/infiniband"
 _NETNS = "/sys/module/ib_core/parameters/netns_mode"
 _CONF = "/proc/sys/net/ipv4/conf"
 _ROUTES = "/proc/net/route"
-#: RTF_GATEWAY (include/uapi/linux/route.h): not a subnet of the interface's own
+#: RTF_GATEWAY (include/uapi/linux/route.h): the route is not the interface's own subnet
 _GATEWAY = 0x2
 
 #: net/ipv6/ndisc.c: ndisc_recv_ns; RFC 6724, rule 5
@@ -35,8 +35,8 @@ _IPV6_ALONE = (
     "address, the source is one of the interface that sends, and there is no rp_filter"
 )
 
-#: enum rdma_node_type: connections are made through RDMA-CM on channel adapters and iWARP NICs. EFA, usNIC
-#: and the like have none.
+#: enum rdma_node_type: channel adapters and iWARP NICs make connections through RDMA-CM. EFA, usNIC and
+#: similar devices do not.
 _WITH_CM = ("1:", "4:")
 
 
@@ -58,7 +58,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 
 
 def _uverbs(host: Host, subjects: Sequence[Subject]) -> list[Check]:
-    """The device file of each RDMA device. Which is whose: the file ibdev in sysfs. Raises HostError."""
+    """The device file of each RDMA device, matched by the file ibdev in sysfs. Raises HostError."""
     owners = {host.value(f"{_VERBS}/{name}/ibdev").text: name for name in host.names(_VERBS)}
     files = set(host.names(_DEV))
     checks = []
@@ -86,7 +86,7 @@ def _ucm(host: Host, known: Subjects, subject: Subject) -> Check:
 
 
 def _netns(host: Host, expect: Expectations) -> Check:
-    """Use of every device by every network namespace (drivers/infiniband/core/device.c: netns_mode)."""
+    """Sharing of devices between network namespaces (drivers/infiniband/core/device.c: netns_mode)."""
     subject = Subject("netns", source=_NETNS, expected=expect.get("netns", ""))
     value = ports.read(host, _NETNS)
     if value.text is not None:
@@ -98,7 +98,7 @@ def _netns(host: Host, expect: Expectations) -> Check:
 
 
 def _gpus(topology: Topology, expect: Expectations) -> Check:
-    """Number on PCI: nodes of a fleet are compared by it, as one that is lost is not there."""
+    """Number of GPUs on PCI. Nodes of a fleet are compared by it, because a lost GPU is simply absent."""
     wanted = expect.get("gpus")
     expected = "" if wanted is None else str(wanted)
     advice = "look for the GPU with lspci and in dmesg (Xid 79), and reboot or drain the node"
@@ -110,8 +110,11 @@ def _gpus(topology: Topology, expect: Expectations) -> Check:
 
 
 def _multi_rail(host: Host, known: Subjects) -> list[Check]:
-    """Linux answers ARP for any of its addresses on any interface, so that packets for one rail arrive at
-    another (Documentation/networking/ip-sysctl.rst: arp_ignore, arp_announce, rp_filter)."""
+    """ARP settings of the rails.
+
+    Linux answers ARP for all its addresses on every interface, so packets for one rail arrive at another
+    (Documentation/networking/ip-sysctl.rst: arp_ignore, arp_announce, rp_filter).
+    """
     rails = ports.roce_interfaces(known)
     if len(rails) < 2:
         return [Subject("multi_rail", source=_CONF).skip("fewer than two RoCE interfaces")]
@@ -126,8 +129,10 @@ def _multi_rail(host: Host, known: Subjects) -> list[Check]:
 
 
 def _only_ipv6(host: Host, rails: Sequence[str]) -> set[str]:
-    """The rails with addresses of IPv6 and none of IPv4; none of them where that is unknown. Not by routes,
-    as those of a rail may be in a table of its own."""
+    """Rails with IPv6 addresses and no IPv4 address; empty if unknown.
+
+    Not determined by routes, because a rail's routes may be in a separate table.
+    """
     try:
         here = iproute.interfaces(host)
     except HostError:
@@ -137,7 +142,7 @@ def _only_ipv6(host: Host, rails: Sequence[str]) -> set[str]:
 
 
 def _arp(host: Host, rail: str, shared: bool) -> Check:
-    """Of each of them the greater of `all` and the interface's own counts."""
+    """ARP settings of one rail. For each key the greater value of `all` and the interface counts."""
     expected, numbers = "arp_ignore 1, arp_announce 2, rp_filter not 1", {}
     subject = Subject("multi_rail", rail, f"{_CONF}/{rail}", expected)
     for key in ("arp_ignore", "arp_announce", "rp_filter"):
@@ -157,13 +162,13 @@ def _arp(host: Host, rail: str, shared: bool) -> Check:
         if shared
         else f"{wrong} as soon as rails share a subnet"
     )
-    # Rails with a subnet each work without; in one subnet they do not.
+    # Rails on separate subnets work without these settings; rails on one subnet do not.
     bad = Verdict.FAIL if shared else Verdict.WARN
     return subject.judged(good, found, advice=advice, bad=bad)
 
 
 def _shared_subnets(host: Host, rails: Sequence[str]) -> set[str]:
-    """The rails with an IPv4 subnet that another one has too."""
+    """Rails that share an IPv4 subnet with another rail."""
     owned: dict[tuple[str, str], set[str]] = {}
     for line in (host.value(_ROUTES).text or "").splitlines()[1:]:
         fields = line.split()

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ports that are judged, and how their values are read."""
+"""The judged ports, and readers for their values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INFINIBAND, ETHERNET = "InfiniBand", "Ethernet"
 
 @dataclass(frozen=True)
 class Port:
-    """One port that is judged. expect: all that is declared of it. nic: the interface on it."""
+    """One judged port. expect: its declared values. nic: the interface on it."""
 
     device: RdmaDevice
     own: RdmaPort
@@ -47,15 +47,17 @@ class Port:
         return f"{CLASS}/{self.device.name}/ports/{self.number}"
 
     def about(self, name: str, source: str = "", expected: object = None) -> Subject:
-        """A check of this port. source: a file of its folder, or any other one. expected: None or empty if
-        nothing is declared."""
+        """A check of this port.
+
+        source: a file in its folder, or an absolute path. expected: None or empty if nothing is declared.
+        """
         path = source if source[:1] == "/" else "/".join(filter(None, (self.folder, source)))
         return Subject(name, self.name, path, str(expected or ""))
 
 
 @dataclass(frozen=True)
 class Subjects:
-    """All that is judged. devices: those with at least one such port."""
+    """All judged ports. devices: RDMA devices with at least one of them."""
 
     ports: tuple[Port, ...] = ()
     devices: tuple[RdmaDevice, ...] = ()
@@ -77,7 +79,7 @@ def subjects(topology: Topology, expect: Expectations) -> Subjects:
 
 
 def _nic(topology: Topology, port: RdmaPort) -> Nic | None:
-    """The interface of a port, which of the members of a bond is the bond."""
+    """The interface of a port; for members of a bond, the bond."""
     by_name = {nic.name: nic for nic in topology.nics}
     here = [by_name[name] for name in port.netdevs if name in by_name]
     above = [nic for nic in here if not nic.folder]
@@ -85,7 +87,7 @@ def _nic(topology: Topology, port: RdmaPort) -> Nic | None:
 
 
 def roce_interfaces(known: Subjects) -> list[str]:
-    """The interfaces of the RoCE ports that are judged, each once."""
+    """The interfaces of the judged RoCE ports, without duplicates."""
     names = (port.nic.name for port in known.ports if port.nic is not None and port.layer == ETHERNET)
     return [*dict.fromkeys(names)]
 
@@ -95,8 +97,10 @@ def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:
 
 
 def read(host: Host, path: str) -> Value:
-    """As Host.value(). A blank line is not a value; a file without even a line is what a captured tree
-    has of one that could not be read."""
+    """Like Host.value(), but a blank line is not a value.
+
+    A completely empty file in a captured tree means that the file could not be read.
+    """
     value = host.value(path)
     if value.text is None or value.text.strip():
         return value
@@ -106,7 +110,7 @@ def read(host: Host, path: str) -> Value:
 
 
 def read_number(host: Host, path: str) -> Value:
-    """As read(), for a file that holds a number: one that holds something else could not be read."""
+    """Like read(), for a file with a number: any other content counts as unreadable."""
     value = read(host, path)
     number = integer(value.text or "")
     if number is None and value.text is not None:
@@ -115,5 +119,5 @@ def read_number(host: Host, path: str) -> Value:
 
 
 def counted(host: Host, path: str) -> int | None:
-    """Number in a file; None where there is none."""
+    """Number in a file; None if there is none."""
     return integer(read_number(host, path).text or "")

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packet handling of a RoCE port as declared: trust, priorities of DSCPs, PFC, global pause, ECN.
+"""Packet handling of a RoCE port against the declaration: trust, DSCP priorities, PFC, global pause, ECN.
 
-What is expected is what `expect` says under `qos`, group by group, and else what roce_qos has declared on
-this node. The numbers are the fabric's, so that without a declared scheme of priorities nothing is right or
-wrong: what there is is reported and not judged, but for global pause beside PFC, which is always wrong.
+The expectations come from `qos` in `expect`, group by group, else from the roce_qos declarations of this
+node. Without a declared scheme of priorities the values are only reported, because they depend on the fabric.
+Global pause together with PFC is always wrong.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ NAMES = ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
 
 _BY = "declare it with roce_qos"
 
-#: What of a rule makes a scheme of priorities
+#: Keys of a rule that define a scheme of priorities
 _SCHEME = ("trust", "dscp", "pfc", "ecn", "cnp")
 _NO_SCHEME = (
     "have the scheme of the switches judged: name it (fabric_qos_preset of the role fabric), declare it with "
     "roce_qos, or expect it (qos)"
 )
 
-#: Group of roce_qos → what is declared of it
+#: Group of roce_qos → its declared values
 Wanted = Mapping[str, Any]
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
-    """Of every RoCE port that is judged, and of every member where it stands on a bond."""
+    """Checks of every judged RoCE port; for a port on a bond, of every member."""
     kept = _declared(host)
     checks: list[Check] = []
     for port in ports.subjects(topology, expect).ports:
@@ -71,9 +71,9 @@ def _declared(host: Host) -> dict[str, dict[str, Any]]:
 def _trust(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     value = host.value(f"/dcb/{nic}/trust/state")
     source = f"trust of {nic}, by dcb app show dev {nic}"
-    # Where a driver looks at several things, the first of them decides: dscp+pcp
+    # If a driver trusts several sources, the first one decides: dscp+pcp
     first = (value.text or "").partition("+")[0]
-    advice = f"{_BY}: RoCE packets that have no VLAN tag are in no priority of their own else"
+    advice = f"{_BY}: otherwise RoCE packets without a VLAN tag get no separate priority"
     subject = Subject("trust", port.name, source, wanted.get("trust", ""), advice)
     return _compared(subject, port, value, wanted, value.text or "", first)
 
@@ -167,21 +167,21 @@ def _words(fields: Mapping[str, object]) -> str:
 def _compared(
     subject: Subject, port: Port, value: Value, wanted: Wanted, shown: str, found: str = "", what: str = ""
 ) -> Check:
-    """found: the part of the value that decides, where that is not all that is shown."""
+    """found: the decisive part of the value, if it differs from the shown text."""
     if not subject.expected:
         return _undeclared(subject, value, what or subject.name, wanted)
     if value.text is not None:
         return subject.judged((found or shown) == subject.expected, shown)
     if value.absent is None:
         return subject.missing(value)
-    # Soft-RoCE needs no priorities of a NIC, though the same is declared of all ports.
+    # Soft-RoCE needs no priorities from a NIC, even if a declaration covers all ports.
     if port.device.address is None:
         return subject.skip(value.absent)
     return subject.judged(False, value.absent, advice="another driver, or none of this in the declaration")
 
 
 def _undeclared(subject: Subject, value: Value, what: str, wanted: Wanted) -> Check:
-    """Of a declared scheme, the part that is left out; without one, all of it."""
+    """The check is skipped: a declared scheme omits this part, or no scheme is declared."""
     if value.text is None:
         return subject.missing(value)
     scheme = any(group in wanted for group in _SCHEME)

@@ -1,7 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The interface by which the replies of a RoCE rail leave. Routes belong to the network manager, so that they
-are only looked at here (ip-rule(8), ip-route(8))."""
+"""The interface through which replies of a RoCE rail leave (ip-rule(8), ip-route(8)).
+
+Read-only, because routes belong to the network manager.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,12 @@ _SUBJECT = Subject(*NAMES, source="ip addr show")
 
 _ROUTE = "ip route get PEER from ADDRESS"
 
-#: How many of the last bits of an address may be the host's where each address is one (RFC 3021, RFC 6164)
+#: Most host bits of a subnet in which every address is usable (RFC 3021, RFC 6164)
 _NO_BROADCAST = 1
 
 
 class _Reply(NamedTuple):
-    """From an address of a rail to a peer in its subnet. leaves_by: the interface that the kernel chooses."""
+    """A reply from a rail's address to a peer in its subnet. leaves_by: the kernel's interface for it."""
 
     address: Address
     peer: IP
@@ -73,7 +75,7 @@ def _replies(host: Host, rail: Interface, own: Collection[IP]) -> list[_Reply]:
 
 
 def _peer(network: Network, own: Collection[IP]) -> IP | None:
-    """The first address that may be another machine's: the way to one of this machine is the loopback."""
+    """The first address that may belong to another machine: a route to one of our own is the loopback."""
     all_are = network.max_prefixlen - network.prefixlen <= _NO_BROADCAST
     hosts: Iterable[IP] = network if all_are else network.hosts()
     return next((host for host in hosts if host not in own), None)

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules declared for RDMA NICs that match none: such a rule leaves the fabric untuned, however well the
-ports work."""
+"""Declared rules for RDMA NICs that match none: they leave the fabric untuned, even if the ports work."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _PARSERS: Sequence[tuple[str, Table, _Parse]] = (
     (irq_parse.KIND, irq_schema.OPTIONS, irq_parse.parse),
 )
 
-_ADVICE = "have the NICs appear (drivers, RDMA drivers, rdma link), or declare the rule for what is here"
+_ADVICE = "make the NICs appear (drivers, RDMA drivers, rdma link), or declare the rule for NICs of this node"
 
 
 def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
@@ -51,7 +50,7 @@ def checks(host: Host, topology: Topology, expect: object) -> list[Check]:
 
 
 def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
-    """Rules with the NICs that they are for, each once. What is unreadable is reported by its own run."""
+    """Rules with their NICs, without duplicates. Skips unreadable declarations, which applying reports."""
     for kind, table, parse in _PARSERS:
         try:
             settings = parse(declaration.of(kind, table))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All checks of the RDMA devices of a node and of what they need."""
+"""All checks of a node's RDMA devices and their requirements."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ OPTIONS: Table = {
     **end.fail_on("fail"),
 }
 
-#: One subject: the names of its checks, and what makes them
+#: One subject: the names of its checks, and their function
 Area = Tuple[Tuple[str, ...], Callable[[Host, Topology, Any], Iterable[Check]]]
 
-#: In the order in which a person would look: what is there, whether it is up, what is on top
+#: In the order of a manual diagnosis: presence, link, and the layers above
 AREAS: tuple[Area, ...] = (
     (inventory.NAMES, inventory.checks),
     (rules.NAMES, rules.checks),
@@ -53,10 +53,10 @@ AREAS: tuple[Area, ...] = (
     (memlock.NAMES, memlock.checks),
 )
 
-#: Check of the kept counters; reported only where that fails
+#: Check of the recorded counters, reported only if recording fails
 BASELINE = "baseline"
 
-#: The names that a caller may leave out
+#: Names that a caller may skip
 NAMES: tuple[str, ...] = (
     *(name for names, _checks in AREAS for name in names),
     *rdma_counters.NAMES,
@@ -80,10 +80,10 @@ def all_checks(
     reset: bool = False,
     writable: bool = False,
 ) -> list[Check]:
-    """Every check of every declared port and of the node, but those left out.
+    """Every check of every declared port and of the node, without the skipped ones.
 
-    reset: what the counters are now becomes what they are compared with. writable: what they are now may be
-    kept, else this run writes nothing at all.
+    reset: the present counters become the baseline. writable: the present counters may be stored; otherwise
+    this run writes nothing.
     """
     topology = read.of(host)
     book = Book(host, reset, writable)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Assignments of the subnet manager to an InfiniBand port: its address, and the partitions it is in."""
+"""Assignments of the subnet manager to an InfiniBand port: its address, and its partitions."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .ports import INFINIBAND, Port
 
 NAMES = ("subnet", "pkey")
 
-#: The bit that makes a port a full member: two limited ones cannot talk to each other (InfiniBand
-#: Architecture Specification, 10.9.1.1)
+#: Membership bit of a full member: two limited members cannot communicate (InfiniBand Architecture
+#: Specification, 10.9.1.1)
 _FULL = 0x8000
 
 _HEX = regex(r"0x[0-9a-fA-F]{1,8}\Z", re.ASCII)
 
-_NO_SM = "no subnet manager has set the port up: look whether one runs (sminfo), and at its log"
+_NO_SM = "no subnet manager has set the port up: check that one runs (sminfo), and read its log"
 
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
@@ -75,7 +75,7 @@ def _pkey(host: Host, port: Port) -> Check:
 
 
 def _index(host: Host, folder: str, wanted: int) -> int | None:
-    """Raises HostError."""
+    """Index of a partition key; None if it is absent. Raises HostError."""
     for number in sorted(index for index in map(integer, host.names(folder)) if index is not None):
         if _read(host, f"{folder}/{number}")[0] == wanted:
             return number
@@ -83,7 +83,7 @@ def _index(host: Host, folder: str, wanted: int) -> int | None:
 
 
 def _read(host: Host, path: str) -> tuple[int | None, Value]:
-    """A number such as 0xffff; what is none could not be read."""
+    """A number such as 0xffff; any other text counts as unreadable."""
     value = ports.read(host, path)
     if value.text is None or _HEX.match(value.text.strip()):
         return (int(value.text, 16) if value.text else None), value

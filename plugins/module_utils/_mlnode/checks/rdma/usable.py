@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A port that can be measured with perftest: whether it is there and up, where it sends from, its CPUs, and
-what it carries."""
+"""A port that perftest can measure: its state, its source address, its CPUs and its rate."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ from . import ports
 from .link import RATE
 from .ports import ETHERNET, INFINIBAND, Port
 
-#: Of these generations two of ten bits are the coding (8b/10b), which the rate of a port counts in. Only on
-#: InfiniBand: on Ethernet the generation is a word for the rate of the data
+#: Share of data in a port's rate: in these generations two of ten bits are coding (8b/10b), which the rate
+#: includes. Only on InfiniBand: on Ethernet the generation describes the rate of the data
 _CODED = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8}
 
 
 def find(host: Host, topology: Topology, name: str, number: int) -> Port:
-    """A port by its device. Raises RefusedError where it is not there, or is not up."""
+    """A port by its device. Raises RefusedError if it is absent or not up."""
     found = one(topology, name, number)
     if found is None:
         there = ", ".join(port.name for port in every(topology)) or "no RDMA device at all"
@@ -30,7 +29,7 @@ def find(host: Host, topology: Topology, name: str, number: int) -> Port:
 
 
 def every(topology: Topology) -> list[Port]:
-    """All ports of all devices, of which nothing is declared."""
+    """All ports of all devices, without declared values."""
     return [Port(device, port) for device in topology.rdma for port in device.ports]
 
 
@@ -56,11 +55,11 @@ def _check(host: Host, port: Port) -> None:
 
 
 def gid(host: Host, port: Port, given: int | None) -> int | None:
-    """Entry of the GID table to send from; None for a port that is addressed by LIDs. Raises RefusedError."""
+    """Entry of the GID table to send from; None if the port is addressed by LIDs. Raises RefusedError."""
     if given is not None or port.layer == INFINIBAND:
         return given
     entries, problem = rdma_gid.table(host, port)
-    # Both sides have to take one of the same family, and IPv4 is what nearly all fabrics have.
+    # Both sides must use the same family, and nearly all fabrics use IPv4.
     usable = sorted(rdma_gid.reachable(entries), key=lambda one: (one.address.ipv4_mapped is None, one.index))
     if usable:
         return usable[0].index
@@ -69,12 +68,12 @@ def gid(host: Host, port: Port, given: int | None) -> int | None:
 
 
 def cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:
-    """Those of the device's NUMA node; none where it is not known."""
+    """CPUs of the device's NUMA node; empty if unknown."""
     return next((node.cpus for node in topology.nodes if node.number == device.node), ())
 
 
 def gbits(port: Port) -> float | None:
-    """Rate of a port without its coding, in Gb/s; None where it is unknown, as of a device in software."""
+    """Rate of a port without its coding, in Gb/s; None if unknown, as for a software device."""
     match = RATE.match(port.own.rate)
     if port.device.address is None or match is None:
         return None

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Balance of the uplinks of leaves, from two readings of their counters.
 
-Each direction is judged by itself: a leaf spreads the traffic that it sends up by its own routes, and
-receives by the routes of the others. A direction with an unknown part is unknown, unless the rest proves it
-uneven.
+Each direction is judged separately: a leaf's own routes spread the traffic it sends up, and the routes of
+other leaves spread the traffic it receives. A direction with an unknown part is unknown, unless the rest
+proves it uneven.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .traffic import Reading, Sent
 NAME = "balance"
 _SUBJECT = Subject(NAME, SUBNET, "perfquery")
 
-#: The least used uplink has to carry so much of what the most used one does, each as a part of its rate.
-#: Routes by destination are a fifth apart easily; more than that is a link that other links wait for
+#: Least load of the least used uplink as a share of the busiest one, each relative to its rate. Routing by
+#: destination easily differs by a fifth; with more, other links wait for one link
 LEAST = 0.8
 
-#: Traffic of a direction that is enough to judge it: what its uplinks carry in so many seconds at full rate.
-#: With less, the counters show a few connections, which may have had one uplink each, or management
+#: Seconds at full rate that the uplinks of a direction must have carried to be judged. With less, the
+#: counters show management, or a few connections that may share one uplink
 ENOUGH_SECONDS = 1.0
 
 _NAMED = 4
@@ -46,7 +46,7 @@ _FLAP_ADVICE = "clean, reseat or replace the cable or transceiver, and look at t
 
 
 def checks(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[Check]:
-    """Of the leaves that were read before; a leaf that is not in both is unknown."""
+    """Checks of the leaves in the first reading. A leaf that is missing in one reading is unknown."""
     if not any(len(one.cables) > 1 or one.why for one in before.values()):
         return [_SUBJECT.skip(f"leaves: {len(before)}, none with two ways up")]
     found: list[Check] = []
@@ -69,20 +69,22 @@ def checks(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[
 
 
 def alone(uplinks: Mapping[str, int], most: int) -> list[Check]:
-    """Leaves with no two uplinks to compare, of a fabric where a leaf has that many. A link that is down has
-    no other end: whether this leaf was built so is not known. uplinks: number by name of the leaf; most: of
-    any leaf."""
+    """Leaves without two uplinks to compare, in a fabric whose other leaves have several.
+
+    A down link shows no other end, so it is unknown whether the leaf was built this way. uplinks: number by
+    name of the leaf; most: of any leaf.
+    """
     alone = {name: number for name, number in uplinks.items() if number < 2 <= most}
     return [
         Subject(NAME, name, "iblinkinfo").unknown(
-            f"uplinks that are up: {number}, where a leaf has up to {most}", advice=_ALONE_ADVICE
+            f"uplinks that are up: {number}; other leaves have up to {most}", advice=_ALONE_ADVICE
         )
         for name, number in alone.items()
     ]
 
 
 def _leaf(before: Reading, after: Reading, seconds: float) -> tuple[list[Check], float]:
-    """Checks where it is not as expected, and by how much its uplinks are apart."""
+    """Checks that deviate, and the difference between the uplinks as a share."""
     subject = replace(_SUBJECT, target=before.name)
     if seconds <= 0:
         why = "the first reading is not of this node since its boot"
@@ -111,7 +113,7 @@ def _leaf(before: Reading, after: Reading, seconds: float) -> tuple[list[Check],
 
 
 def _lost(before: Reading, after: Reading) -> list[str]:
-    """Links that went down between both, as far as that is counted."""
+    """Links that went down between the readings, as far as this is counted."""
     found = []
     for cable, first in before.cables.items():
         last = after.cables.get(cable)
@@ -121,7 +123,7 @@ def _lost(before: Reading, after: Reading) -> list[str]:
 
 
 def _direction(words: str, parts: Sequence[Sent], seconds: float) -> tuple[Verdict, str, str, float]:
-    """Verdict, what was found, advice, and by how much the least used uplink is below the most used one."""
+    """Verdict, finding, advice, and the gap between busiest and least used uplink, as a share."""
     known = [(part.number / part.cable.gbits, part) for part in parts if part.number is not None]
     unread = [part for part in parts if part.number is None]
     enough = sum(part.cable.gbits for _use, part in known) * 1e9 / 8 * ENOUGH_SECONDS

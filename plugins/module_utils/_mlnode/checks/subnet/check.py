@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The InfiniBand subnet of this node: its manager, its links and errors, and what has changed in it.
+"""The InfiniBand subnet of this node: its manager, its links and errors, and changes in it.
 
-ibnetdiscover looks once, through /dev/infiniband/umad*, and writes a cache, from which the other tools of
-infiniband-diags report. The cache that was accepted is kept, and iblinkinfo --diff compares with it. What
-could not be looked at is unknown, and nothing of it is kept.
+ibnetdiscover scans once, through /dev/infiniband/umad*, and writes a cache for the other tools of
+infiniband-diags. The accepted cache is stored, and iblinkinfo --diff compares with it. A part that could not
+be scanned is unknown and is not stored.
 
-The counters of uplinks are read twice, with a wait between, or in two calls around a benchmark.
+The counters of uplinks are read twice: with a wait in between, or in two calls before and after a benchmark.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from .traffic import Reading
 
 T = TypeVar("T")
 
-#: ibnetdiscover and ibqueryerrors ask each port: a subnet of 10000 takes minutes where one of them is slow
+#: Seconds. ibnetdiscover and ibqueryerrors ask each port: with a slow one, a subnet of 10000 takes minutes
 SECONDS = 300
 MAX_SECONDS = 3600
-#: Down to up: a leaf has fewer than a thousand ports
+#: Largest ratio of down to up: a leaf has fewer than a thousand ports
 MAX_RATIO = 1000.0
 
 MOUNTS: Mounts = {}
@@ -57,22 +57,25 @@ _PORT = regex(r"([A-Za-z0-9_.-]{1,64})(?:/([0-9]{1,3}))?\Z", re.ASCII)
 _NO_ERRORS = "PortXmitWait,PortRcvSwitchRelayErrors"
 
 _LOOK = "load ib_umad, look from a port with a cable into the subnet, and run the tool by hand as root"
-#: What to do where a report could not be read
+#: Advice for a report that could not be read
 _HELP = {
     "manager": reports.NO_MANAGER,
-    "baseline": "baseline: reset takes a new one, where it is damaged",
+    "baseline": "if it is damaged, take a new one with baseline: reset",
     balance.NAME: "see why the first reading failed",
 }
 
 
 @dataclass(frozen=True)
 class Request:
-    """port: mlx5_0 or mlx5_0/1, or "" for the first InfiniBand port that is active, which the tools choose
-    themselves. writable: the look may be kept; reset: it replaces the one that was kept.
+    """A request to the module.
 
-    only_uplinks: nothing else is looked at. oversubscription: the ratio of bandwidth down to bandwidth up
-    that leaves are built with, if it is declared. balance: seconds between two readings of the uplinks'
-    counters; since: the first of both, taken before. nodes: whose leaves are meant, all if empty."""
+    port: mlx5_0 or mlx5_0/1; "" lets the tools choose the first active InfiniBand port. writable: the scan
+    may be stored; reset: it replaces the stored one.
+
+    only_uplinks: check nothing else. oversubscription: declared ratio of bandwidth down to bandwidth up of
+    the leaves. balance: seconds between two readings of the uplinks' counters; since: the first of the two,
+    from an earlier call. nodes: limits the check to their leaves; empty for all.
+    """
 
     port: str = ""
     reset: bool = False
@@ -87,8 +90,7 @@ class Request:
 
 @dataclass
 class Result:
-    """counts: nodes by their kind, none where they could not be looked at. traffic: a first reading of the
-    uplinks, for a second one to be compared with."""
+    """counts: nodes by kind; empty if the scan failed. traffic: the first of two readings of the uplinks."""
 
     checks: list[Check] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
@@ -129,10 +131,10 @@ def parse(given: Mapping[str, Any], writable: bool = False) -> Request:
 
 
 def look(host: Host, request: Request, clock: Clock | None = None) -> Result:
-    """All checks. What could not be looked at is in them as unknown. Raises HostError."""
+    """All checks. Parts that could not be read are unknown. Raises HostError."""
     result = Result()
     try:
-        # Closed to others, as the tools open what they find there.
+        # Private, because the tools open any file that they find there.
         with tempfile.TemporaryDirectory(prefix="mlnode-") as folder:
             _Looker(host, request, result, f"{folder}/cache", clock or Clock()).run()
     except OSError as error:
@@ -146,7 +148,7 @@ class _Looker:
         self._clock = clock
         device, _slash, number = request.port.partition("/")
         self._port = [*(["-C", device] if device else []), *(["-P", number] if number else [])]
-        # One for each port that is named, as each may be in another subnet.
+        # One file per given port, because each may be in another subnet.
         self._kept = f"/var/lib/mlnode/{'-'.join(filter(None, ('ib-subnet', device, number)))}.cache"
 
     def run(self) -> None:
@@ -167,7 +169,7 @@ class _Looker:
             self._balance(both[1])
 
     def _subnet(self, report: Sequence[str], nodes: Sequence[Node]) -> None:
-        """All checks but those of links and traffic."""
+        """All checks except links and traffic."""
         self._topology(report)
         command = ["ibqueryerrors", "--suppress", _NO_ERRORS, "--load-cache", self._cache]
         self._judge("errors", command, lambda text: reports.errors(text, len(nodes)))
@@ -211,7 +213,7 @@ class _Looker:
     def _topology(self, report: Sequence[str]) -> None:
         source = f"iblinkinfo --diff {self._kept}"
         try:
-            # Reads it, as the tool would wait for a FIFO in its place.
+            # Read it first: the tool would wait on a FIFO in its place.
             if not self._request.reset and self._host.content(self._kept) is not None:
                 command = [*report, "--diff", self._kept, "--diffcheck", "port"]
                 self._judge("baseline", command, lambda text: reports.topology(text, source))
@@ -229,15 +231,15 @@ class _Looker:
         self._result.checks += self._ask(name, command, judge) or []
 
     def _ask(self, name: str, command: Sequence[str], use: Callable[[str], T]) -> T | None:
-        """The result of use for a tool's report; None where the tool could not look, which is a finding."""
+        """The result of `use` for a tool's report; None, with a finding, if the tool failed."""
         tool = command[0]
         try:
             done = self._host.run([*command, *self._port], self._request.seconds)
             if tool == "sminfo" and done.rc and "open" not in done.err:
-                return use(done.out)  # it could ask, and no manager answered
-            # ibqueryerrors ends with 1 where it reports errors.
+                return use(done.out)  # it could ask, but no manager answered
+            # ibqueryerrors exits with 1 if it reports errors.
             if done.err.strip() or done.rc not in (0, int(tool == "ibqueryerrors")):
-                # Errors may be on either output (ibdiag_common.c: ibexit), and come last.
+                # Errors may be on either output, and come last (ibdiag_common.c: ibexit).
                 output = " ".join(f"{done.out} {done.err}".split())[-300:]
                 raise SubnetError(f"{tool} ended with {done.rc} and could not look at all of it: {output}")
             return use(done.out)

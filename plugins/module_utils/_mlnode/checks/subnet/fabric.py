@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shape of an InfiniBand subnet from its links, and whether its switches reduce for SHARP."""
+"""Shape of an InfiniBand subnet from its links, and SHARP support of its switches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..model import Check, Subject
 from . import reports, shape
 from .reports import SUBNET, Link, Node, Port, SubnetError
 
-#: Name of the device in a switch that reduces for SHARP, and of the service of its manager
+#: Name of the SHARP device in a switch, and of the service of its manager
 AGGREGATION_NODE = "Mellanox Technologies Aggregation Node"
 _AGGREGATION_MANAGER = "SHArP.AggregationManager"
 
@@ -23,7 +23,7 @@ _SERVICE = regex(r"\s*ServiceName\.+(\S{1,64})\s*\Z", re.ASCII)
 
 
 class Cable(NamedTuple):
-    """An active link from one switch to another, from the side of the first. gbits: of all its lanes."""
+    """An active link between two switches, seen from the first. gbits: of all its lanes."""
 
     port: Port
     other: Port
@@ -34,8 +34,7 @@ class Cable(NamedTuple):
 
 @dataclass
 class Switch:
-    """name: as _labels() has it. ends, down: ports of nodes at it, and Gb/s down to them. cables: to other
-    switches."""
+    """name: from _labels(). ends, down: ports of nodes on it, and Gb/s to them. cables: to other switches."""
 
     guid: str
     name: str
@@ -46,13 +45,15 @@ class Switch:
 
     @property
     def gbits(self) -> float:
-        """To other switches."""
+        """Gb/s to other switches."""
         return sum(cable.gbits for cable in self.cables)
 
 
 def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
-    """Switches by GUID, of iblinkinfo --line: their active links, with the rate that each has now. Raises
-    SubnetError."""
+    """Switches by GUID, from iblinkinfo --line: their active links, with the current rate of each.
+
+    Raises SubnetError.
+    """
     ports = reports.ports(text.split("\n"))
     switches = {guid: Switch(guid, name) for guid, name in _labels(nodes).items()}
     for port, link in ports.items():
@@ -71,7 +72,7 @@ def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
 def _add(
     switches: dict[str, Switch], switch: Switch, port: Port, gbits: float, far: Port, other: Link
 ) -> None:
-    """A link that is up, from a port of a switch to the far port of the other side."""
+    """Add an active link, from a port of a switch to the port at its far end."""
     peer = switches.get(far.guid)
     if peer:
         labels = f"{switch.name}/{port.number}", f"{peer.name}/{far.number}"
@@ -83,9 +84,11 @@ def _add(
 
 
 def leaves(switches: dict[str, Switch]) -> list[Switch]:
-    """Switches whose cables to other switches lead up. A spine with a node at it, such as that of the
-    subnet manager, is none: it has less for nodes than for switches, and half of that or more goes to
-    switches that have more for nodes than it has."""
+    """Switches whose cables to other switches lead up.
+
+    A spine with a node on it, such as the subnet manager's, is excluded. It has less bandwidth to nodes than
+    to switches. At least half of the latter leads to switches with more bandwidth to nodes than its own.
+    """
     return [one for one in switches.values() if one.down and not _is_spine(one, switches)]
 
 
@@ -95,7 +98,7 @@ def _is_spine(one: Switch, switches: dict[str, Switch]) -> bool:
 
 
 def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
-    """The shape of it. intended: ratio of bandwidth down to bandwidth up of a leaf, if it is declared."""
+    """Checks of the shape. intended: declared ratio of bandwidth down to bandwidth up of a leaf."""
     ends = [end for switch in switches.values() for end in switch.ends]
     counted = []
     for leaf in leaves(switches):
@@ -108,7 +111,7 @@ def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
 
 
 def _labels(nodes: Sequence[Node]) -> dict[str, str]:
-    """GUID of each switch → its name; with the GUID where several have one name, as from the factory."""
+    """GUID of each switch → its name; with the GUID if several share a name, such as a factory default."""
     switches = {node.guid: node.name for node in nodes if node.kind == "Switch"}
     counts = Counter(switches.values())
     return {guid: name if counts[name] == 1 else f"{name} 0x{guid}" for guid, name in switches.items()}
@@ -123,11 +126,11 @@ def _rails(ends: Sequence[shape.End]) -> list[Check]:
 
 
 def sharp(text: str, nodes: Sequence[Node]) -> list[Check]:
-    """Of saquery SR, the services that have registered with the subnet manager."""
+    """SHARP check from saquery SR, the services registered with the subnet manager."""
     number = sum(node.name == AGGREGATION_NODE for node in nodes)
     services = {match.group(1) for match in map(_SERVICE.match, text.split("\n")) if match}
     runs = _AGGREGATION_MANAGER in services
     found = f"aggregation nodes: {number}; aggregation manager: {'registered' if runs else 'none'}"
-    # Switches have the nodes whether or not jobs use them (NCCL_COLLNET_ENABLE).
+    # Switches have these nodes whether or not jobs use them (NCCL_COLLNET_ENABLE).
     subject = Subject("sharp", SUBNET, "saquery SR")
     return [subject.judged(True, found) if runs else subject.skip(found)]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counters of uplinks, read with perfquery: one call for each leaf, so one that refuses costs no other."""
+"""Counters of uplinks, read with perfquery: one call per leaf, so a failure affects only that leaf."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .reports import SubnetError
 from .traffic import Counters, Reading
 
 _TOOL = "perfquery"
-#: Its warning for a switch that has only counters of 32 bits, which it asks all the same
+#: Warning for a switch with only 32-bit counters, which perfquery reads anyway
 _NO_WIDE = "No extended counter support"
 
 
 @dataclass(frozen=True)
 class Reader:
-    """port: options of the tool for the port to look from. seconds: that one call may take."""
+    """port: the tool's options for the local port. seconds: limit for one call."""
 
     host: Host
     port: Sequence[str]
@@ -32,8 +32,10 @@ class Reader:
     def read(
         self, leaves: Sequence[Switch], asked: Mapping[str, Reading] | None = None
     ) -> dict[str, Reading]:
-        """By GUID, of the leaves with more than one cable up. asked: an earlier reading; of its leaves the
-        same cables are read, and none of those that could not be read then. Never raises."""
+        """Readings by GUID, of the leaves with more than one active cable. Never raises.
+
+        asked: an earlier reading; the same cables are read again, without those that failed then.
+        """
         found = {}
         for leaf in leaves:
             first = asked.get(leaf.guid) if asked is not None else None
@@ -71,8 +73,7 @@ class Reader:
         }
 
     def _run(self, options: Sequence[str], lid: int, ports: Sequence[int]) -> dict[int, Counters] | None:
-        """None for a switch without counters of 64 bits, where these are asked. Raises HostError,
-        SubnetError."""
+        """None if 64-bit counters are requested and the switch has none. Raises HostError, SubnetError."""
         numbers = ",".join(map(str, ports))
         done = self.host.run([_TOOL, *options, "-l", *self.port, str(lid), numbers], self.seconds)
         if options and _NO_WIDE in done.err:

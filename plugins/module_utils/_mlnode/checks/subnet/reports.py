@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Checks of an InfiniBand subnet from the reports of infiniband-diags.
 
-Formats: infiniband-diags/{ibnetdiscover,iblinkinfo,ibqueryerrors,sminfo}.c of rdma-core. A report with a
-line that is not known raises SubnetError, as does half a report: its tool has not looked at all of it.
+Formats: infiniband-diags/{ibnetdiscover,iblinkinfo,ibqueryerrors,sminfo}.c of rdma-core. An unknown line or
+an incomplete report raises SubnetError, because its tool has not examined the whole subnet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...model.errors import MlnodeError
 from ...model.record import NamedTuple, dataclass, regex, replace
 from ..model import Check, Subject, Verdict
 
-#: Target of a check that is about no single port
+#: Target of a check that concerns no single port
 SUBNET = "subnet"
 
 #: First word of ibnetdiscover --list → name of its count
@@ -23,18 +23,18 @@ KINDS = {"Switch": "switches", "Ca": "hcas", "Router": "routers"}
 
 #: As sminfo calls it
 MASTER = "SMINFO_MASTER"
-NO_MANAGER = "no subnet manager is the master: look whether one runs (opensm, UFM, a switch), and at its log"
+NO_MANAGER = "no subnet manager is the master: check that one runs (opensm, UFM, a switch), and read its log"
 
 _LINK = "reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log"
 _CHANGE = "look at the cable and at both ends; if the change was meant, accept it with baseline: reset"
 _ERRORS = (
     "clean or replace the cable or transceiver, or try another switch port; after that ibclearerrors. "
-    "Thresholds are those of /etc/infiniband-diags/error_thresholds"
+    "Thresholds: /etc/infiniband-diags/error_thresholds"
 )
 
 
 class SubnetError(MlnodeError):
-    """A report that its tool does not write, or not all of it."""
+    """A report that is incomplete, or in a format its tool does not write."""
 
 
 class Port(NamedTuple):
@@ -46,9 +46,11 @@ class Port(NamedTuple):
 
 @dataclass(frozen=True)
 class Link:
-    """A port of iblinkinfo, whose whole line is text. name, lid: of its node. gbits: 0 where it is down.
-    could: what both ends support and the link has not. is_silent: it is up, and its other end does not
-    answer."""
+    """A port from iblinkinfo.
+
+    text: its whole line. name, lid: of its node. gbits: 0 if the link is down. could: speed and width that
+    both ends support and the link lacks. is_silent: the link is up, but its other end does not answer.
+    """
 
     text: str
     label: str
@@ -63,7 +65,7 @@ class Link:
 
 
 class Node(NamedTuple):
-    """kind: as in KINDS. guid: of a switch also that of its ports, of a host's device not."""
+    """kind: a key of KINDS. guid: of the node; a switch's ports have the same, a host's ports do not."""
 
     kind: str
     guid: str
@@ -76,7 +78,7 @@ _LISTED = regex(
 
 
 def nodes(text: str) -> list[Node]:
-    """Of ibnetdiscover --list. Raises SubnetError."""
+    """Nodes from ibnetdiscover --list. Raises SubnetError."""
     members = []
     for line in filter(None, text.split("\n")):
         match = _LISTED.match(line)
@@ -89,7 +91,7 @@ def nodes(text: str) -> list[Node]:
 
 
 def counts(nodes: Sequence[Node]) -> dict[str, int]:
-    """Nodes by their kind."""
+    """Number of nodes by kind."""
     numbers = dict.fromkeys(KINDS.values(), 0)
     for node in nodes:
         numbers[KINDS[node.kind]] += 1
@@ -97,7 +99,7 @@ def counts(nodes: Sequence[Node]) -> dict[str, int]:
 
 
 def manager(text: str) -> list[Check]:
-    """Of sminfo, in whose words no manager may have answered. Raises SubnetError."""
+    """Check of the manager from sminfo, which may report that none answered. Raises SubnetError."""
     fields = text.split()
     if fields[:1] != ["sminfo:"]:
         raise SubnetError(f"sminfo reports {text[:80]!r}, which is not a subnet manager")
@@ -105,8 +107,8 @@ def manager(text: str) -> list[Check]:
     return [subject.judged(fields[-1] == MASTER, " ".join(fields))]
 
 
-# Names are of the nodes' own choice. The first one ends as early and the second one as late as it can, so
-# that a name cannot change its neighbour's line.
+# Nodes choose their names freely. The first name matches as little and the second as much as possible, so
+# that a name cannot change the rest of the line.
 _PORT = regex(
     r'0x([0-9a-f]{16}) " *(.*?)" +([0-9]{1,5}) +([0-9]{1,3})\[[ 0-9]*\] ==\((.*?)\)==> +'
     r'(?:0x([0-9a-f]{16}) +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] "(.*)" \((.*)\)'
@@ -119,7 +121,7 @@ _SPEED = regex(r" *([0-9]{1,2})X +([0-9]{1,4}(?:\.[0-9]{1,3})?) Gbps", re.ASCII)
 
 
 def ports(lines: Sequence[str]) -> dict[Port, Link]:
-    """Of iblinkinfo --line. Raises SubnetError."""
+    """Ports from iblinkinfo --line. Raises SubnetError."""
     links: dict[Port, Link] = {}
     for line in filter(None, lines):
         match = _PORT.match(line)
@@ -145,13 +147,13 @@ def ports(lines: Sequence[str]) -> dict[Port, Link]:
 
 
 def _gbits(state: str) -> float:
-    """Of all lanes of a link; iblinkinfo has the speed of one."""
+    """Gb/s of all lanes of a link; iblinkinfo prints the speed of one lane."""
     match = _SPEED.match(state)
     return int(match.group(1)) * float(match.group(2)) if match else 0
 
 
 def links(text: str) -> list[Check]:
-    """Of iblinkinfo --line, which has each cable at both of its ends. Raises SubnetError."""
+    """Checks from iblinkinfo --line, which prints each cable at both ends. Raises SubnetError."""
     known = ports(text.split("\n"))
     if not known:
         raise SubnetError("iblinkinfo reports no link")
@@ -173,8 +175,10 @@ def links(text: str) -> list[Check]:
 
 
 def topology(text: str, source: str) -> list[Check]:
-    """Of iblinkinfo --line --diff: a cable that is gone or moved fails, a new one warns. Raises
-    SubnetError."""
+    """Checks from iblinkinfo --line --diff: a missing or moved cable fails, a new one warns.
+
+    Raises SubnetError.
+    """
     sides: dict[str, list[str]] = {"< ": [], "> ": []}
     for line in filter(None, text.split("\n")):
         if line[:2] not in sides:
@@ -183,12 +187,12 @@ def topology(text: str, source: str) -> list[Check]:
     was, now = ports(sides["< "]), ports(sides["> "])
     subject = Subject("topology", SUBNET, source, advice=_CHANGE)
     checks: dict[frozenset[Port | None], Check] = {}
-    # Ports that are on both sides first: of a node that is gone or new, one side only is reported.
+    # Ports that are on both sides first: for a missing or new node, only one side is reported.
     for port in sorted({**was, **now}, key=lambda port: port not in was or port not in now):
         before, after = was.get(port), now.get(port)
         link = before if before and before.other else after
         if link is None or link.other is None:
-            continue  # a port without a cable, of a switch that is gone or new
+            continue  # a port without a cable, on a missing or new switch
         verdict = Verdict.FAIL if link is before else Verdict.WARN
         was_, is_ = (one.text if one else "no such node" for one in (before, after))
         about = replace(subject, target=f"{link.label} - {link.other_label}", expected=was_)
@@ -203,7 +207,7 @@ _NO_ANSWER = regex(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
 
 
 def errors(text: str, nodes: int) -> list[Check]:
-    """Of ibqueryerrors in a subnet of so many nodes. Raises SubnetError."""
+    """Checks from ibqueryerrors in a subnet with this many nodes. Raises SubnetError."""
     subject = Subject("errors", SUBNET, "ibqueryerrors", advice=_ERRORS, bad=Verdict.WARN)
     checks: list[Check] = []
     name, asked = "", "none"
@@ -211,13 +215,13 @@ def errors(text: str, nodes: int) -> list[Check]:
         node, counters, summary = _NODE.match(line), _COUNTERS.match(line), _SUMMARY.match(line)
         if node:
             name = node.group(1)
-        elif counters and counters.group(1) != "ALL":  # the sum of a switch, whose ports follow
+        elif counters and counters.group(1) != "ALL":  # the sum of a switch, followed by its ports
             label, found = f"{name}/{counters.group(1)}", counters.group(2)
             checks.append(subject.judged(False, found, target=label))
         elif summary:
             asked = summary.group(1)
         elif _NO_ANSWER.match(line) or not (counters or line.startswith("## ")):
             raise SubnetError(f"ibqueryerrors reports {line[:80]!r}")
-    if asked != str(nodes):  # it ends with success where the subnet manager gives it no paths
+    if asked != str(nodes):  # it succeeds even if the subnet manager gives it no paths
         raise SubnetError(f"ibqueryerrors has asked {asked} of {nodes} nodes")
     return checks or [subject.judged(True, f"{nodes} nodes without a counter beyond its threshold")]

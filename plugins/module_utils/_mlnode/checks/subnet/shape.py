@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shape of a fabric: whether each leaf serves one rail, and whether all leaves have the same way up.
+"""Shape of a fabric: each leaf serves one rail, and all leaves have the same uplinks.
 
-In a fabric that is built by rails, rail n of all nodes of a pod ends at one leaf, so that its collectives
-pass one switch. A cable in the leaf of another rail works, and sends that node's traffic over the spines.
+In a rail-optimized fabric, rail n of all nodes of a pod ends at one leaf, so its collectives pass one switch.
+A cable in another rail's leaf works, but sends that node's traffic over the spines.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _RATIO_ADVICE = (
     "this fabric was built with (oversubscription)"
 )
 
-#: Down to up of a leaf of a fabric for training. A ring or a tree over all nodes that is placed at random
-#: crosses the leaves with most of its links, and then has 1/ratio of a NIC's rate: a half at 2:1, which
-#: overlap with computation may hide, and a quarter at 4:1, which it does not
+#: Ratios of down to up for a leaf of a training fabric. A randomly placed ring or tree over all nodes crosses
+#: the leaves with most of its links and gets 1/ratio of a NIC's rate. Overlap with computation may hide a
+#: half, at 2:1, but not a quarter, at 4:1
 USUAL, NEVER = 2.0, 4.0
 _NAMED = 4
 
@@ -44,7 +44,7 @@ class End(NamedTuple):
 
 
 def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
-    """Ports that are cabled to the leaf of another rail, as the others of that leaf have it."""
+    """Ports that are cabled to the leaf of another rail, judged by the other ports of that leaf."""
     subject = Subject(RAILS, target, source, bad=Verdict.WARN)
     leaves: dict[str, list[End]] = {}
     for end in ends:
@@ -70,13 +70,13 @@ def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
 
 
 def _main(ends: Sequence[End]) -> str:
-    """The device of more than half of the ports of a leaf, if there is one."""
+    """The device of more than half of a leaf's ports; "" if there is none."""
     device, number = Counter(end.device for end in ends).most_common(1)[0]
     return device if number * 2 > len(ends) else ""
 
 
 class Leaf(NamedTuple):
-    """Of a switch with nodes: Gb/s down to them, and up by the switch at the other end, for each cable."""
+    """A switch with nodes: Gb/s down to them, and up by the switch at the other end, for each cable."""
 
     name: str
     down: float
@@ -88,14 +88,16 @@ class Leaf(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Of down to up, as exact as it is shown."""
+        """Ratio of down to up, rounded as it is shown."""
         return round(self.down / self.gbits_up, 2) if self.gbits_up else math.inf
 
 
 def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = None) -> list[Check]:
-    """Leaves with a greater ratio of bandwidth down to bandwidth up than they may have or than most have,
-    and those whose cables are spread unevenly. intended: the ratio that is declared; without one USUAL and
-    NEVER are the limits."""
+    """Leaves with a high ratio of bandwidth down to bandwidth up, and leaves with unevenly spread cables.
+
+    The ratio must not exceed the limit, nor most leaves' ratio. intended: the declared limit; without one
+    USUAL and NEVER apply.
+    """
     if not any(leaf.up for leaf in leaves):
         return [subject.skip(f"leaves: {len(leaves)}, and no switch above")]
     most = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
@@ -106,15 +108,14 @@ def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = N
 
 
 def _limit(intended: float | None) -> tuple[float, str]:
-    """The greatest ratio that is right, and the same for people."""
+    """The highest accepted ratio, and its text."""
     return (USUAL, f"at most {USUAL:g}:1") if intended is None else (intended, f"{intended:g}:1, as declared")
 
 
 def _judged(
     leaf: Leaf, number: int, most: tuple[float, int], subject: Subject, intended: float | None
 ) -> list[Check]:
-    """One check of a leaf, with all that is not as expected. most: the ratio that most leaves have, and how
-    many have it."""
+    """One check of a leaf, with all its deviations. most: the ratio of most leaves, and how many have it."""
     usual, votes = most
     limit, words = _limit(intended)
     found, expected, advice = f"{leaf.down:g} Gb/s down, {leaf.gbits_up:g} up ({leaf.ratio:g}:1)", [], ""
@@ -128,7 +129,7 @@ def _judged(
     if votes * 2 > number and leaf.ratio > usual:
         expected.append(f"{usual:g}:1, as {votes} of {number} leaves have")
         advice = _UPLINK_ADVICE
-    # Of seven cables to two spines one has four: that much is even.
+    # A difference of one is even: seven cables to two spines are split four to three.
     elif cables and max(cables.values()) - min(cables.values()) > 1:
         expected.append("as many cables to each")
         found += "; " + ", ".join(f"{count} to {spine}" for spine, count in cables.items())

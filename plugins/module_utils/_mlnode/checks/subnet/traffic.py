@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Data counters of ports, in the words of perfquery, as they were at one time and at another.
+"""Data counters of ports from perfquery, at two times.
 
-Format: infiniband-diags/perfquery.c and libibmad/fields.c of rdma-core; a counter of data counts words of
-four bytes. Of 64 bits (PortCountersExtended) one wraps in centuries; of 32 it stops at its end, as the
-standard has it, or wraps, as some devices do.
+Format: infiniband-diags/perfquery.c and libibmad/fields.c of rdma-core. A data counter counts words of four
+bytes. With 64 bits (PortCountersExtended) it wraps after centuries. With 32 bits it stops at its maximum, as
+the standard demands, or wraps on some devices.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from ...model.record import NamedTuple, dataclass, regex
 from .fabric import Cable
 from .reports import Port, SubnetError
 
-#: Bytes of a word of PortXmitData and PortRcvData
+#: Bytes per word of PortXmitData and PortRcvData
 _WORD = 4
 #: Bits of these counters in PortCounters
 _NARROW = 32
 
 
 class Counters(NamedTuple):
-    """Of a port: data sent and received, in four-byte words, the bits that each of both has, and how often
-    its link was lost, None where that is not counted."""
+    """Counters of a port: data sent and received, in four-byte words.
+
+    bits: width of both counters. downed: how often its link was lost, None if this is not counted.
+    """
 
     sent: int
     received: int
@@ -39,7 +41,7 @@ _COUNTER = regex(r"(\w{1,40}):\.*([0-9]{1,20}|0x[0-9a-fA-F]{1,16})\Z", re.ASCII)
 
 
 def counters(text: str) -> dict[int, Counters]:
-    """By number of the port, of perfquery for ports of one switch. Raises SubnetError."""
+    """Counters by port number, from perfquery for ports of one switch. Raises SubnetError."""
     ports: dict[int, dict[str, int]] = {}
     found: dict[str, int] = {}
     for line in filter(None, text.split("\n")):
@@ -63,8 +65,10 @@ def counters(text: str) -> dict[int, Counters]:
 
 @dataclass(frozen=True)
 class Reading:
-    """Counters of the cables of a leaf. begun, ended: the seconds of a clock between which they were read.
-    why: none could be read, for this reason."""
+    """Counters of the cables of a leaf.
+
+    begun, ended: clock times in seconds around the reading. why: reason why nothing could be read.
+    """
 
     name: str
     begun: float
@@ -73,7 +77,7 @@ class Reading:
     why: str = ""
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The reading as data for JSON."""
         ports = [
             [*cable.port, *cable.other, cable.label, cable.other_label, cable.gbits, *found]
             for cable, found in self.cables.items()
@@ -83,7 +87,7 @@ class Reading:
 
 
 def parse(where: str, raw: Mapping[str, Any]) -> dict[str, Reading]:
-    """Readings by the GUID of the leaf, of document(). Raises DeclarationError."""
+    """Readings by the GUID of the leaf, from document(). Raises DeclarationError."""
     try:
         return {str(guid): _reading(one) for guid, one in raw.items()}
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -107,7 +111,7 @@ def _reading(raw: Mapping[str, Any]) -> Reading:
 
 
 class Sent(NamedTuple):
-    """Bytes that went through a cable in one direction; None where they are not known, and why."""
+    """Bytes that crossed a cable in one direction; None if unknown, and why."""
 
     cable: Cable
     number: int | None
@@ -115,9 +119,9 @@ class Sent(NamedTuple):
 
 
 def sent(cable: Cable, field: str, before: Counters, after: Counters, seconds: float) -> Sent:
-    """field: sent or received. seconds: at most so many were between both."""
+    """Bytes between two readings. field: sent or received. seconds: upper limit of the time between them."""
     first, last = getattr(before, field), getattr(after, field)
-    #: Words that the link can carry meanwhile: its rate is that of its signals, which is above that of data
+    #: Most words the link can carry in this time: its rate includes the coding, so the data rate is lower
     most = cable.gbits * 1e9 / 8 / _WORD * seconds
     if before.bits != after.bits:
         return Sent(cable, None, f"its counters had {before.bits} bits and then {after.bits}")

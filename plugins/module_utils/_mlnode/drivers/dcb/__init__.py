@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Priorities of a lossless fabric: data center bridging of NICs, and what RDMA devices put into packets."""
+"""Priorities of a lossless fabric: data center bridging of NICs, and packet marking of RDMA devices."""
 
 from __future__ import annotations
 

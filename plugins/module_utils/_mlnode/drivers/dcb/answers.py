@@ -1,9 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Output of dcb(8) and mlnx_qos, as fields of text. Pure; ValueError with words for all that is not valid.
+"""Output of dcb(8) and mlnx_qos, as fields of text. Pure functions. ValueError for invalid output.
 
-Eight values stand in one word, 0/0/0/1/0/0/0/0, and never with commas: as a list of numbers that would mean
-the same as 0,1.
+Eight values form one word, 0/0/0/1/0/0/0/0, without commas: a list of numbers would be taken for the set 0,1.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from typing import Any, Callable, Collection, Iterable, Mapping
 from ...model.record import regex
 from .device import CLASSES, DSCPS, NONE
 
-#: In dcb's words (dcb/dcb_ets.c: tsa_names)
+#: Names that dcb uses (dcb/dcb_ets.c: tsa_names)
 TSAS = ("strict", "cbs", "ets", "vendor")
 #: dcb/dcb_apptrust.c: selector_names
 SELECTORS = ("ethtype", "stream-port", "dgram-port", "port", "dscp", "pcp")
-#: dcb/dcb_dcbx.c: dcb_dcbx_flags, as JSON has them → as dcb takes them
+#: dcb/dcb_dcbx.c: dcb_dcbx_flags, name in JSON → name as argument
 _DCBX = {"host": "host", "lld_managed": "lld-managed", "cee": "cee", "ieee": "ieee", "static": "static"}
 
-#: struct dcbnl_buffer has 32 bits for a size
+#: struct dcbnl_buffer stores a size in 32 bits
 _SIZES = range(1 << 32)
 _PERCENT = range(101)
 
@@ -33,7 +32,7 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def row(values: Iterable[object]) -> str:
-    """Eight values in one word."""
+    """Eight values as one word."""
     return "/".join(str(value) for value in values)
 
 
@@ -67,13 +66,13 @@ def buffer(text: str) -> dict[str, str]:
 
 
 def dscp_prio(text: str) -> dict[str, str]:
-    """Of every DSCP. One may have several priorities, of which most drivers use the last."""
+    """Priorities of every DSCP. If a DSCP has several, most drivers use the last."""
     priorities: dict[int, set[int]] = {}
     entries = _document(text).get("dscp_prio", [])
     if not isinstance(entries, list):
         raise ValueError(f"dscp_prio is {_short(entries)}, no list")
     for entry in entries:
-        # iproute2 6.15 puts the blank into each of them that parts them in the text.
+        # iproute2 6.15 puts the separating blank of its text output into each entry.
         if not isinstance(entry, list) or len(entry) < 2 or entry[2:] not in ([], [" "]):
             raise ValueError(f"{_short(entry)} is not a DSCP with a priority")
         priorities.setdefault(_number(entry[0], DSCPS), set()).add(_class(entry[1]))
@@ -134,12 +133,12 @@ def _number(raw: Any, allowed: range) -> int:
 
 def _word(raw: Any, known: Collection[str]) -> str:
     if not isinstance(raw, str) or raw not in known:
-        raise ValueError(f"{_short(raw)} is none of {', '.join(known)}")
+        raise ValueError(f"expected one of {', '.join(known)}, got {_short(raw)}")
     return raw
 
 
 def _short(raw: Any) -> str:
-    """As much of it as belongs into a message."""
+    """A short form of a value for a message."""
     text = repr(raw)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
@@ -163,14 +162,14 @@ _UP = regex(r"^\s*priority:\s+([0-7])\s*$", re.ASCII)
 
 
 def mlnx_qos(text: str, group: str) -> dict[str, str] | None:
-    """The fields of a group; None where mlnx_qos says that the driver has none."""
+    """The fields of a group; None if mlnx_qos reports that the driver lacks it."""
     return _MLNX_QOS[group](text)
 
 
 def _mlnx_pfc(text: str) -> dict[str, str]:
     bits = _must(_ENABLED, text, "which priorities have PFC").group(1).split()
     enabled = numbers(number for number in CLASSES if bits[number] == "1")
-    # It does not show how many can have PFC at once: a driver without a limit reports 0.
+    # It does not show how many priorities can have PFC at once: a driver without a limit reports 0.
     return {"prio-pfc": enabled, "pfc-cap": "0"}
 
 
@@ -213,7 +212,7 @@ def _mlnx_trust(text: str) -> dict[str, str] | None:
 
 
 def _mlnx_dscp(text: str) -> dict[str, str] | None:
-    """It lists the map only while DSCPs are trusted; else none of it counts."""
+    """It lists the map only while DSCPs are trusted; otherwise the map has no effect."""
     if _mlnx_trust(text) is None:
         return None
     priorities: dict[int, set[int]] = {}

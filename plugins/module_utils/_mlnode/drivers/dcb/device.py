@@ -15,12 +15,12 @@ CLASSES = range(8)
 #: Code points of six bits (RFC 2474)
 DSCPS = range(64)
 
-#: What stands where there is nothing
+#: Text for an empty list
 NONE = "none"
 
 
 class Group(NamedTuple):
-    """Fields that are read together. nouns: for `the driver X has no ...`."""
+    """Fields that are read together. nouns: completes `the driver X has no ...`."""
 
     nouns: str
     fields: tuple[str, ...]
@@ -48,16 +48,20 @@ class Device(Protocol):
     """One NIC."""
 
     def get(self, group: str) -> Mapping[str, str]:
-        """Field → value, of every field of the group. Raises MissingError where the driver has no such thing,
-        and HostError."""
+        """Field → value, for every field of the group.
+
+        Raises MissingError if the driver lacks the group, else HostError.
+        """
 
     def set(self, group: str, wanted: Mapping[str, str]) -> None:
-        """Change these fields of a group and leave the others. Raises HostError."""
+        """Change these fields of a group and keep the others. Raises HostError."""
 
 
 class Captured:
-    """A NIC as ROOT/dcb/NAME.json of a captured tree has it. It takes no changes. A word says why there is no
-    such thing."""
+    """A NIC from ROOT/dcb/NAME.json of a captured tree. Read-only.
+
+    A group is an object of fields, or a text with the reason why it is missing.
+    """
 
     def __init__(self, path: str, answers: Mapping[str, Any]) -> None:
         self._path = path

@@ -1,16 +1,17 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Data center bridging of NICs as if the kernel had files for it: /dcb/NIC/GROUP/FIELD, or a list
-FIELD,FIELD, whose values stand in one line in that order and are written in one go.
+"""Data center bridging of NICs as virtual files: /dcb/NIC/GROUP/FIELD, or a list FIELD,FIELD.
 
-    pfc/prio-pfc          priorities with PFC, such as 3 or 3,4, or none; pfc/pfc-cap is read-only
-    ets/{prio-tc,tc-tsa,tc-bw}           eight values such as 0/0/0/1/0/0/0/0; ets/ets-cap is read-only
-    buffer/{prio-buffer,buffer-size}     the same, sizes in bytes; buffer/total-size is read-only
-    dscp-prio/{0..63}     the priority of a DSCP, or none
-    trust/state           what a packet's priority is taken from, dscp or pcp
-    dcbx/mode             read-only; host where this machine alone sets all of it
+A list's values are on one line in its order, and are written together.
 
-What a driver does not have is not there. Nothing but HostError is raised.
+    pfc/prio-pfc          priorities with PFC, such as 3 or 3,4, or none; pfc/pfc-cap is read-only.
+    ets/{prio-tc,tc-tsa,tc-bw}           eight values such as 0/0/0/1/0/0/0/0; ets/ets-cap is read-only.
+    buffer/{prio-buffer,buffer-size}     the same, sizes in bytes; buffer/total-size is read-only.
+    dscp-prio/{0..63}     the priority of a DSCP, or none.
+    trust/state           source of a packet's priority, dscp or pcp.
+    dcbx/mode             read-only; host if this machine alone controls it.
+
+Groups that the driver lacks do not exist. All errors are HostErrors.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..nic_files import NicFiles, Place, assigned, captured, must_exist
 from . import answers, tools
 from .device import CLASSES, GROUPS, NONE, Captured, Device
 
-#: As selection.py takes names; what else the kernel takes would be taken for an option by the tools
+#: Names that selection.py accepts; the tools would take other names that the kernel allows for options
 _NIC = regex(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
 
 
@@ -41,7 +42,7 @@ def device(host: Host, name: str) -> Device:
 
 
 class Files(NicFiles):
-    """The driver of /dcb. of: who answers for an interface."""
+    """The driver of /dcb. of: returns the device of an interface."""
 
     GROUPS = GROUPS
 
@@ -65,7 +66,7 @@ class Files(NicFiles):
         return Place(path, nic, group, fields)
 
     def write(self, host: Host, path: str, value: str) -> None:
-        """The driver may accept a value and ignore it: only a read shows that."""
+        """The driver may accept a value and ignore it: only a read shows the result."""
         action = f"write {value!r} to"
         place = self.file(action, path)
         if closed := _closed(place):
@@ -77,11 +78,11 @@ class Files(NicFiles):
         must_exist(host, action, place)
         try:
             self._of(host, place.nic).set(place.group, wanted)
-        except MissingError as error:  # it was there when it was read
+        except MissingError as error:  # it existed when it was read
             raise HostError(action, path, None, error.missing) from error
 
     def blocked(self, host: Host, path: str) -> str:
-        """Reason why it cannot be set; empty if it can, or where a read has more to say."""
+        """Reason why it cannot be set; "" if it can, or if a read will explain more."""
         try:
             place = self.file("look at", path)
         except HostError:
@@ -92,7 +93,7 @@ class Files(NicFiles):
         must_exist(host, action, place)
         fields = self._of(host, place.nic).get(place.group)
         missing = ", ".join(field for field in place.fields if field not in fields)
-        if missing:  # of a captured file
+        if missing:  # incomplete capture
             raise HostError(action, place.path, None, f"{missing} was not captured")
         return fields
 
@@ -101,7 +102,7 @@ class Files(NicFiles):
 
 
 def _closed(place: Place) -> str:
-    """Reason why it takes no value; empty if it does."""
+    """Reason why a field is read-only; "" if it can be set."""
     return f"{place.path} is read-only" if GROUPS[place.group].read_only.intersection(place.fields) else ""
 
 
@@ -111,7 +112,7 @@ _LIST = regex(r"[0-7](,[0-7])*\Z", re.ASCII)
 
 
 def _fits(group: str, field: str, text: str) -> bool:
-    """False for what a tool would take for something else, or not at all."""
+    """False for values that a tool would misinterpret or reject."""
     values = text.split("/")
     if group in ("pfc", "dscp-prio"):
         return text == NONE or bool(_LIST.match(text))

@@ -1,14 +1,14 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packet marking of RDMA devices, as if sysfs had plain files for it: /roce/DEVICE/PORT/...
+"""Packet marking of RDMA devices, as virtual files: /roce/DEVICE/PORT/...
 
-    cm-tos           the type of service of connections that rdma_cm makes, 0 to 255
+    cm-tos           type of service of connections made by rdma_cm, 0 to 255
     cm-mode          read-only; RoCE v2 or IB/RoCE v1
-    traffic-class    that of all queue pairs, whatever they ask for, or none; of the vendor's driver only
+    traffic-class    overrides the class of all queue pairs, or none; vendor's driver only
 
-The first two are in configfs, where a device has files only while a folder for it exists: that is
-made for the moment of a look or a write (drivers/infiniband/core/cma_configfs.c; the values stay with the
-device). The third shows itself in other words than it takes (mlx5_ib of DOCA and MLNX_OFED).
+The first two are in configfs. A device has files there only while a folder for it exists, so each access
+creates the folder and removes it afterwards (drivers/infiniband/core/cma_configfs.c; the values stay with the
+device). The third file reads in another format than it is written (mlx5_ib of DOCA and MLNX_OFED).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PORT = regex(r"[1-9][0-9]{0,2}\Z", re.ASCII)
 _BYTE = regex(r"[0-9]{1,3}\Z", re.ASCII)
 _GLOBAL = regex(r"^Global tclass=([0-9]{1,3})\s*$", re.MULTILINE | re.ASCII)
 
-#: File here → in configfs
+#: File here → file in configfs
 _CM = {"cm-tos": "default_roce_tos", "cm-mode": "default_roce_mode"}
 _FILES = (*_CM, "traffic-class")
 
 _NONE = "none"
-#: What a device says nothing with: it shows a class from 0 on (traffic_class_show)
+#: Written to clear the class: values from 0 on set it (traffic_class_show)
 _UNSET = "-1"
 
 
@@ -86,7 +86,7 @@ def exists(host: Host, path: str) -> bool:
 
 
 def blocked(host: Host, path: str) -> str:
-    """Reason why it cannot be set; empty if it can, or where a read has more to say."""
+    """Reason why it cannot be set; "" if it can, or if a read will explain more."""
     try:
         device, port, file = _file("look at", path)
         if file == "cm-mode":
@@ -108,13 +108,13 @@ def _file(action: str, path: str) -> tuple[str, str, str]:
 
 
 def _must_exist(host: Host, action: str, path: str, device: str) -> None:
-    """Raises MissingError for a device that is not there."""
+    """Raises MissingError if the device does not exist."""
     if device not in host.names(_DEVICES):
         raise MissingError(action, path, f"there is no RDMA device {device}")
 
 
 def _class(host: Host, path: str, device: str, port: str) -> str:
-    """The vendor's file. Raises MissingError where the driver has none."""
+    """The vendor's file. Raises MissingError if the driver lacks it."""
     _must_exist(host, "look at", path, device)
     file = f"{_DEVICES}/{device}/tc/{port}/traffic_class"
     if not host.exists(file):
@@ -125,7 +125,7 @@ def _class(host: Host, path: str, device: str, port: str) -> str:
 
 @contextmanager
 def _folder(host: Host, action: str, path: str, device: str) -> Iterator[str]:
-    """The device's folder in configfs, made for as long as it is needed."""
+    """The device's folder in configfs, created for the duration of the block."""
     _must_exist(host, action, path, device)
     if not host.exists(_CONFIG):
         lack = "rdma_cm is not loaded, or configfs is not mounted at /sys/kernel/config"

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A NIC of this host, asked and set through dcb(8), or mlnx_qos where only that is installed."""
+"""A NIC of this host, read and set with dcb(8), or with mlnx_qos if dcb is not installed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...model.errors import HostError, MissingError
 from . import answers
 from .device import CLASSES, GROUPS, NONE, Device
 
-#: Where Host.run() looks for programs
+#: Folders that Host.run() searches for programs
 _FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def name(host: Host) -> str:
-    """The tool that is used here; empty where there is none."""
+    """Name of the installed tool; "" if there is none."""
     for tool in ("dcb", "mlnx_qos"):
         if any(host.exists(f"{folder}/{tool}") for folder in _FOLDERS):
             return tool
@@ -25,7 +25,7 @@ def name(host: Host) -> str:
 
 
 def of(host: Host, nic: str) -> Device:
-    """Raises HostError without a tool: the state of the NIC is unknown then."""
+    """The device of a NIC. Raises HostError without a tool, because the NIC's state is unknown then."""
     tool = name(host)
     if tool == "dcb":
         return Dcb(host, nic)
@@ -36,7 +36,7 @@ def of(host: Host, nic: str) -> Device:
 
 
 class _Tool(ABC):
-    """Common part of both: drivers of the vendor show trust as a file."""
+    """Common part of both tools: the vendor's drivers show trust as a file."""
 
     def __init__(self, host: Host, nic: str) -> None:
         self._host = host
@@ -56,11 +56,11 @@ class _Tool(ABC):
 
     @abstractmethod
     def _get(self, group: str) -> Mapping[str, str]:
-        """As get(), by the tool."""
+        """Like get(), with the tool."""
 
     @abstractmethod
     def _set(self, group: str, wanted: Mapping[str, str]) -> None:
-        """As set(), by the tool."""
+        """Like set(), with the tool."""
 
     def _missing(self, group: str) -> MissingError:
         driver = self._host.value(f"/ethtool/{self._nic}/driver/driver").text
@@ -71,7 +71,7 @@ class _Tool(ABC):
         return HostError("run", " ".join(command), None, detail or "it failed without a word")
 
     def _entries(self, wanted: Mapping[str, str]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Pairs of DSCP and priority to add, and present ones that are not wanted."""
+        """(DSCP, priority) pairs to add, and existing pairs to remove."""
         old = self.get("dscp-prio")
         add = [pair for pair in _pairs(wanted) if pair not in _pairs(old)]
         remove = [pair for pair in _pairs({dscp: old[dscp] for dscp in wanted}) if pair not in _pairs(wanted)]
@@ -79,9 +79,9 @@ class _Tool(ABC):
 
 
 class Dcb(_Tool):
-    """All of it through dcbnl, the kernel's own interface."""
+    """Reads and sets everything through dcbnl, the kernel's own interface."""
 
-    #: Group → the object of dcb, and who reads what it prints
+    #: Group → object of dcb, and parser of its output
     _OBJECTS: Mapping[str, Any] = {
         "pfc": ("pfc", answers.pfc),
         "ets": ("ets", answers.ets),
@@ -98,15 +98,18 @@ class Dcb(_Tool):
         return fields
 
     def _trust(self) -> str:
-        """As the driver says it, or by what it does: mlx5, ice and others trust DSCPs as soon as one of them
-        has a priority (mellanox/mlx5/core/en_dcbnl.c: mlx5e_dcbnl_ieee_setapp)."""
+        """Trust as the driver reports it, or as its behaviour implies.
+
+        mlx5, ice and others trust DSCPs as soon as one DSCP has a priority (mellanox/mlx5/core/en_dcbnl.c:
+        mlx5e_dcbnl_ieee_setapp).
+        """
         order = self._order()
         if order is not None:
             return order
         return "dscp" if any(value != NONE for value in self.get("dscp-prio").values()) else "pcp"
 
     def _order(self) -> str | None:
-        """None where the driver, or a dcb before 6.3, cannot say it."""
+        """None if the driver, or a dcb before 6.3, cannot report it."""
         try:
             order: str = self._show("trust", "apptrust", answers.order)
         except MissingError:
@@ -118,16 +121,16 @@ class Dcb(_Tool):
         done = self._host.run(command)
         if done.rc != 0:
             message = _last(done.err)
-            # Nothing of DCB; nothing of this; nothing that this dcb knows of
+            # No DCB at all; not this group; or this dcb does not know the object
             old = thing == "apptrust" and message.endswith(f'"{thing}" is unknown')
             if old or message.startswith(("Attribute read: Operation not supported", "Attribute not found")):
                 raise self._missing(group)
             raise self._failed(command, message)
         try:
-            # Of an empty table it may print nothing at all.
+            # For an empty table it may print nothing at all.
             return parse(done.out.strip() or "{}")
         except ValueError as error:
-            raise self._failed(command, f"it printed what makes no sense: {error}") from error
+            raise self._failed(command, f"it printed nonsense: {error}") from error
 
     def _set(self, group: str, wanted: Mapping[str, str]) -> None:
         if group == "trust":
@@ -151,14 +154,17 @@ class Dcb(_Tool):
             self._set_entries(dict.fromkeys(self.get("dscp-prio"), NONE))
         elif state == "dscp":
             if self._trust() != "dscp":
-                # What every NIC does with DSCP 0 anyway, and enough for it to look at DSCPs
+                # Every NIC gives DSCP 0 this priority anyway, and the entry makes it use DSCPs.
                 self._set_entries({"0": "0"})
         else:
             raise HostError("trust", f"{state} on {self._nic}", None, "the driver trusts pcp or dscp")
 
     def _set_entries(self, wanted: Mapping[str, str]) -> None:
-        """Never by `app replace`, which ends well whatever becomes of it (dcb/dcb_app.c). The old ones go
-        first, as ice takes no second priority for a DSCP (intel/ice/ice_dcb_nl.c: ice_dcbnl_setapp)."""
+        """Set the priorities of these DSCPs.
+
+        Not with `app replace`, which succeeds regardless of the result (dcb/dcb_app.c). Old entries go first,
+        because ice accepts no second priority for a DSCP (intel/ice/ice_dcb_nl.c: ice_dcbnl_setapp).
+        """
         add, remove = self._entries(wanted)
         if remove:
             self._do("app", "del", "dscp-prio", *(f"{dscp}:{priority}" for dscp, priority in remove))
@@ -172,7 +178,7 @@ class Dcb(_Tool):
             raise self._failed(command, _last(done.err) + self._why())
 
     def _why(self) -> str:
-        """Frequent reason of a refusal (bnxt/bnxt_dcb.c, intel/ice/ice_dcb_nl.c: both answer EINVAL)."""
+        """Frequent reason of a refusal (bnxt/bnxt_dcb.c, intel/ice/ice_dcb_nl.c: both return EINVAL)."""
         try:
             mode = self.get("dcbx")["mode"]
         except HostError:
@@ -181,7 +187,7 @@ class Dcb(_Tool):
 
 
 class MlnxQos(_Tool):
-    """The vendor's tool, which speaks dcbnl or writes the vendor's files."""
+    """The vendor's tool, which uses dcbnl or the vendor's files."""
 
     #: Field → option
     _OPTIONS: Mapping[str, str] = {
@@ -193,12 +199,12 @@ class MlnxQos(_Tool):
     }
 
     def _get(self, group: str) -> Mapping[str, str]:
-        # -a, as it leaves out traffic classes without a priority else
+        # Without -a it leaves out traffic classes that have no priority
         command = ["mlnx_qos", "-i", self._nic, "-a"]
         try:
             fields = answers.mlnx_qos(self._run(command), group)
         except ValueError as error:
-            raise self._failed(command, f"it printed what makes no sense: {error}") from error
+            raise self._failed(command, f"it printed nonsense: {error}") from error
         if fields is None:
             raise self._missing(group)
         return fields
@@ -225,7 +231,7 @@ class MlnxQos(_Tool):
 
     def _run(self, command: Sequence[str]) -> str:
         done = self._host.run(command)
-        if done.rc != 0:  # it says why on its usual output, or ends with a traceback
+        if done.rc != 0:  # it explains on its standard output, or ends with a traceback
             raise self._failed(command, _last(done.err) or _last(done.out))
         return done.out
 

@@ -12,9 +12,9 @@ from ...model.record import NamedTuple
 
 
 class Group(NamedTuple):
-    """Fields that the kernel reads, and sets, in one go.
+    """Fields that the kernel reads, and sets, together.
 
-    nouns, noun: all and one of them, for `the driver X has no ...`.
+    nouns, noun: the group and one field, to complete `the driver X has no ...`.
     """
 
     nouns: str
@@ -38,7 +38,7 @@ GROUPS = {
     "feature/fixed": Group("features", "feature"),
     "private-flag": Group("private flags", "private flag", True),
     "fec": Group("forward error correction", "FEC setting", True, frozenset({"active"})),
-    "statistic": Group("statistics of its own", "statistic"),
+    "statistic": Group("private statistics", "statistic"),
 }
 
 
@@ -46,17 +46,23 @@ class Device(Protocol):
     """One NIC."""
 
     def get(self, group: str) -> Mapping[str, str]:
-        """Field → value. Raises OSError (EOPNOTSUPP: the driver has no such thing), and ValueError for an
-        answer that makes no sense."""
+        """Field → value.
+
+        Raises OSError (EOPNOTSUPP: the driver lacks the group), and ValueError for an implausible answer.
+        """
 
     def set(self, group: str, wanted: Mapping[str, str]) -> None:
-        """Change these fields of a group together and leave the others. Raises OSError, and ValueError for
-        a value that cannot be one of the field."""
+        """Change these fields of a group together and keep the others.
+
+        Raises OSError, and ValueError for a value that the field cannot have.
+        """
 
 
 class Captured:
-    """A NIC as ROOT/ethtool/NAME.json of a captured tree has it. It takes no changes. A word is the name of
-    an errno."""
+    """A NIC from ROOT/ethtool/NAME.json of a captured tree. Read-only.
+
+    A group is an object of fields, or the name of an errno.
+    """
 
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self._answers = answers
@@ -74,5 +80,5 @@ class Captured:
 
 
 def is_errno(word: str) -> bool:
-    """The names, and not the numbers, are the same on every architecture."""
+    """True for the name of an errno. Names are the same on every architecture, numbers are not."""
     return word.isupper() and isinstance(getattr(errno, word, None), int)

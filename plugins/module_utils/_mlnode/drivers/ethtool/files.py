@@ -1,23 +1,24 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The settings of NICs as if the kernel had files for them: /ethtool/NIC/GROUP/FIELD, or a list FIELD,FIELD,
-whose values stand in one line in that order and are written in one go.
+"""Settings of NICs as virtual files: /ethtool/NIC/GROUP/FIELD, or a list FIELD,FIELD.
 
-    driver/{driver,version,firmware-version,bus-info}     read-only; one field at a time
-    link/{speed,duplex,autoneg,detected}                  read-only; Mbit/s, half or full, on, off, yes, no
-    ring/{rx,tx,rx-mini,rx-jumbo}                         a number; ring/max/... is read-only
-    channels/{rx,tx,combined,other}                       a number; channels/max/... is read-only
-    coalesce/{adaptive-rx,rx-usecs,rx-frames,...}         a number, adaptive-... on or off
-    pause/{autoneg,rx,tx}                                 on or off
-    feature/NAME                                          what is active, on or off
-    feature/requested/NAME                                what it would be if nothing stood in its way
-    feature/fixed/NAME                                    read-only; yes or no
-    private-flag/NAME                                     on or off
-    fec/encoding                                          one or more of auto off rs baser llrs
-    fec/active                                            read-only
-    statistic/NAME                                        read-only; what ethtool -S shows
+A list's values are on one line in its order, and are written together.
 
-What a driver does not have is not there. Nothing but HostError is raised.
+    driver/{driver,version,firmware-version,bus-info}     read-only; one field at a time.
+    link/{speed,duplex,autoneg,detected}                  read-only; Mbit/s, half or full, on, off, yes, no.
+    ring/{rx,tx,rx-mini,rx-jumbo}                         a number; ring/max/... is read-only.
+    channels/{rx,tx,combined,other}                       a number; channels/max/... is read-only.
+    coalesce/{adaptive-rx,rx-usecs,rx-frames,...}         a number; adaptive-...: on or off.
+    pause/{autoneg,rx,tx}                                 on or off.
+    feature/NAME                                          the active state, on or off.
+    feature/requested/NAME                                the requested state, if nothing prevents it.
+    feature/fixed/NAME                                    read-only; yes or no.
+    private-flag/NAME                                     on or off.
+    fec/encoding                                          one or more of auto off rs baser llrs.
+    fec/active                                            read-only.
+    statistic/NAME                                        read-only; the counters of ethtool -S.
+
+Groups that the driver lacks do not exist. All errors are HostErrors.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ..nic_files import NicFiles, Place, assigned, captured, must_exist
 from .device import GROUPS, Captured, Device, is_errno
 from .ioctls import Kernel
 
-#: What dev_valid_name() of net/core/dev.c takes, in at most so many bytes
+#: Names that dev_valid_name() of net/core/dev.c accepts, and their maximum length in bytes
 _NIC = regex(r"[^/:\s\0]+\Z")
 _NIC_BYTES = 15
 
@@ -49,7 +50,7 @@ def device(host: Host, name: str) -> Device:
 
 
 class Files(NicFiles):
-    """The driver of /ethtool. of: who answers for an interface."""
+    """The driver of /ethtool. of: returns the device of an interface."""
 
     GROUPS = GROUPS
 
@@ -64,7 +65,7 @@ class Files(NicFiles):
         deep = 3 if "/".join(parts[1:3]) in GROUPS else 2
         group, rest = "/".join(parts[1:deep]), parts[deep:]
         fields = tuple(rest[0].split(",")) if rest else ()
-        # No list of texts that may hold spaces could be taken apart.
+        # Texts may contain spaces, so a list of them could not be split.
         single = group not in ("driver", "fec") or len(fields) < 2
         clean = single and "" not in fields and len(set(fields)) == len(fields)
         if len(rest) > 1 or not clean or (group and group not in GROUPS):
@@ -72,7 +73,7 @@ class Files(NicFiles):
         return Place(path, nic, group, fields)
 
     def write(self, host: Host, path: str, value: str) -> None:
-        """The driver may accept a value and ignore it: only a read shows that."""
+        """The driver may accept a value and ignore it: only a read shows the result."""
         action = f"write {value!r} to"
         place = self.file(action, path)
         if closed := _closed(place):
@@ -87,7 +88,7 @@ class Files(NicFiles):
             raise HostError(action, path, None, str(error)) from error
 
     def blocked(self, host: Host, path: str) -> str:
-        """Reason why it cannot be set; empty if it can, or where a read has more to say."""
+        """Reason why it cannot be set; "" if it can, or if a read will explain more."""
         try:
             place = self.file("look at", path)
             if closed := _closed(place):
@@ -102,8 +103,8 @@ class Files(NicFiles):
         return lacks_net_admin(host, path)
 
     def _device(self, host: Host, action: str, place: Place) -> Device:
-        # Before anything else is asked: the kernel would load a module by the name of an interface that it
-        # does not have (net/core/dev_ioctl.c: dev_load).
+        # Checked first: for an unknown interface the kernel would load a module of that name
+        # (net/core/dev_ioctl.c: dev_load).
         must_exist(host, action, place)
         return self._of(host, place.nic)
 
@@ -129,7 +130,7 @@ class Files(NicFiles):
 
 
 def _closed(place: Place) -> str:
-    """Reason why the driver takes no value here; empty if it does."""
+    """Reason why a field is read-only; "" if it can be set."""
     group = GROUPS[place.group]
     settable = group.settable and not group.read_only.intersection(place.fields)
     return "" if settable else f"{place.path} is read-only"
@@ -143,7 +144,10 @@ def _is_nic(name: str) -> bool:
 
 
 def _failed(action: str, path: str, error: OSError) -> HostError:
-    """Never absent, which would have an origin forgotten: the interface was there just now."""
+    """The error of a failed request.
+
+    Never absent: the interface existed just now, and an absent file would make the record forget its origin.
+    """
     problem = HostError(action, path, error.errno, str(error))
     if error.errno == errno.ENODEV:
         cause = "the interface does not answer: it is asleep, being reset, or in another network namespace"

@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A NIC of this machine, asked and set through SIOCETHTOOL, as ethtool(8) does."""
+"""A NIC of this machine, read and set with SIOCETHTOOL, like ethtool(8)."""
 
 from __future__ import annotations
 
-import _socket  # the part of socket in C: the rest takes as long to import as Python to start
+import _socket  # the C part of socket: importing the rest takes as long as starting Python
 import array
 import errno
 import fcntl
@@ -20,10 +20,10 @@ from .structs import TABLES, Table
 #: include/uapi/linux/sockios.h
 SIOCETHTOOL = 0x8946
 
-#: Interface name and request → what the kernel returned, and what it made of the request. Raises OSError.
+#: Interface name and request → the kernel's return value, and the changed request. Raises OSError.
 Call = Callable[[str, bytes], Tuple[int, bytes]]
 
-#: The size of struct ifreq where a pointer has 64 bits; fewer bytes are read where it has 32
+#: Bytes of struct ifreq with 64-bit pointers; with 32-bit pointers the kernel reads fewer
 _IFREQ = 40
 
 
@@ -32,8 +32,8 @@ def ioctl(name: str, request: bytes) -> tuple[int, bytes]:
     buffer = array.array("B", request)
     address, _length = buffer.buffer_info()
     ifreq = bytearray(struct.pack("@16sP", os.fsencode(name), address).ljust(_IFREQ, b"\0"))
-    # Any socket will do: what a protocol does not know goes on to dev_ioctl() (net/socket.c: sock_do_ioctl).
-    # This is the family that the service's sandbox allows.
+    # Any socket works: requests unknown to a protocol go on to dev_ioctl() (net/socket.c: sock_do_ioctl). The
+    # service's sandbox allows this family.
     handle = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     try:
         returned: int = fcntl.ioctl(handle, SIOCETHTOOL, ifreq, True)
@@ -43,7 +43,7 @@ def ioctl(name: str, request: bytes) -> tuple[int, bytes]:
 
 
 class Features(NamedTuple):
-    """size: number of bits in the kernel. The rest by name: its bit, on or off, and yes or no."""
+    """size: number of bits in the kernel. By name: bit; active and requested, on or off; fixed, yes or no."""
 
     size: int
     bits: Mapping[str, int]
@@ -102,8 +102,8 @@ class Kernel:
         numbers = self._numbers(table)
         fields = {}
         for name in table.fields:
-            # A maximum of 0 says that there is none of the kind (net/ethtool/rings.c: rings_fill_reply, and
-            # channels.c: channels_fill_reply, which then leave it out).
+            # A maximum of 0 means that the NIC has none of this kind (net/ethtool/rings.c: rings_fill_reply
+            # and channels.c: channels_fill_reply leave it out).
             if "/" not in name and numbers.get(f"max/{name}", 1):
                 field = f"{part}/{name}" if part else name
                 fields[name] = table.text(field, numbers[field])
@@ -115,7 +115,7 @@ class Kernel:
         return structs.unpack_drvinfo(self._ask(structs.pack_drvinfo()))
 
     def _link(self) -> Mapping[str, str]:
-        """Drivers without settings, such as the loopback's, still report the link."""
+        """Drivers without settings, such as loopback, still report the link."""
         settings: dict[str, str] = {}
         try:
             length = structs.unpack_mask_words(self._ask(structs.pack_link(0)))
@@ -135,12 +135,13 @@ class Kernel:
     def _fec(self) -> Mapping[str, str]:
         numbers = structs.FEC.unpack(self._ask(structs.FEC.pack(structs.FEC.get)))
         modes = {name: words.fec(numbers[name]) for name in ("encoding", "active")}
-        if set(modes.values()) == {words.FEC[0]}:  # what some drivers say instead (struct ethtool_fecparam)
+        # some drivers answer this instead (struct ethtool_fecparam)
+        if set(modes.values()) == {words.FEC[0]}:
             raise _unsupported()
         return modes
 
     def _raw_strings(self, string_set: int) -> bytes:
-        # Never ask for the names of an empty set: the kernel takes that for a bug of its own, and warns.
+        # Never ask for the names of an empty set: the kernel warns about it as if it were a kernel bug.
         if not structs.unpack_sset_info(self._ask(structs.pack_sset_info(string_set)), string_set):
             raise _unsupported()
         return self._ask(structs.pack_gstrings(string_set))
@@ -150,7 +151,7 @@ class Kernel:
         return {name: words.switch(bool(mask >> bit & 1)) for name, bit in bits.items()}
 
     def _private_bits(self) -> tuple[int, dict[str, int]]:
-        # The mask has no room for more than 32.
+        # The mask has 32 bits.
         names = structs.unpack_gstrings(self._raw_strings(structs.PRIVATE_FLAGS))[:32]
         mask = structs.VALUE.unpack(self._ask(structs.VALUE.pack(structs.GPFLAGS)))["data"]
         return mask, {name: bit for bit, name in enumerate(names) if name}
@@ -178,7 +179,7 @@ class Kernel:
         return {"": features.active, "requested": features.requested, "fixed": features.fixed}[part]
 
     def _set_features(self, wanted: Mapping[str, bool]) -> None:
-        """A feature that another one prevents stays requested; reading it shows that."""
+        """A feature that another one prevents stays requested; only a read shows that."""
         features = self._features()
         _known(wanted, features.bits)
         fixed = [name for name in wanted if features.fixed[name] == "yes"]
@@ -193,7 +194,7 @@ class Kernel:
 
 @functools.lru_cache(maxsize=64)
 def _features(strings: bytes, state: bytes) -> Features:
-    """Kept, as each read of one feature gets all of them from the kernel."""
+    """Cached, because each read of one feature fetches all of them from the kernel."""
     features = structs.unpack_gfeatures(state)
     names = structs.unpack_gstrings(strings)[: len(features)]
     bits = {name: bit for bit, name in enumerate(names) if name}
@@ -207,7 +208,7 @@ def _features(strings: bytes, state: bytes) -> Features:
 
 
 def _known(wanted: Mapping[str, bool], bits: Mapping[str, int]) -> None:
-    """Raises OSError for a name of which the driver knows nothing, or nothing any longer."""
+    """Raises OSError for a name that the driver does not know, or no longer knows."""
     if not wanted.keys() <= bits.keys():
         raise _unsupported()
 

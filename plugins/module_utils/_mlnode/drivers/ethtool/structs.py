@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The structures of include/uapi/linux/ethtool.h as bytes. Pure, in the byte order of the machine.
+"""The structures of include/uapi/linux/ethtool.h as bytes. Pure functions, in the machine's byte order.
 
-What comes back is the driver's and not to be trusted: a length or text that does not fit is an AnswerError.
+Answers come from the driver and are not trusted: a length or text that does not fit is an AnswerError.
 """
 
 from __future__ import annotations
@@ -14,35 +14,36 @@ from typing import Any, Mapping, Sequence
 from ...model.record import NamedTuple, regex
 from . import words
 
-# Commands of structures that are not a table of numbers
+# Commands of structures that are not tables of numbers
 GDRVINFO, GLINK, GSTRINGS, GSTATS, GPFLAGS, SPFLAGS = 0x03, 0x0A, 0x1B, 0x1D, 0x27, 0x28
 GSSET_INFO, GFEATURES, SFEATURES, GLINKSETTINGS, GFECPARAM, SFECPARAM = 0x37, 0x3A, 0x3B, 0x4C, 0x50, 0x51
 
 #: enum ethtool_stringset
 STATISTICS, PRIVATE_FLAGS, FEATURES = 1, 2, 4
 
-#: SFEATURES returns it where the driver cannot change one of the features (ETHTOOL_F_UNSUPPORTED)
+#: Returned by SFEATURES if the driver cannot change one of the features (ETHTOOL_F_UNSUPPORTED)
 UNSUPPORTED = 0x1
 
-#: A number as the kernel has it, in each of these structures
+#: Largest number in each of these structures
 MAX_NUMBER = 0xFFFFFFFF
 
-#: More strings than any driver has for what is read here: 32 private flags, and as many features as bits
+#: More strings than any driver has in the sets read here: 32 private flags, and one name per feature bit
 MAX_STRINGS = 1024
-#: mlx5 with 128 channels has some 8000: a few dozen for each
+#: mlx5 with 128 channels has about 8000: a few dozen per channel
 MAX_STATISTICS = 1 << 15
 _STRING_LEN = 32  # ETH_GSTRING_LEN
 
-#: 32 features each. The kernel has two, three since feature bits ran out (ETHTOOL_DEV_FEATURE_WORDS)
+#: Blocks of 32 features. The kernel has two, or three since feature bits ran out (ETHTOOL_DEV_FEATURE_WORDS)
 _MAX_BLOCKS = 32
 
-#: A name that may be part of a path and of a list with commas. Empty: a bit without a name
+#: A name that can be part of a path and of a list with commas. Empty: a bit without a name
 _NAME = regex(r"[ -+.0-~-]*\Z", re.ASCII)
 
 _SSET_INFO = struct.Struct("=IIQI")
 _GSTRINGS = struct.Struct("=III")
 _DRVINFO = struct.Struct("=I32s32s32s32s32s12s5I")
-#: struct ethtool_link_settings: 1 is the speed, 2 the duplex mode, 5 autonegotiation, 9 the words of a mask
+#: struct ethtool_link_settings: field 1 is the speed, 2 the duplex mode, 5 autonegotiation, 9 the length of a
+#: mask in words
 _LINK = struct.Struct("=IIBBBBBBBb4B28x")
 _HEAD = struct.Struct("=II")
 _GET_BLOCK = struct.Struct("=IIII")
@@ -52,7 +53,7 @@ _INT_MAX = 0x7FFFFFFF
 
 
 class AnswerError(ValueError):
-    """A driver's answer that cannot be what it says it is."""
+    """A driver's answer that contradicts itself."""
 
 
 def _checked(layout: struct.Struct, data: bytes) -> tuple[Any, ...]:
@@ -62,9 +63,9 @@ def _checked(layout: struct.Struct, data: bytes) -> tuple[Any, ...]:
 
 
 class Table(NamedTuple):
-    """A structure of 32-bit numbers behind its command.
+    """A structure of 32-bit numbers after its command.
 
-    fields: as ethtool(8) calls them, a maximum with `max/` before it. switches: those that are on or off.
+    fields: names of ethtool(8), a maximum with the prefix `max/`. switches: fields that are on or off.
     """
 
     get: int
@@ -87,7 +88,7 @@ class Table(NamedTuple):
         return words.switch(number != 0) if field in self.switches else str(number)
 
     def number(self, field: str, text: str) -> int:
-        """Raises ValueError with words for an operator."""
+        """The number of a field. Raises ValueError with a message for an operator."""
         if field in self.switches:
             return int(words.is_on(field, text))
         if not re.match(r"[0-9]{1,10}\Z", text, re.ASCII) or int(text) > MAX_NUMBER:
@@ -119,7 +120,7 @@ TABLES = {
     "pause": Table(0x12, 0x13, _PAUSE, frozenset(_PAUSE)),
 }  # fmt: skip
 
-#: struct ethtool_value, and struct ethtool_fecparam as it is read and set
+#: struct ethtool_value, and struct ethtool_fecparam for both reading and setting
 VALUE = Table(GPFLAGS, SPFLAGS, ("data",))
 FEC = Table(GFECPARAM, SFECPARAM, ("active", "encoding", "reserved"))
 
@@ -136,7 +137,7 @@ def _room(string_set: int) -> int:
 
 
 def unpack_sset_info(data: bytes, string_set: int = PRIVATE_FLAGS) -> int:
-    """Number of strings; 0 where the driver has no such set. Raises AnswerError."""
+    """Number of strings; 0 if the driver lacks the set. Raises AnswerError."""
     _command, _reserved, mask, count = _checked(_SSET_INFO, data)
     if mask and count > _room(string_set):
         raise AnswerError(
@@ -146,13 +147,16 @@ def unpack_sset_info(data: bytes, string_set: int = PRIVATE_FLAGS) -> int:
 
 
 def pack_gstrings(string_set: int) -> bytes:
-    """With room for all it can ever be: the kernel writes as many as there are by then and does not ask
-    how much room there is (net/ethtool/ioctl.c: ethtool_get_strings)."""
+    """Request with room for the largest possible answer.
+
+    The kernel writes all current names and does not check the room (net/ethtool/ioctl.c:
+    ethtool_get_strings).
+    """
     return _GSTRINGS.pack(GSTRINGS, string_set, 0) + bytes(_room(string_set) * _STRING_LEN)
 
 
 def unpack_gstrings(data: bytes) -> list[str]:
-    """The names, each at the place of its bit. Raises AnswerError."""
+    """The names, in the order of their bits. Raises AnswerError."""
     return [_name(raw) for raw in _strings(data)]
 
 
@@ -176,13 +180,15 @@ def _name(raw: bytes) -> str:
 
 
 def pack_gstats() -> bytes:
-    """With room for all, as for strings (net/ethtool/ioctl.c: ethtool_get_stats)."""
+    """Request with room for all, as for strings (net/ethtool/ioctl.c: ethtool_get_stats)."""
     return _HEAD.pack(GSTATS, 0) + bytes(MAX_STATISTICS * 8)
 
 
 def unpack_gstats(names: bytes, values: bytes) -> dict[str, int]:
-    """By the answers to both requests. Drivers are free in what they call their statistics: one whose name
-    can be part of no path is left out. Raises AnswerError."""
+    """Statistics from the answers to both requests. Raises AnswerError.
+
+    Drivers choose the names freely: a name that cannot be part of a path is left out.
+    """
     raw = _strings(names)
     _command, count = _checked(_HEAD, values)
     if count != len(raw) or _HEAD.size + count * 8 > len(values):
@@ -200,24 +206,24 @@ def pack_drvinfo() -> bytes:
 
 
 def unpack_drvinfo(data: bytes) -> dict[str, str]:
-    """By ethtool's names. Raises AnswerError."""
+    """Fields by ethtool's names. Raises AnswerError."""
     names = ("driver", "version", "firmware-version", "bus-info")
     return {name: _shown(raw) for name, raw in zip(names, _checked(_DRVINFO, data)[1:])}
 
 
 def _shown(raw: bytes) -> str:
-    """A text that is only shown: some drivers fill all of it, and leave no room for a NUL."""
+    """A text for display only: some drivers fill the whole field and leave no room for a NUL."""
     text = raw.partition(b"\0")[0].decode("ascii", "replace")
     return "".join(char if char.isprintable() else "?" for char in text).strip()
 
 
 def pack_link(mask_words: int) -> bytes:
-    """mask_words: how long a mask of link modes is; 0 asks the kernel for it."""
+    """mask_words: length of a mask of link modes; 0 asks the kernel for it."""
     return _LINK.pack(GLINKSETTINGS, *[0] * 8, mask_words, *[0] * 4) + bytes(3 * 4 * mask_words)
 
 
 def unpack_mask_words(data: bytes) -> int:
-    """The answer to pack_link(0): the kernel gives the length as a negative number. Raises AnswerError."""
+    """Length from the answer to pack_link(0), a negative number there. Raises AnswerError."""
     length: int = -_checked(_LINK, data)[9]
     if length <= 0:
         raise AnswerError(f"the kernel says that a mask of link modes has {length} words")
@@ -248,7 +254,7 @@ class Feature(NamedTuple):
 
     @property
     def fixed(self) -> bool:
-        """As ethtool says `[fixed]`: no driver or not this one lets it be changed."""
+        """True if ethtool shows `[fixed]`: the feature can never be changed, or not with this driver."""
         return self.never_changed or not self.available
 
 
@@ -257,7 +263,7 @@ def pack_gfeatures() -> bytes:
 
 
 def unpack_gfeatures(data: bytes) -> list[Feature]:
-    """One for each bit of the kernel's blocks. Raises AnswerError."""
+    """One feature for each bit of the kernel's blocks. Raises AnswerError."""
     _command, blocks = _checked(_HEAD, data)
     if not 0 < blocks <= _MAX_BLOCKS or _HEAD.size + blocks * _GET_BLOCK.size > len(data):
         raise AnswerError(f"the kernel says that it has {blocks} blocks of features")
@@ -269,7 +275,7 @@ def unpack_gfeatures(data: bytes) -> list[Feature]:
 
 
 def pack_sfeatures(bits: int, wanted: Mapping[int, bool]) -> bytes:
-    """bits: as many as the kernel reported; it takes no other number of blocks. wanted: bit → on or off."""
+    """bits: the kernel's number; it accepts no other number of blocks. wanted: bit → on or off."""
     packed = [_HEAD.pack(SFEATURES, bits // 32)]
     for first in range(0, bits, 32):
         block = {bit - first: on for bit, on in wanted.items() if first <= bit < first + 32}

@@ -10,7 +10,7 @@ from typing import Iterable
 from ...model import slips
 from ...model.record import NamedTuple
 
-#: In the order of enum ethtool_fec_config_bits, in which a value is always spelled
+#: In the order of enum ethtool_fec_config_bits, which is also the order of a printed value
 FEC = ("none", "auto", "off", "rs", "baser", "llrs")
 
 
@@ -19,37 +19,37 @@ def switch(on: bool) -> str:
 
 
 def is_on(name: str, text: str) -> bool:
-    """Raises ValueError with words for an operator."""
+    """Raises ValueError with a message for an operator."""
     if text not in ("on", "off"):
         raise ValueError(f"{name} is on or off, not {text!r}")
     return text == "on"
 
 
 def fec(mask: int) -> str:
-    """`auto rs`; a mode that is newer than this list as its bit in hexadecimal."""
+    """Modes such as `auto rs`; a mode newer than this list as its bit in hexadecimal."""
     bits = [bit for bit in range(32) if mask >> bit & 1]
     return " ".join(FEC[bit] if bit < len(FEC) else f"{1 << bit:#x}" for bit in bits) or FEC[0]
 
 
 def fec_mask(text: str) -> int:
-    """Raises ValueError with words for an operator."""
+    """The mask of a text. Raises ValueError with a message for an operator."""
     names = text.split()
-    # The kernel refuses `none`: it is what a driver says that knows no FEC at all.
+    # The kernel refuses `none`: drivers without FEC support report it.
     if not names or any(name not in FEC[1:] for name in names):
         raise ValueError(f"a FEC encoding is one of {', '.join(FEC[1:])}, not {text!r}")
     return sum(1 << FEC.index(name) for name in set(names))
 
 
 class Family(NamedTuple):
-    """short, long: as `ethtool -K` and `ethtool -k` say it. pattern: of the kernel's names, as in glob(7)."""
+    """short, long: names in `ethtool -K` and `-k`. pattern: of the kernel's names, as in glob(7)."""
 
     short: str
     long: str
     pattern: str
 
 
-#: The names and patterns are ethtool's own (common.c: off_flag_def), so that what it prints is what is meant
-#: here. The kernel's masks hold the same bits (net/ethtool/ioctl.c: ethtool_get_feature_mask).
+#: Names and patterns are ethtool's own (common.c: off_flag_def), so they agree with its output. The kernel's
+#: masks contain the same bits (net/ethtool/ioctl.c: ethtool_get_feature_mask).
 FAMILIES = (
     Family("rx", "rx-checksumming", "rx-checksum"),
     Family("tx", "tx-checksumming", "tx-checksum-*"),
@@ -65,13 +65,13 @@ FAMILIES = (
 )
 
 
-#: Families of which one member is enough: checksums of all protocols exclude those of single ones
+#: Families that are on if one member is on: checksums of all protocols exclude checksums of single ones
 #: (netdev_fix_features in net/core/dev.c), and scatter-gather of fragment lists is for software devices
 ONE_IS_ENOUGH = frozenset({"tx", "sg"})
 
 
 def family(name: str) -> str:
-    """The short name of a family, by either; empty for a feature of its own."""
+    """The short name of a family, from either name; "" for a single feature."""
     return next((one.short for one in FAMILIES if name in (one.short, one.long)), "")
 
 
@@ -93,7 +93,7 @@ hsr-tag-ins-offload hsr-tag-rm-offload hsr-fwd-offload hsr-dup-offload
 
 
 def meant(name: str) -> str:
-    """The known feature or family that a misspelt one is taken for; empty if it is known, or like none."""
+    """Nearest known feature or family for a misspelt name; "" if the name is known, or resembles none."""
     families = (spelling for family in FAMILIES for spelling in (family.short, family.long))
     known = [*_FEATURES.split(), *families]
     near = [(slips.count(name, one, slips.most(one)), one) for one in known]
@@ -102,7 +102,7 @@ def meant(name: str) -> str:
 
 
 def members(name: str, features: Iterable[str]) -> tuple[str, ...]:
-    """Those of the kernel's features that a name stands for: a family's, or the one so called. Maybe none."""
+    """The kernel's features for a name: the members of a family, or the single feature. May be empty."""
     patterns = [family.pattern for family in FAMILIES if name in (family.short, family.long)]
     if not patterns:
         return tuple(feature for feature in features if feature == name)

@@ -222,9 +222,7 @@ def test_an_address_of_the_node_itself_proves_nothing(machine: PathMachine) -> N
 
     for check in measure(machine, HERE, "10.0.0.255"):
         assert check.verdict is Verdict.UNKNOWN
-        assert check.found.endswith(
-            f"it is a {machine.kinds[check.target]} address here, not that of another node"
-        )
+        assert check.found.endswith(f"it is a {machine.kinds[check.target]} address here, not another node's")
     assert machine.sizes == {}
 
 

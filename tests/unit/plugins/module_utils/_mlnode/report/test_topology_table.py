@@ -65,7 +65,7 @@ def test_a_machine_of_which_nothing_is_known(tmp_path: pathlib.Path) -> None:
 MACHINE  unknown
 CPUS     0 online (none)
 
-NIC  none with hardware of its own
+NIC  none with its own hardware
 
 NOT KNOWN  /x does not exist
 NOT KNOWN  no /y"""

@@ -12,8 +12,8 @@ from mlnode.topology.model import Link, PciDevice
 
 BAD = "ends can do 32.0 GT/s x16: reseat the card, look at slot and riser"
 UNSEEN = (
-    "end can do 32.0 GT/s x16; what its other end can do is not known: look at the slot, and reseat the "
-    "card if it can do as much"
+    "end can do 32.0 GT/s x16; the limit of its other end is not known: look at the slot, and reseat the "
+    "card if the slot can do as much"
 )
 IDLE = "32.0 GT/s x16: normal while the GPU is idle, so look again under load"
 SWITCH = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "0000:04:00.0")
@@ -33,12 +33,12 @@ def link(now: tuple[str, int], most: tuple[str, int] = GEN5) -> Link:
             link(GEN4),
             link(GEN4, GEN4),
             False,
-            "the slot gives 16.0 GT/s x16 where 32.0 GT/s x16 could be used",
+            "the slot gives 16.0 GT/s x16, but 32.0 GT/s x16 could be used",
         ),
-        (link(GEN4), link(GEN4), False, f"PCIe link at 16.0 GT/s x16 where both {BAD}"),
-        (link(("32.0 GT/s PCIe", 8)), link(GEN5), False, f"PCIe link at 32.0 GT/s x8 where both {BAD}"),
+        (link(GEN4), link(GEN4), False, f"PCIe link at 16.0 GT/s x16, but both {BAD}"),
+        (link(("32.0 GT/s PCIe", 8)), link(GEN5), False, f"PCIe link at 32.0 GT/s x8, but both {BAD}"),
         # Nothing is said of an end that was not seen.
-        (link(("32.0 GT/s PCIe", 8)), None, False, f"PCIe link at 32.0 GT/s x8 where this {UNSEEN}"),
+        (link(("32.0 GT/s PCIe", 8)), None, False, f"PCIe link at 32.0 GT/s x8, but this {UNSEEN}"),
         (
             link(("2.5 GT/s PCIe", 16)),
             link(("2.5 GT/s PCIe", 16)),
@@ -46,8 +46,8 @@ def link(now: tuple[str, int], most: tuple[str, int] = GEN5) -> Link:
             f"PCIe link at 2.5 GT/s x16 of {IDLE}",
         ),
         # Lanes are never saved by an idle GPU.
-        (link(("2.5 GT/s PCIe", 8)), link(GEN5), True, f"PCIe link at 2.5 GT/s x8 where both {BAD}"),
-        (link(("2.5 GT/s PCIe", 8)), None, True, f"PCIe link at 2.5 GT/s x8 where this {UNSEEN}"),
+        (link(("2.5 GT/s PCIe", 8)), link(GEN5), True, f"PCIe link at 2.5 GT/s x8, but both {BAD}"),
+        (link(("2.5 GT/s PCIe", 8)), None, True, f"PCIe link at 2.5 GT/s x8, but this {UNSEEN}"),
     ],
 )
 def test_what_is_wrong_with_a_link(now: Link, above: Link | None, sleepy: bool, expected: str) -> None:
@@ -84,11 +84,11 @@ def look(slow: int, gpus: tuple[str, ...] = (), now: tuple[str, int] = GEN4) -> 
 def test_a_slow_card_and_a_slow_switch_are_told_once_each() -> None:
     [(card, words)] = look(3)
     assert card == "eth0"
-    assert words.startswith("PCIe link at 16.0 GT/s x16 where both ends")
+    assert words.startswith("PCIe link at 16.0 GT/s x16, but both ends")
 
     [(switch, words)] = look(1)
     assert switch == f"PCIe switch {SWITCH[1]}"
-    assert words.startswith("PCIe link at 16.0 GT/s x16 where both ends")
+    assert words.startswith("PCIe link at 16.0 GT/s x16, but both ends")
 
 
 def test_bridges_of_a_hypervisor_are_no_end_that_was_seen() -> None:
@@ -98,7 +98,7 @@ def test_bridges_of_a_hypervisor_are_no_end_that_was_seen() -> None:
 
     [(name, words)] = links.look({SWITCH[3]: "eth0"}, [], devices, virtual=True)
 
-    assert (name, words) == ("eth0", f"PCIe link at 32.0 GT/s x8 where this {UNSEEN}")
+    assert (name, words) == ("eth0", f"PCIe link at 32.0 GT/s x8, but this {UNSEEN}")
 
 
 def test_links_that_are_as_they_should_be_say_nothing() -> None:

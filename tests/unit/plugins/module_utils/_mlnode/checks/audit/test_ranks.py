@@ -85,7 +85,7 @@ def test_cuda_opens_all_gpus_and_nvidia_smi_knows_which_is_meant(node: GpuMachin
     rank(node, 70, "2-3", "/dev/nvidia0", "/dev/nvidia1")
     both = f"GPUs {FIRST}, {SECOND}"
     assert look(node)["rank_cpus", both].verdict is Verdict.SKIP
-    assert look(node)["rank_cpus", both].found.endswith("GPUs of the nodes 0, 1, so that none is right")
+    assert look(node)["rank_cpus", both].found.endswith("GPUs of the nodes 0, 1, so none is right")
     node.apps = f"70, 0000{FIRST.upper()}\n"
     assert look(node)["rank_cpus", f"GPU {FIRST}"].verdict is Verdict.WARN
     node.apps = f"70, 0000{SECOND.upper()}\n[N/A], nonsense\n"

@@ -240,8 +240,8 @@ def test_a_word_for_each_failure(same: Node, answers: Says, failed: str) -> None
         ("rdma_bw", answer(BW.replace("type : IB", "type : IW")), "the transport was IW, and not IB"),
         ("rdma_bw", lambda _w: Finished(0, of(BW, peer=OWN), ""), "10.0.0.7 was measured to itself"),
         ("rdma_lat", lambda _w: Finished(0, of(LAT, peer="10.9.9.9"), ""), "10.9.9.9 answered in place of"),
-        ("rdma_bw", answer(BW), "35876768 packets were measured, of which mlx5_0/1 has sent 0: they went"),
-        ("rdma_lat", answer(LAT), "7500 packets were measured, of which mlx5_0/1 has sent 0: they went"),
+        ("rdma_bw", answer(BW), "35876768 packets were measured, but mlx5_0/1 has sent 0: the others went"),
+        ("rdma_lat", answer(LAT), "7500 packets were measured, but mlx5_0/1 has sent 0: the others went"),
     ],
 )  # fmt: skip
 def test_what_is_no_result_has_a_reason(same: Node, kind: str, answers: Says, reason: str) -> None:
@@ -258,13 +258,13 @@ def test_what_is_no_result_has_a_reason(same: Node, kind: str, answers: Says, re
     [
         (
             lambda text: text.replace("allocated GPU buffer", "allocated"),
-            "of no GPU was used, and not of the",
+            "of no GPU was used instead of the",
         ),
         (
             lambda text: text.replace("No. 1", "No. 0"),
-            "memory of 17:00 was used, and not of the GPU at 65:00",
+            "memory of 17:00 was used instead of the GPU at 65:00",
         ),
-        (lambda text: says.output(seconds=3), "of no GPU was used, and not of the GPU at 65:00"),
+        (lambda text: says.output(seconds=3), "of no GPU was used instead of the GPU at 65:00"),
         (
             lambda text: " Unsupported memory type\n",
             "Unsupported memory type; this perftest was built without",
@@ -291,7 +291,7 @@ def test_memory_of_a_gpu_in_place_of_the_hosts_is_no_result(node: Node) -> None:
     node.count(["ib_write_bw"])
 
     assert (
-        "the memory of the GPU at 65:00 was used, and not that of the host"
+        "the memory of the GPU at 65:00 was used instead of the host's"
         in measured(node, "gpudirect")["reason"]
     )
 
@@ -299,7 +299,9 @@ def test_memory_of_a_gpu_in_place_of_the_hosts_is_no_result(node: Node) -> None:
 def test_packets_that_another_port_has_sent_do_not_count(node: Node) -> None:
     node.passing = 0.25
 
-    assert "of which mlx5_0/1 has sent 16777216: they went another way" in measured(node, "rdma_bw")["reason"]
+    assert (
+        "but mlx5_0/1 has sent 16777216: the others went another way" in measured(node, "rdma_bw")["reason"]
+    )
 
 
 def test_a_port_that_counts_no_packets_proves_nothing(node: Node) -> None:

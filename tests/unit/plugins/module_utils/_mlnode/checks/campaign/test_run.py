@@ -278,7 +278,7 @@ def test_what_never_crossed_the_interface_does_not_count(node: CampaignMachine, 
 
     [slot] = result(node, time)["slots"]
 
-    assert "37 MB were measured, of which eth0 has sent 19: they went another way" in slot["reason"]
+    assert "37 MB were measured, but eth0 has sent 19: the others went another way" in slot["reason"]
 
 
 def test_a_peer_that_is_this_node_does_not_count(node: CampaignMachine, time: Time) -> None:
@@ -349,7 +349,7 @@ def refusal(node: CampaignMachine, time: Time, **more: Any) -> str:
 def test_a_job_is_not_disturbed_unless_that_is_allowed(node: CampaignMachine, time: Time) -> None:
     job(node)
 
-    assert "under what runs here: pid 4711 (python3) holds /dev/nvidia0" in refusal(node, time)
+    assert "but the node is in use: pid 4711 (python3) holds /dev/nvidia0" in refusal(node, time)
     assert result(node, time, allow=["busy"])["slots"][0]["reason"] == ""
 
 

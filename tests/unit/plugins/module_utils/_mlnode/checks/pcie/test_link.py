@@ -146,4 +146,4 @@ def test_of_an_end_that_was_not_seen_nothing_is_said(fabric: Tree) -> None:
     check = named(run(fabric.host), "pcie_link")["mlx5_0"]
     assert (check.verdict, check.expected, check.found) == ("warn", "32.0 GT/s x16", "32.0 GT/s x8")
     assert "both ends" not in check.advice
-    assert "what its other end can do is not known" in check.advice
+    assert "the limit of its other end is not known" in check.advice

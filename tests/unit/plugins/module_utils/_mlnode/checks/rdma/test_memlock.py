@@ -155,7 +155,7 @@ def test_not_needed_where_the_units_say_it(fabric: Tree) -> None:
     os.unlink(fabric.host.real(DROP_IN))
     check = default(fabric)
     assert check.verdict == "skip"
-    assert "have enough of their own" in check.found
+    assert "have high enough limits" in check.found
 
 
 def test_not_needed_on_a_node_with_neither_rdma_nor_gpu(tmp_path: pathlib.Path) -> None:

@@ -262,7 +262,7 @@ def test_a_leaf_with_one_uplink_left_does_not_hide_behind_the_others(
     )
     machine.says["iblinkinfo"] = Finished(0, text, "")
     leaf2, *others = look(machine, "balanced", nodes=nodes)
-    assert words([leaf2]) == ["unknown leaf2: uplinks that are up: 1, where a leaf has up to 4"]
+    assert words([leaf2]) == ["unknown leaf2: uplinks that are up: 1; other leaves have up to 4"]
     assert [check.verdict for check in others] == [Verdict.SKIP if nodes else Verdict.PASS]
 
 

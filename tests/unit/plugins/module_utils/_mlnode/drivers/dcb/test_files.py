@@ -95,7 +95,7 @@ def test_an_output_that_makes_no_sense_is_unreadable(machine: DcbMachine, bridge
     bridge.prints["pfc"] = text
     value = machine.value(f"{ETH0}/pfc/prio-pfc")
     assert value.absent is None
-    assert "dcb -j -N pfc show dev eth0: it printed what makes no sense" in (value.unreadable or "")
+    assert "dcb -j -N pfc show dev eth0: it printed nonsense" in (value.unreadable or "")
 
 
 # -- writing -------------------------------------------------------------------------------

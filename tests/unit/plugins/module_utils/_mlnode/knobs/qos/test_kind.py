@@ -384,7 +384,7 @@ def test_an_unreadable_nic_is_unknown_and_left_alone(host: QosNode) -> None:
     host.bridge.prints["pfc"] = "nonsense"
     found = rows(host, {**ROCE})
     assert found["pfc"].status is Status.UNKNOWN
-    assert "makes no sense" in found["pfc"].reason
+    assert "printed nonsense" in found["pfc"].reason
 
 
 # -- the boot layer ------------------------------------------------------------------------

@@ -18,14 +18,14 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_copy_source = False
 nitpicky = True
-# Not Python where a block names no language, and options keep both of their dashes.
+# Blocks without a language are text, not Python. Options keep both dashes.
 highlight_language = "text"
 smartquotes = False
 # A forge makes anchors of the same names.
 myst_heading_anchors = 4
 
 ANSIBLE = "https://docs.ansible.com/ansible/latest/"
-#: Where Ansible's own documentation has what the reference refers to. Its index would have to be fetched.
+#: Reference target → page of Ansible's documentation, whose index would have to be fetched
 ELSEWHERE = {
     "action_plugins": "plugins/action.html",
     "ansible_configuration_settings": "reference_appendices/config.html",
@@ -43,7 +43,7 @@ def elsewhere(
 
 
 def without_contents(_app: Sphinx, page: nodes.document) -> None:
-    """The theme shows the sections beside the page, and an error in the place of a second list of them."""
+    """Remove lists of contents: the theme shows its own, and an error for a second one."""
     for topic in [*page.findall(nodes.topic)]:
         if "contents" in topic["classes"]:
             topic.parent.remove(topic)

@@ -217,7 +217,7 @@ molecule-%: env-test
 	$(in_test) play=$$(mktemp -d); trap 'rm -rf "$$play"' EXIT; \
 	ln -s "$(CURDIR)/.venv-$(ANSIBLE)/bin/ansible-playbook" "$$play"; \
 	PATH="$$play:$$PATH" MOLECULE_EPHEMERAL_DIRECTORY="$$play/$*" $(alone) tools/container-lab.sh \
-	    timeout --foreground --kill-after=60 1200 $(TEST)/molecule test -s $*
+	    timeout --foreground --kill-after=60 3600 $(TEST)/molecule test -s $*
 
 .PHONY: ruff
 ruff: env-test

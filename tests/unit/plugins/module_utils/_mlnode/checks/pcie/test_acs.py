@@ -194,7 +194,7 @@ def test_far_apart_it_does_not_matter(fabric: Tree) -> None:
         fabric.rdma(f"mlx5_2{bus}", card)
     found = named(run(fabric.host), "acs")
     assert [*found] == ["node"]
-    assert "all of their traffic passes the CPU anyhow" in found["node"].found
+    assert "all their traffic passes the CPU anyway" in found["node"].found
 
 
 def test_off_may_be_declared(fabric: Tree) -> None:

@@ -18,6 +18,7 @@ description:
   - For M(mlnode.tuning.rdma_check), compares nodes, and lists those that differ from the majority in
     adapter, board, firmware, link layer, rate and width, RDMA MTU, MTU of the interface, or the index of
     the usable GID. Adds the findings of each node's own checks and of M(mlnode.tuning.ib_subnet).
+  - An option of another module is an error.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
 positional: _input, module
@@ -34,7 +35,7 @@ options:
   fail_on:
     description:
       - The verdicts that fail, as O(mlnode.tuning.rdma_check#module:fail_on). A node without a result
-        always fails. Not used for V(path_mtu).
+        always fails. Not for V(path_mtu).
     type: str
     choices: [fail, unknown, warn, never]
     default: unknown
@@ -100,26 +101,39 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     preflight,
 )
 
+#: Module → the options that its verdict takes
+_TAKES = {
+    "node_preflight": ("fail_on", "accept_unknown"),
+    "path_mtu": ("nodes",),
+    "rdma_check": ("fail_on", "subnet"),
+}
+
 
 def fleet_verdict(
     results: Any,
     module: str,
-    fail_on: str = "unknown",
-    accept_unknown: Any = (),
+    fail_on: str | None = None,
+    accept_unknown: Any = None,
     nodes: Any = None,
     subnet: Any = None,
 ) -> dict[str, Any]:
+    options = {"fail_on": fail_on, "accept_unknown": accept_unknown, "nodes": nodes, "subnet": subnet}
     try:
+        if module not in _TAKES:
+            raise ValueError(f"module: expected {', '.join(_TAKES)}, got {module!r}")
+        for name, value in options.items():
+            if value is not None and name not in _TAKES[module]:
+                raise ValueError(f"{name}: {module} takes only {', '.join(_TAKES[module])}")
         given, asked, peers = (_of_nodes(one) for one in (results, subnet or {}, nodes or {}))
+        fail_on = "unknown" if fail_on is None else fail_on
         if fail_on not in FAIL_ON:
             raise ValueError(f"fail_on: must be one of {', '.join(FAIL_ON)}, got {fail_on!r}")
         if module == "node_preflight":
-            return preflight.report(given, fail_on, accept_unknown)._asdict()
+            accepted = () if accept_unknown is None else accept_unknown
+            return preflight.report(given, fail_on, accepted)._asdict()
         if module == "path_mtu":
             return path_report.report(peers, given)._asdict()
-        if module == "rdma_check":
-            return fabric_report.report(_answers(given), fail_on, _answers(asked))
-        raise ValueError(f"module: expected node_preflight, path_mtu or rdma_check, got {module!r}")
+        return fabric_report.report(_answers(given), fail_on, _answers(asked))
     except ValueError as error:
         raise AnsibleFilterError(f"fleet_verdict: {error}") from error
 

@@ -47,9 +47,8 @@ OWN = r"/(?:blob|raw|tree)/main/"
 PLUGIN = re.compile(r"plugins/(module|callback|filter|lookup)s?/(\w+)\.py")
 #: A section of the index, and the page that an item of its list begins with
 SECTION = re.compile(r"^## (.+)\n(?:(?!## ).*\n)*", re.MULTILINE)
-#: An item for all pages of a folder
-FOLDER = re.compile(r"^\* \[.+?\]\((\w+)/\).*\n", re.MULTILINE)
-ITEM = re.compile(r"^\* \[(.+?)\]\((.+?)\)", re.MULTILINE)
+#: An item of a list, or the first cell of a row
+ITEM = re.compile(r"^[*|] \[(.+?)\]\((.+?)\)", re.MULTILINE)
 
 
 def declaration(name: str) -> dict[str, Any]:
@@ -145,22 +144,8 @@ def with_options(page: str, area: str) -> str:
     return OPTIONS.sub(lambda _match: options_table(area), page)
 
 
-def with_folders(page: str) -> str:
-    """The index with an item for each page of a folder, under its own heading."""
-
-    def items(folder: re.Match[str]) -> str:
-        paths = sorted((ROOT / "docs" / folder[1]).glob("*.md"))
-        titles = (re.search(r"^# (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE) for path in paths)
-        return "".join(
-            f"* [{title[1] if title else path.stem}]({folder[1]}/{path.name})\n"
-            for path, title in zip(paths, titles)
-        )
-
-    return FOLDER.sub(items, page)
-
-
 def with_contents(page: str) -> str:
-    """The index with a table of contents for each of its lists, for the sidebar."""
+    """The index with a table of contents for each of its lists and tables, for the sidebar."""
 
     def contents(section: re.Match[str]) -> str:
         entries = "".join(f"{title} <{target}>\n" for title, target in ITEM.findall(section[0]))
@@ -197,7 +182,6 @@ def with_paths(text: str, folder: str, repository: str) -> str:
 def of_site(page: str, text: str, repository: str) -> str:
     """The text of a page in docs/ as the site has it."""
     text = with_paths(text, os.path.join("docs", os.path.dirname(page)), repository)
-    text = with_folders(text) if page == "index.md" else text
     text = LINK.sub(lambda match: in_site(page, match[1], repository) + (match[2] or ""), text)
     if page.startswith("knobs/"):
         return with_options(text, pathlib.PurePath(page).stem)

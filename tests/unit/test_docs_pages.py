@@ -86,22 +86,14 @@ def test_links_out_of_docs_lead_to_the_reference_or_the_repository(page: str, li
     assert docs_pages.of_site(page, text.format(link), FORGE) == text.format(found)
 
 
-def test_a_folder_in_the_index_is_all_of_its_pages() -> None:
-    page = docs_pages.of_site("index.md", "## Set\n\n* [Areas](knobs/), and more\n* [A](a.md)\n", FORGE)
-
-    assert "* [Transparent huge pages](knobs/thp.md)\n" in page
-    assert page.count("](knobs/") == len([*(ROOT / "docs/knobs").glob("*.md")])
-    assert "Transparent huge pages <knobs/thp.md>\n" in page
-    assert page.index("knobs/thp.md") < page.index("[A](a.md)")
-
-
-def test_the_lists_of_the_index_are_the_sidebar() -> None:
-    text = "# Site\n\n## One\n\n* [A b](a.md): [c](c.md)\n* [D](../D.md)\n\n## Two\n\n* [E](e.md)\n"
+def test_the_lists_and_tables_of_the_index_are_the_sidebar() -> None:
+    items = "* [A b](a.md): [c](c.md)\n* [D](../D.md)\n\n| a | b |\n|---|---|\n| [F](f.md) | [g](g.md) |\n"
+    text = f"# Site\n\n## One\n\n{items}\n## Two\n\n* [E](e.md)\n"
 
     page = docs_pages.of_site("index.md", text, FORGE)
 
     first, second = re.findall(r"```\{toctree\}\n:hidden:\n:caption: (.+)\n\n([^`]*)```\n", page)
-    assert first == ("One", f"A b <a.md>\nD <{FORGE}/blob/main/D.md>\n")
+    assert first == ("One", f"A b <a.md>\nD <{FORGE}/blob/main/D.md>\nF <f.md>\n")
     assert second == ("Two", "E <e.md>\n")
     assert page.index("[D]") < page.index(":caption: One") < page.index("## Two")
 

@@ -21,7 +21,7 @@ from ..plugins.module_utils._mlnode.engine.engine import Request
 from ..plugins.module_utils._mlnode.host.host import Host
 from ..plugins.module_utils._mlnode.knobs.irq.kind import kind as irq
 from ..plugins.module_utils._mlnode.report import table
-from ..plugins.module_utils._mlnode.topology import read
+from ..plugins.module_utils._mlnode.topology import hardware
 from ..tests.fixtures import build, epyc
 from ..tests.unit.roles import declaration
 
@@ -53,7 +53,7 @@ def _declare(root: pathlib.Path) -> None:
 def _undeclared(root: str, rounds: int) -> dict[str, float]:
     spread = Request("bench", irq, irq.checked({"rules": [{"name": "all", "strategy": "spread"}]}))
     return {
-        "read the topology": _median(rounds, lambda: read.read(Host(root, drivers.ALL))),
+        "read the topology": _median(rounds, lambda: hardware.read(Host(root, drivers.ALL))),
         "plan all interrupts": _median(rounds, lambda: engine.evaluate(Host(root, drivers.ALL), spread)),
     }
 

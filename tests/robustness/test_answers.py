@@ -47,7 +47,7 @@ from hypothesis import strategies as st
 from mlnode.agent import call, looks
 from mlnode.model import strict_json
 from mlnode.report.topology import document as topology_document
-from mlnode.topology import read as read_topology
+from mlnode.topology import hardware
 
 pytestmark = pytest.mark.robustness
 
@@ -196,7 +196,7 @@ def topology(folder: pathlib.Path) -> dict[str, Any]:
     rail(node, 0x15, 0, 0)
     return {
         "changed": False,
-        "topology": json.loads(json.dumps(topology_document(read_topology.read(node.host)))),
+        "topology": json.loads(json.dumps(topology_document(hardware.read(node.host)))),
     }
 
 

@@ -20,7 +20,7 @@ from mlnode.checks.model import Check
 from mlnode.checks.pcie import checks as pcie
 from mlnode.checks.rdma import gpudirect, memlock
 from mlnode.host.host import Host
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 #: Of rail 0, from the root port down; its twin on the other socket has 9 for 1
 ROOT, UPSTREAM = "0000:10:01.0", "0000:11:00.0"
@@ -110,7 +110,7 @@ def run(host: Host, expect: Mapping[str, Any] | None = None) -> list[Check]:
     found: list[Check] = []
     wanted = expect if isinstance(expect, Expectations) else expectations.parse({"all": expect or {}})
     for area in (pcie, gpudirect, memlock):
-        checks = [*area.checks(host, read.of(host), wanted)]
+        checks = [*area.checks(host, hardware.topology(host), wanted)]
         assert {check.name for check in checks} <= {*area.NAMES}
         found += checks
     return found

@@ -39,7 +39,7 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.engine.plan import Kept
 from mlnode.model.setting import BOTH_LAYERS, Layer
-from mlnode.topology import management, read
+from mlnode.topology import hardware, management
 
 FOLDER = pathlib.Path(__file__).parents[1] / "fixtures" / "golden"
 #: What is the same of most machines, and what stands for a line of it that a machine does not have
@@ -121,7 +121,7 @@ class Installed(DcbMachine):
     def __init__(self, name: str, system: pathlib.Path) -> None:
         super().__init__(tree(name))
         self._system = system
-        self.topology = read.read(self)
+        self.topology = hardware.read(self)
         self.nics = {}
         for path, text in {**OFFERED, **STOCK, **LOADERS[name], READ_AHEAD: "128"}.items():
             self._lay(path, text)

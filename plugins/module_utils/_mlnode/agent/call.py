@@ -19,7 +19,7 @@ from ..model.errors import MlnodeError, StoreError, printable
 from ..model.record import asdict
 from ..model.schema import refuse_unknown
 from ..model.setting import Layer, Status
-from ..topology import read as topology
+from ..topology import hardware
 from . import declare, drift, install, looks, missed, mounts, own_archive, registry, rows, waivers
 from .registry import KINDS
 from .waivers import Waiver
@@ -204,7 +204,7 @@ def _require_rdma(host: Host, wanted: str) -> None:
         return
     if wanted not in _LINK_LAYERS:
         raise MlnodeError(f"fabric_type: expected {', '.join(_LINK_LAYERS)}, got {wanted!r}")
-    devices = topology.of(host).rdma
+    devices = hardware.topology(host).rdma
     if not devices:
         raise MlnodeError(
             "this node has no RDMA device, and nothing was changed. A NIC without one may lack its driver "

@@ -237,9 +237,9 @@ def _self(host: Host, _options: argparse.Namespace) -> int:
 def _topology(host: Host, options: argparse.Namespace) -> int:
     from ..report import topology_table
     from ..report.topology import document
-    from ..topology import read
+    from ..topology import hardware
 
-    topology = read.of(host)
+    topology = hardware.topology(host)
     if options.json:
         output.print_json(document(topology))
     else:

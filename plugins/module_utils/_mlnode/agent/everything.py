@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..engine import confirm_store, origin, partial, revert
 from ..report import audit as audit_report
 from ..report import document, paint, table, topology, topology_table
-from ..topology import read
+from ..topology import hardware
 from . import (
     call,
     cli,

@@ -18,7 +18,7 @@ from ..model.errors import HostError
 from ..model.record import NamedTuple
 from ..model.setting import Value
 from ..report.grid import grid
-from ..topology import read as topology
+from ..topology import hardware
 from ..topology.nics import NETS
 
 #: Suffix for variables in the guide's part Debugging
@@ -67,7 +67,7 @@ def in_force(host: Host, every: bool = False) -> Found:
     problems = [*found.problems]
     bad: Sequence[lint.Finding] = ()
     try:
-        bad = lint.findings(found.possible, lint.node(topology.of(host), host.names(NETS)))
+        bad = lint.findings(found.possible, lint.node(hardware.topology(host), host.names(NETS)))
     except HostError as error:
         problems.append(str(error))
     listed = found.names()

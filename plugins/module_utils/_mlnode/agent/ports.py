@@ -9,8 +9,8 @@ from typing import Sequence
 from ..host.host import Host
 from ..model import values
 from ..report.metrics import COUNTER, GAUGE, Family, Sample
+from ..topology import hardware
 from ..topology import nics as topology_nics
-from ..topology import read
 from ..topology.model import Topology
 
 _COUNTERS = "/sys/class/infiniband/*/ports/*/hw_counters"
@@ -69,7 +69,7 @@ def _total(host: Host, folder: str, files: Sequence[str]) -> int | None:
 
 def rails(host: Host) -> Family:
     """The ports that are rails. Ports of one class carry the same load in a training job. Never raises."""
-    topology = read.of(host)
+    topology = hardware.topology(host)
     samples = tuple(
         Sample(
             1,
@@ -93,7 +93,7 @@ def nics(host: Host) -> Family:
     of containers follow no rule, and their links come and go. Never raises."""
     samples = tuple(
         Sample(1, {"device": nic.name, "rdma": next(iter(nic.rdma), "")})
-        for nic in read.of(host).nics
+        for nic in hardware.topology(host).nics
         if nic.kind in topology_nics.HARDWARE
     )
     return Family("mlnode_nic_info", GAUGE, "NICs in hardware; rdma: the RDMA device on it.", samples)

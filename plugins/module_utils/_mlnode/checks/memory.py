@@ -24,11 +24,11 @@ from ..model import schema
 from ..model.errors import HostError, RefusedError, listed
 from ..model.record import NamedTuple, regex
 from ..model.schema import Option, Table
-from ..topology import read
+from ..topology import hardware
 from ..topology.model import Node
 from ..topology.numa import NODES
 
-MOUNTS = read.MOUNTS
+MOUNTS = hardware.MOUNTS
 
 #: Guards that `allow` may switch off
 GUARDS = ("busy",)
@@ -86,7 +86,7 @@ def measure(host: Host, allow: Sequence[str], dry: bool = False) -> list[dict[st
         raise RefusedError(schema.unless_allowed("busy", reason, allow))
     if dry:
         return []
-    known = read.of(host)
+    known = hardware.topology(host)
     # If the kernel shows no nodes, node 0 is tried, and its result contains the reason.
     nodes = known.nodes or (Node(0),)
     return [_node(host, node, {*known.cpus.allowed}, len(nodes)) for node in nodes]

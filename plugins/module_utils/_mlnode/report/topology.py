@@ -10,13 +10,13 @@ from ..host.host import Host
 from ..model import cpulist
 from ..model.schema import Table
 from ..model.version import VERSION
-from ..topology import read
+from ..topology import hardware
 from ..topology.model import Cpus, Gpu, Link, PciDevice, RdmaDevice, Topology
 
 #: Raised if a field is removed or changes its meaning; new fields do not raise it.
 FORMAT = 1
 
-MOUNTS = read.MOUNTS
+MOUNTS = hardware.MOUNTS
 
 OPTIONS: Table = {}
 
@@ -24,7 +24,7 @@ OPTIONS: Table = {}
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module node_topology."""
     del given, dry
-    return {"changed": False, "topology": document(read.of(host))}
+    return {"changed": False, "topology": document(hardware.topology(host))}
 
 
 def document(topology: Topology) -> dict[str, Any]:

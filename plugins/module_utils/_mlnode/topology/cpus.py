@@ -11,7 +11,7 @@ from ..model import cpulist
 from ..model.errors import HostError
 from ..model.record import regex
 from .model import Cpu, Cpus, Node
-from .reader import Reader, integer
+from .sysfs import Reader, integer
 
 CPU = "/sys/devices/system/cpu"
 

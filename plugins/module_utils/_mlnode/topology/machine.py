@@ -12,7 +12,7 @@ import re
 from ..host import mountinfo
 from ..model.record import regex
 from .model import Machine
-from .reader import Reader
+from .sysfs import Reader
 
 _DMI = "/sys/class/dmi/id"
 

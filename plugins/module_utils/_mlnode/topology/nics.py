@@ -10,7 +10,7 @@ from typing import Mapping
 from ..model.record import regex
 from . import pci
 from .model import Nic, PciDevice
-from .reader import Reader, integer, natural
+from .sysfs import Reader, integer, natural
 
 NETS = "/sys/class/net"
 

@@ -10,7 +10,7 @@ from typing import Sequence
 from ..model import cpulist
 from ..model.record import regex
 from .model import Node
-from .reader import Reader
+from .sysfs import Reader
 
 NODES = "/sys/devices/system/node"
 _MEMINFO = "/proc/meminfo"

@@ -9,7 +9,7 @@ from typing import Iterable
 
 from ..model.record import regex
 from .model import Link, PciDevice, giga_transfers
-from .reader import Reader, integer
+from .sysfs import Reader, integer
 
 DEVICES = "/sys/bus/pci/devices"
 

@@ -15,7 +15,7 @@ from .distance import Port
 from .management import RECORD, record, unknown
 from .model import Distance, Gpu, Nic, PciDevice, RdmaDevice
 from .nics import NETS
-from .reader import Reader
+from .sysfs import Reader
 
 #: Only this kind of entry in the management record (management.py) counts here
 _ROUTE = "default route"

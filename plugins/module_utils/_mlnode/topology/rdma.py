@@ -11,7 +11,7 @@ from typing import Mapping, Sequence
 from ..model.record import NamedTuple
 from . import nics
 from .model import Nic, PciDevice, RdmaDevice, RdmaPort
-from .reader import Reader, integer, natural
+from .sysfs import Reader, integer, natural
 
 RDMA = "/sys/class/infiniband"
 

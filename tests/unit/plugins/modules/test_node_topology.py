@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Make, Runner
 from mlnode.host.host import Host
 from mlnode.report.topology import document
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_topology_is_told_and_nothing_is_changed(tree: Tree, topology: Runne
 
     assert not done.changed
     assert done.warnings == []
-    assert done.result["topology"] == document(read.read(tree.host))
+    assert done.result["topology"] == document(hardware.read(tree.host))
     assert done.result["topology"]["distances"] == {"0000:18:00.0": {"rail0": "PIX"}}
     assert sorted(tree.root.rglob("*")) == before
 

@@ -10,7 +10,7 @@ from ...host.host import Host
 from ...model import schema
 from ...model.schema import Option, Table
 from ...model.setting import Severity
-from ...topology import read
+from ...topology import hardware
 from .. import end
 from ..model import DEVIATIONS, Check, Verdict
 from . import (
@@ -31,7 +31,7 @@ from . import (
 )
 from .model import Looks, checks
 
-MOUNTS = read.MOUNTS
+MOUNTS = hardware.MOUNTS
 
 OPTIONS: Table = {"skip": Option("list", elements="str", default=[]), **end.fail_on("never")}
 
@@ -55,7 +55,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[Check]:
     """All findings, the most important first. Reads only."""
-    return sorted(checks(_LOOKS, host, read.of(host), leave_out), key=_rank)
+    return sorted(checks(_LOOKS, host, hardware.topology(host), leave_out), key=_rank)
 
 
 def _rank(check: Check) -> tuple[bool, int, int]:

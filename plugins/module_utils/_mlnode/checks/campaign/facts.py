@@ -14,21 +14,21 @@ from ...host.host import Host
 from ...linux import iproute
 from ...model.errors import HostError, RefusedError
 from ...model.record import regex
-from ...topology import links, read
+from ...topology import hardware, links
 from ...topology.model import Nic, Topology, giga_transfers
 from ...topology.nics import RATED
 from ..rdma import usable
 from ..rdma.ports import ETHERNET, Port, function_of
 from .kind import End
 
-MOUNTS = read.MOUNTS
+MOUNTS = hardware.MOUNTS
 
 _FIRMWARE = regex(r"^firmware-version: *(.*)$", re.MULTILINE)
 
 
 def facts(host: Host, ends: Sequence[End]) -> dict[str, Any]:
     """All facts that can be determined. Others are null or empty; never raises."""
-    topology = read.of(host)
+    topology = hardware.topology(host)
     return {
         "kernel": host.value("/proc/sys/kernel/osrelease").text or "",
         "declarations": _declarations(host),

@@ -13,7 +13,7 @@ from ...host.host import Host
 from ...host.system import Finished
 from ...linux import perftest
 from ...model.errors import HostError, RefusedError, UnfitError
-from ...topology import read as topology_of
+from ...topology import hardware
 from ...topology.model import KINDS, Topology
 from . import rdma, rdma_bw
 from .kind import GBITS, End, Part, Rail
@@ -54,7 +54,7 @@ def require(host: Host) -> None:
 
 def ends(host: Host, part: Part) -> list[End]:
     """Raises RefusedError, HostError."""
-    topology = topology_of.of(host)
+    topology = hardware.topology(host)
     return [_with_gpu(topology, end) for end in rdma.ends(host, part)]
 
 

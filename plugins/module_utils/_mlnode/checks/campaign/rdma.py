@@ -18,7 +18,7 @@ from ...linux.perftest import Header, Request
 from ...linux.timeout import TIMED_OUT
 from ...model.errors import HostError, RefusedError, UnfitError
 from ...model.record import NamedTuple, regex, replace
-from ...topology import read as topology_of
+from ...topology import hardware
 from ...topology.model import Topology
 from ..rdma import gid as rdma_gid
 from ..rdma import ports, usable
@@ -118,7 +118,7 @@ def cpus(flow: Flow) -> Sequence[int]:
 
 def ends(host: Host, part: Part) -> list[End]:
     """Raises RefusedError, HostError."""
-    topology = topology_of.of(host)
+    topology = hardware.topology(host)
     given = part.devices or [None] * len(part.addresses)
     return [_end(host, topology, address, device) for address, device in zip(part.addresses, given)]
 

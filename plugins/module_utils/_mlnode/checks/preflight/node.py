@@ -13,7 +13,7 @@ from ...model import strict_json
 from ...model.errors import HostError, StoreError, listed
 from ...model.record import replace
 from ...model.setting import Severity, Status
-from ...topology import read
+from ...topology import hardware
 from ...topology.model import Topology
 from ..audit import nccl
 from ..expect import Expectations
@@ -100,7 +100,7 @@ def nccl_variables(host: Host, topology: Topology) -> Iterator[Check]:
 
 def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Check]:
     """Every deviation, or one check for all. Without mlxlink, which takes seconds."""
-    if not read.of(host).rdma and expect == Expectations():
+    if not hardware.topology(host).rdma and expect == Expectations():
         raise Nothing("no RDMA device is here, and none is expected", "/sys/class/infiniband")
     # Imported late: compiling it on the node takes as long as all other checks together.
     from ..rdma import mlxlink

@@ -14,7 +14,7 @@ from ...host.host import Host, Mounts
 from ...model.errors import HostError
 from ...model.record import NamedTuple, replace
 from ...model.schema import Option, Table
-from ...topology import read
+from ...topology import hardware
 from ...topology.model import Topology
 from .. import end, expect, path_mtu
 from ..campaign.clock import Answering
@@ -25,7 +25,7 @@ from . import buffers, clock, connect, losses, node, sockets
 from .connect import Meeting
 
 #: As in checks/rdma/run.py
-MOUNTS: Mounts = {**read.MOUNTS, dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
+MOUNTS: Mounts = {**hardware.MOUNTS, dcb.TOP: dcb.driver, ethtool.TOP: ethtool.driver}
 
 OPTIONS: Table = {
     "peers": Option("list", elements="raw", default=[]),
@@ -89,7 +89,7 @@ def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
     names = dict.fromkeys(route.interface for route in routes.values())
     with Meeting([*routes], request.tcp_port, until) as meeting:
         meeting.measure(wait=False)
-        topology = read.of(host)
+        topology = hardware.topology(host)
         of_node = _together(
             {
                 "jobs": lambda: node.running(host),

@@ -17,7 +17,7 @@ from ...model.errors import HostError
 from ...model.record import dataclass, regex
 from ...model.setting import Value
 from ...topology.model import RdmaDevice, Topology
-from ...topology.reader import integer
+from ...topology.sysfs import integer
 from .. import rdma_limits
 from ..expect import Expectations
 from ..model import Check, Subject, Verdict

@@ -16,7 +16,7 @@ from ...model.errors import HostError
 from ...model.record import dataclass
 from ...model.setting import Value
 from ...topology.model import Topology
-from ...topology.reader import integer
+from ...topology.sysfs import integer
 from ..expect import Expectations
 from ..model import Check, Verdict
 from . import ports

@@ -15,7 +15,7 @@ from ...model.errors import HostError
 from ...model.record import regex, replace
 from ...model.setting import Value
 from ...topology.model import Nic, Topology
-from ...topology.reader import integer
+from ...topology.sysfs import integer
 from ..expect import Expectations
 from ..model import Check, Subject, Verdict
 from ..rdma_values import MTUS, Rate

@@ -10,7 +10,7 @@ from ...host.host import Host
 from ...model.record import dataclass, field
 from ...model.setting import Value
 from ...topology.model import Nic, PciDevice, RdmaDevice, RdmaPort, Topology
-from ...topology.reader import integer
+from ...topology.sysfs import integer
 from ..expect import Expectations
 from ..model import Subject
 

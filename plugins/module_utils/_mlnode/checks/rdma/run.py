@@ -14,7 +14,7 @@ from ...linux.link_counters import Book
 from ...model import schema
 from ...model.errors import HostError
 from ...model.schema import Option, Table
-from ...topology import read
+from ...topology import hardware
 from ...topology.model import Topology
 from .. import end
 from .. import expect as expectations
@@ -85,7 +85,7 @@ def all_checks(
     reset: the present counters become the baseline. writable: the present counters may be stored; otherwise
     this run writes nothing.
     """
-    topology = read.of(host)
+    topology = hardware.topology(host)
     book = Book(host, reset, writable)
 
     def counters() -> Iterator[Check]:

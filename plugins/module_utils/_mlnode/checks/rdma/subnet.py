@@ -11,7 +11,7 @@ from ...host.host import Host
 from ...model.record import regex, replace
 from ...model.setting import Value
 from ...topology.model import Topology
-from ...topology.reader import integer
+from ...topology.sysfs import integer
 from ..expect import Expectations
 from ..model import Check, Verdict, findings
 from . import ports

@@ -22,7 +22,7 @@ from ...model.errors import HostError
 from ...model.record import replace
 from ...model.schema import Checked, Option, unless_allowed
 from ...model.setting import Boot, BootFile, Reading, Setting, Status, Value
-from ...topology import read as topology
+from ...topology import hardware
 from . import info as boot_info
 from . import isolation, known, loaders, menu, passthrough
 from . import parse as boot_parse
@@ -47,7 +47,7 @@ def _resolved(setting: Setting, context: Context) -> Setting:
     """An automatic parameter with its word for this machine, or without a value if it needs no word here."""
     if not boot_parse.is_automatic(setting) or not context.runtime:
         return setting
-    choice = passthrough.words(context.host, topology.of(context.host), context.facts)
+    choice = passthrough.words(context.host, hardware.topology(context.host), context.facts)
     return replace(setting, want=choice.word or None)
 
 
@@ -284,7 +284,7 @@ def _is_stale(row: Row) -> bool:
 class BootKind(Kind):
     KIND = KIND
     OPTIONS = own.OPTIONS
-    MOUNTS = topology.MOUNTS
+    MOUNTS = hardware.MOUNTS
 
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return boot_parse.parse(given)

@@ -12,7 +12,7 @@ from ...loader.boot_loader import Loader
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, Setting, Value
-from ...topology import read as topology
+from ...topology import hardware
 from ...topology.model import Topology
 from . import isolation, loaders
 from . import parse as boot_parse
@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
     @property
     def topology(self) -> Topology:
-        return topology.of(self.context.host)
+        return hardware.topology(self.context.host)
 
 
 def of(setting: Setting, want: str, runtime: Value, node: Node) -> Boot:

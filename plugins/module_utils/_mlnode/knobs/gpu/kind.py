@@ -21,7 +21,7 @@ from ...model import values
 from ...model.errors import HostError
 from ...model.schema import Checked
 from ...model.setting import Boot, KnobFile, Reading, Setting, Value, Write
-from ...topology import read as topology
+from ...topology import hardware
 from ...topology.model import Gpu
 from ..services import kind as services
 from ..summary import Files, Summary, ValueOf
@@ -54,7 +54,7 @@ def _summary(parts: Sequence[KnobFile], value: ValueOf) -> str:
 
 def _look(host: Host, want: str) -> Files:
     """The files of all GPUs, or the reason why none can be set."""
-    gpus = topology.of(host).gpus
+    gpus = hardware.topology(host).gpus
     chosen = [gpu for gpu in gpus if gpu.vendor == _VENDOR]
     if not chosen:
         others = ", ".join(dict.fromkeys(gpu.vendor for gpu in gpus))
@@ -135,7 +135,7 @@ def _native(host: Host) -> str:
 class GpuKind(Kind):
     KIND = "gpu"
     OPTIONS = own.OPTIONS
-    MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.kind.MOUNTS, **topology.MOUNTS}
+    MOUNTS: Mounts = {nvidia.TOP: lambda: nvidia, **services.kind.MOUNTS, **hardware.MOUNTS}
 
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         if not given:
@@ -148,7 +148,7 @@ class GpuKind(Kind):
         if not context.runtime:
             return Reading(setting.path, Value(), context.boot_by_agent(setting, None))
         files = _look(context.host, want)
-        if topology.of(context.host).machine.kind == "container":
+        if hardware.topology(context.host).machine.kind == "container":
             files.blocked = _CONTAINER
         boot = _boot(setting, context) if files.parts else context.boot_by_agent(setting, want)
         notes = files.notes if files.parts else ()

@@ -17,7 +17,7 @@ from ...model import cpulist, values
 from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
 from ...model.setting import BootFile, Reading, Setting, Value
-from ...topology import read as topology
+from ...topology import hardware
 from ...topology.model import Topology
 from .. import rules
 from ..nics import ports
@@ -43,7 +43,7 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
     selected = ports.find(context.host, setting.rule.nics)
     if not selected.ports:
         return nic_rules.unread(setting, selected, context)
-    machine = topology.of(context.host)
+    machine = hardware.topology(context.host)
     pools = _pools(setting, machine, context)
     # A device without a PCI address has queues to steer, but no vectors to move.
     movable = [port for port in selected.ports if port.address or setting.topic != "irq"]
@@ -189,7 +189,7 @@ def _noted(reading: Reading, note: str) -> Reading:
 class IrqKind(rules.RuleKind):
     KIND = irq_parse.KIND
     OPTIONS = own.OPTIONS
-    MOUNTS = topology.MOUNTS
+    MOUNTS = hardware.MOUNTS
 
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         return irq_parse.parse(given)

@@ -54,7 +54,7 @@ def _has_devices(context: Context) -> bool:
 def _look(host: Host) -> bool:
     # Imported here, as most declarations have no `auto`.
     from ...topology import gpus, pci
-    from ...topology.reader import Reader
+    from ...topology.sysfs import Reader
 
     # RDMA devices have no PCI class; a GPU is found even before its driver is loaded.
     return bool(host.names(_RDMA) or (host.names(pci.DEVICES) and gpus.find(pci.read(Reader(host)))))

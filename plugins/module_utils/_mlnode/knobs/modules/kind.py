@@ -18,7 +18,7 @@ from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
 from ...topology import machine
-from ...topology.reader import Reader
+from ...topology.sysfs import Reader
 from .. import own_file
 from . import needed, options
 from . import schema as own

@@ -14,8 +14,7 @@ from ...model import values as kernel_values
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from ...model.setting import Value
-from ...topology import management
-from ...topology import read as topology
+from ...topology import hardware, management
 from ...topology.model import RdmaDevice, Topology
 from ...topology.nics import NETS
 from ...topology.rdma import RDMA
@@ -57,7 +56,7 @@ class Answer(NamedTuple):
 
 def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
     """Rails that NCCL can use, in their order; if there are none, the reason."""
-    known = topology.of(host)
+    known = hardware.topology(host)
     broken = next((one for one in known.problems if not one.missing and "/infiniband" in one.path), None)
     if broken:
         return (), Value(unreadable=broken.what)

@@ -11,7 +11,7 @@ from typing import Iterator, Sequence
 from ...engine import declared
 from ...host.host import Host
 from ...model.record import NamedTuple
-from ...topology import read as topology
+from ...topology import hardware
 from ..nics import targets as nic_targets
 from ..qos import files as qos_files
 from ..qos import parse as qos_parse
@@ -70,7 +70,7 @@ def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:
 
 
 def _listed(host: Host, rails: Sequence[Rail]) -> str:
-    drivers = {nic.name: nic.driver for nic in topology.of(host).nics}
+    drivers = {nic.name: nic.driver for nic in hardware.topology(host).nics}
     return ", ".join(
         f"{rail} on {name} ({drivers.get(name) or 'no driver'})" for rail in rails for name in rail.netdevs
     )

@@ -11,8 +11,7 @@ from ...engine.kind import Facts
 from ...host.host import Host
 from ...model import values
 from ...model.record import NamedTuple
-from ...topology import management
-from ...topology import read as topology
+from ...topology import hardware, management
 from ...topology.model import Nic
 from .. import sizing
 from ..irq import plan as irq_plan
@@ -68,7 +67,7 @@ def _channels(host: Host, target: Target, maximum: int) -> Resolved:
     rail = _is_for_rdma(host, target.name)
     if rail and target.driver not in sizing.RDMA_APART:
         return Resolved(None, f"a rail, and RDMA of {target.driver} may need its channels: left as they are")
-    machine = topology.of(host)
+    machine = hardware.topology(host)
     local, elsewhere = irq_plan.near(machine, target.node)
     free = frozenset(local) - machine.cpus.kept_free
     number = sizing.channels(maximum, len(irq_plan.cores(machine.cpus, free or local)))
@@ -82,10 +81,10 @@ def _is_for_rdma(host: Host, name: str) -> bool:
     """True for a rail with RDMA in hardware that does not carry the management path. RDMA in software
     (Soft-RoCE) sends ordinary packets.
     """
-    machine = topology.of(host)
-    hardware = {device.name for device in machine.rdma if device.address is not None}
+    machine = hardware.topology(host)
+    devices = {device.name for device in machine.rdma if device.address is not None}
     nic = _nic(machine.nics, name)
-    if nic is None or nic.rail is None or not hardware.intersection(nic.rdma):
+    if nic is None or nic.rail is None or not devices.intersection(nic.rdma):
         return False
     # For no process, as the result must not depend on the connection.
     return name not in management.interfaces(host, pid=0)
@@ -105,7 +104,7 @@ def _receiving(host: Host, rule: Rule, target: Target) -> int:
     number = sum(_queues(host, rule, target, kind) for kind in kinds if kind in ("combined", "rx"))
     if number:
         return number
-    nic = _nic(topology.of(host).nics, target.name)
+    nic = _nic(hardware.topology(host).nics, target.name)
     return nic.rx_queues if nic else 1
 
 

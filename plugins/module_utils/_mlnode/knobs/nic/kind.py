@@ -17,7 +17,7 @@ from ...host.host import Host, Mounts
 from ...model.schema import Checked
 from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Value, Write
 from ...model.values import reaches, same
-from ...topology import read as topology
+from ...topology import hardware
 from .. import rules
 from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
@@ -120,7 +120,7 @@ def _number(host: Host, word: owners.Word, part: KnobFile) -> str:
 
 
 def _all_interfaces(host: Host) -> list[owners.Target]:
-    return [owners.Target(nic.name, nic.mac, nic.driver or "") for nic in topology.of(host).nics]
+    return [owners.Target(nic.name, nic.mac, nic.driver or "") for nic in hardware.topology(host).nics]
 
 
 def _undone_together(readings: Sequence[Reading]) -> list[Reading]:

@@ -12,8 +12,8 @@ from ...linux import link_counters
 from ...model.errors import HostError, MlnodeError
 from ...model.record import NamedTuple
 from ...model.setting import Unit
-from ...topology import read as topology
-from ...topology.reader import integer
+from ...topology import hardware
+from ...topology.sysfs import integer
 from ..irq import vectors as irq_vectors
 from ..nics.targets import beneath
 from ..summary import Target
@@ -91,7 +91,7 @@ def _counts(host: Host, target: Target) -> dict[str, int]:
 def _ports(host: Host, name: str) -> list[str]:
     return [
         f"{device.name}/{port.number}"
-        for device in topology.of(host).rdma
+        for device in hardware.topology(host).rdma
         for port in device.ports
         if name in port.netdevs
     ]

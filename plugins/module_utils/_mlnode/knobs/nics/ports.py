@@ -10,7 +10,7 @@ from typing import Collection, Iterable, Sequence, TypeVar
 from ...host.host import Host
 from ...model.record import NamedTuple, regex
 from ...model.setting import Value
-from ...topology import management, pci, read
+from ...topology import hardware, management, pci
 from ...topology.model import Nic, RdmaDevice, Topology
 from .selection import ALL, Selection
 
@@ -160,7 +160,7 @@ class Found(NamedTuple):
 
 def find(host: Host, selection: Selection) -> Found:
     """The ports of this machine that match a selection."""
-    machine = read.of(host)
+    machine = hardware.topology(host)
     here = ports(machine)
     blind = unknown(machine, here)
     carrying: Collection[str] = ()

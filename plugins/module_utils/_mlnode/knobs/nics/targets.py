@@ -9,8 +9,7 @@ from typing import Callable
 from ...host.host import Host
 from ...model.record import NamedTuple
 from ...model.setting import Value
-from ...topology import management
-from ...topology import read as topology
+from ...topology import hardware, management
 from ...topology.model import Nic
 from ..summary import Target
 from . import ports
@@ -36,7 +35,7 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
     A bond, bridge or VLAN in the selection has its own MTU and queue length; other groups apply to the NICs
     below it. A NIC below a bond has the bond's MTU, which the bond passes on.
     """
-    nics = {nic.name: nic for nic in topology.of(host).nics}
+    nics = {nic.name: nic for nic in hardware.topology(host).nics}
     named = [nics[name] for name in selection.names if name in nics and not _is_hardware(nics[name])]
     if named and selection.management is not None:
         blind = management.unknown(host)

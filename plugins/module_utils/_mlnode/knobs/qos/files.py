@@ -11,7 +11,7 @@ from ...drivers.dcb.device import DSCPS, NONE
 from ...host.host import Host, Mounts
 from ...model.errors import HostError
 from ...model.setting import KnobFile, Write
-from ...topology import read as topology
+from ...topology import hardware
 from ...topology.model import RdmaDevice
 from ..summary import Files, Target
 from .parse import QosSetting
@@ -218,7 +218,7 @@ def rdma(host: Host, target: Target) -> list[RdmaDevice]:
     """RDMA devices of a NIC. A bond's RDMA device belongs to its first member's function."""
     return [
         device
-        for device in topology.of(host).rdma
+        for device in hardware.topology(host).rdma
         if target.name in device.netdevs or (target.address and device.address == target.address)
     ]
 

@@ -8,7 +8,7 @@ from ...host.host import Host
 from ...linux import iproute
 from ...model.errors import HostError
 from ...model.setting import Value
-from ...topology import read as topology
+from ...topology import hardware
 from ..nics import targets as nic_targets
 from ..nics.ports import Found
 from ..nics.selection import Selection
@@ -42,7 +42,7 @@ def find(host: Host, selection: Selection) -> Targets:
 
 def speaking(host: Host, name: str) -> list[str]:
     """An interface and those above it, if they have an address; itself if none has. Raises HostError."""
-    nics = {nic.name: nic for nic in topology.of(host).nics}
+    nics = {nic.name: nic for nic in hardware.topology(host).nics}
     uppers = above(host, name, lambda one: one in nics and nics[one].kind in _ABOVE) if name in nics else []
     if not uppers:
         return [name]

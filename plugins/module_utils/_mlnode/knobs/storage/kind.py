@@ -20,7 +20,7 @@ from ...model.record import NamedTuple, dataclass
 from ...model.schema import Checked, Option
 from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Value, Write
 from ...topology import machine
-from ...topology.reader import Reader
+from ...topology.sysfs import Reader
 from .. import rules
 from ..summary import Files, Summary, Target, grouped
 from . import schema as own

@@ -15,7 +15,7 @@ from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.setting import Boot, Value
 from ...topology import machine
-from ...topology.reader import Reader
+from ...topology.sysfs import Reader
 
 #: Once it is 1, the kernel loads no more modules
 _NO_MORE = "/proc/sys/kernel/modules_disabled"

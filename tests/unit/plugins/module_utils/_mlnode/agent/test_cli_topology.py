@@ -15,7 +15,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 )
 from mlnode.agent import cli
 from mlnode.report.topology import document
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 Capture = pytest.CaptureFixture[str]
 
@@ -44,7 +44,7 @@ def test_json_is_what_its_schema_says(tree: Tree, capsys: Capture) -> None:
 
     found = json.loads(capsys.readouterr().out)
     test_cli.schema("topology").validate(found)
-    assert found == document(read.read(tree.host))
+    assert found == document(hardware.read(tree.host))
 
 
 def test_an_empty_tree_is_no_error_and_every_part_of_it_is_told(

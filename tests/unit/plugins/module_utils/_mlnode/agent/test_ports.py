@@ -11,7 +11,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures.build import tree as captu
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import ports
 from mlnode.host.host import Host
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 
 def rails(name: str) -> dict[str, tuple[str, str, str]]:
@@ -56,7 +56,7 @@ def test_the_nics_in_hardware_and_their_rdma_devices() -> None:
 
 def test_interfaces_of_software_and_virtual_functions_are_no_hardware() -> None:
     host = Host(captured("roce8"))
-    kinds = {nic.name: nic.kind for nic in read.of(host).nics}
+    kinds = {nic.name: nic.kind for nic in hardware.topology(host).nics}
     found = {one.labels["device"] for one in ports.nics(host).samples}
     assert {*kinds} - found
     assert {kinds[name] for name in found} == {"physical"}

@@ -74,7 +74,7 @@ def test_the_version_is_told_without_looking_at_anything(archive: str) -> None:
     found = imported(archive, "--version")
 
     assert "agent.cli" in ours(found)
-    assert not ours(found) & {"agent.install", "agent.call", "agent.node", "topology.read"}
+    assert not ours(found) & {"agent.install", "agent.call", "agent.node", "topology.hardware"}
     assert not ours(found, "mlnode.engine") & {"confirm", "engine", "origin"}
     assert not ours(found, "mlnode.knobs")
     assert found & HEAVY <= {"textwrap"}  # with which argparse prints it

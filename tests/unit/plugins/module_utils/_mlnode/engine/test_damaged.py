@@ -26,7 +26,7 @@ from mlnode.engine import declared, engine
 from mlnode.engine.declared import Declaration
 from mlnode.model.errors import DeclarationError, HostError, MlnodeError
 from mlnode.report import topology_table
-from mlnode.topology import read as topology
+from mlnode.topology import hardware
 
 from ..knobs.qos.node import ROCE, QosNode
 
@@ -243,7 +243,7 @@ def strange(folder: pathlib.Path) -> Machine:
 def looked_at(machine: Machine) -> None:
     machine.forget()
     node.survey(machine)
-    topology_table.table(topology.of(machine), None)
+    topology_table.table(hardware.topology(machine), None)
     audit.all_checks(machine)
 
 

@@ -36,8 +36,7 @@ from mlnode.host import host, system, trust
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.model.errors import MlnodeError
-from mlnode.topology import management, reader
-from mlnode.topology import read as topology
+from mlnode.topology import hardware, management, sysfs
 
 pytestmark = pytest.mark.robustness
 
@@ -113,7 +112,7 @@ LOOKS: dict[str, Callable[[Host], object]] = {
     "explain": lambda machine: explain.explain(machine, "vm.swappiness"),
     "explain a parameter": lambda machine: explain.explain(machine, "boot.iommu"),
     "audit": audit.all_checks,
-    "topology": topology.of,
+    "topology": hardware.topology,
     "notes": confirm_store.notes,
     "pending": revert.pending,
     "management": management.interfaces,
@@ -127,7 +126,7 @@ CHANGES: dict[str, Callable[[Host], object]] = {
 }
 
 #: Through which everything is read: who asks them is the reader
-_DOORS = tuple(str(module.__file__) for module in (host, system, trust, reader, machines))
+_DOORS = tuple(str(module.__file__) for module in (host, system, trust, sysfs, machines))
 
 
 class Node(GrubMachine):

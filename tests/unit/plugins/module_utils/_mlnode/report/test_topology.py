@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 )
 from mlnode.model.version import VERSION
 from mlnode.report.topology import document
-from mlnode.topology import read
+from mlnode.topology import hardware
 from mlnode.topology.model import Cpu, Cpus, Machine, Topology
 
 
@@ -25,7 +25,7 @@ def tree(tmp_path: pathlib.Path) -> Tree:
 def test_a_node_as_plain_data(tree: Tree) -> None:
     rail(tree, 0x15, 1, 0)
 
-    found = document(read.read(tree.host))
+    found = document(hardware.read(tree.host))
 
     assert (found["format"], found["mlnode"]) == (1, VERSION)
     assert found["machine"]["kind"] == "bare metal"
@@ -57,7 +57,7 @@ def test_a_node_as_plain_data(tree: Tree) -> None:
 
 def test_plain_data_survives_json(tree: Tree) -> None:
     rail(tree, 0x15, 1, 0)
-    found = document(read.read(tree.host))
+    found = document(hardware.read(tree.host))
 
     assert json.loads(json.dumps(found)) == found
 

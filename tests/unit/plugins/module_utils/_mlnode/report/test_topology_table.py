@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     two_nodes,
 )
 from mlnode.report.topology_table import table
-from mlnode.topology import read
+from mlnode.topology import hardware
 from mlnode.topology.model import (
     Binding,
     Cpu,
@@ -46,7 +46,7 @@ def test_on_a_terminal_nothing_but_the_tables_is_wider_than_it(tree: Tree) -> No
     for number in range(20):
         tree.net(f"veth{number}")
 
-    lines = table(read.read(tree.host), 100).split("\n")
+    lines = table(hardware.read(tree.host), 100).split("\n")
 
     assert max(map(len, lines)) <= 100
     assert "also: 20 virtual (veth0, veth1, veth2, veth3, veth4, veth5, veth6, veth7, 12 more)" in lines
@@ -124,7 +124,7 @@ def test_lines_of_a_large_machine_are_for_people_too(tree: Tree) -> None:
     for number in range(32):
         tree.rdma(f"rdmap{number}s0", tree.pci(f"pci0000:00/0000:01:{number:02x}.0", NET, "1d0f:efa1"))
 
-    lines = table(read.read(tree.host), None).split("\n")
+    lines = table(hardware.read(tree.host), None).split("\n")
 
     assert "         isolated 5-511:2" in lines
     assert "1     62.5 GiB  20 10      1-511:2" in lines

@@ -17,14 +17,14 @@ from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from mlnode.host.host import Host
 from mlnode.report import topology_table
 from mlnode.report.topology import document
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 FOLDER = pathlib.Path(__file__).parents[5] / "fixtures" / "golden"
 
 
 def texts(name: str) -> dict[str, str]:
     """File name → what should be in it."""
-    found = read.read(Host(tree(name), read.MOUNTS))
+    found = hardware.read(Host(tree(name), hardware.MOUNTS))
     data = document(found)
     data.pop("mlnode")  # it changes with every release
     return {

@@ -10,7 +10,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 from mlnode.host.host import Host
 from mlnode.topology import cpus, numa
 from mlnode.topology.model import Cpu, Cpus
-from mlnode.topology.reader import Reader
+from mlnode.topology.sysfs import Reader
 
 CPUSET = "/sys/fs/cgroup/cpuset.cpus.effective"
 CPUSET_V1 = "/sys/fs/cgroup/cpuset/cpuset.effective_cpus"

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures.machines import MACHINES
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology import golden
 from ansible_collections.mlnode.tuning.tests.unit.work import calls
 from mlnode.host.host import Host
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 
 @pytest.mark.parametrize("name", MACHINES)
@@ -37,7 +37,7 @@ def test_a_file_more_is_the_same_work_on_a_large_node() -> None:
     much."""
 
     def per_file(name: str) -> float:
-        host = Host(tree(name), read.MOUNTS)
-        return calls(lambda: read.read(host)) / calls(lambda: read.read(host), "open")
+        host = Host(tree(name), hardware.MOUNTS)
+        return calls(lambda: hardware.read(host)) / calls(lambda: hardware.read(host), "open")
 
     assert per_file("epyc256") <= 1.3 * per_file("cloud-gpu")

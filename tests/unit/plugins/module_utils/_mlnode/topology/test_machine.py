@@ -11,7 +11,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 from mlnode.host.host import Host
 from mlnode.topology import machine
 from mlnode.topology.model import Machine
-from mlnode.topology.reader import Reader
+from mlnode.topology.sysfs import Reader
 
 DMI = "/sys/class/dmi/id"
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n"

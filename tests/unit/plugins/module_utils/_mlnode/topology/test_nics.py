@@ -9,7 +9,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 from mlnode.host.host import Host
 from mlnode.topology import nics, pci
 from mlnode.topology.model import Nic
-from mlnode.topology.reader import Reader
+from mlnode.topology.sysfs import Reader
 
 
 def read(host: Host) -> tuple[dict[str, Nic], list[str]]:

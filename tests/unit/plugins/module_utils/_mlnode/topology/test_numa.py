@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 )
 from mlnode.topology import numa
 from mlnode.topology.model import Node
-from mlnode.topology.reader import Reader
+from mlnode.topology.sysfs import Reader
 
 
 def test_nodes_with_cpus_memory_and_distances(tree: Tree) -> None:

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 from mlnode.host.host import Host
 from mlnode.topology import pci
 from mlnode.topology.model import Link, PciDevice
-from mlnode.topology.reader import Reader
+from mlnode.topology.sysfs import Reader
 
 
 def read(host: Host) -> tuple[dict[str, PciDevice], list[str]]:

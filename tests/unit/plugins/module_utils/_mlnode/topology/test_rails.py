@@ -17,11 +17,11 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     two_nodes,
 )
 from mlnode.host.host import Host
-from mlnode.topology import rails, read
+from mlnode.topology import hardware, rails
 from mlnode.topology.distance import Port
 from mlnode.topology.management import RECORD
 from mlnode.topology.model import UNKNOWN, Distance, Gpu, Nic, PciDevice, RdmaDevice, Topology
-from mlnode.topology.reader import Reader
+from mlnode.topology.sysfs import Reader
 
 ROUTE = "/proc/net/route"
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
@@ -288,7 +288,7 @@ def test_a_device_with_two_ports_has_the_number_of_its_first() -> None:
 
 
 def topology(tree: Tree) -> Topology:
-    found = read.read(tree.host)
+    found = hardware.read(tree.host)
     assert found.problems == ()
     return found
 
@@ -350,7 +350,7 @@ NAMED = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_rails_of_a_cloud_are_those_that_its_provider_names(name: str) -> None:
-    found = read.read(Host(captured(name), read.MOUNTS))
+    found = hardware.read(Host(captured(name), hardware.MOUNTS))
 
     numbered = sorted((device.rail, device.name) for device in found.rdma if device.rail is not None)
     assert numbered == [*enumerate(NAMED[name])]

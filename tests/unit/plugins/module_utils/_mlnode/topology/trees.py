@@ -10,7 +10,7 @@ import pathlib
 from mlnode.host.host import Host
 from mlnode.model import cpulist
 from mlnode.model.errors import HostError
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 CPU = "/sys/devices/system/cpu"
 NODE = "/sys/devices/system/node"
@@ -23,7 +23,7 @@ class Refusing(Host):
     """A host on which some files answer with an error, or where a whole folder cannot be looked at."""
 
     def __init__(self, root: str, refused: dict[str, int]) -> None:
-        super().__init__(root, read.MOUNTS)
+        super().__init__(root, hardware.MOUNTS)
         self._refused = refused
 
     def real(self, path: str, follow: bool = True) -> str:
@@ -37,7 +37,7 @@ class Tree:
 
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
-        self.host = Host(str(root), read.MOUNTS)
+        self.host = Host(str(root), hardware.MOUNTS)
         self.put("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme\n")
 
     def refusing(self, refused: dict[str, int]) -> Host:

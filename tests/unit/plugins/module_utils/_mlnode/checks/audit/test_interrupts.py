@@ -26,7 +26,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 from mlnode.checks.audit import interrupts
 from mlnode.checks.audit.model import checks
 from mlnode.checks.model import Check, Verdict
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 BUSY = interrupts._BUSY
 UPTIME = 1000
@@ -68,7 +68,7 @@ def rank(node: IrqNode, pid: int, cpus: str) -> None:
 
 def look(node: IrqNode) -> dict[str, Check]:
     node.forget()
-    return {check.target: check for check in checks(interrupts.LOOKS, node, read.of(node))}
+    return {check.target: check for check in checks(interrupts.LOOKS, node, hardware.topology(node))}
 
 
 def test_all_queues_of_a_busy_nic_on_one_cpu(node: IrqNode) -> None:

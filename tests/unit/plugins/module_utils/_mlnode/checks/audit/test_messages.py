@@ -20,7 +20,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
 from mlnode.checks.audit import nic_messages, pcie_messages
 from mlnode.checks.audit.model import checks
 from mlnode.checks.model import Check, Verdict
-from mlnode.topology import read
+from mlnode.topology import hardware
 from mlnode.topology.model import Topology
 
 UP = 100 * 3600
@@ -54,7 +54,7 @@ def said(node: GpuMachine, *texts: str, hours: float = 1) -> None:
 def nics(node: GpuMachine) -> dict[str, Check]:
     """By target, without the driver that is not known."""
     node.forget()
-    found = {check.target: check for check in checks(nic_messages.LOOKS, node, read.of(node))}
+    found = {check.target: check for check in checks(nic_messages.LOOKS, node, hardware.topology(node))}
     other = found.pop("other drivers", None)
     if other:
         assert (other.verdict, other.found) == (Verdict.SKIP, "messages of virtio_net are not known here")
@@ -63,7 +63,7 @@ def nics(node: GpuMachine) -> dict[str, Check]:
 
 def pcie(node: GpuMachine) -> dict[str, Check]:
     node.forget()
-    return {check.target: check for check in checks(pcie_messages.LOOKS, node, read.of(node))}
+    return {check.target: check for check in checks(pcie_messages.LOOKS, node, hardware.topology(node))}
 
 
 # -- NICs ----------------------------------------------------------------------------------
@@ -95,7 +95,9 @@ def test_a_driver_that_is_not_known_is_no_part_of_a_pass(node: GpuMachine) -> No
     """Also beside events of others."""
     for texts in ((), (f"{NET}: Link down",)):
         said(node, *texts)
-        verdicts = {check.target: check.verdict for check in checks(nic_messages.LOOKS, node, read.of(node))}
+        verdicts = {
+            check.target: check.verdict for check in checks(nic_messages.LOOKS, node, hardware.topology(node))
+        }
         assert verdicts.pop("other drivers") is Verdict.SKIP
         assert verdicts == ({"eth2": Verdict.WARN} if texts else {"node": Verdict.PASS})
 
@@ -173,7 +175,7 @@ def test_a_captured_log(node: GpuMachine) -> None:
 
 def test_without_a_nic_that_is_known(tmp_path: pathlib.Path) -> None:
     machine = GpuMachine(str(tmp_path / "node"))
-    [check] = checks(nic_messages.LOOKS, machine, Topology(read.of(machine).machine))
+    [check] = checks(nic_messages.LOOKS, machine, Topology(hardware.topology(machine).machine))
     assert check.verdict is Verdict.SKIP
 
 

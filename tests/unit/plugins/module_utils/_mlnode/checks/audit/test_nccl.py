@@ -17,7 +17,7 @@ from mlnode.checks.audit import nccl
 from mlnode.checks.model import Check, Verdict
 from mlnode.host.host import Host
 from mlnode.knobs.nccl import jobs, lint
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 CONF, LOGIN, PROFILE = "/etc/nccl.conf", "/etc/environment", "/etc/profile.d/site.sh"
 RAILS = "=" + ",".join(f"mlx5_{number}:1" for number in (0, 3, 4, 5, 6, 7, 8, 9))
@@ -43,7 +43,7 @@ def hgx(built: str) -> Iterator[Machine]:
 
 def look(host: Host) -> list[Check]:
     host.forget()
-    return [*nccl.checks(host, read.of(host))]
+    return [*nccl.checks(host, hardware.topology(host))]
 
 
 def bad(host: Host) -> dict[str, tuple[str, Verdict]]:
@@ -107,7 +107,7 @@ def test_a_level_may_be_nearer_than_the_rails(level: str, lost: int) -> None:
 
 
 def test_a_level_is_compared_with_the_topology(hgx: Machine) -> None:
-    here = lint.node(read.of(hgx), ["eth0"])
+    here = lint.node(hardware.topology(hgx), ["eth0"])
 
     assert (here.gpus, {*here.near}, here.coherent) == (8, {"PIX"}, False)
 
@@ -153,7 +153,7 @@ def test_an_environment_beats_a_declaration(hgx: Machine, path: str, advice: str
 @cases.table
 def test_rails_of_plugins_and_gpus_of_others_count(name: str, value: str, machine: str) -> None:
     """EFA of Amazon, and GPUs of AMD with RCCL."""
-    here = lint.node(read.of(Host(build.tree(machine))), ["eth0"])
+    here = lint.node(hardware.topology(Host(build.tree(machine))), ["eth0"])
 
     (found,) = lint.findings([jobs.Assigned(name, value, "x", value, True)], here)
     assert (found.kind, found.sure) == (lint.DISABLED, True)

@@ -15,7 +15,7 @@ from mlnode.checks.audit.model import checks
 from mlnode.checks.model import Check, Verdict
 from mlnode.host.host import Host
 from mlnode.linux import ranks as rank_files
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 from .looking import NODES
 
@@ -54,7 +54,7 @@ def anon(node: int, gib: float) -> str:
 
 def look(node: Host) -> dict[tuple[str, str], Check]:
     node.forget()
-    return {(check.name, check.target): check for check in checks(ranks.LOOKS, node, read.of(node))}
+    return {(check.name, check.target): check for check in checks(ranks.LOOKS, node, hardware.topology(node))}
 
 
 # -- CPUs ----------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from mlnode.checks.model import Check
 from mlnode.checks.pcie import checks as pcie
 from mlnode.checks.rdma import gpudirect, memlock
 from mlnode.host.host import Host
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 BUS = "/sys/bus/pci/devices"
 
@@ -178,7 +178,7 @@ def test_a_node_without_gpus(node: Tree) -> None:
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_trees_of_whole_machines_raise_nothing(name: str) -> None:
-    found = run(Host(build.tree(name), read.MOUNTS))
+    found = run(Host(build.tree(name), hardware.MOUNTS))
     assert all(one.found for one in found)
 
 

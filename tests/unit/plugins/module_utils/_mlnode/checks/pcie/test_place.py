@@ -21,7 +21,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
     rail,
 )
 from mlnode.knobs.irq import plan as irq_plan
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 NODE = f"/sys/bus/pci/devices/{NIC}/numa_node"
 GPU1 = "0000:93:00.0"
@@ -145,7 +145,7 @@ def test_a_nic_on_a_node_without_cpus_is_judged_as_it_is_planned(fabric: Tree) -
     fabric.put(NODE, 2)
     check = named(run(fabric.host), "irq_locality")["mlx5_0"]
     assert (check.verdict, check.expected) == ("warn", "on the CPUs of NUMA node 1 (4-7)")
-    cpus, note = irq_plan.near(read.of(fabric.host), 2)
+    cpus, note = irq_plan.near(hardware.topology(fabric.host), 2)
     assert (cpus, note) == ((4, 5, 6, 7), "")
     for irq, cpu in zip((117, 118), cpus):
         fabric.put(f"/proc/irq/{irq}/effective_affinity_list", cpu)

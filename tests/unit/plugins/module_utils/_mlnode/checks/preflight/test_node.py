@@ -21,7 +21,7 @@ from mlnode.engine import declared
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 NOTHING = expect.parse({})
 
@@ -186,7 +186,7 @@ def test_rdma_has_the_drivers_that_it_asks_for() -> None:
 
 def variables(node: Node) -> list[Check]:
     node.forget()
-    return [*look.nccl_variables(node, read.of(node))]
+    return [*look.nccl_variables(node, hardware.topology(node))]
 
 
 def test_variables_of_nccl_are_one_line_unless_something_is_wrong(node: Node) -> None:

@@ -11,12 +11,12 @@ from mlnode.host.host import Host
 from mlnode.linux import lldp
 from mlnode.linux.lldp import Neighbour
 from mlnode.model.errors import HostError
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 
 def look(name: str) -> dict[str, Check]:
     host = Host(tree(name), run.MOUNTS)
-    checks = neighbour.checks(host, read.of(host), expect.parse({}))
+    checks = neighbour.checks(host, hardware.topology(host), expect.parse({}))
     assert {check.verdict for check in checks} == {Verdict.SKIP}, (
         "one node does not know where a rail should be"
     )
@@ -24,7 +24,9 @@ def look(name: str) -> dict[str, Check]:
 
 
 def test_each_port_has_its_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = next(nic.name for nic in read.of(Host(tree("roce8"), run.MOUNTS)).nics if "mlx5_0" in nic.rdma)
+    first = next(
+        nic.name for nic in hardware.topology(Host(tree("roce8"), run.MOUNTS)).nics if "mlx5_0" in nic.rdma
+    )
     monkeypatch.setattr(lldp, "neighbours", lambda host: {first: Neighbour("leaf3", "swp7")})
     found = {target: check.found for target, check in look("roce8").items()}
     assert found.pop("mlx5_0/1") == "swp7 of leaf3"

@@ -14,7 +14,7 @@ from mlnode.checks.rdma import qos
 from mlnode.engine import declared
 from mlnode.knobs.qos import parse as qos_parse
 from mlnode.model.errors import HostError
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 from ...knobs.qos.node import ROCE, QosNode, request
 
@@ -32,7 +32,7 @@ def _host(tmp_path: pathlib.Path) -> QosNode:
 
 
 def checked(host: QosNode, expect: Expectations | None = None) -> dict[tuple[str, str], Check]:
-    found = qos.checks(host, read.of(host), expect or Expectations())
+    found = qos.checks(host, hardware.topology(host), expect or Expectations())
     assert {check.name for check in found} <= {*qos.NAMES}
     assert len({(check.target, check.name) for check in found}) == len(found)
     return {(check.target, check.name): check for check in found}

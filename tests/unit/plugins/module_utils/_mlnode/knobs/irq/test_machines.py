@@ -18,7 +18,7 @@ from mlnode.engine import engine
 from mlnode.engine.engine import Plan, Request
 from mlnode.knobs.irq.kind import kind as irq
 from mlnode.model.setting import Layer
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 #: A training node's, and a serving node's
 DECLARATIONS: dict[str, dict[str, Any]] = {
@@ -74,7 +74,7 @@ def _serving(machine: Machine, node: int) -> int:
 def test_each_interrupt_more_is_the_same_work() -> None:
     """NICs with 127 queues each, on 256 CPUs."""
     host = captured(tree("epyc256"), irq.MOUNTS)
-    names = [nic.name for nic in read.read(host).nics if nic.address]
+    names = [nic.name for nic in hardware.read(host).nics if nic.address]
 
     def spread(nics: int) -> int:
         rule = {"name": "all", "strategy": "spread", "nics": {"names": names[:nics]}}

@@ -20,7 +20,7 @@ from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.knobs.nic.kind import kind as nic
 from mlnode.model.setting import Layer, Severity, Status
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 from .node import WITHOUT_RDMA, NicNode, apply, plan, row, rows
 
@@ -35,7 +35,7 @@ HGX_SOCKETS = ("enp41s0f0np0", "enp41s0f1np1")
 def on(root: str, **card: Any) -> dict[str, Row]:
     """What the rule makes of a machine of the fixtures, all of whose NICs are such cards."""
     host = NicMachine(root)
-    host.nics = {one.name: Nic(one.driver, **card) for one in read.read(host).nics if one.address}
+    host.nics = {one.name: Nic(one.driver, **card) for one in hardware.read(host).nics if one.address}
     request = Request("x", nic, {"rules": [AUTO], "allow": ["management"]}, (Layer.RUNTIME,))
     return {one.setting.key.partition(".all.")[2]: one for one in engine.evaluate(host, request).rows}
 
@@ -213,7 +213,7 @@ def test_a_rail_that_carries_the_default_route_is_for_sockets_too(node: NicNode)
     node.has(TERABYTE)
     node.carry("eth2", "eth3")
     found = rows(node, {**ETH2, "channels": "auto", "rings": {"rx": "auto"}}, allow=["management"])
-    assert read.of(node).nics[1].rail is not None
+    assert hardware.topology(node).nics[1].rail is not None
     assert (found["nic.one.ring.rx"].reading.want, found["nic.one.channels"].reading.want) == (
         "eth2: 8192",
         "eth2: 4",
@@ -223,7 +223,7 @@ def test_a_rail_that_carries_the_default_route_is_for_sockets_too(node: NicNode)
 def test_soft_roce_goes_through_rings_and_channels(sockets: NicNode) -> None:
     sockets.has(TERABYTE)
     rxe_machine.add(sockets, "eth2")
-    assert read.of(sockets).rdma[0].rail == 0
+    assert hardware.topology(sockets).rdma[0].rail == 0
     found = rows(sockets, {**ETH2, "channels": "auto", "rings": {"rx": "auto"}})
     assert found["nic.one.ring.rx"].reading.want == "eth2: 8192"
     assert found["nic.one.channels"].reading.want == "eth2: 4"

@@ -21,7 +21,7 @@ from mlnode.engine.kind import Row
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.model.errors import RefusedError
 from mlnode.model.setting import Status
-from mlnode.topology import read as topology
+from mlnode.topology import hardware
 
 MEMORY = "/sys/fs/cgroup/memory"
 SPEC: dict[str, Any] = {"settings": {"vm.swappiness": 1}}
@@ -133,5 +133,5 @@ def test_the_audit_sees_services(node: Machine) -> None:
 
 
 def swappiness(node: Machine) -> Check:
-    [found] = [one for one in checks(audit.LOOKS, node, topology.of(node)) if one.name == "swappiness"]
+    [found] = [one for one in checks(audit.LOOKS, node, hardware.topology(node)) if one.name == "swappiness"]
     return found

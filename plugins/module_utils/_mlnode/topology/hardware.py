@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Topology of a node, from sysfs below the host's root: a captured tree gives the same result."""
+"""Topology of a node's hardware, from sysfs below the host's root: a captured tree gives the same result."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ..host.host import Host
 from . import advice, cpus, distance, gpus, machine, nics, numa, pci, rails, rdma
 from .management import MOUNTS
 from .model import Topology
-from .reader import Reader
+from .sysfs import Reader
 
-__all__ = ["MOUNTS", "of", "read"]
+__all__ = ["MOUNTS", "read", "topology"]
 
 
-def of(host: Host) -> Topology:
+def topology(host: Host) -> Topology:
     """The topology, read once per run."""
     return host.once("topology", lambda: read(host))
 

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.t
 )
 from mlnode.host.host import Host
 from mlnode.model.errors import HostError
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 
 def test_a_small_node_from_end_to_end(tree: Tree) -> None:
@@ -27,7 +27,7 @@ def test_a_small_node_from_end_to_end(tree: Tree) -> None:
     rail(tree, 0x97, 1, 1)
     tree.put("/proc/net/route", "Iface\tDestination")
 
-    found = read.read(tree.host)
+    found = hardware.read(tree.host)
 
     assert found.problems == ()
     assert found.warnings == ()
@@ -43,7 +43,7 @@ def test_a_small_node_from_end_to_end(tree: Tree) -> None:
 
 
 def test_a_machine_of_which_nothing_is_known_says_so_part_by_part(tmp_path: pathlib.Path) -> None:
-    found = read.read(Host(str(tmp_path), read.MOUNTS))
+    found = hardware.read(Host(str(tmp_path), hardware.MOUNTS))
 
     assert found.machine.kind == "unknown"
     assert [problem.path for problem in found.problems] == [
@@ -73,7 +73,7 @@ def test_no_part_that_fails_takes_the_others_along(tree: Tree, number: int) -> N
     rail(tree, 0x15, 0, 0)
     for name in ("/proc/net/route", "/run/systemd/container"):
         tree.put(name, "")
-    whole = read.read(tree.host)
+    whole = hardware.read(tree.host)
     assert whole.problems == ()
 
     # What the kernel answers with an error where it does not apply
@@ -90,7 +90,7 @@ def test_no_part_that_fails_takes_the_others_along(tree: Tree, number: int) -> N
     )
     told = 0
     for path in files(tree):
-        found = read.read(tree.refusing({path: number}))
+        found = hardware.read(tree.refusing({path: number}))
         expected = any(path in problem.what for problem in found.problems)
         told += expected
         if found != whole and not path.endswith(quiet):
@@ -102,13 +102,13 @@ def test_no_part_that_fails_takes_the_others_along(tree: Tree, number: int) -> N
 def test_the_topology_is_read_once_per_run(tree: Tree) -> None:
     two_nodes(tree)
 
-    first = read.of(tree.host)
+    first = hardware.topology(tree.host)
     two_more = tree.pci("pci0000:15/0000:15:00.0", NET)
     tree.net("eth0", two_more)
 
-    assert read.of(tree.host) is first
+    assert hardware.topology(tree.host) is first
     tree.host.forget()
-    assert [nic.name for nic in read.of(tree.host).nics] == ["eth0"]
+    assert [nic.name for nic in hardware.topology(tree.host).nics] == ["eth0"]
 
 
 def test_reading_writes_nothing_and_runs_nothing(tree: Tree) -> None:
@@ -116,7 +116,7 @@ def test_reading_writes_nothing_and_runs_nothing(tree: Tree) -> None:
     rail(tree, 0x15, 0, 0)
     before = sorted(files(tree))
 
-    read.read(tree.host)
+    hardware.read(tree.host)
 
     assert sorted(files(tree)) == before
     with pytest.raises(HostError, match="captured tree"):
@@ -128,7 +128,7 @@ def test_links_that_lead_in_a_circle_are_told(tree: Tree) -> None:
     tree.link("/sys/bus/pci/devices", "/sys/bus/pci/devices")
     tree.put("/sys/class/net/.keep", "")
 
-    found = read.read(tree.host)
+    found = hardware.read(tree.host)
 
     assert any("/sys/bus/pci/devices" in problem.what for problem in found.problems)
     assert found.pci == ()
@@ -143,13 +143,13 @@ def test_hostile_names_end_in_no_traceback(tree: Tree) -> None:
     tree.pci("pci0000:15/0000:16:00.0", BRIDGE, link=GEN5)
     tree.link("/sys/bus/pci/devices/..x", "/etc")
 
-    found = read.read(tree.host)
+    found = hardware.read(tree.host)
 
     assert {nic.name for nic in found.nics} == {"\udcff\x1b[31m", "eth²", "9" * 200}
 
 
 def test_this_machine_can_be_read() -> None:
-    found = read.read(Host())
+    found = hardware.read(Host())
 
     assert found.cpus.online
     assert found.machine.kind in ("bare metal", "virtual machine", "container", "unknown")

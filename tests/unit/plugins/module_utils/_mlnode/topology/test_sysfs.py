@@ -8,7 +8,7 @@ import pathlib
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
-from mlnode.topology.reader import Reader, integer, natural
+from mlnode.topology.sysfs import Reader, integer, natural
 
 PATH = "/sys/some/file"
 

@@ -65,13 +65,13 @@ def taken(host: Host, page_kbytes: int, config: sysctl_d.BootConfig) -> list[Tak
     if not reserved or not reads_sysctl_d(host):
         return []
     config = config._replace(lines=(*config.lines, *_overrides(host)))
-    found = []
+    lines = []
     for key, unit in (("vm/min_free_kbytes", 1), ("vm/nr_hugepages", page_kbytes)):
         last = config.decided(key, sysctl_values.writes())
         kbytes = (values.number(last.effect.text) or 0) * unit if last is not None else 0
         if last is not None and kbytes > reserved // SHARE:
-            found.append(Taken(sysctl_d.dotted(key), kbytes, last.line.where, reserved // SHARE, reserved))
-    return found
+            lines.append(Taken(sysctl_d.dotted(key), kbytes, last.line.where, reserved // SHARE, reserved))
+    return lines
 
 
 def _overrides(host: Host) -> list[sysctl_d.Line]:

@@ -46,7 +46,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _forbids(options: Sequence[str]) -> bool:
-    last = [one for one in options if one in (*_OFF, *_ON)][-1:]
+    last = [option for option in options if option in (*_OFF, *_ON)][-1:]
     return bool(last) and last[0] in _OFF
 
 

@@ -35,14 +35,14 @@ _ANY, _NONE = "[^/]", r"[^\s\S]"
 
 def matches(pattern: str, path: str) -> bool:
     """True if a pattern matches a path."""
-    return any(one.match(path) for one in _expressions(pattern))
+    return any(expression.match(path) for expression in _expressions(pattern))
 
 
 @lru_cache(maxsize=512)
 def _expressions(pattern: str) -> tuple[re.Pattern[str], ...]:
     # An escaped slash is a slash, too.
-    found = (one.replace("\\/", "/").split("/") for one in _alternatives(pattern))
-    return tuple(re.compile("/".join(map(_expression, parts)) + r"\Z") for parts in found)
+    texts = (alternative.replace("\\/", "/") for alternative in _alternatives(pattern))
+    return tuple(re.compile("/".join(map(_expression, text.split("/"))) + r"\Z") for text in texts)
 
 
 def _expression(part: str) -> str:
@@ -87,8 +87,8 @@ def _pieces(part: str) -> Iterator[str]:
     at = 0
     while at < len(part):
         sign, at = part[at], at + 1
-        if sign == "[" and (found := _set(part, at)) is not None:
-            piece, at = found
+        if sign == "[" and (parsed_set := _set(part, at)) is not None:
+            piece, at = parsed_set
             yield piece
         elif sign == "\\":
             yield re.escape(part[at]) if at < len(part) else _NONE
@@ -110,8 +110,8 @@ def _set(part: str, at: int) -> tuple[str, int] | None:
                 return (_ANY if negated else _NONE), at
             return f"[{'^/' if negated else ''}{inside}]", at
         named, plain = match.group(1), match.group(5)
-        one = next(filter(None, match.groups()[1:]), "")
-        members.append((_CLASSES.get(named, "") if named else re.escape(one), plain == "-"))
+        member = next(filter(None, match.groups()[1:]), "")
+        members.append((_CLASSES.get(named, "") if named else re.escape(member), plain == "-"))
     return None
 
 
@@ -122,13 +122,13 @@ def _are_single(*texts: str) -> bool:
 
 def _joined(members: list[tuple[str, bool]]) -> str:
     """Join the members of a set. A reversed range is empty."""
-    found, at = [], 0
+    pieces, at = [], 0
     while at < len(members):
         text = members[at][0]
         if at + 2 < len(members) and members[at + 1][1] and _are_single(text, members[at + 2][0]):
             last, at = members[at + 2][0], at + 3
-            found.append(f"{text}-{last}" if text[-1:] <= last[-1:] else "")
+            pieces.append(f"{text}-{last}" if text[-1:] <= last[-1:] else "")
         else:
-            found.append(text)
+            pieces.append(text)
             at += 1
-    return "".join(found)
+    return "".join(pieces)

@@ -117,14 +117,14 @@ def _word(text: str, at: int) -> tuple[list[Part], int]:
 
 def _joined(parts: Sequence[Part]) -> list[Part]:
     """Parts with adjacent ones of the same form merged."""
-    found: list[Part] = []
+    merged: list[Part] = []
     for part in parts:
-        last = found[-1] if found else None
+        last = merged[-1] if merged else None
         if last and not (part.is_variable or last.is_variable) and part.quoted == last.quoted:
-            found[-1] = Part(last.text + part.text, quoted=part.quoted)
+            merged[-1] = Part(last.text + part.text, quoted=part.quoted)
         else:
-            found.append(part)
-    return found
+            merged.append(part)
+    return merged
 
 
 class _Parser:
@@ -147,25 +147,25 @@ class _Parser:
         self._depth += 1
         if self._depth > _MOST_NESTED:
             self._fail()
-        found = self._up_to(ends)
+        commands = self._up_to(ends)
         self._depth -= 1
-        return found
+        return commands
 
     def _up_to(self, ends: Sequence[str]) -> list[Command]:
-        found: list[Command] = []
+        commands: list[Command] = []
         while self._at < len(self._tokens):
             token = self._tokens[self._at]
             if token.sign in ("\n", ";", "&", "|"):
                 self._at += 1
             elif (token.sign or token.plain) in ends:
-                return found
+                return commands
             elif token.sign or token.plain in _KEYWORDS:
                 self._fail()
             else:
-                found.append(self._command(token))
+                commands.append(self._command(token))
         if ends:
             self._fail()
-        return found
+        return commands
 
     def _command(self, token: Token) -> Command:
         if token.plain == "if":
@@ -243,11 +243,11 @@ class Test:
                 if stops in both:
                     return stops
                 return None if None in both else not stops
-        return self._one(list(words))
+        return self._primary(list(words))
 
-    def _one(self, words: list[str]) -> bool | None:
+    def _primary(self, words: list[str]) -> bool | None:
         if words[:1] == ["!"]:
-            inner = self._one(words[1:])
+            inner = self._primary(words[1:])
             return None if inner is None else not inner
         if len(words) == 2 and words[0] in ("-d", "-e", "-f", "-s"):
             return self._exists(words[0], words[1])

@@ -88,10 +88,10 @@ def menu(host: Host, path: str, exported: Mapping[str, str | None] = MappingProx
     )
 
 
-def chosen(found: Menu) -> Item | None:
+def chosen(boot_menu: Menu) -> Item | None:
     """The default item; None if it is unknown or the menu is empty (normal/menu.c)."""
-    items: Sequence[Item] = found.items
-    sure, default = found.sure, found.default
+    items: Sequence[Item] = boot_menu.items
+    sure, default = boot_menu.sure, boot_menu.default
     item: Item | None = None
     while items:
         if default is None:
@@ -102,7 +102,7 @@ def chosen(found: Menu) -> Item | None:
             digits = ((number.group(1), 16), (number.group(2), 8), (number.group(3), 10))
             index = next(int(text, base) for text, base in digits if text)
         else:
-            index = next((at for at, one in enumerate(items) if name in (one.title, one.id)), -1)
+            index = next((at for at, entry in enumerate(items) if name in (entry.title, entry.id)), -1)
         if sure != _ALL and (index < 0 or (number and index >= sure)):
             return None
         item = items[index if 0 <= index < len(items) else 0]
@@ -120,14 +120,14 @@ def _first(path: str) -> tuple[str, str]:
     return path[:at].replace(">>", ">"), path[at + 1 :]
 
 
-def further(host: Host, path: str, found: Menu, item: Item) -> str | None:
+def further(host: Host, path: str, boot_menu: Menu, item: Item) -> str | None:
     """The file of the menu with which an item continues (configfile); empty if it does not, None if it is
     unknown. path: the configuration file. Raises HostError."""
     for command in item.commands:
         words = [token.plain for token in command.words]
         if words[:1] == ["configfile"]:
             run = _Run(host, path)
-            run.variables = dict(found.exported)
+            run.variables = dict(boot_menu.exported)
             names = run.expanded(command.words[1:2])
             return run.path_of(names[0]) or None if names else None
         if words[:1] in (["chainloader"], ["multiboot"], ["multiboot2"], ["fwsetup"]):
@@ -177,10 +177,10 @@ class _Run:
         """The result of the last command; None if only GRUB knows it."""
         result: bool | None = True
         for command in commands:
-            result = self._one(command)
+            result = self._perform(command)
         return result
 
-    def _one(self, command: Command) -> bool | None:
+    def _perform(self, command: Command) -> bool | None:
         self._performed += 1
         if self._performed > _MOST_COMMANDS:
             raise ValueError(f"more than {_MOST_COMMANDS} commands")
@@ -295,7 +295,7 @@ class _Run:
     def expanded(self, words: Sequence[Token]) -> list[str] | None:
         """Words without variables; None if one is unknown. A variable without quotes may be any number of
         words."""
-        found: list[str] = []
+        expansion: list[str] = []
         for word in words:
             texts, seen = [""], False
             for part in word.parts:
@@ -309,8 +309,8 @@ class _Run:
                 pieces = value.split()
                 texts[-1] += "".join(pieces[:1])
                 texts += pieces[1:]
-            found += texts if seen or any(texts) else []
-        return found if sum(map(len, found)) <= _LONGEST else None
+            expansion += texts if seen or any(texts) else []
+        return expansion if sum(map(len, expansion)) <= _LONGEST else None
 
     # -- files -----------------------------------------------------------------------------
 

@@ -193,20 +193,20 @@ def _check_rate(total: Mapping[str, Any], bits: float, seconds: float) -> None:
 
 def _rates(document: Mapping[str, Any]) -> list[float]:
     intervals = document.get("intervals")
-    sums = [_dict(one, "sum") for one in intervals] if isinstance(intervals, list) else []
-    counted = [one for one in sums if one.get("omitted") is False]
+    sums = [_dict(interval, "sum") for interval in intervals] if isinstance(intervals, list) else []
+    counted = [total for total in sums if total.get("omitted") is False]
     return [
-        8 * _number(one, "bytes") / _number(one, "seconds")
-        for one in counted
-        if _number(one, "seconds") >= _WHOLE
+        8 * _number(total, "bytes") / _number(total, "seconds")
+        for total in counted
+        if _number(total, "seconds") >= _WHOLE
     ]
 
 
 def _dict(value: Any, name: str) -> Mapping[str, Any]:
-    found = value.get(name) if isinstance(value, dict) else None
-    if not isinstance(found, dict):
+    section = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(section, dict):
         raise UnfitError(f"its result has no {name}")
-    return found
+    return section
 
 
 def _number(fields: Mapping[str, Any], name: str) -> float:

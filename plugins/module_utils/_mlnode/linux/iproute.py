@@ -83,7 +83,7 @@ def _interfaces(answer: Any) -> dict[str, Interface]:
     interfaces = {}
     for entry in answer:
         # iproute2 before 5.1 prints {} for an interface without such an address.
-        addresses = tuple(_address(one) for one in entry.get("addr_info", ()) if _is_used(one))
+        addresses = tuple(_address(address) for address in entry.get("addr_info", ()) if _is_used(address))
         if addresses:
             in_vrf = entry.get("linkinfo", {}).get("info_slave_kind") == "vrf"
             interfaces[str(entry["ifname"])] = Interface(

@@ -98,20 +98,20 @@ def look(host: Host) -> Seen:
         other.extend([words] if words else [])
 
     unseen = each(host, process)
-    found = _shortened([f"Slurm job {job}" for job in sorted(slurm)] + other)
-    return Seen(tuple(found), unseen)
+    findings = _shortened([f"Slurm job {job}" for job in sorted(slurm)] + other)
+    return Seen(tuple(findings), unseen)
 
 
 def holders(host: Host) -> Holders:
     """The processes that hold a device, in the order of their numbers. Raises HostError as look()."""
-    found: list[Holder] = []
+    processes: list[Holder] = []
 
     def process(pid: int, name: str) -> None:
         holder = _holder(host, pid, name)
-        found.extend([holder] if holder.devices else [])
+        processes.extend([holder] if holder.devices else [])
 
     unseen = each(host, process)
-    return Holders(tuple(found), unseen)
+    return Holders(tuple(processes), unseen)
 
 
 def each(host: Host, process: Callable[[int, str], None]) -> tuple[str, ...]:

@@ -32,9 +32,9 @@ def lines(host: Host) -> tuple[str, ...]:
 def _lines(host: Host) -> tuple[str, ...]:
     if not host.live:
         return tuple(_STAMP.sub("", line, count=1) for line in host.text(CAPTURED).split("\n") if line)
-    found = [match for match in map(_RECORD.match, _records(host)) if match]
-    begun = bool(found) and found[0].group(1) == "0"
-    return (*(() if begun else _journal(host)), *(match.group(2) for match in found))
+    records = [match for match in map(_RECORD.match, _records(host)) if match]
+    begun = bool(records) and records[0].group(1) == "0"
+    return (*(() if begun else _journal(host)), *(match.group(2) for match in records))
 
 
 def _records(host: Host) -> list[str]:

@@ -294,7 +294,7 @@ def meant(key: str) -> str:
 def _dotted(module: str) -> Iterable[str]:
     """Parameters of a module; of modules with a similar name if it is unknown."""
     modules = [module] if module in _OF_MODULES else [*_OF_MODULES]
-    return (f"{one}.{name}" for one in modules for name in _OF_MODULES[one].split())
+    return (f"{candidate}.{name}" for candidate in modules for name in _OF_MODULES[candidate].split())
 
 
 def refused_value(key: str, value: str) -> str:
@@ -304,7 +304,7 @@ def refused_value(key: str, value: str) -> str:
         return f"the kernel takes {' or '.join(taken)}, and ignores {value!r}"
     words = _WORDS.get(key, "").split()
     for word in value.split(",") if words else ():
-        near = [one for one in words if slips.count(word, one, 1) == 1]
+        near = [known for known in words if slips.count(word, known, 1) == 1]
         if word not in words and near and not word.isdigit():
             return f"the kernel ignores {word!r}; did you mean {near[0]}?"
     return ""

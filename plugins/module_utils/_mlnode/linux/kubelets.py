@@ -66,9 +66,9 @@ def all_of(host: Host) -> Iterator[Kubelet]:
                 if option is not None:
                     where, protects = (path, number), option[1] == "true"
                 given.append(Line("", line, path, number))
-        for one in given:
-            for flag in _FLAG.finditer(one.value or ""):
-                where, protects = (one.file, one.number), (flag[1] or "true") not in _FALSE
+        for given_line in given:
+            for flag in _FLAG.finditer(given_line.value or ""):
+                where, protects = (given_line.file, given_line.number), (flag[1] or "true") not in _FALSE
         yield Kubelet(unit, where, protects)
 
 

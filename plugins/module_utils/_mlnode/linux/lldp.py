@@ -35,12 +35,12 @@ def _parse(text: str) -> dict[str, Neighbour]:
     try:
         neighbours: dict[str, Neighbour] = {}
         for section in json.loads(text)["lldp"]:
-            for one in section.get("interface", []):
-                [chassis], [port] = one["chassis"], one["port"]
+            for interface in section.get("interface", []):
+                [chassis], [port] = interface["chassis"], interface["port"]
                 switch = _first(chassis, "name") or _first(chassis, "id")
                 # A port whose id is an address has its name in the description.
                 named = _first(port, "id" if _first(port, "id", "type") == "ifname" else "descr")
-                neighbours.setdefault(str(one["name"]), Neighbour(switch, named or _first(port, "id")))
+                neighbours.setdefault(str(interface["name"]), Neighbour(switch, named or _first(port, "id")))
         return neighbours
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise HostError("understand", TOOL, None, f"{error}: {text[:60]!r}") from error

@@ -107,17 +107,17 @@ class Config(NamedTuple):
         """Lines of a verb whose pattern matches the name, with the text after the pattern."""
         return [
             (line, fields[1])
-            for line, one, fields in _rules(self.rules)
-            if one == verb and fnmatch.fnmatchcase(name, fields[0])
+            for line, rule_verb, fields in _rules(self.rules)
+            if rule_verb == verb and fnmatch.fnmatchcase(name, fields[0])
         ]
 
     def given(self, name: str, parameter: str) -> list[Given]:
         """Values for a parameter from options lines, in their order: the kernel takes the last."""
         return [
-            found
+            value
             for line, verb, words in _rules(self.rules)
             if verb == "options" and words[0] == name
-            for found in _given(words[1].split(), parameter, line.where)
+            for value in _given(words[1].split(), parameter, line.where)
         ]
 
     def boot_sources(self, name: str) -> list[Line]:
@@ -221,7 +221,7 @@ def meant(host: Host, module: str, parameter: str) -> str:
     shown = host.names(f"{LOADED}/{module}/parameters")
     if parameter in shown:
         return ""
-    near = [(slips.count(parameter, one, slips.most(one)), one) for one in shown]
+    near = [(slips.count(parameter, known, slips.most(known)), known) for known in shown]
     number, name = min(near, default=(0, ""))
     return name if name and number <= min(slips.most(name), slips.most(parameter)) else ""
 

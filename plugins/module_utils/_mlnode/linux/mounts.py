@@ -27,8 +27,8 @@ def table(host: Host) -> str:
 
 def nfs(text: str) -> dict[str, list[Mount]]:
     """NFS mounts by the number of their device, MAJOR:MINOR, which several mounts of one export share."""
-    found: dict[str, list[Mount]] = {}
+    by_device: dict[str, list[Mount]] = {}
     for mount in mountinfo.parse(text):
         if mount.kind in _NFS:
-            found.setdefault(mount.device, []).append(mount)
-    return found
+            by_device.setdefault(mount.device, []).append(mount)
+    return by_device

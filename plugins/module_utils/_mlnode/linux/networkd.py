@@ -133,9 +133,9 @@ def sets(host: Host, path: str) -> Found | None:
     """The line by which networkd sets a file below /proc/sys; None if there is none, or if networkd does not
     run at boot. Raises HostError."""
     match = _OF_INTERFACE.match(path)
-    found = _of_interface(host, f"{match[1]}*{match[3]}", match[2]) if match else None
-    found = found or _of_all(host, path[len("/proc/sys/net/") :])
-    return found if found and runs(host) else None
+    setting = _of_interface(host, f"{match[1]}*{match[3]}", match[2]) if match else None
+    setting = setting or _of_all(host, path[len("/proc/sys/net/") :])
+    return setting if setting and runs(host) else None
 
 
 def runs(host: Host) -> bool:
@@ -152,8 +152,8 @@ def _version(host: Host) -> int | None:
 
 def _read_version(host: Host) -> int | None:
     names = (path for pattern in _LIBRARIES for path in host.matching(pattern))
-    found = {int(match[1]) for match in map(_VERSION.search, names) if match}
-    return found.pop() if len(found) == 1 else None
+    versions = {int(match[1]) for match in map(_VERSION.search, names) if match}
+    return versions.pop() if len(versions) == 1 else None
 
 
 def _configuration(host: Host) -> Sequence[Line]:
@@ -181,7 +181,7 @@ def _once(host: Host, file: str) -> Found | None:
     options = {_MASQUERADE: _ALSO[pattern][_MASQUERADE]}
     if version is None or version < _ONCE_UNTIL:
         options[_ONCE] = {**BOOLEAN, family: "1"}
-    found = [
+    settings = [
         Found(line, "1", network.sure and version not in (None, _ONCE_UNTIL))
         for name in host.names("/sys/class/net")
         for network in _of_name(host, name)
@@ -189,7 +189,7 @@ def _once(host: Host, file: str) -> Found | None:
         for line in [network.last(option)]
         if line is not None and words.get(line.value.lower()) == "1"
     ]
-    return next((one for one in found if one.sure), found[0] if found else None)
+    return next((setting for setting in settings if setting.sure), settings[0] if settings else None)
 
 
 def _of_interface(host: Host, file: str, name: str) -> Found | None:
@@ -251,7 +251,7 @@ def _unsaid(network: _Network, file: str) -> Found | None:
         return Found(address or line, value, network.sure, implied.format(file.rpartition("/")[2], value))
     if file == _DISABLE and not any(network.last(option) for option in _PORTS):
         local = network.last("LinkLocalAddressing")
-        addresses = [one for one in network.lines if one.key == "Address" and ":" in one.value]
+        addresses = [entry for entry in network.lines if entry.key == "Address" and ":" in entry.value]
         off = local is not None and local.value.lower() not in ("ipv6", *YES)
         if addresses or not off:
             shown = addresses[0] if off else local or line
@@ -289,8 +289,8 @@ def _value(line: Line, words: Mapping[str, str]) -> str | None:
 
 def _lines(host: Host, path: str) -> Iterator[Line]:
     name = path.rpartition("/")[2]
-    for one in (path, *drop_ins.paths(host, [f"{folder}/{name}.d" for folder in _FOLDERS])):
-        yield from systemd_conf.assignments(host, one)
+    for file in (path, *drop_ins.paths(host, [f"{folder}/{name}.d" for folder in _FOLDERS])):
+        yield from systemd_conf.assignments(host, file)
 
 
 def _fits(host: Host, lines: Sequence[Line], name: str) -> bool | None:

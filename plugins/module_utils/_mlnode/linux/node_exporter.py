@@ -48,9 +48,9 @@ def textfile_folder(host: Host) -> Found:
     """Folder of the collector. Raises HostError if a file that may set it cannot be read."""
     installed = [unit for unit in UNITS if systemd_conf.fragment(host, unit)]
     for unit in installed:
-        found = _of_unit(host, unit)
-        if found.path:
-            return found
+        folder = _of_unit(host, unit)
+        if folder.path:
+            return folder
     if not installed:
         return Found("", problem="node_exporter has no service here: install it, or give the folder")
     return Found(

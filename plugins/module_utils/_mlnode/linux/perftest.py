@@ -173,13 +173,13 @@ def bandwidth(text: str) -> Bandwidth | None:
     if len(rows) != 1:
         return None
     size, iterations, _peak, average, millions = rows[0]
-    found = Bandwidth(int(size), int(iterations), float(average), 1e6 * float(millions))
+    measurement = Bandwidth(int(size), int(iterations), float(average), 1e6 * float(millions))
     # A row of zeros remains if every write has failed.
-    if not found.gbits or not found.iterations or not found.messages:
+    if not measurement.gbits or not measurement.iterations or not measurement.messages:
         return None
-    by_messages = found.messages * found.size * 8 / 1e9
-    fits = abs(found.gbits - by_messages) <= _DIGIT + _ROUNDING * found.gbits
-    return found if fits else None
+    by_messages = measurement.messages * measurement.size * 8 / 1e9
+    fits = abs(measurement.gbits - by_messages) <= _DIGIT + _ROUNDING * measurement.gbits
+    return measurement if fits else None
 
 
 class Latency(NamedTuple):
@@ -206,9 +206,9 @@ def latency(text: str) -> Latency | None:
     if len(rows) != 1:
         return None
     size, iterations, *numbers = rows[0]
-    found = Latency(int(size), int(iterations), *map(float, numbers))
-    ordered = 0 < found.least <= found.typical <= found.p99 <= found.p999 <= found.most
-    return found if ordered else None
+    times = Latency(int(size), int(iterations), *map(float, numbers))
+    ordered = 0 < times.least <= times.typical <= times.p99 <= times.p999 <= times.most
+    return times if ordered else None
 
 
 class Header(NamedTuple):
@@ -226,11 +226,11 @@ def header(text: str) -> Header | None:
     if device is None or transport is None or mtu is None:
         return None
     try:
-        raw = [bytes(map(int, one.split(":"))) for one in _GID.findall(text)]
+        raw = [bytes(map(int, digits.split(":"))) for digits in _GID.findall(text)]
     except ValueError:
         return None
-    found = [IPv6Address(one) for one in raw]
-    gids = tuple(one.ipv4_mapped or one for one in found)
+    addresses = [IPv6Address(octets) for octets in raw]
+    gids = tuple(address.ipv4_mapped or address for address in addresses)
     return Header(device.group(1), transport.group(1), int(mtu.group(1)), gids)
 
 

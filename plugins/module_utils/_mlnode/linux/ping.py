@@ -89,10 +89,10 @@ def count(host: Host, way: Way, size: int, number: int, every: float) -> Echoes:
     """Send a burst of requests. Raises HostError if nothing can be sent."""
     command = way.burst(size, number, every)
     done = host.run(command, number * every + 2 * way.timeout + 2 * _GRACE)
-    found = _STATISTICS.search(done.out)
-    if not found:
+    statistics = _STATISTICS.search(done.out)
+    if not statistics:
         raise _refused(done)
-    sent, received = int(found[1]), int(found[2])
+    sent, received = int(statistics[1]), int(statistics[2])
     # The last request of an ended burst may still be on its way.
     late = 1 if done.rc in TIMED_OUT and sent == received + 1 else 0
     return Echoes(sent - late, max(0, sent - received - late))

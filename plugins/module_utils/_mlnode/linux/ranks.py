@@ -56,16 +56,16 @@ def look(host: Host) -> Ranks:
 
 
 def _look(host: Host) -> Ranks:
-    found: list[Rank] = []
+    ranks: list[Rank] = []
     holders = jobs.holders(host)
     unseen = [*holders.unseen]
     for holder in holders.found:
         devices = tuple(device for device in holder.devices if _GPU.match(device))
         try:
-            found.extend([_rank(host, holder, devices)] if devices else [])
+            ranks.extend([_rank(host, holder, devices)] if devices else [])
         except HostError as error:
             unseen.extend([] if jobs.is_gone(error) else [f"pid {holder.pid} ({holder.name}): {error}"])
-    return Ranks(tuple(found), tuple(unseen), any(name.isdigit() for name in host.names("/proc")))
+    return Ranks(tuple(ranks), tuple(unseen), any(name.isdigit() for name in host.names("/proc")))
 
 
 def _rank(host: Host, holder: jobs.Holder, devices: tuple[str, ...]) -> Rank:

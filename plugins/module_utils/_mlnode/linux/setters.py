@@ -15,13 +15,13 @@ from . import networkd, sysctl_d, sysctl_owners, sysctl_values, udev_rules
 def named(host: Host, reading: Reading) -> Reading:
     """A reading with the line that has set a file to a value other than the wanted one."""
     try:
-        setters = (of(host, part.path, part.runtime) for part in reading.parts if part.differs)
+        setters = (cause(host, part.path, part.runtime) for part in reading.parts if part.differs)
         return reading._replace(setter=next(filter(None, setters), None))
     except HostError:  # the row has a reason without it
         return reading
 
 
-def of(host: Host, path: str, runtime: str) -> Cause | None:
+def cause(host: Host, path: str, runtime: str) -> Cause | None:
     """The line that explains a value of a kernel file; None if no line does. Raises HostError."""
     if not path.startswith(("/proc/sys/", "/sys/block/", "/sys/class/block/", "/sys/class/bdi/")):
         return None
@@ -43,20 +43,20 @@ def _owner(host: Host, name: str, runtime: str) -> Cause | None:
     """The line of a program with its own configuration files. Raises HostError."""
     setter: Cause | None = None
     for owner in sysctl_owners.load(host):
-        found = sysctl_owners.decided(owner, name, sysctl_values.writes(like=runtime))
-        if found is None or found.effect.refused:
+        decision = sysctl_owners.decided(owner, name, sysctl_values.writes(like=runtime))
+        if decision is None or decision.effect.refused:
             continue
-        shown = found.effect.text
+        shown = decision.effect.text
         if shown is None or values.same(shown, runtime):
             sure = owner.sure and owner.booted and bool(shown)
             if setter is None or sure:
-                setter = _cause(found.line.where, words(owner, found), sure)
+                setter = _cause(decision.line.where, words(owner, decision), sure)
     return setter
 
 
-def words(owner: sysctl_owners.Owner, found: sysctl_d.Decision) -> str:
+def words(owner: sysctl_owners.Owner, decision: sysctl_d.Decision) -> str:
     """Value that a program sets, when, and how to change that."""
-    key = sysctl_d.dotted(found.name)
-    if found.effect.text is None:
+    key = sysctl_d.dotted(decision.name)
+    if decision.effect.text is None:
         return f"{key} {owner.when}"
-    return f"{key} = {found.line.value} {owner.when}: change it there, or declare {found.effect.text}"
+    return f"{key} = {decision.line.value} {owner.when}: change it there, or declare {decision.effect.text}"

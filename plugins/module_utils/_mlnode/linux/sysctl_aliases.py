@@ -52,7 +52,8 @@ def _scaled(factor: int, divisor: int = 1) -> Shows:
 
 def _word(*words: str) -> Shows:
     """The word for a number, or the number of a word."""
-    names = {one: other for at, word in enumerate(words) for one, other in ((str(at), word), (word, str(at)))}
+    numbers = {word: str(at) for at, word in enumerate(words)}
+    names = {**{digits: word for word, digits in numbers.items()}, **numbers}
     return lambda value, _before: names.get(value, UNKNOWN)
 
 
@@ -141,11 +142,11 @@ _LESSER = frozenset({"accept_source_route", "arp_evict_nocarrier", "bc_forwardin
 
 
 class Source(NamedTuple):
-    """A name whose write moves a file. one: both are names of one variable."""
+    """A name whose write moves a file. shared: both are names of one variable."""
 
     name: str
     shows: Shows
-    one: bool = False
+    shared: bool = False
 
 
 def variable(name: str) -> str:
@@ -160,22 +161,22 @@ def sources(name: str) -> list[Source]:
 
 @functools.lru_cache(maxsize=None)
 def _others(name: str) -> Sequence[Source]:
-    return tuple(_found(name))
+    return tuple(_other_sources(name))
 
 
-def _found(name: str) -> Iterator[Source]:
+def _other_sources(name: str) -> Iterator[Source]:
     for group in SAME:
-        yield from (Source(one, _as_written, True) for one in group if name in group and one != name)
+        yield from (Source(alias, _as_written, True) for alias in group if name in group and alias != name)
     for pair in PAIRS:
-        yield from (Source(one, _zeroed) for one in pair if name in pair and one != name)
+        yield from (Source(alias, _zeroed) for alias in pair if name in pair and alias != name)
     for first, second, there, back in _UNITS:
         if (interface := _fits(first, name)) is not None:
             yield Source(second.replace("*", interface), back, True)
         if (interface := _fits(second, name)) is not None:
             yield Source(first.replace("*", interface), there, True)
-    yield from (Source(one, _as_written) for one, moved in _SWITCHES.items() if name in moved)
+    yield from (Source(switch, _as_written) for switch, moved in _SWITCHES.items() if name in moved)
     if name == _REDIRECTS:
-        yield from (Source(one, _redirects) for one in _FORWARDS)
+        yield from (Source(forward, _redirects) for forward in _FORWARDS)
     yield from _spreading(name)
 
 
@@ -187,7 +188,7 @@ def _spreading(name: str) -> Iterator[Source]:
             if interface is not None and interface != "all" and name != _SPARED:
                 every = f"net/{family}/conf/all/{group}"
                 names = _FORWARDS if every in _FORWARDS else (every,)
-                yield from (Source(one, _if_new if family == "ipv4" else _as_written) for one in names)
+                yield from (Source(alias, _if_new if family == "ipv4" else _as_written) for alias in names)
 
 
 def _fits(pattern: str, name: str) -> str | None:
@@ -201,12 +202,12 @@ def _fits(pattern: str, name: str) -> str | None:
 
 def twins(name: str) -> dict[str, Shows]:
     """Other names of the same variable → function for this name's text after a write there."""
-    return {source.name: source.shows for source in _others(name) if source.one}
+    return {source.name: source.shows for source in _others(name) if source.shared}
 
 
 def sibling(name: str) -> str | None:
     """The other half of a pair, which a write to this one sets to 0."""
-    return next((one for pair in PAIRS if name in pair for one in pair if one != name), None)
+    return next((half for pair in PAIRS if name in pair for half in pair if half != name), None)
 
 
 def moves_others(name: str) -> bool:

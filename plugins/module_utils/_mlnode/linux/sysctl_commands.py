@@ -103,15 +103,15 @@ def _of_script(host: Host, path: str) -> tuple[tuple[Line, ...], bool]:
     sure = True
     for number, text in drop_ins.wrapped(drop_ins.text(host, path), comment="#"):
         if not text.lstrip().startswith("#"):
-            found = [*_set(host, text, _Place(path, number))]
-            lines += found
-            sure = sure and (_is_sure(text, found) or text.strip() == "exit 0")
+            settings = [*_set(host, text, _Place(path, number))]
+            lines += settings
+            sure = sure and (_is_sure(text, settings) or text.strip() == "exit 0")
     return tuple(lines), sure
 
 
-def _is_sure(text: str, found: Sequence[Line]) -> bool:
-    """False if a line may not be run, or only prints a command. found: the apparent settings."""
-    return _DECIDES.search(text) is None and not (found and _SAYS.search(text))
+def _is_sure(text: str, settings: Sequence[Line]) -> bool:
+    """False if a line may not be run, or only prints a command. settings: the apparent settings."""
+    return _DECIDES.search(text) is None and not (settings and _SAYS.search(text))
 
 
 def _set(host: Host, text: str, place: _Place) -> Iterator[Line]:

@@ -161,10 +161,10 @@ def decided(lines: Sequence[Line], key: str, writes: Writes) -> Decision | None:
     explicit = {line.key for line in lines if not line.is_glob}
     sources = sorted(sysctl_aliases.sources(key))  # in the order of glob(3)
     shown: dict[str, str] = {}
-    found: Decision | None = None
+    decision: Decision | None = None
     idle: Decision | None = None
     for line in lines:
-        for name, shows, _one in sources:
+        for name, shows, _shared in sources:
             if not line.names(name) or (line.is_glob and (line.value is None or name in explicit)):
                 continue
             variable = sysctl_aliases.variable(name)
@@ -178,8 +178,8 @@ def decided(lines: Sequence[Line], key: str, writes: Writes) -> Decision | None:
             shown.pop(variable, None)
             if effect.text is not None:
                 shown[variable] = effect.text
-            found = found if moved is None else Decision(line, name, moved)
-    return found or idle
+            decision = decision if moved is None else Decision(line, name, moved)
+    return decision or idle
 
 
 def _doubted(effect: Effect, line: Line, lines: Sequence[Line], name: str) -> Effect:

@@ -141,7 +141,7 @@ _LISTS = {
 _MASKS = frozenset({"net/core/flow_limit_cpu_bitmap", "net/core/rps_default_mask"})
 
 
-def of(path: str, release: str = "") -> Handler:
+def handler(path: str, release: str = "") -> Handler:
     """The handler of a key. path: below /proc/sys, with slashes. release: of the kernel, empty if unknown."""
     path = sysctl_keys.general(path)
     if path in _TEXTS:

@@ -108,12 +108,12 @@ def meant(path: str) -> str:
 def _all(path: str) -> list[str]:
     """All keys; keys of interfaces get the interface's name from this path."""
     parts = path.split("/")
-    found = []
+    keys = []
     for folder in KEYS:
         names = _names(folder)
         if folder.endswith("*"):
             if len(parts) != folder.count("/") + 2:
                 continue
             folder = folder[:-1] + parts[-2]
-        found += [f"{folder}/{name}" for name in names]
-    return found
+        keys += [f"{folder}/{name}" for name in names]
+    return keys

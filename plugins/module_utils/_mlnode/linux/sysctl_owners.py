@@ -75,8 +75,8 @@ _ASSIGNMENT = regex(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'
 
 def _shell(text: str) -> Mapping[str, str]:
     """Plain assignments of a file that a shell sources; the last of a name counts."""
-    found = (_ASSIGNMENT.match(line.strip()) for line in text.split("\n"))
-    return {match[1]: match[2].strip("\"'") for match in found if match}
+    matches = (_ASSIGNMENT.match(line.strip()) for line in text.split("\n"))
+    return {match[1]: match[2].strip("\"'") for match in matches if match}
 
 
 def _assigned(text: str, file: str) -> list[sysctl_d.Line]:
@@ -115,8 +115,8 @@ _NO = ("0", "no", "false", "off")
 
 def _network_manager(host: Host) -> Iterator[Owner]:
     when = "when NetworkManager activates the connection"
-    for one in network_manager.connections(host):
-        yield Owner(network_manager.UNIT, when, one.lines, sure=one.sure, late=True)
+    for connection in network_manager.connections(host):
+        yield Owner(network_manager.UNIT, when, connection.lines, sure=connection.sure, late=True)
 
 
 # -- tuned ---------------------------------------------------------------------------------
@@ -213,11 +213,12 @@ _PROXY = (
 def _kubelet(host: Host) -> Iterator[Owner]:
     """A kubelet that does not protect the kernel's values sets its own; a protecting kubelet exits if they
     differ."""
-    for one in kubelets.all_of(host):
-        own = () if one.protects else tuple(Line(key, value, *one.where) for key, value in _KUBELET.items())
-        yield Owner(one.unit, "when the kubelet starts (protectKernelDefaults is false)", own)
-        proxy = tuple(Line(key, None, *one.where) for key in _PROXY)
-        yield Owner(one.unit, "when kube-proxy starts on the node", proxy, sure=False)
+    for kubelet in kubelets.all_of(host):
+        changes = {} if kubelet.protects else _KUBELET
+        own = tuple(Line(key, value, *kubelet.where) for key, value in changes.items())
+        yield Owner(kubelet.unit, "when the kubelet starts (protectKernelDefaults is false)", own)
+        proxy = tuple(Line(key, None, *kubelet.where) for key in _PROXY)
+        yield Owner(kubelet.unit, "when kube-proxy starts on the node", proxy, sure=False)
 
 
 # -- kdump ---------------------------------------------------------------------------------
@@ -243,9 +244,9 @@ def _kdump(host: Host) -> Iterator[Owner]:
 
 
 def _commands(host: Host) -> Iterator[Owner]:
-    for one in sysctl_commands.all_of(host):
-        when = f"when {one.unit or '/etc/rc.local'} runs"
-        yield Owner(one.unit, when, one.lines, sure=one.sure, late=not one.unit)
+    for commands in sysctl_commands.all_of(host):
+        when = f"when {commands.unit or '/etc/rc.local'} runs"
+        yield Owner(commands.unit, when, commands.lines, sure=commands.sure, late=not commands.unit)
 
 
 def decided(

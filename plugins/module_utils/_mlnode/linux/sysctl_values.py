@@ -87,7 +87,7 @@ def effect(
     """
     path = sysctl_d.slashed(key)
     try:
-        return Effect(_shown(path, sysctl_handlers.of(path, release), text, before, release))
+        return Effect(_shown(path, sysctl_handlers.handler(path, release), text, before, release))
     except _RefusedError:
         return _REFUSED
     except _UnknownError as error:
@@ -150,8 +150,8 @@ def _require_page(text: str) -> None:
 
 
 def _is_from(version: tuple[int, int], release: str) -> bool:
-    found = values.kernel_version(release)
-    return found is not None and found >= version
+    kernel = values.kernel_version(release)
+    return kernel is not None and kernel >= version
 
 
 def _numbers(path: str, handler: Handler, text: str, before: str | None, release: str) -> str:
@@ -171,9 +171,9 @@ def _numbers(path: str, handler: Handler, text: str, before: str | None, release
 def _vector(path: str, handler: Handler, text: str, release: str) -> _Vector:
     """__do_proc_dointvec() and its variants."""
     left = text + "\n"
-    found: list[int] = []
+    numbers: list[int] = []
     passes_over = path in sysctl_handlers.LONG_VECTORS and not _is_from(_NEGATIVE, release)
-    while len(found) < handler.size:
+    while len(numbers) < handler.size:
         left = left.lstrip(_SPACES)
         if not left:
             break
@@ -183,10 +183,10 @@ def _vector(path: str, handler: Handler, text: str, release: str) -> _Vector:
         except _RefusedError:
             if passes_over:
                 raise _UnknownError("kernels before 6.2 pass over a number that they refuse") from None
-            return _Vector(found, mistake=True)
+            return _Vector(numbers, mistake=True)
         left = rest
-        found.append(value)
-    return _Vector(found, mistake=not found)
+        numbers.append(value)
+    return _Vector(numbers, mistake=not numbers)
 
 
 def _require_within(handler: Handler, value: int, *, negative: bool) -> None:
@@ -321,7 +321,7 @@ def require(key: str, text: str | None, like: str | None = None, release: str = 
     if text is None:
         return
     path = sysctl_d.slashed(key)
-    handler = sysctl_handlers.of(path, release)
+    handler = sysctl_handlers.handler(path, release)
     if handler.form == "list":
         if _list(text, handler.size) is None:
             raise DeclarationError(f"must be numbers and ranges below {handler.size}, got {text!r}")
@@ -333,11 +333,11 @@ def require(key: str, text: str | None, like: str | None = None, release: str = 
     if present is None and (like is not None or not handler.form):
         return  # words, or an unknown key
     _require_numbers(handler, text, like, present)
-    found = effect(key, text, like=like, release=release)
-    if found.refused:
+    outcome = effect(key, text, like=like, release=release)
+    if outcome.refused:
         raise DeclarationError(f"the kernel refuses {text!r} (EINVAL){_RULE_WORDS.get(handler.rule, '')}")
-    if found.text is not None and not values.same(found.text, text):
-        raise DeclarationError(f"the kernel makes {found.text} of {text!r}: declare {found.text}")
+    if outcome.text is not None and not values.same(outcome.text, text):
+        raise DeclarationError(f"the kernel makes {outcome.text} of {text!r}: declare {outcome.text}")
 
 
 #: Conditions of the kernel in addition to the range
@@ -355,27 +355,27 @@ def _require_numbers(handler: Handler, text: str, like: str | None, present: lis
         numbers = "a number" if count == 1 else f"{count} numbers"
         raise DeclarationError(f"must be {numbers}{shown}, got {text!r}")
     least, most = handler.possible
-    for one in given:
-        if not least <= one <= most:
-            raise DeclarationError(f"must be from {least} to {most}, got {one}")
+    for value in given:
+        if not least <= value <= most:
+            raise DeclarationError(f"must be from {least} to {most}, got {value}")
 
 
 def _integers(text: str) -> list[int] | None:
     """The numbers of a text; None if it has another word, or no number at all."""
     words = re.split(f"[{_BLANKS}]+", text.strip(_BLANKS))
     numbers = [number(word) for word in words]
-    found = [one for one in numbers if one is not None]
-    return found if len(found) == len(words) else None
+    integers = [integer for integer in numbers if integer is not None]
+    return integers if len(integers) == len(words) else None
 
 
 def is_list(key: str) -> bool:
     """True for a key that holds a list of numbers and ranges."""
-    return sysctl_handlers.of(sysctl_d.slashed(key)).form == "list"
+    return sysctl_handlers.handler(sysctl_d.slashed(key)).form == "list"
 
 
 def check(key: str, text: str) -> None:
     """Raises DeclarationError for a declared text that the kernel refuses or reads as another number."""
-    if sysctl_handlers.of(sysctl_d.slashed(key)).form in ("text", "word", "mask"):
+    if sysctl_handlers.handler(sysctl_d.slashed(key)).form in ("text", "word", "mask"):
         return
     if text.lower() in _SWITCHES:
         raise DeclarationError(

@@ -20,7 +20,7 @@ BOOLEAN: Mapping[str, str] = {
     **dict.fromkeys(("1", "yes", "y", "true", "t", "on"), "1"),
     **dict.fromkeys(("0", "no", "n", "false", "f", "off"), "0"),
 }
-YES, NO = (tuple(word for word, digit in BOOLEAN.items() if digit == one) for one in "10")
+YES, NO = (tuple(word for word, digit in BOOLEAN.items() if digit == meaning) for meaning in "10")
 
 
 class Line(NamedTuple):
@@ -51,7 +51,7 @@ def configuration(host: Host, name: str) -> list[Line]:
 def manager(host: Host, key: str) -> list[Line]:
     """All lines of a key of [Manager], in their effective order. Raises HostError."""
     lines = host.once("lines of the manager", lambda: configuration(host, "system.conf"), of_files=True)
-    return _of(lines, "[Manager]", key)
+    return _with_key(lines, "[Manager]", key)
 
 
 def fragment(host: Host, unit: str) -> str:
@@ -74,12 +74,12 @@ def service(host: Host, names: Sequence[str], key: str) -> list[Line]:
     """All lines of a key of [Service], in their effective order. names: all names of the service, the main
     one first. Raises HostError."""
     # Drop-ins of a name hide those for all services, in any folder (shared/dropin.c).
-    folders = [f"{one}/{name}.d" for name in [*names, "service"] for one in UNITS]
+    folders = [f"{folder}/{name}.d" for name in [*names, "service"] for folder in UNITS]
     paths = filter(None, [fragment(host, names[0]), *drop_ins.paths(host, folders)])
-    return _of((line for path in paths for line in assignments(host, path)), "[Service]", key)
+    return _with_key((line for path in paths for line in assignments(host, path)), "[Service]", key)
 
 
-def _of(lines: Iterable[Line], section: str, key: str) -> list[Line]:
+def _with_key(lines: Iterable[Line], section: str, key: str) -> list[Line]:
     return [line for line in lines if (line.section, line.key) == (section, key)]
 
 

@@ -166,12 +166,12 @@ def _drop_ins(host: Host, name: str) -> list[str]:
     kind = name.rpartition(".")[2]
     prefixes = list(_with_prefixes(name))
     for alias in _aliases(host, name):
-        prefixes += [one for one in _with_prefixes(alias) if one not in prefixes]
+        prefixes += [prefix for prefix in _with_prefixes(alias) if prefix not in prefixes]
     folders = [
-        f"{place}/{one}.d"
+        f"{place}/{prefix}.d"
         for place, names in _places(host).items()
-        for one in prefixes
-        if f"{one}.d" in names
+        for prefix in prefixes
+        if f"{prefix}.d" in names
     ]
     return drop_ins.paths(host, [*folders, *_paths(host, f"{kind}.d")])
 
@@ -186,11 +186,11 @@ def _aliases(host: Host, name: str) -> list[str]:
 
 def _linked(host: Host) -> list[tuple[str, str]]:
     """Pairs of a unit with drop-ins and the target name of its file, if that is a link."""
-    others = {one[: -len(".d")] for names in _places(host).values() for one in names if one.endswith(".d")}
+    folders = {name for names in _places(host).values() for name in names if name.endswith(".d")}
     return [
-        (other, host.link_target(path).rpartition("/")[2])
-        for other in sorted(others)
-        for path in _paths(host, other)[:1]
+        (unit, host.link_target(path).rpartition("/")[2])
+        for unit in sorted(folder[: -len(".d")] for folder in folders)
+        for path in _paths(host, unit)[:1]
     ]
 
 
@@ -237,7 +237,7 @@ def start(host: Host, name: str, first: str = "", line: KernelLine | None = None
         wanted = _started(host, here)
         if name in wanted:
             return Start(here, broken, target, where)
-        todo += [one for one in wanted if one.endswith(".target") and one not in seen]
+        todo += [unit for unit in wanted if unit.endswith(".target") and unit not in seen]
         seen.update(wanted)
     return Start("", broken, target, where)
 
@@ -250,9 +250,9 @@ def booted(host: Host, line: KernelLine | None = None) -> frozenset[str]:
     seen = set(todo)
     while todo:
         here = todo.pop()
-        more = [] if here in masked else [one for one in _started(host, here) if one not in seen]
+        more = [] if here in masked else [unit for unit in _started(host, here) if unit not in seen]
         seen.update(more)
-        todo += [one for one in more if one.endswith(_KINDS)]
+        todo += [unit for unit in more if unit.endswith(_KINDS)]
     return frozenset(seen)
 
 
@@ -315,7 +315,7 @@ def _read_started(host: Host, target: str) -> list[str]:
         names += [name for path in paths[:1] if leads_to(host, path, name)]
     if target == _GRAPHICAL and not unit.fragment:  # a tree without /usr: bootup(7)
         names.append(_MULTI_USER)
-    return list(dict.fromkeys(_real_name(host, one) if one.endswith(".target") else one for one in names))
+    return list(dict.fromkeys(_real_name(host, name) if name.endswith(".target") else name for name in names))
 
 
 # -- lines of other units ------------------------------------------------------------------
@@ -378,7 +378,7 @@ def _read_follows(host: Host, name: str) -> list[str]:
     if not unit.fragment or not _by_default(unit):
         return names
     if name.endswith(".target"):
-        return [*names, *(one for one in _started(host, name) if _precedes(host, one, name))]
+        return [*names, *(started for started in _started(host, name) if _precedes(host, started, name))]
     if name.endswith((".service", ".socket", ".timer", ".path")):
         return [*names, "sysinit.target", *(["basic.target"] if name.endswith(".service") else [])]
     return names

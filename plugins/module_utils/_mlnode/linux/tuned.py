@@ -54,10 +54,10 @@ def sets(host: Host, kind: str, key: str) -> Line | None:
     section, options = _OPTIONS.get(key, (kind, (key,)))
     if section not in ("sysctl", "vm", "cpu"):
         return None
-    found = None
+    last = None
     for name, line in _lines(host, section):
-        found = line if name in options else found
-    return found
+        last = line if name in options else last
+    return last
 
 
 def sysctls(host: Host) -> Iterator[sysctl_d.Line]:
@@ -130,15 +130,15 @@ def _sections(host: Host, path: str) -> dict[str, dict[str, Line]]:
 
 def _variables(host: Host, given: Mapping[str, Line]) -> dict[str, str | None]:
     """Values by name, including those from files (tuned/profiles/variables.py). Raises HostError."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for name, line in given.items():
         path = line.value or ""
         if name != "include":
-            found[name] = _expanded(path, found)
+            values[name] = _expanded(path, values)
         elif path.startswith("/") and host.exists(path):
             for section in _sections(host, path).values():
-                found.update((one, _expanded(its.value or "", found)) for one, its in section.items())
-    return found
+                values.update((key, _expanded(its.value or "", values)) for key, its in section.items())
+    return values
 
 
 def _expanded(text: str, variables: Mapping[str, str | None]) -> str | None:

@@ -47,14 +47,14 @@ class _Token(NamedTuple):
 
 def sets(host: Host, path: str) -> list[Found]:
     """Every rule that sets a kernel file, in their order. Raises HostError."""
-    found = []
+    rules = []
     for where, tokens in host.once("udev rules", lambda: [*_rules(host)]):
         for token in tokens:
-            one = _sets(host, path, token, tokens)
-            if one is not None:
-                value, sure = one
-                found.append(Found(where, token.text, value, sure))
-    return found
+            assignment = _sets(host, path, token, tokens)
+            if assignment is not None:
+                value, sure = assignment
+                rules.append(Found(where, token.text, value, sure))
+    return rules
 
 
 def paths(host: Host) -> list[str]:
@@ -65,7 +65,7 @@ def paths(host: Host) -> list[str]:
 def _rules(host: Host) -> Iterator[tuple[str, list[_Token]]]:
     for path in paths(host):
         for number, text in drop_ins.wrapped(drop_ins.text(host, path), comment="#"):
-            tokens = [_Token(*(part or "" for part in one.groups())) for one in _TOKEN.finditer(text)]
+            tokens = [_Token(*(part or "" for part in match.groups())) for match in _TOKEN.finditer(text)]
             sets = any(token.operator not in ("==", "!=") for token in tokens)
             if sets and not text.lstrip().startswith("#"):
                 yield f"{path}:{number}", tokens
@@ -81,7 +81,8 @@ def _sets(host: Host, path: str, token: _Token, tokens: Sequence[_Token]) -> tup
     disk = _DISK.match(path) or _BDI.match(path)
     if disk is None or token.key != "ATTR" or token.attribute not in (disk[3], _ALSO.get(disk[3])):
         return None
-    fits = [_fits(host, one, disk[1], disk[2], "bdi" if "/bdi/" in disk[1] else "block") for one in tokens]
+    subsystem = "bdi" if "/bdi/" in disk[1] else "block"
+    fits = [_fits(host, rule_token, disk[1], disk[2], subsystem) for rule_token in tokens]
     return None if False in fits else (token.value, None not in fits)
 
 
@@ -120,5 +121,5 @@ def _fits(host: Host, token: _Token, device: str, name: str, subsystem: str) -> 
         return True
     if have is None:
         return None
-    is_match = any(fnmatch.fnmatchcase(have, one) for one in token.value.split("|"))
+    is_match = any(fnmatch.fnmatchcase(have, pattern) for pattern in token.value.split("|"))
     return is_match == (token.operator == "==")

@@ -35,7 +35,7 @@ def in_memory(host: Host, path: str) -> str:
     container, whose files its host manages. Raises HostError if that is unknown."""
     if host.once("container", lambda: mountinfo.container(host)):
         return ""
-    return _found(host, _mounts(host), mountinfo.resolved(host, path), path, 0)
+    return _place_in_memory(host, _mounts(host), mountinfo.resolved(host, path), path, 0)
 
 
 def is_overlay(host: Host, path: str) -> bool:
@@ -55,7 +55,7 @@ def _carrying(known: Sequence[Mount], path: str) -> Mount | None:
     return mountinfo.carrying([mount for mount in known if mount.covers(path)], path)
 
 
-def _found(host: Host, known: Sequence[Mount], real: str, path: str, depth: int) -> str:
+def _place_in_memory(host: Host, known: Sequence[Mount], real: str, path: str, depth: int) -> str:
     mount = _carrying(known, real)
     if mount is None:
         return ""
@@ -79,5 +79,5 @@ def _found(host: Host, known: Sequence[Mount], real: str, path: str, depth: int)
     if depth >= _DEPTH or not below.startswith("/") or _carrying(rest, below) is None:
         reason = f"{words}, which is not to be seen here: whether a boot keeps them is not known"
         raise HostError("look at", path, None, reason)
-    inner = _found(host, rest, below, path, depth + 1)
+    inner = _place_in_memory(host, rest, below, path, depth + 1)
     return f"{words}, and {inner}" if inner else ""

@@ -257,15 +257,15 @@ def test_rules_for_a_disk(node: Machine, rule: str, value: str | None, sure: boo
 def test_the_bdi_of_a_mount_has_rules_of_its_own(node: Machine) -> None:
     node.put(f"{RULES}/99-nfs.rules", 'SUBSYSTEM=="bdi", ATTR{read_ahead_kb}="128"\n')
     path = "/sys/class/bdi/0:52/read_ahead_kb"
-    assert str(setters.of(node, path, "128")) == f'{RULES}/99-nfs.rules:1 sets ATTR{{read_ahead_kb}}="128"'
-    assert setters.of(node, path, "256") is None
-    assert setters.of(node, AHEAD, "128") is None
+    assert str(setters.cause(node, path, "128")) == f'{RULES}/99-nfs.rules:1 sets ATTR{{read_ahead_kb}}="128"'
+    assert setters.cause(node, path, "256") is None
+    assert setters.cause(node, AHEAD, "128") is None
 
 
 @cases.table
 def test_rules_that_set_a_sysctl(node: Machine, rule: str, words: str) -> None:
     node.put(f"{RULES}/60-x.rules", f"{rule}\n")
-    found = setters.of(node, FILTER, "1")
+    found = setters.cause(node, FILTER, "1")
     assert (f"{RULES}/60-x.rules:1 {words}" in str(found)) if words else found is None
 
 

@@ -68,11 +68,11 @@ def test_a_present_value_is_explained_by_its_line(machine: Machine, case: str) -
     enable(machine, unit, text)
     put(machine, files)
     path = f"/proc/sys/{sysctl_d.slashed(key)}"
-    cause = setters.of(machine, path, value or "")
+    cause = setters.cause(machine, path, value or "")
     assert cause is not None
     assert (f"{cause.file}:{cause.line}", cause.code) == (where, SET if sure else MAY_SET)
     assert f"or declare {value}" in cause.text
-    assert setters.of(machine, path, "77") is None
+    assert setters.cause(machine, path, "77") is None
 
 
 # -- who comes last ------------------------------------------------------------------------

@@ -64,6 +64,6 @@ def test_real_mounts_of_a_kernel(tmp_path: pathlib.Path) -> None:
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
     host, known = Machine(str(tmp_path / "host")), tuple(mountinfo.parse(done.stdout))
     inner = f"{tmp_path} is in memory (tmpfs mem)"
-    assert volatile._found(host, known, f"{tmp_path}/low/x", "x", 0) == inner
+    assert volatile._place_in_memory(host, known, f"{tmp_path}/low/x", "x", 0) == inner
     outer = f"{tmp_path}/all is an overlay that keeps its changes in {tmp_path}/up, and {inner}"
-    assert volatile._found(host, known, f"{tmp_path}/all/x", "x", 0) == outer
+    assert volatile._place_in_memory(host, known, f"{tmp_path}/all/x", "x", 0) == outer

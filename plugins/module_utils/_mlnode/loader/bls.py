@@ -51,7 +51,7 @@ def files(host: Host, image: bool = False) -> list[str]:
     if image:
         return kernels
     own = host.text(_MACHINE_ID).strip()
-    root = cmdline.of(host.text(cmdline.COMMAND_LINE), "root")
+    root = cmdline.parameter(host.text(cmdline.COMMAND_LINE), "root")
     return [path for path in kernels if not _is_of_another(path, texts[path], own, root)]
 
 
@@ -62,7 +62,7 @@ def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
     """
     named = _ID.match(path.rpartition("/")[2]) or _ID_LINE.search(text)
     line = " ".join(match.group(2) for _number, match in _options(text))
-    its = cmdline.of(line, "root", cmdline.LOADER_QUOTES)
+    its = cmdline.parameter(line, "root", cmdline.LOADER_QUOTES)
     if not root or not its or root[-1] == its[-1] or "$" in its[-1]:
         return False
     return not (own and named and named.group(1) == own)
@@ -70,13 +70,13 @@ def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
 
 def of_ostree(host: Host) -> str:
     """Entry of the deployment that ostree boots next (greatest version); "" if none. Raises HostError."""
-    found = []
+    deployments = []
     for path in files(host, image=True):
         text = host.read(path)
         version = _VERSION.search(text)
         if _DEPLOYED.search(text):
-            found.append((int(version.group(1)) if version else 0, path))
-    return max(found)[1] if found else ""
+            deployments.append((int(version.group(1)) if version else 0, path))
+    return max(deployments)[1] if deployments else ""
 
 
 def entries(host: Host, paths: Sequence[str]) -> list[Entry]:

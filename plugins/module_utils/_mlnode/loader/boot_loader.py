@@ -58,10 +58,10 @@ def find(host: Host, image: bool = False) -> Loader:
 
     image: the root is a tree that a machine will boot from; its menu may be written as the last step.
     """
-    return host.once(f"boot loader {image}", lambda: _found(host, image), of_files=True)
+    return host.once(f"boot loader {image}", lambda: _loader(host, image), of_files=True)
 
 
-def _found(host: Host, image: bool) -> Loader:
+def _loader(host: Host, image: bool) -> Loader:
     try:
         return _find(host, image)
     except HostError as error:

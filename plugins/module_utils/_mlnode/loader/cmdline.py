@@ -67,7 +67,7 @@ def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
     return words
 
 
-def of(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
+def parameter(line: str, name: str, quotes: str = KERNEL_QUOTES) -> tuple[str, ...]:
     """The words of one parameter in their order, as a kernel gets them, spelled as `name`."""
     texts = [word.text for word in split(line, quotes) if word.key == key_of(name)]
     return tuple(_spelled(_handed_over(text) if quotes == LOADER_QUOTES else text, name) for text in texts)
@@ -139,7 +139,7 @@ def merged(
     wrong = {
         name: list(words)
         for name, words in changes.items()
-        if [word for line in seen for word in of(line, name, quotes)] != list(words)
+        if [word for line in seen for word in parameter(line, name, quotes)] != list(words)
     }
     keys = {key_of(name) for name in wrong}
     first, *others = [_without(line, keys, quotes) for line in lines]

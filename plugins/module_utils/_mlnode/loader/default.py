@@ -45,25 +45,25 @@ def beside(host: Host, menu: str, known: Sequence[Entry]) -> Default:
     exported: Mapping[str, str | None] = {}
     for _depth in range(_DEPTH):
         try:
-            found = grub_menu.menu(host, menu, exported)
+            boot_menu = grub_menu.menu(host, menu, exported)
         except ValueError:
             break
-        place, files = place or found.place, (*files, *found.files)
-        item = grub_menu.chosen(found)
+        place, files = place or boot_menu.place, (*files, *boot_menu.files)
+        item = grub_menu.chosen(boot_menu)
         if item is None or _FOR_REPAIR.match(item.id):
             break
         kernel = None if _OTHER_SYSTEM.match(item.id) else _kernel(item)
         if kernel is not None:
-            is_known = any(kernel.where == one.where for one in known)
+            is_known = any(kernel.where == known_entry.where for known_entry in known)
             return Default(None if is_known else kernel._replace(by_hand=True), "", place, files)
-        further = "" if _OTHER_SYSTEM.match(item.id) else grub_menu.further(host, menu, found, item)
+        further = "" if _OTHER_SYSTEM.match(item.id) else grub_menu.further(host, menu, boot_menu, item)
         if further == "":
             chosen = f"GRUB starts {item.title!r} by default ({place or menu})"
             words = f"{chosen}, which starts none of this system's kernels"
             return Default(None, f"{words}: {item.where}", place, files)
         if further is None:
             break
-        menu, exported = further, found.exported
+        menu, exported = further, boot_menu.exported
     return Default(files=files)
 
 

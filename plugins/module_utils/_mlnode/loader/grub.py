@@ -53,11 +53,11 @@ class Entry(NamedTuple):
         lines = (cmdline.reached(self.line), *(text for text, _where in self.added))
         return " ".join(word for line in lines for word in cmdline.handed_over(line))
 
-    def of(self, name: str) -> tuple[tuple[str, ...], str, bool]:
+    def parameter(self, name: str) -> tuple[tuple[str, ...], str, bool]:
         """Words of a parameter, the place to look at, and True if other files or hands add words."""
-        words = cmdline.of(cmdline.reached(self.line), name, cmdline.LOADER_QUOTES)
+        words = cmdline.parameter(cmdline.reached(self.line), name, cmdline.LOADER_QUOTES)
         for text, where in self.added:
-            more = cmdline.of(text, name, cmdline.LOADER_QUOTES)
+            more = cmdline.parameter(text, name, cmdline.LOADER_QUOTES)
             if more:
                 return (*words, *more), where, True
         return words, self.where, self.by_hand
@@ -163,7 +163,7 @@ def given(text: str, name: str) -> tuple[str, ...] | None:
     if _case(name) not in text:
         return None
     match = _GIVEN.search(text)
-    return cmdline.of(_unquoted(f'"{match.group(1)}"'), name, cmdline.LOADER_QUOTES) if match else ()
+    return cmdline.parameter(_unquoted(f'"{match.group(1)}"'), name, cmdline.LOADER_QUOTES) if match else ()
 
 
 def emptying(text: str) -> list[int]:

@@ -13,7 +13,7 @@ from ...loader import boot_loader, cmdline
 def running(host: Host, names: Sequence[str]) -> list[str]:
     """The words of these parameters on the running kernel's command line."""
     line = host.value(cmdline.COMMAND_LINE).text or ""
-    return [word for name in names for word in cmdline.of(line, name)]
+    return [word for name in names for word in cmdline.parameter(line, name)]
 
 
 def brings(host: Host, names: Sequence[str], bringing: Callable[[Sequence[str]], str]) -> str:
@@ -26,7 +26,7 @@ def brings(host: Host, names: Sequence[str], bringing: Callable[[Sequence[str]],
         return ""
     parameter = ""
     for entry in boot_loader.find(host).entries:
-        word = bringing([word for name in names for word in entry.of(name)[0]])
+        word = bringing([word for name in names for word in entry.parameter(name)[0]])
         if not word:
             return ""
         parameter = parameter or f"{word} ({entry.where})"

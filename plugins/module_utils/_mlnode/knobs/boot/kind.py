@@ -74,7 +74,7 @@ def _too_long(settings: Sequence[Setting], node: Node) -> str:
         for setting in settings
     }
     changes = {boot_parse.name_of(setting): cmdline.wanted(text) for setting, text in texts.items() if text}
-    image = cmdline.of(node.line.text or "", "BOOT_IMAGE")
+    image = cmdline.parameter(node.line.text or "", "BOOT_IMAGE")
     for entry in (entry for entry in node.loader.entries if not entry.by_hand):
         (line,) = cmdline.merged([entry.line], changes, cmdline.LOADER_QUOTES)
         length = len(" ".join([*image, line, *(text for text, _where in entry.added)]))
@@ -101,7 +101,7 @@ def _mistake(setting: Setting, want: str | None, node: Node) -> str:
     name = boot_parse.name_of(setting)
     if not node.context.runtime:
         return known.mistake(name, wanted, (), None)
-    return known.mistake(name, wanted, cmdline.of(node.line.text or "", name), node.context.host)
+    return known.mistake(name, wanted, cmdline.parameter(node.line.text or "", name), node.context.host)
 
 
 def _mistaken(reading: Reading, mistake: str) -> Reading:
@@ -116,7 +116,7 @@ def _mistaken(reading: Reading, mistake: str) -> Reading:
 
 def _not_taken(reading: Reading, name: str, node: Node) -> Reading:
     """The reading of words that are on the command line, but without effect."""
-    words = cmdline.of(node.line.text or "", name)
+    words = cmdline.parameter(node.line.text or "", name)
     reason = known.ignored(name, words, node.context.host) if words else ""
     if not reason:
         return reading
@@ -171,7 +171,7 @@ def _runtime(setting: Setting, node: Node) -> Value:
         unclear = isolation.unclear(node.topology, context.host)
         if unclear:
             return Value(unreadable=unclear)
-    return Value(text=cmdline.shown(cmdline.of(node.line.text, name)))
+    return Value(text=cmdline.shown(cmdline.parameter(node.line.text, name)))
 
 
 def _wanted(setting: Setting, node: Node) -> str | None:
@@ -210,7 +210,9 @@ def _repeated(setting: Setting, want: str, node: Node) -> str:
     The kernel accepts them, but two places may come to differ, and the length of the line is limited.
     """
     wanted = len(cmdline.wanted(want))
-    times = len(cmdline.of(node.line.text or "", boot_parse.name_of(setting))) // wanted if wanted else 0
+    times = (
+        len(cmdline.parameter(node.line.text or "", boot_parse.name_of(setting))) // wanted if wanted else 0
+    )
     return f"given {times} times in {cmdline.COMMAND_LINE}" if times > 1 else ""
 
 
@@ -220,7 +222,7 @@ def _blocked(setting: Setting, want: str, node: Node) -> str:
         return _BOOT_ONLY
     if node.loader.lacks or node.loader.unreadable:
         return "" if _is_in_menu(setting, want, node) else node.loader.lacks
-    if not cmdline.of(node.line.text or "", "BOOT_IMAGE"):
+    if not cmdline.parameter(node.line.text or "", "BOOT_IMAGE"):
         return _NOT_BY_GRUB
     return _CONTAINER if node.topology.machine.kind == "container" else ""
 
@@ -229,7 +231,7 @@ def _is_in_menu(setting: Setting, want: str, node: Node) -> bool:
     """True if a file of another owner has brought the words to the loader's entries."""
     name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
     entries = node.loader.entries
-    return bool(entries) and all(isolation.alike(entry.of(name)[0], wanted) for entry in entries)
+    return bool(entries) and all(isolation.alike(entry.parameter(name)[0], wanted) for entry in entries)
 
 
 def _refusal(setting: Setting, want: str, node: Node) -> str:
@@ -362,7 +364,7 @@ class BootKind(Kind):
         """The words of the running kernel, and every line of a loader's file that names the parameter."""
         lines = []
         for name in passthrough.names(key[len(KIND) + 1 :]):
-            words = cmdline.of(host.value(cmdline.COMMAND_LINE).text or "", name)
+            words = cmdline.parameter(host.value(cmdline.COMMAND_LINE).text or "", name)
             lines += [f"{cmdline.COMMAND_LINE}: {cmdline.shown(words)}"] if words else []
             lines += boot_loader.boot_sources(host, name)
         return lines

@@ -47,7 +47,7 @@ def of(setting: Setting, want: str, runtime: Value, node: Node) -> Boot:
         return Boot(known, "kernel command line")
     name, wanted = boot_parse.name_of(setting), cmdline.wanted(want)
     for entry in loader.entries:
-        words, where, foreign = entry.of(name)
+        words, where, foreign = entry.parameter(name)
         if not isolation.alike(words, wanted):
             if entry.by_hand:
                 return _by_hand(words, where, loader.default.place)
@@ -71,7 +71,7 @@ def _lost(node: Node) -> Boot | None:
             return None
     except HostError as error:
         return Boot(Value(unreadable=str(error)))
-    image = " ".join(cmdline.of(node.line.text or "", "BOOT_IMAGE"))
+    image = " ".join(cmdline.parameter(node.line.text or "", "BOOT_IMAGE"))
     reason = (
         f"{where} had it before the last boot, which did not bring it: the boot chain starts another entry "
         f"({image}). Look which one: GRUB_DEFAULT, grub-editenv list, custom.cfg, another disk or GRUB in "

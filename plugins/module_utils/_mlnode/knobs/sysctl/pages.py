@@ -93,7 +93,7 @@ def _next(host: Host, now: int) -> _Size:
         if loader.unreadable:
             return _Size(0, loader.unreadable)
         sizes = [] if loader.lacks else _declared(host)
-        sizes = sizes or [_of_words(host, *entry.of(_PARAMETER)[:2], now) for entry in loader.entries]
+        sizes = sizes or [_of_words(host, *entry.parameter(_PARAMETER)[:2], now) for entry in loader.entries]
     except HostError as error:
         return _Size(0, str(error))
     if len({size.kbytes for size in sizes}) > 1:

@@ -36,8 +36,8 @@ def node(tmp_path: Any) -> Machine:
 def test_entries_are_read_but_those_for_repair_are_not(node: Machine) -> None:
     (found,) = boot_bls.entries(node, boot_bls.files(node))
     assert found.where == f"{ENTRY}:5"
-    assert found.of("crashkernel") == (("crashkernel=1G-4G:192M,4G-64G:256M",), f"{ENTRY}:5", False)
-    assert found.of("rescue") == ((), f"{ENTRY}:5", False)
+    assert found.parameter("crashkernel") == (("crashkernel=1G-4G:192M,4G-64G:256M",), f"{ENTRY}:5", False)
+    assert found.parameter("rescue") == ((), f"{ENTRY}:5", False)
 
 
 def test_several_option_lines_are_one_command_line(node: Machine) -> None:
@@ -51,7 +51,7 @@ def test_a_variable_of_grubs_environment_brings_its_words(node: Machine) -> None
     block = "# GRUB Environment Block\nsaved_entry=x\ntuned_params=isolcpus=1-3 skew_tick=1\n" + "#" * 200
     node.put("/boot/grub2/grubenv", block)
     (found,) = boot_bls.entries(node, boot_bls.files(node))
-    assert found.of("isolcpus") == (("isolcpus=1-3",), "/boot/grub2/grubenv:3", True)
+    assert found.parameter("isolcpus") == (("isolcpus=1-3",), "/boot/grub2/grubenv:3", True)
 
 
 def test_an_unreadable_environment_is_no_empty_one(node: Machine) -> None:

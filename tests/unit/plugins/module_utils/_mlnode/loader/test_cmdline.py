@@ -7,7 +7,7 @@ from ansible_collections.mlnode.tuning.tests.unit.strategies import quick
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.loader import cmdline
-from mlnode.loader.cmdline import LOADER_QUOTES, merged, of, split
+from mlnode.loader.cmdline import LOADER_QUOTES, merged, parameter, split
 
 
 @cases.table
@@ -22,7 +22,7 @@ def test_a_loader_knows_single_quotes_too() -> None:
 
 @cases.table
 def test_the_words_of_one_parameter(line: str, name: str, words: tuple[str, ...]) -> None:
-    assert of(line, name) == words
+    assert parameter(line, name) == words
 
 
 def test_what_is_not_there_is_shown_as_absent_and_read_back_as_nothing() -> None:
@@ -64,7 +64,7 @@ def test_after_a_merge_every_parameter_is_as_wanted_and_all_others_are_as_before
     keys = {cmdline.key_of(name) for name in changes}
     result = merged(lines, changes)
     for name, words in changes.items():
-        assert [word for line in result for word in of(line, name)] == words
+        assert [word for line in result for word in parameter(line, name)] == words
 
     def others(some: list[str]) -> list[str]:
         return [word.text for line in some for word in split(line) if word.key not in keys]
@@ -78,4 +78,4 @@ def test_after_a_merge_every_parameter_is_as_wanted_and_all_others_are_as_before
 def test_no_line_is_too_strange(line: str, quotes: str) -> None:
     for word in split(line, quotes):
         assert line[word.start : word.end] == word.text
-    assert of(merged([line], {"a": ["a=1"]}, quotes)[0], "a", quotes) == ("a=1",)
+    assert parameter(merged([line], {"a": ["a=1"]}, quotes)[0], "a", quotes) == ("a=1",)

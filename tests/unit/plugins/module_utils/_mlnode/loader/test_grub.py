@@ -54,15 +54,15 @@ def test_a_variable_with_a_plain_text_brings_its_words_and_names_its_line() -> N
         "menuentry 'x' {\n\tlinux /vmlinuz ro $tuned_params ${vt_handoff} $computed isolcpus=2\n}\n"
     )
     (found,) = entries(text, MENU)
-    assert found.of("isolcpus") == (("isolcpus=2", "isolcpus=1-3"), f"{MENU}:1", True)
-    assert found.of("quiet") == (("quiet",), f"{MENU}:1", True)
-    assert found.of("ro") == (("ro",), f"{MENU}:5", False)
-    assert found.of("iommu") == ((), f"{MENU}:5", False)
+    assert found.parameter("isolcpus") == (("isolcpus=2", "isolcpus=1-3"), f"{MENU}:1", True)
+    assert found.parameter("quiet") == (("quiet",), f"{MENU}:1", True)
+    assert found.parameter("ro") == (("ro",), f"{MENU}:5", False)
+    assert found.parameter("iommu") == ((), f"{MENU}:5", False)
 
 
 def test_a_variable_counts_only_where_it_is_used() -> None:
     (found,) = entries("set a=\"quiet\"\nmenuentry 'x' {\n linux /vmlinuz ro\n}\n", MENU)
-    assert found.of("quiet") == ((), f"{MENU}:3", False)
+    assert found.parameter("quiet") == ((), f"{MENU}:3", False)
 
 
 # -- the drop-in, read by real shells --------------------------------------------------------
@@ -208,4 +208,4 @@ def test_what_only_a_shell_could_tell_is_left_to_people(line: str) -> None:
 def test_a_kernel_gets_nothing_behind_a_semicolon_outside_quotes() -> None:
     variables = {"tuned_params": ("iommu=pt", "/boot/grub/grub.cfg:1")}
     found = boot_grub.entry("menu:1", 'ro a="1;2" b=1;2 c $tuned_params', variables)
-    assert [found.of(name)[0] for name in ("a", "b", "c", "iommu")] == [("a=1;2",), ("b=1",), (), ()]
+    assert [found.parameter(name)[0] for name in ("a", "b", "c", "iommu")] == [("a=1;2",), ("b=1",), (), ()]

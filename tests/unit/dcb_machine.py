@@ -302,7 +302,7 @@ class DcbMachine(NicMachine):
         self.cm = {name: {port: Port() for port in ports} for name, ports in devices.items()}
 
     def bridging(self, name: str) -> Device:
-        return tools.of(self, name)
+        return tools.device(self, name)
 
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
         if command[0] not in ("dcb", "mlnx_qos"):

@@ -55,7 +55,7 @@ def ostree(host: Files) -> ImageMode:
     return ImageMode("ostree", f"{_RPM_OSTREE}; or {_BOOTC}", "build it into the image")
 
 
-def of(host: Files) -> ImageMode | None:
+def running_system(host: Files) -> ImageMode | None:
     """The system that runs, if it is one of these. Raises HostError."""
     if host.exists(OSTREE_BOOTED):
         return ostree(host)

@@ -96,14 +96,14 @@ class Mount(NamedTuple):
 
     def option(self, name: str) -> str:
         """Text after `name=`; empty if there is no such option."""
-        return next((one[len(name) + 1 :] for one in self.options if one.startswith(f"{name}=")), "")
+        return next((option[len(name) + 1 :] for option in self.options if option.startswith(f"{name}=")), "")
 
     def covers(self, path: str) -> bool:
         return self.point == "/" or path == self.point or path.startswith(f"{self.point}/")
 
     def is_kernels(self, path: str) -> bool:
         """True if the mount shows the kernel's own file at a path."""
-        home = max((one for one in _HOMES if path == one or path.startswith(f"{one}/")), key=len)
+        home = max((point for point in _HOMES if path == point or path.startswith(f"{point}/")), key=len)
         if self.kind not in _HOMES[home]:
             return False
         if self.kind not in ("proc", "sysfs"):
@@ -210,18 +210,18 @@ def read_only(host: Files, path: str) -> str:
         return ""
     if mount is None or not mount.read_only:
         return ""
-    found = f"{mount.source} ({mount.kind}) is mounted read-only on {mount.point} ({mount.where})"
+    problem = f"{mount.source} ({mount.kind}) is mounted read-only on {mount.point} ({mount.where})"
     try:
-        system = image_mode.of(host)
+        system = image_mode.running_system(host)
     except HostError:
         system = None
     if system is not None:
         way = system.kernel_arguments if path.startswith("/boot/") else system.files
-        return f"{found}, as this system is deployed as an image ({system.name}): {way}"
+        return f"{problem}, as this system is deployed as an image ({system.name}): {way}"
     name = _container(host)
     if name:
-        return f"{found} in this container ({name}): start it with a writable one"
-    return f"{found}: look into dmesg and /etc/fstab for the reason, then mount -o remount,rw {mount.point}"
+        return f"{problem} in this container ({name}): start it with a writable one"
+    return f"{problem}: look into dmesg and /etc/fstab for the reason, then mount -o remount,rw {mount.point}"
 
 
 def _owner(host: Files, path: str) -> str:

@@ -167,8 +167,8 @@ BLOCKS = {"/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")}
 
 _BELOW = tuple(f"{folder}/" for folder in FOLDERS)
 # Separate from the others, because compiling it takes longer than checking ten files.
-_IS_NAMED = regex("|".join(f"(?:{one.exact})\\Z" for one in OWN))
-_IS_SHARED = regex("|".join(f"(?:{one})\\Z" for one in (rf"/etc/mlnode(?:/{_PART})+", *_SHARED)))
+_IS_NAMED = regex("|".join(f"(?:{place.exact})\\Z" for place in OWN))
+_IS_SHARED = regex("|".join(f"(?:{pattern})\\Z" for pattern in (rf"/etc/mlnode(?:/{_PART})+", *_SHARED)))
 _IS_KERNEL = regex(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
 
 

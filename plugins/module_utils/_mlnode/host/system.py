@@ -178,25 +178,25 @@ _MOST_RECORDS = 1 << 20
 def records(real: str, path: str) -> list[str]:
     """The records that the kernel's log still has, each as /dev/kmsg gives it (ABI/testing/dev-kmsg). Raises
     HostError."""
-    found: list[str] = []
+    texts: list[str] = []
     try:
         handle = os.open(real, _FLAGS)
         try:
-            while len(found) < _MOST_RECORDS:
+            while len(texts) < _MOST_RECORDS:
                 try:
                     record = os.read(handle, _RECORD)
                 except BrokenPipeError:  # it was overwritten meanwhile: the next read gives the oldest one
                     continue
                 if not record:
                     break
-                found.append(record.decode("utf-8", "replace"))
+                texts.append(record.decode("utf-8", "replace"))
         finally:
             os.close(handle)
     except BlockingIOError:  # the last one was read
         pass
     except OSError as error:
         raise HostError("read", path, error.errno) from error
-    return found
+    return texts
 
 
 # -- programs ----------------------------------------------------------------------------------

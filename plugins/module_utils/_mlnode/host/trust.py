@@ -157,7 +157,7 @@ def _look(host: Host, path: str) -> os.stat_result | None:
 def _own(host: Host, messages: dict[str, None]) -> Iterator[str]:
     """Every path of the product that exists. An untrusted folder is not entered, because one line about it
     suffices. messages: receives errors about folders that cannot be listed."""
-    own = (one.pattern for one in places.OWN if not one.path.startswith(places.FOLDERS))
+    own = (place.pattern for place in places.OWN if not place.path.startswith(places.FOLDERS))
     for pattern in dict.fromkeys(own):
         try:
             yield from host.matching(pattern)

@@ -34,12 +34,12 @@ else:
     def _values(fields: Any, defaults: Mapping[str, Any], given: Any, named: dict[str, Any]) -> list[Any]:
         """The value of each field. Raises TypeError, as a function with these parameters does."""
         values = [*given]
-        for one in fields[len(values) :]:
-            default = defaults.get(one, _MISSING)
-            if one in named:
-                values.append(named.pop(one))
+        for name in fields[len(values) :]:
+            default = defaults.get(name, _MISSING)
+            if name in named:
+                values.append(named.pop(name))
             elif default is _MISSING:
-                raise TypeError(f"{one} is missing")
+                raise TypeError(f"{name} is missing")
             else:
                 values.append(default.make() if isinstance(default, _Made) else default)
         if named or len(values) > len(fields):
@@ -53,10 +53,10 @@ else:
         _fields = ()
 
         def _replace(self, **changes: Any) -> Any:
-            found = _new(type(self), [changes.pop(name, old) for name, old in zip(self._fields, self)])
+            record = _new(type(self), [changes.pop(name, old) for name, old in zip(self._fields, self)])
             if changes:
                 raise ValueError(f"Got unexpected field names: {[*changes]!r}")
-            return found
+            return record
 
         def _asdict(self) -> dict[str, Any]:
             return dict(zip(self._fields, self))
@@ -73,14 +73,14 @@ else:
             if not bases:
                 return type.__new__(cls, name, bases, space)
             fields = tuple(space.get("__annotations__", ()))
-            defaults = {one: space.pop(one) for one in fields if one in space}
+            defaults = {field_name: space.pop(field_name) for field_name in fields if field_name in space}
 
             def new(_class: Any, /, *given: Any, **named: Any) -> Any:
                 if named or len(given) != len(fields):
                     given = _values(fields, defaults, given, named)
                 return _new(_class, given)
 
-            space.update((one, _tuplegetter(number, None)) for number, one in enumerate(fields))
+            space.update((field_name, _tuplegetter(number, None)) for number, field_name in enumerate(fields))
             space.update(__slots__=(), _fields=fields, _field_defaults=defaults, __new__=new)
             return type(name, (_Tuple,), space)
 
@@ -127,7 +127,7 @@ else:
 
     def dataclass(cls: Any = None, *, frozen: bool = False) -> Any:
         """See dataclasses.dataclass."""
-        return _prepared(cls, frozen) if cls is not None else lambda one: _prepared(one, frozen)
+        return _prepared(cls, frozen) if cls is not None else lambda decorated: _prepared(decorated, frozen)
 
     def replace(item: Any, **changes: Any) -> Any:
         """See dataclasses.replace."""

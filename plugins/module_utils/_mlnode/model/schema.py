@@ -251,8 +251,8 @@ def files(table: Table, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield option.file, given[name]
         elif option.values is not None:
             for entry, inner in given[name].items():
-                found = files(option.values.names, inner)
-                yield from ((file.replace("*", entry), value) for file, value in found)
+                inner_files = files(option.values.names, inner)
+                yield from ((file.replace("*", entry), value) for file, value in inner_files)
         elif option.type == "dict":
             yield from files(option.names, given[name])
 
@@ -346,12 +346,12 @@ def _integer(where: str, option: Option, raw: Any) -> int:
 
 def _decimal(where: str, _option: Option, raw: Any) -> float:
     try:
-        found = math.nan if isinstance(raw, bool) else float(raw)
+        number = math.nan if isinstance(raw, bool) else float(raw)
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not math.isfinite(found):
+        number = math.nan
+    if not math.isfinite(number):
         raise _wrong(where, "a number", raw)
-    return found
+    return number
 
 
 def _boolean(where: str, _option: Option, raw: Any) -> bool:

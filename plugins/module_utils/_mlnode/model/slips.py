@@ -16,18 +16,18 @@ def most(name: str) -> int:
     return _MOST if len(name) >= _LONG else 1
 
 
-def count(one: str, other: str, most_: int) -> int:
+def count(text: str, other: str, most_: int) -> int:
     """The least number of slips between two texts, or more than `most_` (optimal string alignment)."""
-    if abs(len(one) - len(other)) > most_ or len({*one} ^ {*other}) > 2 * most_:
+    if abs(len(text) - len(other)) > most_ or len({*text} ^ {*other}) > 2 * most_:
         return most_ + 1
     before: list[int] = []
     last: list[int] = []
     row: list[int] = [*range(len(other) + 1)]
-    for at, letter in enumerate(one, 1):
+    for at, letter in enumerate(text, 1):
         before, last, row = row, before, [at]
         for there, its in enumerate(other, 1):
             cost = min(before[there] + 1, row[-1] + 1, before[there - 1] + (letter != its))
-            if at > 1 and there > 1 and (letter, one[at - 2]) == (other[there - 2], its):
+            if at > 1 and there > 1 and (letter, text[at - 2]) == (other[there - 2], its):
                 cost = min(cost, last[there - 2] + 1)
             row.append(cost)
         if min(row) > most_:

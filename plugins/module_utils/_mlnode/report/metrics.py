@@ -44,7 +44,9 @@ def render(families: Iterable[Family]) -> str:
         if family.samples:
             help_text = family.help.translate(_ESCAPES).replace(r"\"", '"')
             lines += [f"# HELP {family.name} {help_text}", f"# TYPE {family.name} {family.type}"]
-            lines += [f"{family.name}{_labels(one.labels)} {_number(one.value)}" for one in family.samples]
+            lines += [
+                f"{family.name}{_labels(sample.labels)} {_number(sample.value)}" for sample in family.samples
+            ]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -26,5 +26,5 @@ def _file(change: Change) -> dict[str, str]:
     return (
         hidden_pair(change.key, texts)
         if change.is_closed
-        else pair(change.key, *(one or "" for one in texts))
+        else pair(change.key, *(text or "" for text in texts))
     )

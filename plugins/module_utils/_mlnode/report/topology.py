@@ -110,8 +110,8 @@ def _rdma(device: RdmaDevice) -> dict[str, Any]:
 def _distances(topology: Topology) -> dict[str, dict[str, str]]:
     """GPU → NIC → kind: one look-up per pair."""
     kinds: dict[str, dict[str, str]] = {gpu.address: {} for gpu in topology.gpus}
-    for one in topology.distances:
-        kinds[one.gpu][one.nic] = one.kind
+    for distance in topology.distances:
+        kinds[distance.gpu][distance.nic] = distance.kind
     return kinds
 
 

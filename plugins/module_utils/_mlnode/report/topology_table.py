@@ -186,8 +186,8 @@ def _matrix(topology: Topology, labels: Mapping[str, str], width: int | None) ->
     """One row per NIC, because NICs are more numerous than GPUs and have longer names."""
     if not topology.distances:
         return []
-    kinds = {(one.nic, one.gpu): one.kind for one in topology.distances}
-    names = dict.fromkeys(one.nic for one in topology.distances)
+    kinds = {(distance.nic, distance.gpu): distance.kind for distance in topology.distances}
+    names = dict.fromkeys(distance.nic for distance in topology.distances)
     rows = [[labels[name], *(kinds[name, gpu.address] for gpu in topology.gpus)] for name in names]
     head = ["DISTANCE", *(f"GPU{index}" for index in range(len(topology.gpus)))]
     return grid(head, rows, None) + wrapped(_LEGEND, width)

@@ -158,9 +158,9 @@ def _far(topology: Topology, ports: Sequence[Port]) -> list[tuple[str, str]]:
 def _unbound(gpu_bindings: Sequence[Binding]) -> list[tuple[str, str]]:
     text = "all CPUs of its NUMA node are isolated, or not given to this container: nothing to bind to"
     return [
-        (_gpu(at, one.gpu), text)
-        for at, one in enumerate(gpu_bindings)
-        if one.node is not None and not one.numactl
+        (_gpu(at, binding.gpu), text)
+        for at, binding in enumerate(gpu_bindings)
+        if binding.node is not None and not binding.numactl
     ]
 
 

@@ -48,8 +48,8 @@ def by_folder(host: Host, name: str) -> tuple[int, ...]:
     """
     if host.value(f"{CPU}/{name}").absent is None:
         return ()
-    found = sorted(int(match[1]) for match in map(_FOLDER.match, host.names(CPU)) if match)
-    return tuple(cpu for cpu in found if name == "present" or _awake(host, f"{CPU}/cpu{cpu}/online"))
+    numbers = sorted(int(match[1]) for match in map(_FOLDER.match, host.names(CPU)) if match)
+    return tuple(cpu for cpu in numbers if name == "present" or _awake(host, f"{CPU}/cpu{cpu}/online"))
 
 
 def _awake(host: Host, path: str) -> bool:

@@ -90,17 +90,17 @@ def _distance(
     return Distance(gpu.address, name, between(gpu, port, one_node), apart)
 
 
-def between(one: PciDevice, other: PciDevice, one_node: bool) -> str:
+def between(device: PciDevice, other: PciDevice, one_node: bool) -> str:
     """Kind of the path between two functions. one_node: the machine has a single NUMA node."""
-    if one.root and one.root == other.root:
-        shared = common(one.path[:-1], other.path[:-1])
+    if device.root and device.root == other.root:
+        shared = common(device.path[:-1], other.path[:-1])
         if shared:
             # The bridge below the last shared one is the switch port that leads to each function. Any further
             # bridge on either side is another switch.
-            below = max(len(one.path), len(other.path)) - 1 - shared
+            below = max(len(device.path), len(other.path)) - 1 - shared
             return "PIX" if below <= 1 else "PXB"
-    apart = _nodes_apart(one, other, one_node)
-    if one.root and one.root == other.root:
+    apart = _nodes_apart(device, other, one_node)
+    if device.root and device.root == other.root:
         # One host bridge, but the firmware puts its functions on two nodes, as hypervisors do.
         return "SYS" if apart else "PHB"
     if apart is None:
@@ -115,14 +115,15 @@ def nearest(distances: Iterable[Distance], gpu: str, among: Iterable[str]) -> tu
     leads to the next quarter of a socket (NPS4, SNC) as well as to the other socket.
     """
     wanted = {*among}
-    candidates = [one for one in distances if one.gpu == gpu and one.nic in wanted and one.kind in KINDS]
+    of_gpu = [distance for distance in distances if distance.gpu == gpu and distance.nic in wanted]
+    candidates = [distance for distance in of_gpu if distance.kind in KINDS]
     if not candidates:
         return UNKNOWN, ()
-    best = min((one.kind for one in candidates), key=KINDS.index)
-    near = [one for one in candidates if one.kind == best]
-    known = [one.numa for one in near if one.numa is not None]
+    best = min((distance.kind for distance in candidates), key=KINDS.index)
+    near = [distance for distance in candidates if distance.kind == best]
+    known = [distance.numa for distance in near if distance.numa is not None]
     least = min(known) if len(known) == len(near) else None
-    return best, tuple(one.nic for one in near if least is None or one.numa == least)
+    return best, tuple(distance.nic for distance in near if least is None or distance.numa == least)
 
 
 def coherent(distances: Iterable[Distance], gpu: Gpu, among: Iterable[str]) -> tuple[str, ...]:
@@ -132,33 +133,36 @@ def coherent(distances: Iterable[Distance], gpu: Gpu, among: Iterable[str]) -> t
     a GPU may have a single lane to the CPU.
     """
     wanted = {*among} if gpu.coherent else ()
-    candidates = [one for one in distances if one.gpu == gpu.address and one.nic in wanted]
-    return tuple(one.nic for one in candidates if one.kind in _ONE_NODE)
+    near = [distance for distance in distances if distance.gpu == gpu.address and distance.kind in _ONE_NODE]
+    return tuple(distance.nic for distance in near if distance.nic in wanted)
 
 
 def one_socket(topology: Topology, gpu: str, nics: Iterable[str]) -> bool:
     """True if a GPU and these NICs surely share a socket, even on several NUMA nodes of it (NPS4, SNC)."""
     nodes: dict[str, int | None] = {device.name: device.node for device in topology.rdma}
     nodes.update((nic.name, nic.node) for nic in topology.nics)
-    wanted = {*(nodes.get(name) for name in nics), *(one.node for one in topology.gpus if one.address == gpu)}
+    wanted = {
+        *(nodes.get(name) for name in nics),
+        *(accelerator.node for accelerator in topology.gpus if accelerator.address == gpu),
+    }
     sockets = [{cpu.package for cpu in topology.cpus.all if cpu.node == node} for node in wanted]
     known = None not in wanted and all(len(here) == 1 and None not in here for here in sockets)
     return known and len(set().union(*sockets)) == 1
 
 
-def common(one: Sequence[str], other: Sequence[str]) -> int:
+def common(path: Sequence[str], other: Sequence[str]) -> int:
     """Number of bridges that two paths share, counted from the root."""
     count = 0
-    for left, right in zip(one, other):
+    for left, right in zip(path, other):
         if left != right:
             break
         count += 1
     return count
 
 
-def _nodes_apart(one: PciDevice, other: PciDevice, one_node: bool) -> bool | None:
+def _nodes_apart(device: PciDevice, other: PciDevice, one_node: bool) -> bool | None:
     if one_node:
         return False
-    if one.node is None or other.node is None:
+    if device.node is None or other.node is None:
         return None
-    return one.node != other.node
+    return device.node != other.node

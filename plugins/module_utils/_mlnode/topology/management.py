@@ -105,7 +105,7 @@ class _Carrier(NamedTuple):
     words: str
 
     @classmethod
-    def of(cls, reason: _Reason, top: str, address: str) -> _Carrier:
+    def from_reason(cls, reason: _Reason, top: str, address: str) -> _Carrier:
         words = f"{top}, {reason.which}, stands on it" if top else reason.it
         return cls(reason.carries, top, address, words)
 
@@ -273,13 +273,13 @@ def _reached(host: Host, end: _End, routes: Sequence[Route]) -> list[str]:
 def _stack(host: Host, reasons: Mapping[str, _Reason], carriers: dict[str, _Carrier]) -> None:
     """Add the interfaces and, level by level, the interfaces below them. Raises HostError."""
     for name, reason in reasons.items():
-        carriers[name] = _Carrier.of(reason, "", _address(host, name))
+        carriers[name] = _Carrier.from_reason(reason, "", _address(host, name))
     todo = [(name, name) for name in reasons]
     while todo:
         name, top = todo.pop(0)
         for lower in _below(host, name):
             if lower not in carriers:
-                carriers[lower] = _Carrier.of(reasons[top], top, _address(host, lower))
+                carriers[lower] = _Carrier.from_reason(reasons[top], top, _address(host, lower))
                 todo.append((lower, top))
 
 
@@ -325,7 +325,7 @@ def _entry(entry: Any) -> _Carrier:
     name, address, carries, top = (entry[part] for part in ("name", "address", "carries", "top"))
     if not all(isinstance(text, str) for text in (name, address, carries, top)) or not name:
         raise TypeError(f"{entry!r} is not an interface")
-    return _Carrier.of(_CARRIED[carries], top, address)
+    return _Carrier.from_reason(_CARRIED[carries], top, address)
 
 
 def _present(host: Host, kept: Mapping[str, _Carrier]) -> dict[str, _Carrier]:

@@ -108,12 +108,12 @@ def with_memory(nodes: tuple[Node, ...], number: int) -> Node | None:
     return _nearest(nodes, number, tuple(node for node in nodes if node.memory_kbytes != 0))
 
 
-def apart(nodes: tuple[Node, ...], one: int | None, other: int | None) -> int | None:
+def apart(nodes: tuple[Node, ...], number: int | None, other: int | None) -> int | None:
     """Distance from one node to another; None if the firmware does not report it."""
     at = [node.number for node in nodes]
-    if one not in at or other not in at:
+    if number not in at or other not in at:
         return None
-    distances = nodes[at.index(one)].distances
+    distances = nodes[at.index(number)].distances
     return distances[at.index(other)] if len(distances) == len(nodes) else None
 
 

@@ -106,11 +106,11 @@ def _document(text: str) -> Mapping[str, Any]:
     return document
 
 
-def _eight(document: Mapping[str, Any], name: str, one: Callable[[Any], Any]) -> list[Any]:
+def _eight(document: Mapping[str, Any], name: str, convert: Callable[[Any], Any]) -> list[Any]:
     raw = document.get(name)
     if not isinstance(raw, list) or len(raw) != len(CLASSES):
         raise ValueError(f"{name} is {_short(raw)}, no list of eight")
-    return [one(item) for item in raw]
+    return [convert(item) for item in raw]
 
 
 def _switch(raw: Any) -> bool:

@@ -36,18 +36,18 @@ _NIC = regex(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
 def device(host: Host, name: str) -> Device:
     """A network interface. Raises HostError."""
     if host.live:
-        return tools.of(host, name)
+        return tools.device(host, name)
     path = f"{places.DCB}/{name}.json"
     return Captured(path, captured(host, path, "data center bridging of this NIC was", bool))
 
 
 class Files(NicFiles):
-    """The driver of /dcb. of: returns the device of an interface."""
+    """The driver of /dcb. open_device: returns the device of an interface."""
 
     GROUPS = GROUPS
 
-    def __init__(self, of: Callable[[Host, str], Device] = device) -> None:
-        self._of = of
+    def __init__(self, open_device: Callable[[Host, str], Device] = device) -> None:
+        self._open_device = open_device
 
     def place(self, action: str, path: str) -> Place:
         parts = [part for part in path.split("/") if part][1:]
@@ -77,7 +77,7 @@ class Files(NicFiles):
                 raise HostError(action, path, errno.EINVAL)
         must_exist(host, action, place)
         try:
-            self._of(host, place.nic).set(place.group, wanted)
+            self._open_device(host, place.nic).set(place.group, wanted)
         except MissingError as error:  # it existed when it was read
             raise HostError(action, path, None, error.missing) from error
 
@@ -91,7 +91,7 @@ class Files(NicFiles):
 
     def answers(self, host: Host, action: str, place: Place) -> Mapping[str, str]:
         must_exist(host, action, place)
-        fields = self._of(host, place.nic).get(place.group)
+        fields = self._open_device(host, place.nic).get(place.group)
         missing = ", ".join(field for field in place.fields if field not in fields)
         if missing:  # incomplete capture
             raise HostError(action, place.path, None, f"{missing} was not captured")

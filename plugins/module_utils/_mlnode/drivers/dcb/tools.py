@@ -24,7 +24,7 @@ def name(host: Host) -> str:
     return ""
 
 
-def of(host: Host, nic: str) -> Device:
+def device(host: Host, nic: str) -> Device:
     """The device of a NIC. Raises HostError without a tool, because the NIC's state is unknown then."""
     tool = name(host)
     if tool == "dcb":

@@ -50,12 +50,12 @@ def device(host: Host, name: str) -> Device:
 
 
 class Files(NicFiles):
-    """The driver of /ethtool. of: returns the device of an interface."""
+    """The driver of /ethtool. open_device: returns the device of an interface."""
 
     GROUPS = GROUPS
 
-    def __init__(self, of: Callable[[Host, str], Device] = device) -> None:
-        self._of = of
+    def __init__(self, open_device: Callable[[Host, str], Device] = device) -> None:
+        self._open_device = open_device
 
     def place(self, action: str, path: str) -> Place:
         parts = [part for part in path.split("/") if part][1:]
@@ -106,7 +106,7 @@ class Files(NicFiles):
         # Checked first: for an unknown interface the kernel would load a module of that name
         # (net/core/dev_ioctl.c: dev_load).
         must_exist(host, action, place)
-        return self._of(host, place.nic)
+        return self._open_device(host, place.nic)
 
     def answers(self, host: Host, action: str, place: Place) -> Mapping[str, str]:
         device = self._device(host, action, place)

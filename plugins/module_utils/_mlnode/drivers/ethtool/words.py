@@ -72,7 +72,7 @@ ONE_IS_ENOUGH = frozenset({"tx", "sg"})
 
 def family(name: str) -> str:
     """The short name of a family, from either name; "" for a single feature."""
-    return next((one.short for one in FAMILIES if name in (one.short, one.long)), "")
+    return next((known.short for known in FAMILIES if name in (known.short, known.long)), "")
 
 
 #: The kernel's names (netdev_features_strings of Linux 4.19, 6.1, 6.12 and 7.3)
@@ -96,9 +96,9 @@ def meant(name: str) -> str:
     """Nearest known feature or family for a misspelt name; "" if the name is known, or resembles none."""
     families = (spelling for family in FAMILIES for spelling in (family.short, family.long))
     known = [*_FEATURES.split(), *families]
-    near = [(slips.count(name, one, slips.most(one)), one) for one in known]
-    number, one = min(near)
-    return "" if number > slips.most(one) or number == 0 else one
+    near = [(slips.count(name, word, slips.most(word)), word) for word in known]
+    number, nearest = min(near)
+    return "" if number > slips.most(nearest) or number == 0 else nearest
 
 
 def members(name: str, features: Iterable[str]) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def _read(data: CoverageData) -> dict[str, Any]:
         path = str(pathlib.Path(name).relative_to(ROOT))
         lines = _lines(path)
         for at, contexts in data.contexts_by_lineno(name).items():
-            runs[(path, *lines.get(at, ("", "")))].update(one.rpartition("|")[0] for one in contexts)
+            runs[(path, *lines.get(at, ("", "")))].update(context.rpartition("|")[0] for context in contexts)
     amounts = Counter(test for tests in runs.values() for test in tests)
     numbers = {test: number for number, test in enumerate(amounts)}
     return {
@@ -120,11 +120,11 @@ class Coverage:
         self._runs: dict[tuple[str, ...], set[str]] = defaultdict(set)
         self._imported: set[tuple[str, str]] = set()
         for kept in CACHE.glob("*.json"):
-            found = json.loads(kept.read_text())
-            self._amounts.update(found["tests"])
-            self._imported.update((path, function) for path, function in found["at_import"])
-            for path, function, text, numbers in found["lines"]:
-                tests = {found["tests"][number][0] for number in numbers} - {""}
+            document = json.loads(kept.read_text())
+            self._amounts.update(document["tests"])
+            self._imported.update((path, function) for path, function in document["at_import"])
+            for path, function, text, numbers in document["lines"]:
+                tests = {document["tests"][number][0] for number in numbers} - {""}
                 for line in ((path, function, text), (path, function), (path,), (os.path.dirname(path),)):
                     self._runs[line] |= tests
 
@@ -134,11 +134,11 @@ class Coverage:
         folder; in each group, tests that run the least come first."""
         exact = (path, function, _lines(path)[line][1]) if function else (path,)
         lines = (exact, (path, function), (path,), (os.path.dirname(path),))
-        found: set[str] = next((self._runs[one] for one in lines if self._runs[one]), set())
+        tests: set[str] = next((self._runs[place] for place in lines if self._runs[place]), set())
         folder, name = os.path.split(path)
         near = (f"tests/unit/{folder}/test_{name}::", f"tests/unit/{folder}/", "")
         return sorted(
-            found, key=lambda test: (list(map(test.startswith, near)).index(True), self._amounts[test], test)
+            tests, key=lambda test: (list(map(test.startswith, near)).index(True), self._amounts[test], test)
         )
 
     def at_import(self, path: str, function: str) -> bool:

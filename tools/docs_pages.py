@@ -53,8 +53,8 @@ ITEM = re.compile(r"^[*|] \[(.+?)\]\((.+?)\)", re.MULTILINE)
 
 def declaration(name: str) -> dict[str, Any]:
     """Area and its specification, in the order in which they are applied, of a profile without overrides."""
-    found = profile.combined(name, {}).areas
-    return {area: found[area] for area in KINDS if area in found}
+    areas = profile.combined(name, {}).areas
+    return {area: areas[area] for area in KINDS if area in areas}
 
 
 def carrier(setting: Setting) -> str:
@@ -157,13 +157,13 @@ def with_contents(page: str) -> str:
 def in_site(page: str, path: str, repository: str) -> str:
     """Target of a link of a page in docs/: in the site, or in the reference or the repository for a link out
     of docs/."""
-    found = os.path.normpath(os.path.join("docs", os.path.dirname(page), path))
-    if not path or found.startswith("docs/"):
+    target = os.path.normpath(os.path.join("docs", os.path.dirname(page), path))
+    if not path or target.startswith("docs/"):
         return path
-    plugin = PLUGIN.fullmatch(found)
+    plugin = PLUGIN.fullmatch(target)
     if plugin:
         return f"/reference/{plugin[2]}_{plugin[1]}.rst"
-    return "/reference/index.rst" if found == "plugins/modules" else f"{repository}/blob/main/{found}"
+    return "/reference/index.rst" if target == "plugins/modules" else f"{repository}/blob/main/{target}"
 
 
 def with_paths(text: str, folder: str, repository: str) -> str:

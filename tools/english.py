@@ -208,14 +208,14 @@ def read(root: pathlib.Path, path: str, kinds: Sequence[str]) -> Result:
     suffix = pathlib.PurePath(path).suffix
     if not suffix and content.startswith("#!") and "python" in content.partition("\n")[0]:
         suffix = ".py"
-    found: list[Sentence] = []
+    all_sentences: list[Sentence] = []
     for reader in (KINDS[kind][suffix] for kind in kinds if suffix in KINDS[kind]):
         try:
             texts = [*reader(content)]
         except (yaml.YAMLError, SyntaxError) as error:
             raise SystemExit(f"english: {path}: cannot be parsed: {error}") from error
-        found += itertools.chain.from_iterable(sentences(text) for text in texts)
-    return Result(path, sorted(found, key=lambda sentence: sentence.line))
+        all_sentences += itertools.chain.from_iterable(sentences(text) for text in texts)
+    return Result(path, sorted(all_sentences, key=lambda sentence: sentence.line))
 
 
 def tracked(root: pathlib.Path, paths: Sequence[str]) -> list[str]:

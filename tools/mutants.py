@@ -48,7 +48,7 @@ _PAIRS = (
     *((ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)),
     *((ast.And, ast.Or), (ast.Add, ast.Sub)),
 )
-_OTHER: dict[type[ast.AST], Any] = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
+_OTHER: dict[type[ast.AST], Any] = {sign: other for pair in _PAIRS for sign, other in (pair, pair[::-1])}
 _DROPPED = (ast.AugAssign, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -146,7 +146,7 @@ class Trial:
 
     def files(self) -> list[str]:
         """The files of all tests that may be run."""
-        every = {test.partition("::")[0] for one in self.chosen for test in self._tests(one)}
+        every = {test.partition("::")[0] for mutant in self.chosen for test in self._tests(mutant)}
         return sorted(path for path in every if (ROOT / path).exists())
 
     def _tests(self, mutant: Mutant) -> list[str]:
@@ -164,11 +164,11 @@ class Trial:
         while left:
             self.killers.update(self._tried(left, broken))
             # A test that fails in this way of running it without any mutant has noticed none.
-            new = {self.killers[one] for one in left} - proven
+            new = {self.killers[mutant] for mutant in left} - proven
             failing = {run.tests[0] for run, by in self._runs([Run(None, (test,)) for test in new]) if by}
             broken |= failing
             proven |= new
-            left = [one for one in left if self.killers[one] in failing]
+            left = [mutant for mutant in left if self.killers[mutant] in failing]
         for test in sorted(broken):
             print(f"left out, as it fails without any mutant: {test}", file=sys.stderr)
         return True
@@ -232,11 +232,11 @@ class Trial:
             return False
         path = str(ROOT / mutant.path)
         for code in _codes(compiled(mutant.path, mutant.at, path)):
-            found = self.functions[path, mutant.function, code.co_firstlineno]
-            if code.co_qualname == mutant.function and found:
-                if any(function.__code__.co_freevars != code.co_freevars for function in found):
+            functions = self.functions[path, mutant.function, code.co_firstlineno]
+            if code.co_qualname == mutant.function and functions:
+                if any(function.__code__.co_freevars != code.co_freevars for function in functions):
                     return False
-                for function in found:
+                for function in functions:
                     function.__code__ = code
                 return True
         return False
@@ -274,12 +274,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def _functions() -> dict[tuple[str, str, int], list[FunctionType]]:
     """All functions of this process, by file, qualified name and line."""
     real = lru_cache(None)(os.path.realpath)
-    found = defaultdict(list)
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType):
-            code = one.__code__
-            found[real(code.co_filename), code.co_qualname, code.co_firstlineno].append(one)
-    return found
+    functions = defaultdict(list)
+    for function in gc.get_objects():
+        if isinstance(function, FunctionType):
+            code = function.__code__
+            functions[real(code.co_filename), code.co_qualname, code.co_firstlineno].append(function)
+    return functions
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -306,13 +306,13 @@ if "MLNODE_MUTANT" in os.environ:
 
 def every(paths: Iterable[str]) -> list[Mutant]:
     files = sorted({file for path in paths for file in _files(path)})
-    return [one for file in files for one in mutants(file, (ROOT / file).read_text(encoding="utf-8"))]
+    return [mutant for file in files for mutant in mutants(file, (ROOT / file).read_text(encoding="utf-8"))]
 
 
 def _files(path: str) -> Iterator[str]:
     full = ROOT / path
-    found = full.rglob("*.py") if full.is_dir() else full.parent.glob(full.name + "*")
-    return (str(file.relative_to(ROOT)) for file in found if file.suffix == ".py")
+    files = full.rglob("*.py") if full.is_dir() else full.parent.glob(full.name + "*")
+    return (str(file.relative_to(ROOT)) for file in files if file.suffix == ".py")
 
 
 def main() -> None:
@@ -330,13 +330,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--tests", type=int, default=200, help="how many are tried for a mutant at most")
     asked = parser.parse_args()
-    found = every(asked.paths)
+    all_mutants = every(asked.paths)
     if asked.of:
         earlier = {line.rstrip("\n").partition(" ")[2] for line in asked.of}
-        chosen = [one for one in found if str(one) in earlier]
+        chosen = [mutant for mutant in all_mutants if str(mutant) in earlier]
         print(f"{len(chosen)} of {len(earlier)} mutants are still there", file=sys.stderr)
     else:
-        chosen = random.Random(asked.seed).sample(found, min(asked.count or len(found), len(found)))
+        chosen = random.Random(asked.seed).sample(
+            all_mutants, min(asked.count or len(all_mutants), len(all_mutants))
+        )
     covered.measure(asked.jobs)
     trial = Trial(chosen, asked.jobs, asked.tests)
     os.chdir(ROOT)
@@ -346,10 +348,10 @@ def main() -> None:
         )
     if len(trial.killers) < len(chosen):
         sys.exit(f"the tests cannot be collected: pytest ended with {status}")
-    for line in sorted(f"{'killed' if by else 'missed'} {one}" for one, by in trial.killers.items()):
+    for line in sorted(f"{'killed' if by else 'missed'} {mutant}" for mutant, by in trial.killers.items()):
         print(line)
     killed = sum(map(bool, trial.killers.values()))
-    print(f"{killed} of {len(chosen)} killed ({len(found)} mutants in all)", file=sys.stderr)
+    print(f"{killed} of {len(chosen)} killed ({len(all_mutants)} mutants in all)", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -165,8 +165,8 @@ def _begin(command: str, keep: bool) -> Record:
         keep=keep,
     )
     STATE.mkdir(mode=0o700, exist_ok=True)
-    found = STATE.lstat()
-    if found.st_uid != os.geteuid() or found.st_mode & 0o77 or STATE.is_symlink():
+    status = STATE.lstat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o77 or STATE.is_symlink():
         raise LeftError(f"{STATE}: expected a folder of this user with mode 0700; remove it")
     _write(STATE / "run.json", json.dumps(dataclasses.asdict(record)))
     return record
@@ -232,10 +232,10 @@ def _remove_containers(run: str) -> None:
     if not shutil.which("podman"):
         return
     podman = [str(CHECKOUT / "tools/container-lab.sh"), "podman"]
-    found = _run([*podman, "ps", "--all", "--quiet", f"--filter=label={LABEL}={run}"]).split()
-    if found:
-        say(f"removing {len(found)} containers")
-        _run([*podman, "rm", "--force", "--ignore", "--time=0", "--volumes", *found])
+    containers = _run([*podman, "ps", "--all", "--quiet", f"--filter=label={LABEL}={run}"]).split()
+    if containers:
+        say(f"removing {len(containers)} containers")
+        _run([*podman, "rm", "--force", "--ignore", "--time=0", "--volumes", *containers])
 
 
 def _end_processes(run: str) -> None:

@@ -88,12 +88,12 @@ def of_yaml(content: str, first: int = 1) -> Iterator[Text]:
         for token in yaml.scan(content, Loader=yaml.SafeLoader)
         if isinstance(token, yaml.ScalarToken)
     ]
-    found = [
+    comment_lines = [
         (first + content.count("\n", 0, match.start()), match[0])
         for match in re.finditer(r"(?:^|(?<=\s))#.*", content)
         if not any(start <= match.start() < end for start, end in scalars)
     ]
-    yield from comments(found)
+    yield from comments(comment_lines)
 
 
 def _of_node(node: yaml.Node | None, first: int, *, prose: bool) -> Iterator[Text]:

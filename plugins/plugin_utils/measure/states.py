@@ -80,7 +80,7 @@ class States:
     def put_back(self) -> list[str]:
         """Names of the nodes that could not be put back."""
         for state in sorted({*self.found.values()}):
-            names = [name for name, found in self.found.items() if found == state]
+            names = [name for name, original in self.found.items() if original == state]
             self._reach([name for name in names if self.now[name] != state], state)
         for name in self.found:
             if self.now[name] == self.found[name]:
@@ -132,13 +132,13 @@ class States:
 
     def _ask(self, names: Sequence[str], state: str, check: bool) -> Answers:
         """Answer of each node: failed if one of its declarations failed, changed if one changed it."""
-        found: Answers = {name: {"changed": False} for name in names}
+        answers: Answers = {name: {"changed": False} for name in names}
         for calls in self._calls(names, state, check):
             for name, answer in self._fleet.ask(
-                {name: call for name, call in calls.items() if not _problem(found[name])}
+                {name: call for name, call in calls.items() if not _problem(answers[name])}
             ).items():
-                found[name] = {**answer, "changed": bool(answer.get("changed")) or found[name]["changed"]}
-        return found
+                answers[name] = {**answer, "changed": bool(answer.get("changed")) or answers[name]["changed"]}
+        return answers
 
     def _calls(self, names: Sequence[str], state: str, check: bool) -> Iterable[dict[str, Call]]:
         keywords = {"check_mode": check}

@@ -65,7 +65,7 @@ class Effect:
         left = self._states.unfinished()
         unfinished = [
             f"{name}: an effect that did not end has left this node in another state than it was found in, "
-            f"which was {self._states.found[name]}. It is put back to that at the end."
+            f"which was {self._states.original[name]}. It is put back to that at the end."
             for name in left
         ]
         if given["effect_put_back"]:

@@ -80,7 +80,7 @@ def _row(one: Experiment, series: Sequence[float]) -> dict[str, Any]:
         "after": one.after,
         "mean_before": means["A"],
         "mean_after": means["B"],
-        "words": interval.words(interval.of({"": series}, states, blocks), blocks, _LEAST),
+        "words": interval.words(interval.estimate({"": series}, states, blocks), blocks, _LEAST),
         "blocks": blocks,
         "load": os.getloadavg()[0],
         "values": [round(value, 4) for value in series],

@@ -82,9 +82,13 @@ def _asked_for(answer: Mapping[str, Any], ignore: Sequence[Mapping[str, Any]]) -
     exceptions."""
     if not answer.get("exceptions"):
         return {}
-    asked = [tuple(str(one[name]) for name in _EXCEPTION) for one in ignore]
+    asked = [tuple(str(exception[name]) for name in _EXCEPTION) for exception in ignore]
     told = answer["exceptions"]
-    return {"exceptions": [one for one in told if tuple(one[name] for name in _EXCEPTION) in asked]}
+    return {
+        "exceptions": [
+            exception for exception in told if tuple(exception[name] for name in _EXCEPTION) in asked
+        ]
+    }
 
 
 def _wrong(

@@ -80,11 +80,11 @@ def _declarations(node: str, given: Sequence[Mapping[str, Any]]) -> list[dict[st
     """With the fields of a document, as JSON has them. Raises MlnodeError, ValueError."""
     if not enrolment.NODE.pattern.match(node):
         raise ValueError(f"the name of a node that pulls must be {enrolment.NODE.words}")
-    fields = [{name: one[name] for name in pull_document.FIELDS} for one in given]
+    fields = [{name: declaration[name] for name in pull_document.FIELDS} for declaration in given]
     declarations: list[dict[str, Any]] = json.loads(json.dumps(fields))
     pull_document.check(declarations)
     # By the next one a node without the area would look for no other.
-    names = [(one["areas"].get("pull") or {}).get("node") for one in declarations]
+    names = [(declaration["areas"].get("pull") or {}).get("node") for declaration in declarations]
     if node not in names:
         other = next((f"it is {name!r}" for name in names if name), "no declaration has it")
         raise ValueError(f"pull.node has to be this name, and {other}: set node_pull")

@@ -197,9 +197,11 @@ class CallbackModule(CallbackBase):
 
     def _is_of_others(self, host: Any) -> bool:
         """True if a verdict on the fleet has its reason in another host, reported or silent."""
-        others = [one for one in self._fleet.hosts.values() if one is not host]
+        others = [other for other in self._fleet.hosts.values() if other is not host]
         missing = any(target.get_name() not in self._fleet.hosts for target in self._targets)
-        return missing or any(one.bad or one.errors or one.failures or one.unreachable for one in others)
+        return missing or any(
+            other.bad or other.errors or other.failures or other.unreachable for other in others
+        )
 
     def _take(self, result: Any, troubled: bool = False) -> Any:
         """The host with its reports. A host without any report only counts if it has failed: it may have

@@ -124,7 +124,7 @@ def fleet_verdict(
         for name, value in options.items():
             if value is not None and name not in _TAKES[module]:
                 raise ValueError(f"{name}: {module} takes only {', '.join(_TAKES[module])}")
-        given, asked, peers = (_of_nodes(one) for one in (results, subnet or {}, nodes or {}))
+        given, asked, peers = (_of_nodes(by_node) for by_node in (results, subnet or {}, nodes or {}))
         fail_on = "unknown" if fail_on is None else fail_on
         if fail_on not in FAIL_ON:
             raise ValueError(f"fail_on: must be one of {', '.join(FAIL_ON)}, got {fail_on!r}")
@@ -141,7 +141,7 @@ def fleet_verdict(
 def _of_nodes(given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ValueError(f"expected a dictionary with all nodes, got {given!r}")
-    return {str(name): one for name, one in given.items()}
+    return {str(name): value for name, value in given.items()}
 
 
 def _answers(results: Mapping[str, Any]) -> dict[str, Any]:

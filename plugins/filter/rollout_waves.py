@@ -66,7 +66,7 @@ def rollout_waves(waves: Any, canary: Any = 1, size: Any = "10%") -> list[str]:
     sizes = [each]
     while sum(sizes) < most:
         sizes.append(2 * sizes[-1])
-    return [str(first), *(f"{one}{unit}" for one in sizes)]
+    return [str(first), *(f"{wave_size}{unit}" for wave_size in sizes)]
 
 
 def _number(name: str, value: Any, pattern: str, allowed: str) -> int:

@@ -111,10 +111,10 @@ def _escaped(sign: str) -> str:
     return f"\\u{ord(sign):04x}" if sign <= "\uffff" else json.dumps(sign)[1:-1]
 
 
-def _spelled(found: re.Match[str]) -> str:
-    sign: str = json.loads(f'"{found[0]}"')
+def _spelled(match: re.Match[str]) -> str:
+    sign: str = json.loads(f'"{match[0]}"')
     if sign.isprintable() or sign in "\n\t" or "\ud800" <= sign <= "\udfff":
-        return found[0]
+        return match[0]
     return "\\" + printable(sign)
 
 
@@ -131,7 +131,8 @@ def _warned(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     return [
-        one if isinstance(one, str) else getattr(getattr(one, "event", None), "msg", one) for one in value
+        warning if isinstance(warning, str) else getattr(getattr(warning, "event", None), "msg", warning)
+        for warning in value
     ]
 
 

@@ -177,8 +177,8 @@ class AgentAction(ActionBase):  # type: ignore[misc]  # ansible has no types
         raw = self._execute_module(task_vars=variables, wrap_async=bool(self._task.async_val))
         answer = agent_answer.of_task(name, raw)
         if self._discovered_interpreter_key:  # or Ansible looks for one at each task
-            found = agent_answer.text(self._discovered_interpreter)
-            answer["ansible_facts"] = {self._discovered_interpreter_key: found}
+            interpreter = agent_answer.text(self._discovered_interpreter)
+            answer["ansible_facts"] = {self._discovered_interpreter_key: interpreter}
         return answer
 
     def _parse_returned_data(self, res: dict[str, Any], *form: Any) -> dict[str, Any]:

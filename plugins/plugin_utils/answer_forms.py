@@ -112,8 +112,8 @@ def number(where: str, value: Any) -> float:
 def amount(where: str, value: Any) -> float:
     if number(where, value) < 0:
         raise _wrong(where, "a number from 0 on", value)
-    found: float = value
-    return found
+    quantity: float = value
+    return quantity
 
 
 def integer(where: str, value: Any) -> int:
@@ -169,7 +169,7 @@ def partly(table: Table) -> Form:
     form = fields(table)
 
     def whole(where: str, value: Any) -> dict[str, Any]:
-        rest = {name: one for name, one in entries(where, value).items() if name not in table}
+        rest = {name: entry for name, entry in entries(where, value).items() if name not in table}
         return {**tree(where, rest), **form(where, value)}
 
     return whole
@@ -186,8 +186,8 @@ def names(name: Form, inner: Form) -> Form:
 
     def form(where: str, value: Any) -> dict[str, Any]:
         return {
-            name(f"a name in {where.lstrip('.')}", one): inner(f"{where}.{one}", item)
-            for one, item in entries(where, value).items()
+            name(f"a name in {where.lstrip('.')}", key): inner(f"{where}.{key}", entry)
+            for key, entry in entries(where, value).items()
         }
 
     return form
@@ -204,7 +204,9 @@ def command(where: str, value: Any) -> Any:
 def tree(where: str, value: Any) -> Any:
     """Whatever JSON has, in which each text is one line."""
     if isinstance(value, dict):
-        return {line(f"a name in {where}", name): tree(f"{where}.{name}", one) for name, one in value.items()}
+        return {
+            line(f"a name in {where}", name): tree(f"{where}.{name}", entry) for name, entry in value.items()
+        }
     if isinstance(value, list):
-        return [tree(where, one) for one in value]
+        return [tree(where, entry) for entry in value]
     return line(where, value) if isinstance(value, str) else value

@@ -35,8 +35,8 @@ def own_playbook(names: Iterable[str]) -> str:
     """The first of the playbooks of a command line that is one of this collection, by its name. Empty if none
     is: another playbook imports it, whose tags may belong to its own plays."""
     for name in names:
-        found = _get_collection_playbook_path(name)
-        path = pathlib.Path(found[1] if found else name).resolve()
+        resource = _get_collection_playbook_path(name)
+        path = pathlib.Path(resource[1] if resource else name).resolve()
         if path.parent == _PLAYBOOKS:
             return path.stem
     return ""
@@ -95,13 +95,13 @@ def misspelt_tags(
 def _tags(names: Iterable[str], loader: Any) -> set[str]:
     """Tags of all tasks that the playbooks import. Included tasks are unknown before they run."""
     manager = VariableManager(loader=loader, inventory=InventoryManager(loader, parse=False))
-    found: set[str] = set()
+    tags: set[str] = set()
     for name in names:
         resource = _get_collection_playbook_path(name)
         playbook = Playbook.load(resource[1] if resource else name, variable_manager=manager, loader=loader)
         for play in playbook.get_plays():
-            found |= {*play.tags}.union(*map(_of_block, play.compile()))
-    return found
+            tags |= {*play.tags}.union(*map(_of_block, play.compile()))
+    return tags
 
 
 def _of_block(block: Any) -> set[str]:
@@ -139,14 +139,14 @@ def _matched(manager: InventoryManager, pattern: str) -> bool:
 
 def _parts(limit: str) -> list[str]:
     """Patterns of a --limit, including those in files given with `@`."""
-    found: list[str] = []
+    parts: list[str] = []
     for part in split_host_pattern(limit):
         if not part.startswith("@"):
-            found.append(part)
+            parts.append(part)
             continue
         text = pathlib.Path(part[1:]).expanduser().read_text(encoding="utf-8")
-        found += [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    return found
+        parts += [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return parts
 
 
 def wrong_variables(loader: Any) -> list[str]:

@@ -107,7 +107,7 @@ def _checks(result: Any) -> Sequence[Mapping[str, Any]] | None:
     checks = result.get("checks") if isinstance(result, Mapping) else None
     if not isinstance(checks, Sequence) or isinstance(checks, str):
         return None
-    return checks if all(isinstance(one, Mapping) and _NEEDED.issubset(one) for one in checks) else None
+    return checks if all(isinstance(check, Mapping) and _NEEDED.issubset(check) for check in checks) else None
 
 
 def _missing(name: str, result: Any, look: str = NAME) -> Check:
@@ -119,7 +119,7 @@ def _missing(name: str, result: Any, look: str = NAME) -> Check:
 
 def _not_as_expected(name: str, result: Any) -> list[Check]:
     """Checks of rdma_check on one node that did not pass."""
-    checks = [_again(name, one) for one in _checks(result) or ()]
+    checks = [_again(name, check) for check in _checks(result) or ()]
     return [check for check in checks if check.verdict in BAD]
 
 
@@ -129,13 +129,16 @@ def _subnet(name: str, result: Any) -> list[Check]:
         return [_missing(name, result, "ib_subnet")]
     # A finding about a cable already contains its place.
     whole = f"subnet of {name}"
-    return [_again("", {**one, "target": whole} if one.get("target") == "subnet" else one) for one in checks]
+    return [
+        _again("", {**check, "target": whole} if check.get("target") == "subnet" else check)
+        for check in checks
+    ]
 
 
-def _again(where: str, one: Mapping[str, Any]) -> Check:
-    texts: dict[str, Any] = {key: str(one.get(key, "")) for key in _TEXTS}
+def _again(where: str, check: Mapping[str, Any]) -> Check:
+    texts: dict[str, Any] = {key: str(check.get(key, "")) for key in _TEXTS}
     texts["target"] = f"{where} {texts['target']}".strip()
-    return Check(verdict=model.verdict(one.get("verdict")), **texts)
+    return Check(verdict=model.verdict(check.get("verdict")), **texts)
 
 
 # -- comparing -----------------------------------------------------------------------------
@@ -155,8 +158,14 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
         for place, value in values.items():
             having.setdefault(place.target, {})[name] = None
             places.setdefault(place, {})[name] = value
-    differences = [one for target, names in having.items() for one in _devices(target, names, having, known)]
-    differences += [one for place, values in places.items() for one in _different(place, values)]
+    differences = [
+        difference
+        for target, names in having.items()
+        for difference in _devices(target, names, having, known)
+    ]
+    differences += [
+        difference for place, values in places.items() for difference in _different(place, values)
+    ]
     compared += _merged(differences)
     compared += _leaves(checked)
     if all(place.name == "gpus" for place in places):
@@ -167,32 +176,32 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
 
 
 def _values(checks: Iterable[Mapping[str, Any]]) -> Values:
-    here = [one for one in checks if one.get("name") in COMPARED]
-    boards = {str(one["target"]): _value(one).text for one in here if one["name"] == "board_id"}
+    here = [check for check in checks if check.get("name") in COMPARED]
+    boards = {str(check["target"]): _value(check).text for check in here if check["name"] == "board_id"}
     values = {}
-    for one in here:
-        target, name = str(one["target"]), str(one["name"])
-        values[Place(target, name, boards.get(target, "") if name == "firmware" else "")] = _value(one)
+    for check in here:
+        target, name = str(check["target"]), str(check["name"])
+        values[Place(target, name, boards.get(target, "") if name == "firmware" else "")] = _value(check)
     return values
 
 
-def _value(one: Mapping[str, Any]) -> Value:
-    verdict, text = one["verdict"], str(one["found"])
-    if one.get("value"):
-        return Value(str(one["value"]))
+def _value(check: Mapping[str, Any]) -> Value:
+    verdict, text = check["verdict"], str(check["found"])
+    if check.get("value"):
+        return Value(str(check["value"]))
     if verdict in (Verdict.UNKNOWN, Verdict.SKIP):
         return Value("", text, verdict == Verdict.UNKNOWN)
-    return Value("", f"none is usable: {text}", True) if one["name"] == "gid" else Value(text)
+    return Value("", f"none is usable: {text}", True) if check["name"] == "gid" else Value(text)
 
 
 def _leaves(checked: Mapping[str, Sequence[Mapping[str, Any]] | None]) -> list[Check]:
     """Ports that are cabled to the leaf of another rail, by what LLDP reports of the other ends."""
     ends = []
     for node, checks in checked.items():
-        for one in checks or ():
-            device, port, _number = str(one["target"]).partition("/")
-            if port and one["name"] == _SWITCH_PORT and one.get("value"):
-                ends.append(shape.End(str(one["value"]), node, device))
+        for check in checks or ():
+            device, port, _number = str(check["target"]).partition("/")
+            if port and check["name"] == _SWITCH_PORT and check.get("value"):
+                ends.append(shape.End(str(check["value"]), node, device))
     results = shape.rails(ends, "nodes", _SWITCH_PORT) if ends else []
     return [check for check in results if check.verdict is Verdict.WARN]
 
@@ -268,8 +277,8 @@ def _some(names: Iterable[str]) -> str:
 def _merged(differences: Iterable[Difference]) -> list[Check]:
     """One line where several devices of a node differ in the same way."""
     targets: dict[tuple[str, str, str], list[str]] = {}
-    for one in differences:
-        targets.setdefault((one.node, one.words, one.name), []).append(one.target)
+    for difference in differences:
+        targets.setdefault((difference.node, difference.words, difference.name), []).append(difference.target)
     return [
         Check(NAME, f"{node} {', '.join(some)}".strip(), Verdict.FAIL, "", text, "rdma_check", _ADVICE[name])
         for (node, text, name), some in targets.items()

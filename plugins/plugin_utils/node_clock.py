@@ -27,29 +27,36 @@ def compared(
     """The answer, with the findings about its `clock` in place of the field. asked, answered: seconds since
     1970 by the controller's clock."""
     times = answer.pop("clock", None)
-    found = (
+    clock_offset = (
         offset(asked, times[0], times[1], answered) if isinstance(times, list) and len(times) == 2 else None
     )
     if module == "campaign" and not answer.get("failed"):
-        return {**answer, **_of_campaign(found), "took": answered - asked}
-    return _of_preflight(module, found, answer, fail_on) if found and "checks" in answer else answer
+        return {**answer, **_of_campaign(clock_offset), "took": answered - asked}
+    return (
+        _of_preflight(module, clock_offset, answer, fail_on)
+        if clock_offset and "checks" in answer
+        else answer
+    )
 
 
-def _of_campaign(found: Offset | None) -> dict[str, Any]:
+def _of_campaign(clock_offset: Offset | None) -> dict[str, Any]:
     """`shift`: seconds to add to a time that this node is given. A clock that may be right is left alone, as
     NTP is more exact than this."""
-    if found is None or found.least <= TOLERATED:
+    if clock_offset is None or clock_offset.least <= TOLERATED:
         return {"shift": 0.0}
-    if found.uncertain <= LEAD:
-        return {"shift": found.seconds, "clock_note": f"its clock is {found}: {_ALIKE}"}
+    if clock_offset.uncertain <= LEAD:
+        return {"shift": clock_offset.seconds, "clock_note": f"its clock is {clock_offset}: {_ALIKE}"}
     return {
         "failed": True,
-        "msg": f"campaign: the clock of this node is {found}, which is too uncertain for rounds: {_ALIKE}",
+        "msg": f"campaign: the clock of this node is {clock_offset}, which is too uncertain for rounds: "
+        f"{_ALIKE}",
     }
 
 
-def _of_preflight(module: str, found: Offset, answer: Mapping[str, Any], fail_on: str) -> dict[str, Any]:
-    checks = [*map(_check, answer["checks"]), judged(found)]
+def _of_preflight(
+    module: str, clock_offset: Offset, answer: Mapping[str, Any], fail_on: str
+) -> dict[str, Any]:
+    checks = [*map(_check, answer["checks"]), judged(clock_offset)]
     more = {name: answer[name] for name in ("seconds",) if name in answer}
     return end.result(module, checks, fail_on, **more)
 
@@ -58,16 +65,16 @@ def _check(fields: Mapping[str, Any]) -> Check:
     return Check(**{**fields, "verdict": model.verdict(fields["verdict"])})
 
 
-def judged(found: Offset) -> Check:
+def judged(clock_offset: Offset) -> Check:
     """Verdict on the clock of a node."""
     name, source = "clock_offset", "the controller's clock, at half of the time between question and answer"
     expected = f"within {REFUSED:g} s of the controller's clock, and not certainly off by {TOLERATED:g} s"
     verdict = Verdict.UNKNOWN
-    if found.least > REFUSED:
+    if clock_offset.least > REFUSED:
         verdict = Verdict.FAIL
-    elif found.least > TOLERATED:
+    elif clock_offset.least > TOLERATED:
         verdict = Verdict.WARN
-    elif found.most <= REFUSED:
+    elif clock_offset.most <= REFUSED:
         verdict = Verdict.PASS
     advice = "" if verdict is Verdict.PASS else _ALIKE
-    return Check(name, "node", verdict, expected, str(found), source, advice)
+    return Check(name, "node", verdict, expected, str(clock_offset), source, advice)

@@ -54,12 +54,12 @@ def check(
         faults = _not_meant(str(limited), strangers, len(chosen), own, known)
     # With one selected group, all others are left alone on purpose.
     foreign = [] if single else [host for host in strangers if host != "localhost"]
-    left = {host: ", ".join(_of(host, own)) or "no group" for host in foreign}
+    left = {host: ", ".join(_groups_of(host, own)) or "no group" for host in foreign}
     aside = {host for name in options.get("others", ()) for host in own.get(name, ())}
     return Found(faults, {host: left[host] for host in sorted(left, key=natural) if host not in aside})
 
 
-def _of(host: str, own: Mapping[str, Sequence[str]]) -> list[str]:
+def _groups_of(host: str, own: Mapping[str, Sequence[str]]) -> list[str]:
     return sorted(name for name, hosts in own.items() if host in hosts)
 
 
@@ -129,10 +129,10 @@ def _both(own: Mapping[str, Sequence[str]], options: Mapping[str, Any]) -> list[
     exclusive = [*options.get("exclusive", ())]
     if not exclusive:
         return []
-    one, other = exclusive
-    both = [host for host in own.get(one, ()) if host in own.get(other, ())]
+    group, other = exclusive
+    both = [host for host in own.get(group, ()) if host in own.get(other, ())]
     fault = (
-        f"In the group `{one}` and in `{other}`: {few(both, _NAMED)}. Each would undo the other's "
+        f"In the group `{group}` and in `{other}`: {few(both, _NAMED)}. Each would undo the other's "
         "declaration. Take each host out of one of them."
     )
     return [fault] if both else []
@@ -148,11 +148,15 @@ def _not_meant(
     """Hosts that --limit asks for by name, or all that it leaves, and that no play would be about."""
     parts = limit.replace(",", ":").split(":")
     named = [host for host in strangers if host in parts or len(strangers) == chosen]
-    of = [f"{host} ({', '.join(_of(host, own)) or 'no group'})" for host in sorted(named, key=natural)]
-    if not of:
+    hosts = [
+        f"{host} ({', '.join(_groups_of(host, own)) or 'no group'})" for host in sorted(named, key=natural)
+    ]
+    if not hosts:
         return []
-    verb = "is" if len(of) == 1 else "are"
-    return [f"--limit {limit}: {few(of, _NAMED)} {verb} in no group that is known here: {', '.join(known)}."]
+    verb = "is" if len(hosts) == 1 else "are"
+    return [
+        f"--limit {limit}: {few(hosts, _NAMED)} {verb} in no group that is known here: {', '.join(known)}."
+    ]
 
 
 def _names(own: Mapping[str, Sequence[str]]) -> str:

@@ -82,15 +82,15 @@ def report(nodes: Mapping[str, Any], results: Mapping[str, Any]) -> Report:
 def _peers(nodes: Mapping[str, Any], sender: str) -> list[str]:
     """Receivers in the order of the module's checks. Raises ValueError."""
     given = [
-        (name, one)
+        (name, address)
         for name, addresses in nodes.items()
         if name != sender
-        for one in (addresses if isinstance(addresses, list) else [addresses])
+        for address in (addresses if isinstance(addresses, list) else [addresses])
     ]
     owner: dict[Any, str] = {}
-    for name, one in given:
+    for name, address in given:
         try:
-            [peer] = path_mtu.parse_peers([one])
+            [peer] = path_mtu.parse_peers([address])
         except DeclarationError as error:
             raise ValueError(f"{name}: {error}") from error
         owner.setdefault(peer, name)
@@ -119,8 +119,8 @@ def _rows(ways: Sequence[Way]) -> list[_Row]:
     rows: list[_Row] = []
     groups = [group for group in _groups(ways) if len(group) >= _LEAST]
     if len(groups) > 1:
-        of = {name: number for number, group in enumerate(groups) for name in group}
-        across = [way for way in low if len({of.get(name, -1) for name in way.pair} - {-1}) > 1]
+        group_of = {name: number for number, group in enumerate(groups) for name in group}
+        across = [way for way in low if len({group_of.get(name, -1) for name in way.pair} - {-1}) > 1]
         rows.append(_group_row(groups, across))
         low = [way for way in low if way not in {*across}]
     blamed = _nodes(ways, low)
@@ -159,13 +159,13 @@ def _nodes(ways: Sequence[Way], low: Sequence[Way]) -> list[str]:
     about its other end."""
     peers: dict[str, set[str]] = {}
     bad: dict[str, set[str]] = {}
-    for found, some in ((peers, ways), (bad, low)):
+    for partners, some in ((peers, ways), (bad, low)):
         for way in some:
-            found.setdefault(way.sender, set()).add(way.receiver)
-            found.setdefault(way.receiver, set()).add(way.sender)
+            partners.setdefault(way.sender, set()).add(way.receiver)
+            partners.setdefault(way.receiver, set()).add(way.sender)
     blamed: list[str] = []
     while bad:
-        name = max(bad, key=lambda one: (len(bad[one]) / len(peers[one]), len(bad[one])))
+        name = max(bad, key=lambda node: (len(bad[node]) / len(peers[node]), len(bad[node])))
         if len(bad[name]) < _LEAST or len(bad[name]) <= _PART * len(peers[name]):
             break
         blamed.append(name)
@@ -173,7 +173,7 @@ def _nodes(ways: Sequence[Way], low: Sequence[Way]) -> list[str]:
             peers[other].discard(name)
             bad.get(other, set()).discard(name)
         del bad[name]
-        bad = {one: others for one, others in bad.items() if others}
+        bad = {node: others for node, others in bad.items() if others}
     return blamed
 
 

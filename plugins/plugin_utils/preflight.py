@@ -38,13 +38,13 @@ def peers(addresses: Mapping[str, Any], at_once: int) -> dict[str, list[dict[str
     at_once: how many nodes Ansible works on at a time, in their order. As many are a ring, since nodes wait
     for their neighbours while they take that place.
     """
-    found: dict[str, list[dict[str, str]]] = {}
+    neighbours: dict[str, list[dict[str, str]]] = {}
     for ring in _rings([*addresses], max(2, at_once)):
         for at, name in enumerate(ring):
             others = dict.fromkeys((ring[at - 1], ring[(at + 1) % len(ring)]))
             others.pop(name, None)
-            found[name] = [way for other in others for way in _ways(addresses[name], addresses[other])]
-    return found
+            neighbours[name] = [way for other in others for way in _ways(addresses[name], addresses[other])]
+    return neighbours
 
 
 def _rings(names: Sequence[str], size: int) -> list[list[str]]:
@@ -77,23 +77,33 @@ class Report(NamedTuple):
 def report(results: Mapping[str, Any], fail_on: str = "unknown", accepted: Sequence[str] = ()) -> Report:
     """results: name → result of node_preflight, or what came instead of one. accepted: names of checks that
     may be unknown, and count for no verdict then. Raises ValueError."""
-    if not isinstance(accepted, (list, tuple)) or not all(isinstance(one, str) for one in accepted):
+    if not isinstance(accepted, (list, tuple)) or not all(
+        isinstance(check_name, str) for check_name in accepted
+    ):
         raise ValueError(f"accept_unknown: expected a list of names of checks, got {accepted!r}")
-    found = {name: _checks(result) for name, result in results.items()}
+    by_node = {name: _checks(result) for name, result in results.items()}
     nodes = {
-        name: _verdict([one for one in checks if not _is_accepted(one, accepted)])
-        for name, checks in found.items()
+        name: _verdict([check for check in checks if not _is_accepted(check, accepted)])
+        for name, checks in by_node.items()
     }
     fatal = {*map(str, FAIL_ON[fail_on])}
-    looked = bool(nodes) and all(checks[0]["name"] != _MISSING for checks in found.values())
-    worst = next((str(one) for one in BAD if str(one) in nodes.values()), "pass" if nodes else "unknown")
+    looked = bool(nodes) and all(checks[0]["name"] != _MISSING for checks in by_node.values())
+    worst = next(
+        (str(verdict) for verdict in BAD if str(verdict) in nodes.values()), "pass" if nodes else "unknown"
+    )
     counts = Counter(nodes.values())
-    words = ", ".join(f"{counts[str(one)]} {one}" for one in (*BAD, Verdict.PASS) if counts[str(one)])
+    words = ", ".join(
+        f"{counts[str(verdict)]} {verdict}" for verdict in (*BAD, Verdict.PASS) if counts[str(verdict)]
+    )
     summary = f"{worst}: {len(nodes)} node{'' if len(nodes) == 1 else 's'}: {words or 'none'}"
     success = looked and fatal.isdisjoint(nodes.values())
-    names = {str(check["name"]) for checks in found.values() for check in checks}
-    unmet = [f"accepted, and no node has such a check: {one}" for one in accepted if one not in names]
-    lines = (*_table(found, accepted), *unmet, summary)
+    names = {str(check["name"]) for checks in by_node.values() for check in checks}
+    unmet = [
+        f"accepted, and no node has such a check: {check_name}"
+        for check_name in accepted
+        if check_name not in names
+    ]
+    lines = (*_table(by_node, accepted), *unmet, summary)
     return Report(worst, success, nodes, [printable(line) for line in lines])
 
 
@@ -122,13 +132,15 @@ def no_answer(answer: Mapping[str, Any]) -> str:
 def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:
     """Worst verdict. A node without any pass is unproven, and an unknown word is never a success."""
     seen = {model.verdict(check["verdict"]) for check in checks}
-    return next((str(one) for one in BAD if one in seen), "pass" if Verdict.PASS in seen else "unknown")
+    return next(
+        (str(verdict) for verdict in BAD if verdict in seen), "pass" if Verdict.PASS in seen else "unknown"
+    )
 
 
-def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str]) -> list[str]:
+def _table(by_node: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str]) -> list[str]:
     """Lines with the worst first, then the rarest. Nodes with the same finding share a line."""
     alike: dict[tuple[Verdict, str, str], dict[str, list[str]]] = {}
-    for node, checks in found.items():
+    for node, checks in by_node.items():
         for check in checks:
             verdict = model.verdict(check["verdict"])
             if verdict in _ORDER:
@@ -136,18 +148,18 @@ def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[
                 nodes = alike.setdefault((verdict, str(check["name"]), str(why)), {})
                 note = " (accepted)" if _is_accepted(check, accepted) else ""
                 nodes.setdefault(node, []).append(_line(check) + note)
-    ranked = sorted(alike.items(), key=lambda one: (_ORDER.index(one[0][0]), len(one[1]), one[0]))
-    rows = [_row(len(found), verdict, name, nodes) for (verdict, name, _why), nodes in ranked]
+    ranked = sorted(alike.items(), key=lambda entry: (_ORDER.index(entry[0][0]), len(entry[1]), entry[0]))
+    rows = [_row(len(by_node), verdict, name, nodes) for (verdict, name, _why), nodes in ranked]
     return aligned(rows, _TITLES)
 
 
 def _row(
-    of: int, verdict: Verdict, name: str, nodes: Mapping[str, Sequence[str]]
+    total: int, verdict: Verdict, name: str, nodes: Mapping[str, Sequence[str]]
 ) -> tuple[str, str, str, str]:
     names = sorted(nodes, key=natural)
     lines = [line for node in names for line in nodes[node]]
     more = f" (and {len(lines) - 1} more)" if len({*lines}) > 1 else ""
-    return str(verdict), name, f"{len(names)} of {of}: {few(names)}", f"{lines[0]}{more}"
+    return str(verdict), name, f"{len(names)} of {total}: {few(names)}", f"{lines[0]}{more}"
 
 
 def _line(check: Mapping[str, Any]) -> str:

@@ -132,7 +132,7 @@ def _untouched(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[str, An
 
 def _merged(base: Mapping[Any, Any], over: Mapping[Any, Any], where: str = "") -> dict[str, Any]:
     # YAML has numbers as keys, such as DSCPs; an inventory in JSON has the same keys as text.
-    base, over = ({str(name): value for name, value in one.items()} for one in (base, over))
+    base, over = ({str(name): value for name, value in layer.items()} for layer in (base, over))
     merged: dict[str, Any] = {}
     for name in {**base, **over}:
         below, above = base.get(name), over.get(name, base.get(name))

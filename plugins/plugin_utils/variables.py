@@ -57,7 +57,7 @@ def misnamed(
     known = _known(role)
     return [
         f"{name}: unknown variable; did you mean {meant}?"
-        for prefix in (f"{one}_" for one in (role, *parents))
+        for prefix in (f"{owner}_" for owner in (role, *parents))
         for name, meant in sorted(near(prefix, own, variables, known).items())
         if _could_be(known[meant], variables[name], template)
     ]
@@ -117,13 +117,13 @@ def near(prefix: str, own: str, given: Iterable[str], known: Iterable[str]) -> d
 def _could_be(option: Mapping[str, Any], value: Any, template: Callable[[Any], Any]) -> bool:
     """Would the option accept the value? Another role may use node_gpus for a number, for example."""
     try:
-        found = template(value)
+        templated = template(value)
     except AnsibleError:  # what another role has not defined yet
         return False
     kind = option.get("type", "str")
-    if found is None:
+    if templated is None:
         return True
     # Ansible would make a dictionary of `a=b`, a list of any text, and a text of all.
-    if not isinstance(found, {"dict": Mapping, "list": list, "str": str}.get(kind, object)):
+    if not isinstance(templated, {"dict": Mapping, "list": list, "str": str}.get(kind, object)):
         return False
-    return not ArgumentSpecValidator({"one": option}).validate({"one": found}).error_messages
+    return not ArgumentSpecValidator({"one": option}).validate({"one": templated}).error_messages

@@ -103,7 +103,7 @@ def run(cell: Cell, effect: float, seed: int) -> Effect:
         for series in pairs.values():
             # The mean of both directions, as plugin_utils/effect/report.py takes it
             series.append(part * math.sqrt(fleet.measured("a", "b") * fleet.measured("b", "a")))
-        found = interval.of(pairs, states[: len(series)], cell.blocks) if len(series) % 4 == 0 else None
+        found = interval.estimate(pairs, states[: len(series)], cell.blocks) if len(series) % 4 == 0 else None
         if found and found.is_decided(LEAST):
             return found
     assert found is not None

@@ -121,7 +121,7 @@ def _phases(net: Net, threads: ThreadPoolExecutor) -> Effect | None:
         for mine, forward, backward in zip(series.values(), *ways):
             mine.append(math.sqrt(forward * backward) if forward and backward else None)
         if number % interval.BLOCK == interval.BLOCK - 1:
-            found = interval.of(series, states[: number + 1], 6)
+            found = interval.estimate(series, states[: number + 1], 6)
             if found and found.is_decided(0.01):
                 break
     return found

@@ -212,7 +212,7 @@ def test_a_note_that_cannot_be_removed_is_said(
         names=["a", "b"], variables=lambda _spec: {}, declaration=lambda *_given: None, ask=lambda _calls: {}
     )
     made = States(fleet, str(tmp_path), "spring", "")
-    made.found = made.now = dict.fromkeys("ab", DECLARED)
+    made.original = made.now = dict.fromkeys("ab", DECLARED)
     note = tmp_path / "unfinished/effect-a.json"
     note.mkdir(parents=True)
     (tmp_path / "unfinished/effect-b.json").touch()

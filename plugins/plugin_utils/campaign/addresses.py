@@ -32,12 +32,12 @@ _ADVICE = "give each node its campaign_addresses (host_vars), one for each rail"
 def find(host: str) -> Found:
     """Addresses by which others can reach a host, as the resolver of this machine orders them. Raises
     OSError."""
-    found: Found = {}
+    by_version: Found = {}
     for *_what, (text, *_port) in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM):
         address = ip_address(str(text).partition("%")[0])
         if not (address.is_loopback or address.is_link_local or address.is_unspecified):
-            found.setdefault(address.version, str(address))
-    return found
+            by_version.setdefault(address.version, str(address))
+    return by_version
 
 
 def resolved(
@@ -51,22 +51,31 @@ def resolved(
     without = [name for name, own in given.items() if not own or not isinstance(own, (list, tuple))]
     if without:
         return {}, f"no list of addresses is given for {few(without)}: {_ADVICE}"
-    texts = [*dict.fromkeys(str(one) for own in given.values() for one in own)]
+    texts = [*dict.fromkeys(str(address) for own in given.values() for address in own)]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         looked = dict(zip(texts, pool.map(lambda text: _look(text, lookup), texts)))
-    lost = [(name, str(one)) for name, own in given.items() for one in own if not looked[str(one)][0]]
+    lost = [
+        (name, str(address)) for name, own in given.items() for address in own if not looked[str(address)][0]
+    ]
     if lost:
-        whose = [name if name == one else f"{one} of {name}" for name, one in lost]
+        whose = [name if name == address else f"{address} of {name}" for name, address in lost]
         return {}, f"the controller cannot resolve {few(whose)} ({looked[lost[0][1]][1]}): {_ADVICE}"
-    known = {name: [looked[str(one)][0] for one in own] for name, own in given.items()}
+    known = {name: [looked[str(address)][0] for address in own] for name, own in given.items()}
     chosen: dict[str, list[str]] = {name: [] for name in known}
     for rail in range(max(map(len, known.values()), default=0)):
         there = {name: own[rail] for name, own in known.items() if rail < len(own)}
-        version = next((one for one in _VERSIONS if all(one in found for found in there.values())), None)
+        version = next(
+            (
+                candidate
+                for candidate in _VERSIONS
+                if all(candidate in by_version for by_version in there.values())
+            ),
+            None,
+        )
         if version is None:
             return {}, f"rail {rail}: {_unlike(there)}, so that not all pairs can be measured: {_ADVICE}"
-        for name, found in there.items():
-            chosen[name].append(found[version])
+        for name, by_version in there.items():
+            chosen[name].append(by_version[version])
     return chosen, ""
 
 
@@ -85,5 +94,8 @@ def _look(text: str, lookup: Callable[[str], Found]) -> tuple[Found, str]:
 
 
 def _unlike(nodes: Mapping[str, Found]) -> str:
-    lacking = {one: [name for name, found in nodes.items() if one not in found] for one in _VERSIONS}
-    return " and ".join(f"no IPv{one} address of {few(names)}" for one, names in lacking.items())
+    lacking = {
+        version: [name for name, by_version in nodes.items() if version not in by_version]
+        for version in _VERSIONS
+    }
+    return " and ".join(f"no IPv{version} address of {few(names)}" for version, names in lacking.items())

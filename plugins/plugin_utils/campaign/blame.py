@@ -44,12 +44,12 @@ class Certainty(str, enum.Enum):
 
 
 class Pair(NamedTuple, Generic[E]):
-    one: E
-    other: E
+    first: E
+    second: E
     state: State
 
     def partner(self, end: E) -> E:
-        return self.other if end == self.one else self.one
+        return self.second if end == self.first else self.first
 
 
 class Tally(NamedTuple):
@@ -79,31 +79,31 @@ class Blame(NamedTuple, Generic[E]):
     @property
     def slow(self) -> list[E]:
         """Named ones: certain or probable."""
-        return [end for end, found in self.ends.items() if found.verdict is Verdict.FAIL]
+        return [end for end, finding in self.ends.items() if finding.verdict is Verdict.FAIL]
 
 
 def blame(ends: Iterable[E], pairs: Sequence[Pair[E]], again: Sequence[Pair[E]] = ()) -> Blame[E]:
     """Findings about all ends, and paths. again: measurements of the second look at suspects."""
-    of: dict[E, list[Pair[E]]] = {end: [] for end in ends}
+    pairs_of: dict[E, list[Pair[E]]] = {end: [] for end in ends}
     for pair in pairs:
-        of[pair.one].append(pair)
-        of[pair.other].append(pair)
-    slow = _named(of)
+        pairs_of[pair.first].append(pair)
+        pairs_of[pair.second].append(pair)
+    slow = _named(pairs_of)
     explained = {*slow}
     tried: dict[E, list[Pair[E]]] = {}
     for pair in again:
-        tried.setdefault(pair.one, []).append(pair)
-        tried.setdefault(pair.other, []).append(pair)
-    found = {end: _finding(end, mine, explained, tried.get(end, ())) for end, mine in of.items()}
+        tried.setdefault(pair.first, []).append(pair)
+        tried.setdefault(pair.second, []).append(pair)
+    findings = {end: _finding(end, mine, explained, tried.get(end, ())) for end, mine in pairs_of.items()}
     # A pair that a cleared end had explained is open again.
-    stay = {end for end in slow if found[end].verdict is Verdict.FAIL}
-    states = {frozenset((pair.one, pair.other)): pair.state for pair in again}
+    stay = {end for end in slow if findings[end].verdict is Verdict.FAIL}
+    states = {frozenset((pair.first, pair.second)): pair.state for pair in again}
     paths = {
-        (pair.one, pair.other): _certainty(states.get(frozenset((pair.one, pair.other))))
+        (pair.first, pair.second): _certainty(states.get(frozenset((pair.first, pair.second))))
         for pair in pairs
-        if pair.state is State.LOW and not {pair.one, pair.other} & stay
+        if pair.state is State.LOW and not {pair.first, pair.second} & stay
     }
-    return Blame(found, paths)
+    return Blame(findings, paths)
 
 
 def _certainty(state: State | None) -> Certainty:
@@ -112,14 +112,14 @@ def _certainty(state: State | None) -> Certainty:
     return Certainty.CERTAIN if state is State.LOW else Certainty.PROBABLE
 
 
-def _named(of: Mapping[E, Sequence[Pair[E]]]) -> list[E]:
+def _named(pairs_of: Mapping[E, Sequence[Pair[E]]]) -> list[E]:
     """The slow ones, in the order in which they are found."""
-    counts = {end: [*_low_and_measured(mine)] for end, mine in of.items()}
+    counts = {end: [*_low_and_measured(mine)] for end, mine in pairs_of.items()}
     suspects = [end for end, (low, _measured) in counts.items() if low]
     slow: list[E] = []
     while suspects:
         # Among equals, more partners give a more certain result; then the first is taken.
-        end = max(suspects, key=lambda one: (_part(counts[one]), counts[one][1]))
+        end = max(suspects, key=lambda suspect: (_part(counts[suspect]), counts[suspect][1]))
         measured = counts[end][1]
         if measured < LEAST_PARTNERS and _part(counts[end]) >= PART:
             suspects.remove(end)  # others may have more partners and a smaller part
@@ -128,12 +128,12 @@ def _named(of: Mapping[E, Sequence[Pair[E]]]) -> list[E]:
             break
         slow.append(end)
         suspects.remove(end)
-        for pair in of[end]:
+        for pair in pairs_of[end]:
             partner = pair.partner(end)
             if pair.state is not State.UNKNOWN:
                 counts[partner][0] -= pair.state is State.LOW
                 counts[partner][1] -= 1
-        suspects = [one for one in suspects if counts[one][0]]
+        suspects = [suspect for suspect in suspects if counts[suspect][0]]
     return slow
 
 

@@ -31,8 +31,8 @@ class Fleet(NamedTuple):
 
     def near(self, sample: Sample) -> bool | None:
         """Both ends are on one leaf; None if that is not known."""
-        one, other = (self.leaves.get(name, "") for name in sample.nodes)
-        return one == other if one and other else None
+        leaf, other_leaf = (self.leaves.get(name, "") for name in sample.nodes)
+        return leaf == other_leaf if leaf and other_leaf else None
 
     def leaf_numbers(self) -> tuple[list[int], list[tuple[str, int]]]:
         """Number of each end's leaf on its rail, -1 if unknown, and the leaf and rail of each number."""
@@ -57,25 +57,25 @@ class Columns(NamedTuple):
     hardware: list[Limit | None]
 
 
-def of(fleet: Fleet, samples: Sequence[Sample]) -> Columns:
+def tabulate(fleet: Fleet, samples: Sequence[Sample]) -> Columns:
     numbers: dict[Class, int] = {}
     by_facts: dict[tuple[Facts, Facts, bool | None], tuple[int, Limit | None]] = {}
     pairs: dict[tuple[int, int], int] = {}
     places: dict[tuple[int, int], int] = {}
     measured = Measured(len(fleet.ends), 0, [], [], [], [], [], [], [], [])
-    found = Columns(measured, [], [], [], [], [])
+    table = Columns(measured, [], [], [], [], [])
     for number, sample in enumerate(samples):
-        one, other = sample.ends
-        key = (fleet.facts(one), fleet.facts(other), fleet.near(sample))
+        end, partner = sample.ends
+        key = (fleet.facts(end), fleet.facts(partner), fleet.near(sample))
         if key not in by_facts:
             by_facts[key] = (
                 numbers.setdefault(limits.class_of(*key), len(numbers)),
                 limits.least(limits.of_hardware(fleet.kind, [("", key[0]), ("", key[1])])),
             )
         like, weakest = by_facts[key]
-        found.like.append(like)
-        found.hardware.append(weakest)
-        ours, theirs = fleet.ends[one], fleet.ends[other]
+        table.like.append(like)
+        table.hardware.append(weakest)
+        ours, theirs = fleet.ends[end], fleet.ends[partner]
         for way, value, least in _values(fleet.kind, sample.reading, weakest):
             ends = (theirs, ours) if way else (ours, theirs)
             if ends not in places:
@@ -88,22 +88,22 @@ def of(fleet: Fleet, samples: Sequence[Sample]) -> Columns:
                 measured.looks.append([])
                 spare = (_spare(key[0], key[1]), _spare(key[1], key[0]))
                 measured.spare.append(spare[::-1] if way else spare)
-                found.sample.append([])
-                found.floor.append(least)
+                table.sample.append([])
+                table.floor.append(least)
             measured.looks[places[ends]].append(value)
-            found.sample[places[ends]].append(number)
+            table.sample[places[ends]].append(number)
     _clip(measured, len(numbers))
     made = [*numbers]
-    kin = [_kin(fleet.kind, numbers, one) for one in made]
-    return found._replace(measured=measured._replace(classes=len(made), kin=kin), classes=made)
+    kin = [_kin(fleet.kind, numbers, pair_class) for pair_class in made]
+    return table._replace(measured=measured._replace(classes=len(made), kin=kin), classes=made)
 
 
-def _kin(kind: Kind, numbers: Mapping[Class, int], one: Class) -> int:
+def _kin(kind: Kind, numbers: Mapping[Class, int], pair_class: Class) -> int:
     """Class with the same rate and MTU, inside a leaf or not. Latencies have none, as a hop adds to them."""
-    own = numbers[one]
+    own = numbers[pair_class]
     if kind.UNIT.lower:
         return own
-    others = (numbers.get(one._replace(near=near), own) for near in (True, False, None))
+    others = (numbers.get(pair_class._replace(near=near), own) for near in (True, False, None))
     return min(own, *others)
 
 
@@ -120,15 +120,15 @@ def _values(kind: Kind, reading: Reading, weakest: Limit | None) -> list[tuple[i
     if reading.value is None:
         return []
     hole = min(1.0, reading.amounts.get("hole", 1.0) / limits.HOLE)
-    found = []
+    values = []
     for way, name in enumerate(kind.JUDGED):
         value = reading.amounts[name] * hole
         least = weakest.value if weakest and not reading.cpu_bound else 0.0
         host = reading.amounts.get(f"host_{name}")
         if host:
             least = limits.OF_HOST * host
-        found.append((way, _logarithm(kind, value), _logarithm(kind, least)))
-    return found
+        values.append((way, _logarithm(kind, value), _logarithm(kind, least)))
+    return values
 
 
 def _logarithm(kind: Kind, value: float) -> float:
@@ -137,13 +137,13 @@ def _logarithm(kind: Kind, value: float) -> float:
     return -math.log(value) if kind.UNIT.lower else math.log(value)
 
 
-def _clip(found: Measured, classes: int) -> None:
+def _clip(measured: Measured, classes: int) -> None:
     """Nothing is lower than a fiftieth of the best of its class: 0 has no logarithm. The rate of a reading is
     the mean of its looks."""
     best = [-math.inf] * classes
-    for like, looks in zip(found.like, found.looks):
+    for like, looks in zip(measured.like, measured.looks):
         best[like] = max(best[like], *looks)
-    for number, (like, looks) in enumerate(zip(found.like, found.looks)):
+    for number, (like, looks) in enumerate(zip(measured.like, measured.looks)):
         least = best[like] + LEAST if best[like] > -math.inf else LEAST
         looks[:] = [max(rate, least) for rate in looks]
-        found.rate[number] = looks[0] if len(looks) == 1 else sum(looks) / len(looks)
+        measured.rate[number] = looks[0] if len(looks) == 1 else sum(looks) / len(looks)

@@ -30,7 +30,7 @@ _OWN_NAMES = ("forward_gbits", "backward_gbits", "hole", "usec")
 _DIGITS = 4
 
 
-def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
+def result_without_pairs(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
     """Everything but the pairs. about: data of the campaign: id, started, ended, rounds, seed,
     duration_seconds and streams."""
     return {
@@ -40,12 +40,12 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": str(judged.verdict),
         "counts": _counts(judged),
         "coverage": _coverage(judged),
-        "classes": [_class(one, spread) for one, spread in judged.classes.items()],
+        "classes": [_class(pair_class, spread) for pair_class, spread in judged.classes.items()],
         "nodes": [_node(judged, name) for name in judged.leaves],
-        "paths": [_path(pair, found) for pair, found in judged.blame.paths.items()],
-        "uplinks": [_between(one) for one in judged.between],
-        "groups": [_alike(one) for one in judged.groups],
-        "losing": [_lossy(one) for one in judged.lossy],
+        "paths": [_path(pair, path) for pair, path in judged.blame.paths.items()],
+        "uplinks": [_between(uplink) for uplink in judged.between],
+        "groups": [_alike(group) for group in judged.groups],
+        "losing": [_lossy(lossy) for lossy in judged.lossy],
         "fleet": [{"verdict": str(verdict), "reason": why} for verdict, why in judged.fleet],
         "power": _power(judged.power),
     }
@@ -85,13 +85,13 @@ def _coverage(judged: Judged) -> dict[str, Any]:
     }
 
 
-def _class(one: Class, spread: Spread) -> dict[str, Any]:
+def _class(pair_class: Class, spread: Spread) -> dict[str, Any]:
     """A class. With few pairs it takes its noise from elsewhere, and has neither deviation nor limit here."""
     is_known = spread.pairs >= LEAST_PAIRS
     return {
-        "rate_gbits": None if one.rate is None else one.rate / 1000,
-        "mtu_bytes": one.mtu,
-        "same_leaf": one.near,
+        "rate_gbits": None if pair_class.rate is None else pair_class.rate / 1000,
+        "mtu_bytes": pair_class.mtu,
+        "same_leaf": pair_class.near,
         "pairs": spread.pairs,
         **_amount(spread.kind, "median_{}", spread.median),
         **_amount(spread.kind, "mad_{}", spread.mad if is_known else None),
@@ -101,7 +101,7 @@ def _class(one: Class, spread: Spread) -> dict[str, Any]:
 
 def _node(judged: Judged, name: str) -> dict[str, Any]:
     known = judged.nodes.get(name, Node())
-    findings = [(end, found) for end, found in judged.blame.ends.items() if end[0] == name]
+    findings = [(end, finding) for end, finding in judged.blame.ends.items() if end[0] == name]
     return {
         "name": name,
         "leaf": judged.leaves[name],
@@ -113,9 +113,9 @@ def _node(judged: Judged, name: str) -> dict[str, Any]:
             {
                 "rail": end[1],
                 **_facts(known.rails[end[1]] if end[1] < len(known.rails) else Facts()),
-                **_found(one),
+                **_finding(finding),
             }
-            for end, one in findings
+            for end, finding in findings
         ],
     }
 
@@ -135,17 +135,17 @@ def _facts(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _found(one: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, Any]:
     return {
-        "verdict": str(one.verdict),
-        "certainty": None if one.certainty is None else str(one.certainty),
-        "reason": words(one),
-        "direction": one.way or None,
-        "loss_percent": _percent(one.loss),
-        "would_have_seen_percent": _percent(one.seen),
-        "suspects": [_suspicion(it) for it in one.suspects],
-        "partners": _tally(one.tally),
-        "second_look": None if one.again is None else _tally(one.again),
+        "verdict": str(finding.verdict),
+        "certainty": None if finding.certainty is None else str(finding.certainty),
+        "reason": words(finding),
+        "direction": finding.way or None,
+        "loss_percent": _percent(finding.loss),
+        "would_have_seen_percent": _percent(finding.seen),
+        "suspects": [_suspicion(suspicion) for suspicion in finding.suspects],
+        "partners": _tally(finding.tally),
+        "second_look": None if finding.again is None else _tally(finding.again),
     }
 
 
@@ -153,8 +153,8 @@ def _percent(part: float | None) -> float | None:
     return None if part is None else round(100 * part, 1)
 
 
-def _suspicion(one: Suspicion) -> dict[str, Any]:
-    return {"what": one.what, "probability": round(one.chance, 3)}
+def _suspicion(suspicion: Suspicion) -> dict[str, Any]:
+    return {"what": suspicion.what, "probability": round(suspicion.chance, 3)}
 
 
 def _tally(tally: Tally) -> dict[str, int]:
@@ -166,18 +166,18 @@ def _tally(tally: Tally) -> dict[str, int]:
     }
 
 
-def words(one: Finding) -> str:
+def words(finding: Finding) -> str:
     """Reason for a finding about a node on a rail, for people."""
-    tally, parts = one.tally, [one.reason] if one.reason else []
-    if one.loss is not None:
-        again = one.again
+    tally, parts = finding.tally, [finding.reason] if finding.reason else []
+    if finding.loss is not None:
+        again = finding.again
         tried = f", {again.low} of {again.measured} when tried again" if again else ", not tried again"
         low = f"low with {tally.low} of {tally.measured} partners{tried}"
-        parts.append(f"{one.loss:.0%} under its level in {_direction(one.way)}, {low}")
-        if one.verdict is Verdict.UNKNOWN and not one.reason:
-            parts.append(f"suspects: {_named(one.suspects)}")
-    elif one.verdict is Verdict.UNKNOWN and not parts:
-        parts.append(_unseen(one))
+        parts.append(f"{finding.loss:.0%} under its level in {_direction(finding.way)}, {low}")
+        if finding.verdict is Verdict.UNKNOWN and not finding.reason:
+            parts.append(f"suspects: {_named(finding.suspects)}")
+    elif finding.verdict is Verdict.UNKNOWN and not parts:
+        parts.append(_unseen(finding))
     return "; ".join(parts)
 
 
@@ -186,14 +186,14 @@ def _direction(way: str) -> str:
 
 
 def _named(suspects: Sequence[Suspicion]) -> str:
-    return ", ".join(f"{one.what} {one.chance:.0%}" for one in suspects)
+    return ", ".join(f"{suspicion.what} {suspicion.chance:.0%}" for suspicion in suspects)
 
 
-def _unseen(one: Finding) -> str:
-    tally = one.tally
+def _unseen(finding: Finding) -> str:
+    tally = finding.tally
     if tally.measured == 0:
         return f"none of its {tally.planned} pairs has a result"
-    seen = _percent(one.seen)
+    seen = _percent(finding.seen)
     if seen is None:
         slow = f", {tally.explained} of them with slow ones" if tally.explained else ""
         return f"{tally.measured} of {tally.planned} pairs have a result{slow}: nothing to compare it with"
@@ -207,56 +207,56 @@ def unseen(least: float, most: float | None = None) -> str:
     return f"a loss of less than {loss}% would not have been seen"
 
 
-def _path(pair: tuple[End, End], found: LowPath) -> dict[str, Any]:
+def _path(pair: tuple[End, End], path: LowPath) -> dict[str, Any]:
     return {
         "ends": [_end(end) for end in pair],
-        "verdict": str(path_verdict(found.certainty)),
-        "certainty": str(found.certainty),
-        "loss_percent": _percent(found.loss),
+        "verdict": str(path_verdict(path.certainty)),
+        "certainty": str(path.certainty),
+        "loss_percent": _percent(path.loss),
     }
 
 
-def _between(one: Between) -> dict[str, Any]:
+def _between(uplink: Between) -> dict[str, Any]:
     return {
-        "leaves": [*one.leaves],
-        "rail": one.rail,
-        "direction": one.way,
-        "verdict": str(one.verdict),
-        "certainty": str(one.certainty),
-        "loss_percent": _percent(one.loss),
-        "low": one.low,
-        "measured": one.measured,
-        "suspects": [_suspicion(it) for it in one.suspects],
+        "leaves": [*uplink.leaves],
+        "rail": uplink.rail,
+        "direction": uplink.way,
+        "verdict": str(uplink.verdict),
+        "certainty": str(uplink.certainty),
+        "loss_percent": _percent(uplink.loss),
+        "low": uplink.low,
+        "measured": uplink.measured,
+        "suspects": [_suspicion(suspicion) for suspicion in uplink.suspects],
     }
 
 
-def _alike(one: Alike) -> dict[str, Any]:
+def _alike(group: Alike) -> dict[str, Any]:
     return {
-        "ends": [_end(end) for end in one.ends],
-        "of": one.of,
-        "verdict": str(one.verdict),
-        "loss_percent": _percent(one.loss),
-        "common": one.common,
-        "reason": one.reason,
+        "ends": [_end(end) for end in group.ends],
+        "of": group.of,
+        "verdict": str(group.verdict),
+        "loss_percent": _percent(group.loss),
+        "common": group.common,
+        "reason": group.reason,
     }
 
 
-def _lossy(one: Lossy) -> dict[str, Any]:
+def _lossy(lossy: Lossy) -> dict[str, Any]:
     return {
-        "ends": [_end(end) for end in one.ends],
-        "verdict": str(one.verdict),
-        "certainty": str(one.certainty),
-        "sent_again_percent": None if one.share is None else round(100 * one.share, 3),
-        "reason": one.reason,
+        "ends": [_end(end) for end in lossy.ends],
+        "verdict": str(lossy.verdict),
+        "certainty": str(lossy.certainty),
+        "sent_again_percent": None if lossy.share is None else round(100 * lossy.share, 3),
+        "reason": lossy.reason,
     }
 
 
-def _power(one: Power) -> dict[str, Any]:
+def _power(power: Power) -> dict[str, Any]:
     return {
-        "asked_percent": _percent(one.asked),
-        "node_percent": _percent(one.node),
-        "path_percent": _percent(one.path),
-        "rounds_more": one.rounds,
+        "asked_percent": _percent(power.asked),
+        "node_percent": _percent(power.node),
+        "path_percent": _percent(power.path),
+        "rounds_more": power.rounds,
     }
 
 
@@ -276,7 +276,7 @@ def _pair(kind: Kind, sample: Sample) -> dict[str, Any]:
         **amounts,
         "least_second_of_median": _rounded(reading.amounts.get("hole")),
         "cpu_bound": reading.cpu_bound,
-        "limits": [_limit(kind, one) for one in sample.limits],
+        "limits": [_limit(kind, limit) for limit in sample.limits],
         "evidence": dict(reading.evidence),
     }
 
@@ -285,8 +285,8 @@ def _end(end: End) -> dict[str, Any]:
     return {"node": end[0], "rail": end[1]}
 
 
-def _limit(kind: Kind, one: Limit) -> dict[str, Any]:
-    return {"name": one.name, **_amount(kind, "{}", one.value), "source": one.source}
+def _limit(kind: Kind, limit: Limit) -> dict[str, Any]:
+    return {"name": limit.name, **_amount(kind, "{}", limit.value), "source": limit.source}
 
 
 def _amount(kind: Kind, name: str, value: float | None) -> dict[str, float | None]:

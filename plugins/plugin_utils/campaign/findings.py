@@ -116,7 +116,7 @@ def known_of(
     measured, ends = columns.measured, [*fleet.ends]
     sides = suspects.sides(measured)
     kins = [
-        {measured.kin[measured.like[one]] for one in (*sends, *takes)}
+        {measured.kin[measured.like[reading]] for reading in (*sends, *takes)}
         for sends, takes in zip(sides.sends, sides.takes)
     ]
     nodes: dict[int, set[str]] = {}
@@ -138,12 +138,12 @@ def _by_port(known: Known, number: int) -> float:
     most = math.log(weakest.value / share_of)
     table, worst = known.columns, -math.inf
     for mine in (known.sides.sends[number], known.sides.takes[number]):
-        if not mine or any(table.floor[one] == -math.inf for one in mine):
+        if not mine or any(table.floor[reading] == -math.inf for reading in mine):
             return math.inf
-        lost = [max(0.0, most - table.measured.rate[one]) for one in mine]
-        errors = [math.sqrt(known.fit.variance[one]) for one in mine]
+        lost = [max(0.0, most - table.measured.rate[reading]) for reading in mine]
+        errors = [math.sqrt(known.fit.variance[reading]) for reading in mine]
         # A rate that an end has reached once proves its capacity, though partners may be slow.
-        once = min(one + SURELY * error for one, error in zip(lost, errors))
+        once = min(loss + SURELY * error for loss, error in zip(lost, errors))
         worst = max(worst, min(once, median(lost) + SURELY * median(errors) / math.sqrt(len(mine))))
     return worst
 
@@ -155,7 +155,7 @@ def words(known: Known, rival: Rival) -> str:
         return f"{name} rail {rail}" if _has_rails(known.fleet) else name
     if rival.sort == PATH:
         return "its paths, each for itself"
-    names = [known.leaf_names[one][0] for one in rival.where]
+    names = [known.leaf_names[leaf][0] for leaf in rival.where]
     return f"uplinks of leaf {names[0]}" if rival.sort == LEAF else f"between leaves {' and '.join(names)}"
 
 
@@ -166,10 +166,12 @@ def _has_rails(fleet: Fleet) -> bool:
 def suspicions(known: Known, rivals: Sequence[Rival]) -> tuple[Suspicion, ...]:
     """One for each thing, the likeliest first; the directions of one add up."""
     chances: dict[str, float] = {}
-    for one in rivals:
-        what = words(known, one)
-        chances[what] = chances.get(what, 0.0) + one.chance
-    return tuple(Suspicion(*one) for one in sorted(chances.items(), key=lambda item: -item[1]))
+    for rival in rivals:
+        what = words(known, rival)
+        chances[what] = chances.get(what, 0.0) + rival.chance
+    return tuple(
+        Suspicion(what, chance) for what, chance in sorted(chances.items(), key=lambda item: -item[1])
+    )
 
 
 def certainty(chance: float, low: int, measured: int) -> Certainty:
@@ -182,32 +184,34 @@ def of_ends(known: Known, limit: float) -> dict[End, Finding]:
     """limit: loss that has to be found, as a part."""
     fit, ends = known.fit, known.ends
     named = {
-        one.suspect.where[0]: (one, rivals)
-        for one, rivals in zip(fit.named, fit.rivals)
-        if one.suspect.sort == NODE
+        culprit.suspect.where[0]: (culprit, rivals)
+        for culprit, rivals in zip(fit.named, fit.rivals)
+        if culprit.suspect.sort == NODE
     }
-    slow = {ends[number]: one.loss for number, (one, _rivals) in named.items()}
+    slow = {ends[number]: culprit.loss for number, (culprit, _rivals) in named.items()}
     tallies, again = _tallies(known, slow, again=False), _tallies(known, slow, again=True)
-    found: dict[End, Finding] = {}
+    findings: dict[End, Finding] = {}
     for number, end in enumerate(ends):
         seen = known.seen(number, limit)
         second = again[end] if again[end].measured else None
         if number in named:
-            one, rivals = named[number]
+            culprit, rivals = named[number]
             suspects = suspicions(known, rivals)
-            chance = next(it.chance for it in suspects if it.what == words(known, rivals[0]))
+            chance = next(
+                suspicion.chance for suspicion in suspects if suspicion.what == words(known, rivals[0])
+            )
             is_it = chance >= ALONE
-            found[end] = Finding(
+            findings[end] = Finding(
                 Verdict.FAIL if is_it else Verdict.UNKNOWN, tallies[end],
                 certainty(chance, *((second.low, second.measured) if second else (0, 0))) if is_it else None,
                 second,
-                loss=share(one.loss), seen=seen, way=one.suspect.way, suspects=suspects,
+                loss=share(culprit.loss), seen=seen, way=culprit.suspect.way, suspects=suspects,
             )  # fmt: skip
             continue
         verdict = Verdict.PASS if seen is not None and seen <= limit else Verdict.UNKNOWN
         near = max((side.loss / side.error for side in fit.sides[number] if side.counts), default=0.0)
-        found[end] = Finding(verdict, tallies[end], None, second, seen=seen, nearness=near)
-    return found
+        findings[end] = Finding(verdict, tallies[end], None, second, seen=seen, nearness=near)
+    return findings
 
 
 def _tallies(known: Known, slow: Mapping[End, float], again: bool) -> dict[End, Tally]:
@@ -241,45 +245,45 @@ def _worst(known: Known) -> dict[int, float]:
 
 def between(known: Known) -> list[Between]:
     """Findings about leaves."""
-    found = []
-    for one, rivals in zip(known.fit.named, known.fit.rivals):
-        own = one.suspect
+    uplinks = []
+    for culprit, rivals in zip(known.fit.named, known.fit.rivals):
+        own = culprit.suspect
         if own.sort not in (LEAF, LINK):
             continue
         suspects = suspicions(known, rivals)
-        chance = next(it.chance for it in suspects if it.what == words(known, rivals[0]))
+        chance = next(suspicion.chance for suspicion in suspects if suspicion.what == words(known, rivals[0]))
         of_reading = known.columns.sample
         seen = {number for reading in own.readings for number in of_reading[reading]}
         low = {
             number
             for reading in own.readings
-            if known.fit.low[reading] >= one.loss / 2
+            if known.fit.low[reading] >= culprit.loss / 2
             for number in of_reading[reading]
         }
         again = [number for number in seen if known.samples[number].again]
         sure = certainty(chance, sum(number in low for number in again), len(again))
         names = [known.leaf_names[number] for number in own.where]
-        found.append(Between(
-            tuple(name for name, _rail in names), names[0][1], own.way, share(one.loss),
+        uplinks.append(Between(
+            tuple(name for name, _rail in names), names[0][1], own.way, share(culprit.loss),
             Verdict.FAIL if chance >= ALONE else Verdict.UNKNOWN, sure,
             len(low), len(seen), suspects,
         ))  # fmt: skip
-    return found
+    return uplinks
 
 
 # -- groups -----------------------------------------------------------------------------------------
 
 
-def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
+def groups(known: Known, findings: Mapping[End, Finding]) -> list[Alike]:
     """Ends that are slow alike, the largest group first."""
     fit, ends = known.fit, known.ends
     losses = sorted(
-        (one.loss, ends[one.suspect.where[0]])
-        for one in fit.named
-        if one.suspect.sort == NODE and found[ends[one.suspect.where[0]]].loss is not None
+        (culprit.loss, ends[culprit.suspect.where[0]])
+        for culprit in fit.named
+        if culprit.suspect.sort == NODE and findings[ends[culprit.suspect.where[0]]].loss is not None
     )
     least = max(_GROUP, math.ceil(_GROUP_SHARE * len(ends)))
-    groups_found = []
+    alike = []
     while len(losses) >= least:
         begin, end = _densest(losses)
         if end - begin < least or len({member[0] for _loss, member in losses[begin:end]}) < _GROUP:
@@ -287,14 +291,14 @@ def groups(known: Known, found: Mapping[End, Finding]) -> list[Alike]:
         inside = losses[begin:end]
         losses = losses[:begin] + losses[end:]
         members = tuple(member for _loss, member in inside)
-        loss = share(sum(one for one, _member in inside) / len(inside))
+        loss = share(sum(member_loss for member_loss, _member in inside) / len(inside))
         rated = all(known.fleet.facts(member).speed_mbit for member in members)
         verdict = Verdict.FAIL if rated or loss < _GENERATION else Verdict.UNKNOWN
         reason = "" if verdict is Verdict.FAIL else "another generation, or slow: no port reports its rate"
-        good = [end for end in ends if found[end].verdict is Verdict.PASS]
+        good = [end for end in ends if findings[end].verdict is Verdict.PASS]
         common = _common(known.fleet, members, good)
-        groups_found.append(Alike(members, len(ends), loss, verdict, common, reason))
-    return groups_found
+        alike.append(Alike(members, len(ends), loss, verdict, common, reason))
+    return alike
 
 
 def _densest(losses: Sequence[tuple[float, End]]) -> tuple[int, int]:
@@ -351,7 +355,7 @@ def negotiated(fleet: Fleet) -> dict[End, tuple[Verdict, str]]:
         if facts.speed_mbit:
             own = [(link.gigatransfers, link.lanes) for link in facts.pcie[:1]]
             twins.setdefault((end[1], facts.driver, *own), []).append(end)
-    found = {}
+    verdicts = {}
     for key, ends in twins.items():
         best = max(fleet.facts(end).speed_mbit or 0 for end in ends)
         full = sum(fleet.facts(end).speed_mbit == best for end in ends)
@@ -365,5 +369,5 @@ def negotiated(fleet: Fleet) -> dict[End, tuple[Verdict, str]]:
                 f"its port negotiated {rate / 1000:g} of {best / 1000:g} Gb/s, which {full} of its twins have"
             )
             rest = "" if is_fault else ": another model, or a fault; its PCIe link is not known"
-            found[end] = Verdict.FAIL if is_fault else Verdict.UNKNOWN, why + rest
-    return found
+            verdicts[end] = Verdict.FAIL if is_fault else Verdict.UNKNOWN, why + rest
+    return verdicts

@@ -84,33 +84,33 @@ class Fit(NamedTuple):
         )
 
 
-def fit(found: Measured, leaf: Sequence[int], floor: Sequence[float], margin: float) -> Fit:
+def fit(measured: Measured, leaf: Sequence[int], floor: Sequence[float], margin: float) -> Fit:
     """leaf: of each end the number of its leaf, -1 if it is not known. floor: of each reading the logarithm
     of the least that hardware promises, minus infinity for none. margin: least loss of a single path."""
-    by_end = suspects.sides(found)
-    everyone = suspects.of_ends(by_end) + suspects.of_leaves(found, leaf)
-    sizes = {sort: sum(one.sort == sort for one in everyone) // 3 for sort in (NODE, LEAF, LINK)}
-    freedom = noise.PRIOR + 2.0 * len(found.rate) / max(1, found.ends)
+    by_end = suspects.sides(measured)
+    everyone = suspects.of_ends(by_end) + suspects.of_leaves(measured, leaf)
+    sizes = {sort: sum(suspect.sort == sort for suspect in everyone) // 3 for sort in (NODE, LEAF, LINK)}
+    freedom = noise.PRIOR + 2.0 * len(measured.rate) / max(1, measured.ends)
     least = suspects.needed(sizes, freedom)
-    level, between_good = levels.start(found)
-    own, fall = [noise.of_fleet(between_good) / 2] * found.ends, 0.0
-    state, variance = _state(found, level, floor, own, fall, margin)
-    named = suspects.search(state, found, everyone, least)
+    level, between_good = levels.start(measured)
+    own, fall = [noise.of_fleet(between_good) / 2] * measured.ends, 0.0
+    state, variance = _state(measured, level, floor, own, fall, margin)
+    named = suspects.search(state, measured, everyone, least)
     for _turn in range(_TURNS):
-        level = _levels(found, level, state)
-        rest = _rest(found, level, floor, state)
-        own = noise.of_ends(found, rest)
-        fall = noise.fall([one for one, loss in zip(rest, state.loss) if not loss])
-        state, variance = _state(found, level, floor, own, fall, margin)
-        named = suspects.search(state, found, everyone, least)
-    others = rivals.rivals(state, found, everyone, named)
+        level = _levels(measured, level, state)
+        rest = _rest(measured, level, floor, state)
+        own = noise.of_ends(measured, rest)
+        fall = noise.fall([residual for residual, loss in zip(rest, state.loss) if not loss])
+        state, variance = _state(measured, level, floor, own, fall, margin)
+        named = suspects.search(state, measured, everyone, least)
+    others = rivals.rivals(state, measured, everyone, named)
     _explain_spare(state, by_end, named)
-    paths, error = _paths(found, state, margin)
-    bad = {one.pair: one.loss for one in paths if one.lows == one.looks}
-    for number, pair in enumerate(found.pair):
+    paths, error = _paths(measured, state, margin)
+    bad = {path.pair: path.loss for path in paths if path.lows == path.looks}
+    for number, pair in enumerate(measured.pair):
         if pair in bad:
             state.explain([number], bad[pair])
-    sides = _sides(found, by_end, state, named)
+    sides = _sides(measured, by_end, state, named)
     standard = math.sqrt(2 * least[NODE, SENDS])
     return Fit(
         level,
@@ -128,7 +128,7 @@ def fit(found: Measured, leaf: Sequence[int], floor: Sequence[float], margin: fl
 
 
 def _state(
-    found: Measured,
+    measured: Measured,
     level: Sequence[float],
     floor: Sequence[float],
     own: Sequence[float],
@@ -136,37 +136,39 @@ def _state(
     margin: float,
 ) -> tuple[State, list[float]]:
     """Nothing explained, and the variance of each reading."""
-    columns = zip(found.sender, found.receiver, found.looks)
-    variance = [(own[one] + own[other]) / len(looks) for one, other, looks in columns]
-    low = [max(level[like], least) - rate for like, rate, least in zip(found.like, found.rate, floor)]
+    columns = zip(measured.sender, measured.receiver, measured.looks)
+    variance = [(own[sender] + own[receiver]) / len(looks) for sender, receiver, looks in columns]
+    low = [max(level[like], least) - rate for like, rate, least in zip(measured.like, measured.rate, floor)]
     if fall:
         usual = math.sqrt(median(variance))
-        low = [one - fall * max(0.0, math.sqrt(size) - usual) for one, size in zip(low, variance)]
+        low = [shortfall - fall * max(0.0, math.sqrt(size) - usual) for shortfall, size in zip(low, variance)]
     return State(low, [1 / size for size in variance], _LEAST * margin), variance
 
 
-def _rest(found: Measured, level: Sequence[float], floor: Sequence[float], state: State) -> list[float]:
+def _rest(measured: Measured, level: Sequence[float], floor: Sequence[float], state: State) -> list[float]:
     """How far the first look of each reading is under its prediction."""
-    columns = zip(found.like, found.looks, floor, state.loss)
+    columns = zip(measured.like, measured.looks, floor, state.loss)
     return [max(level[like], least) - looks[0] - loss for like, looks, least, loss in columns]
 
 
 def _explain_spare(state: State, by_end: Sides, named: Sequence[Named]) -> None:
     """Readings in which a named end has something to spare are low by the rest of its loss."""
-    for one in named if by_end.spare else ():
-        for number, spare in by_end.spare.get(one.suspect.where[0], ()) if one.suspect.sort == NODE else ():
-            state.explain([number], one.loss - spare)
+    for culprit in named if by_end.spare else ():
+        for number, spare in (
+            by_end.spare.get(culprit.suspect.where[0], ()) if culprit.suspect.sort == NODE else ()
+        ):
+            state.explain([number], culprit.loss - spare)
 
 
-def _levels(found: Measured, before: Sequence[float], state: State) -> list[float]:
+def _levels(measured: Measured, before: Sequence[float], state: State) -> list[float]:
     """Median of the readings that no suspect explains, for each class. Readings far below are left out, as
     they may be half of a few."""
     free = [
-        (found.like[number], looks[0])
-        for number, looks in enumerate(found.looks)
+        (measured.like[number], looks[0])
+        for number, looks in enumerate(measured.looks)
         if not state.loss[number] and not _is_far_below(state, number)
     ]
-    return levels.level_of(found, free, before)
+    return levels.level_of(measured, free, before)
 
 
 def _is_far_below(state: State, number: int) -> bool:
@@ -174,32 +176,34 @@ def _is_far_below(state: State, number: int) -> bool:
     return low > 0 and low * low * state.precision[number] > BOUND
 
 
-def _level_error(found: Measured, state: State) -> list[float]:
+def _level_error(measured: Measured, state: State) -> list[float]:
     """Variance of the level of each class, which is a median."""
-    weights = [0.0] * found.classes
-    for like, loss, precision in zip(found.like, state.loss, state.precision):
+    weights = [0.0] * measured.classes
+    for like, loss, precision in zip(measured.like, state.loss, state.precision):
         if not loss:
             weights[like] += precision
-    return [math.pi / 2 / one if one else 0.0 for one in weights]
+    return [math.pi / 2 / weight if weight else 0.0 for weight in weights]
 
 
 # -- readings of an end -----------------------------------------------------------------------------
 
 
-def _sides(found: Measured, by_end: Sides, state: State, named: Sequence[Named]) -> list[tuple[Side, Side]]:
-    errors = _level_error(found, state)
-    own = {one.suspect.where[0] for one in named if one.suspect.sort == NODE}
+def _sides(
+    measured: Measured, by_end: Sides, state: State, named: Sequence[Named]
+) -> list[tuple[Side, Side]]:
+    errors = _level_error(measured, state)
+    own = {culprit.suspect.where[0] for culprit in named if culprit.suspect.sort == NODE}
     return [
         (
-            _side(found, state, sends, end in own, errors),
-            _side(found, state, takes, end in own, errors),
+            _side(measured, state, sends, end in own, errors),
+            _side(measured, state, takes, end in own, errors),
         )
         for end, (sends, takes) in enumerate(zip(by_end.sends, by_end.takes))
     ]
 
 
 def _side(
-    found: Measured, state: State, readings: Sequence[int], is_named: bool, errors: Sequence[float]
+    measured: Measured, state: State, readings: Sequence[int], is_named: bool, errors: Sequence[float]
 ) -> Side:
     low, loss, precision = state.low, state.loss, state.precision
     chosen = readings if is_named else [number for number in readings if loss[number] < state.least]
@@ -215,23 +219,23 @@ def _side(
             away *= math.sqrt(BOUND / size)
         total += weight * away
         weights += weight
-    error = max(errors[found.like[number]] for number in chosen)
+    error = max(errors[measured.like[number]] for number in chosen)
     return Side(centre + total / weights, math.sqrt(1 / weights + error), len(chosen))
 
 
 # -- single paths -----------------------------------------------------------------------------------
 
 
-def _paths(found: Measured, state: State, margin: float) -> tuple[list[Path], float]:
+def _paths(measured: Measured, state: State, margin: float) -> tuple[list[Path], float]:
     """Pairs that are lower than ends and leaves explain, and the standard errors needed to name a path."""
     least = student(
-        NORMAL.inv_cdf(1 - FALSE / max(1, len(found.rate))),
-        noise.PRIOR + 4.0 * len(found.rate) / max(1, found.ends),
+        NORMAL.inv_cdf(1 - FALSE / max(1, len(measured.rate))),
+        noise.PRIOR + 4.0 * len(measured.rate) / max(1, measured.ends),
     )
     worst: dict[int, Path] = {}
-    for number, looks in enumerate(found.looks):
+    for number, looks in enumerate(measured.looks):
         rest = state.low[number] - state.loss[number]
-        away = [rest + found.rate[number] - rate for rate in looks]
+        away = [rest + measured.rate[number] - rate for rate in looks]
         if max(away) < margin:
             continue
         # Precision is of the mean of all looks.
@@ -239,9 +243,9 @@ def _paths(found: Measured, state: State, margin: float) -> tuple[list[Path], fl
         per_look = 1 / math.sqrt(noise_of_look + (VARIES * state.loss[number]) ** 2)
         if max(away) * per_look < least:
             continue
-        lows = sum(one >= margin / 2 and one * per_look >= POWER for one in away)
-        one = Path(found.pair[number], rest, len(looks), lows)
-        before = worst.get(one.pair)
-        if before is None or (one.lows, one.loss) > (before.lows, before.loss):
-            worst[one.pair] = one
+        lows = sum(shortfall >= margin / 2 and shortfall * per_look >= POWER for shortfall in away)
+        path = Path(measured.pair[number], rest, len(looks), lows)
+        before = worst.get(path.pair)
+        if before is None or (path.lows, path.loss) > (before.lows, before.loss):
+            worst[path.pair] = path
     return [*worst.values()], least

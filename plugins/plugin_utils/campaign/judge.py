@@ -74,7 +74,7 @@ class Blame(NamedTuple):
     @property
     def slow(self) -> list[End]:
         """Ends that fail."""
-        return [end for end, found in self.ends.items() if found.verdict is Verdict.FAIL]
+        return [end for end, finding in self.ends.items() if finding.verdict is Verdict.FAIL]
 
 
 class Judged(NamedTuple):
@@ -97,27 +97,31 @@ class Judged(NamedTuple):
 
     @property
     def paths(self) -> list[tuple[tuple[End, End], Certainty]]:
-        return [(pair, found.certainty) for pair, found in self.blame.paths.items()]
+        return [(pair, path.certainty) for pair, path in self.blame.paths.items()]
 
     def node(self, name: str) -> Verdict:
         """Verdict on a node: the worst of its rails."""
-        return model.worst(found.verdict for end, found in self.blame.ends.items() if end[0] == name)
+        return model.worst(finding.verdict for end, finding in self.blame.ends.items() if end[0] == name)
 
     def nearness(self, name: str) -> float:
         """Standard errors by which the worst direction of a node is slower than its level."""
-        return max((found.nearness for end, found in self.blame.ends.items() if end[0] == name), default=0.0)
+        return max(
+            (finding.nearness for end, finding in self.blame.ends.items() if end[0] == name), default=0.0
+        )
 
     @property
     def verdict(self) -> Verdict:
         """Verdict on the fleet: the worst of all that was found, of the pairs and of the coverage."""
-        found = [one.verdict for one in self.blame.ends.values()]
-        found += [one.verdict for one in self.between] + [one.verdict for one in self.groups]
-        found += [one.verdict for one in self.lossy]
+        verdicts = [finding.verdict for finding in self.blame.ends.values()]
+        verdicts += [uplink.verdict for uplink in self.between] + [group.verdict for group in self.groups]
+        verdicts += [lossy.verdict for lossy in self.lossy]
         paths = [path_verdict(certainty) for _pair, certainty in self.paths]
         # A low pair has become a finding about a node, a leaf or a path.
-        found += [one.verdict for one in counting(self.samples) if one.verdict is not Verdict.FAIL]
-        found += [verdict for verdict, _why in self.fleet]
-        return model.worst([*found, *paths, self.coverage.verdict])
+        verdicts += [
+            sample.verdict for sample in counting(self.samples) if sample.verdict is not Verdict.FAIL
+        ]
+        verdicts += [verdict for verdict, _why in self.fleet]
+        return model.worst([*verdicts, *paths, self.coverage.verdict])
 
 
 def counting(given: Sequence[Sample]) -> list[Sample]:
@@ -126,7 +130,9 @@ def counting(given: Sequence[Sample]) -> list[Sample]:
         sample.ends: sample for sample in given if sample.again and sample.verdict is not Verdict.UNKNOWN
     }
     first = (sample for sample in given if not sample.again)
-    return [later.get(one.ends, one) if one.verdict is Verdict.UNKNOWN else one for one in first]
+    return [
+        later.get(sample.ends, sample) if sample.verdict is Verdict.UNKNOWN else sample for sample in first
+    ]
 
 
 def path_verdict(certainty: Certainty) -> Verdict:
@@ -149,18 +155,18 @@ def judge(
     more, raw_again = samples.collected(what, second, problems, again=True) if second else ({}, [])
     ends = [(name, rail) for name, about in nodes.items() for rail in range(len(about["addresses"]))]
     fleet = Fleet(what, {**more, **seen}, leaves, {end: number for number, end in enumerate(ends)})
-    taken = [whole.possible(fleet, one) for one in (*raw, *raw_again)]
-    table = columns.of(fleet, taken)
+    taken = [whole.possible(fleet, sample) for sample in (*raw, *raw_again)]
+    table = columns.tabulate(fleet, taken)
     taken, table, of_all, low = whole.whole(fleet, taken, table)
     of_leaf, leaf_names = fleet.leaf_numbers()
     fitted = fit(table.measured, of_leaf, table.floor, what.MARGIN)
     classes = pairs.classes(fleet, table, fitted)
     taken = pairs.judged(fleet, taken, table, fitted, classes)
     known = findings.known_of(fleet, table, fitted, taken, leaf_names)
-    found = findings.of_ends(known, limit)
-    alike = findings.groups(known, found)
+    by_end = findings.of_ends(known, limit)
+    alike = findings.groups(known, by_end)
     paths = _paths(known)
-    found = _answered(_mostly_low(_more(known, found, alike, low), paths), problems)
+    by_end = _answered(_mostly_low(_more(known, by_end, alike, low), paths), problems)
     counted = counting(taken)
     return Judged(
         kind=what,
@@ -169,12 +175,12 @@ def judge(
         nodes=fleet.nodes,
         problems=problems,
         classes=classes,
-        blame=Blame(found, paths),
+        blame=Blame(by_end, paths),
         between=tuple(findings.between(known)),
         groups=tuple(alike),
-        lossy=tuple(loss.of(fleet, taken, problems)),
+        lossy=tuple(loss.findings(fleet, taken, problems)),
         fleet=(*of_all, *whole.across(known, limit)),
-        power=_power(known, found, limit),
+        power=_power(known, by_end, limit),
         coverage=_coverage(ends, counted),
     )
 
@@ -183,10 +189,10 @@ def judge(
 
 
 def _more(
-    known: Known, found: Mapping[End, Finding], groups: Sequence[Alike], low: Collection[int]
+    known: Known, by_end: Mapping[End, Finding], groups: Sequence[Alike], low: Collection[int]
 ) -> dict[End, Finding]:
     """Findings with facts from outside the model: groups, rates, and classes that are low as a whole."""
-    changed = dict(found)
+    changed = dict(by_end)
     for group in groups:
         for end in group.ends if group.verdict is Verdict.UNKNOWN else ():
             changed[end] = changed[end]._replace(verdict=Verdict.UNKNOWN, certainty=None, reason=group.reason)
@@ -197,7 +203,7 @@ def _more(
         changed[end] = before._replace(verdict=worse, reason=why, certainty=certain)
     for end, number in known.fleet.ends.items() if low else ():
         mine = known.sides.sends[number] + known.sides.takes[number]
-        if mine and all(known.columns.measured.like[one] in low for one in mine):
+        if mine and all(known.columns.measured.like[reading] in low for reading in mine):
             before = changed[end]
             if before.verdict is Verdict.PASS:
                 why = "as slow as all nodes like it, which is less than their ports carry"
@@ -205,28 +211,30 @@ def _more(
     return changed
 
 
-def _mostly_low(found: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]) -> dict[End, Finding]:
+def _mostly_low(
+    by_end: Mapping[End, Finding], paths: Mapping[tuple[End, End], LowPath]
+) -> dict[End, Finding]:
     """An end cannot pass if at least half of its pairs are low on their own: another direction may be low in
     each."""
     low = Counter(
-        end for pair, one in paths.items() if one.certainty is not Certainty.CLEARED for end in pair
+        end for pair, path in paths.items() if path.certainty is not Certainty.CLEARED for end in pair
     )
-    changed = dict(found)
+    changed = dict(by_end)
     for end, count in low.items():
-        measured, before = found[end].tally.measured, found[end]
+        measured, before = by_end[end].tally.measured, by_end[end]
         if before.verdict is Verdict.PASS and count >= LEAST_PARTNERS and count >= PART * measured:
             why = f"low with {count} of {measured} partners, but not with all of them in one direction"
             changed[end] = before._replace(verdict=Verdict.UNKNOWN, reason=why)
     return changed
 
 
-def _answered(found: Mapping[End, Finding], problems: Mapping[str, str]) -> dict[End, Finding]:
+def _answered(by_end: Mapping[End, Finding], problems: Mapping[str, str]) -> dict[End, Finding]:
     """A node without its own answer cannot pass: its partners know of it only until it died."""
     return {
-        end: one._replace(verdict=Verdict.UNKNOWN, reason=problems[end[0]])
-        if one.verdict is Verdict.PASS and end[0] in problems
-        else one
-        for end, one in found.items()
+        end: finding._replace(verdict=Verdict.UNKNOWN, reason=problems[end[0]])
+        if finding.verdict is Verdict.PASS and end[0] in problems
+        else finding
+        for end, finding in by_end.items()
     }
 
 
@@ -234,18 +242,18 @@ def _paths(known: Known) -> dict[tuple[End, End], LowPath]:
     """Paths of the model, and pairs under a limit in a direction that nothing else explains."""
     by_pair: dict[int, tuple[End, End]] = {}
     worst: dict[int, tuple[float, float, list[Sample]]] = {}
-    columns = zip(known.columns.sample, known.columns.measured.pair, known.fit.low, known.fit.loss)
-    for numbers, pair, low, explained in columns:
+    rows = zip(known.columns.sample, known.columns.measured.pair, known.fit.low, known.fit.loss)
+    for numbers, pair, low, explained in rows:
         looks = [known.samples[number] for number in numbers]
         by_pair.setdefault(pair, looks[0].ends)
         if pair not in worst or low > worst[pair][0]:
             worst[pair] = low, explained, looks
-    found = {one.pair: _path(one.looks, one.lows, one.loss) for one in known.fit.paths}
+    paths = {path.pair: _path(path.looks, path.lows, path.loss) for path in known.fit.paths}
     for pair, (low, explained, looks) in worst.items():
         lows = sum(look.verdict is Verdict.FAIL for look in looks)
         if lows and not explained and low > 0:
-            found.setdefault(pair, _path(len(looks), lows, low))
-    return {by_pair[pair]: path for pair, path in found.items()}
+            paths.setdefault(pair, _path(len(looks), lows, low))
+    return {by_pair[pair]: path for pair, path in paths.items()}
 
 
 def _path(looks: int, lows: int, loss: float) -> LowPath:
@@ -254,17 +262,23 @@ def _path(looks: int, lows: int, loss: float) -> LowPath:
     return LowPath(Certainty.CERTAIN if looks > 1 else Certainty.PROBABLE, share(loss))
 
 
-def _power(known: Known, found: Mapping[End, Finding], limit: float) -> Power:
+def _power(known: Known, by_end: Mapping[End, Finding], limit: float) -> Power:
     fitted = known.fit
     if not fitted.variance:
         return Power(limit, None, None, 0)
-    passed = [one.seen for one in found.values() if one.verdict is Verdict.PASS and one.seen is not None]
-    unseen = [one.seen for one in found.values() if one.loss is None and one.seen is not None]
+    passed = [
+        finding.seen
+        for finding in by_end.values()
+        if finding.verdict is Verdict.PASS and finding.seen is not None
+    ]
+    unseen = [
+        finding.seen for finding in by_end.values() if finding.loss is None and finding.seen is not None
+    ]
     usual = math.sqrt(median(fitted.variance))
     path = None
     if any(known.can_compare):
         path = share(max(known.fleet.kind.MARGIN, fitted.path_error * usual) + POWER * usual)
-    rounds = len({one.round for one in known.samples if not one.again})
+    rounds = len({sample.round for sample in known.samples if not sample.again})
     # An error falls with the root of the rounds.
     worst = max(unseen, default=0.0)
     turns = len(known.fleet.leaves) - 1

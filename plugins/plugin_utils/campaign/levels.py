@@ -50,47 +50,50 @@ class Start(NamedTuple):
     rest: list[float]
 
 
-def start(found: Measured) -> Start:
+def start(measured: Measured) -> Start:
     """Levels before any suspect is named."""
-    rates = [looks[0] for looks in found.looks]
-    upper = _by(found.kin, found.like, rates)
+    rates = [looks[0] for looks in measured.looks]
+    upper = _by(measured.kin, measured.like, rates)
     base = [quantile(sorted(mine), _UPPER) if mine else 0.0 for mine in upper]
-    sends: list[_Mine] = [[] for _ in range(found.ends)]
-    takes: list[_Mine] = [[] for _ in range(found.ends)]
-    for sender, receiver, rate, like in zip(found.sender, found.receiver, rates, found.like):
-        above = rate - base[found.kin[like]]
+    sends: list[_Mine] = [[] for _ in range(measured.ends)]
+    takes: list[_Mine] = [[] for _ in range(measured.ends)]
+    for sender, receiver, rate, like in zip(measured.sender, measured.receiver, rates, measured.like):
+        above = rate - base[measured.kin[like]]
         sends[sender].append((receiver, above))
         takes[receiver].append((sender, above))
     can_send, can_take = _capacities(sends, takes)
-    low, high = bounds(sorted(one for one in (*can_send, *can_take) if one is not None))
+    low, high = bounds(sorted(capacity for capacity in (*can_send, *can_take) if capacity is not None))
     good_send, good_take = (
-        [one is not None and low <= one <= high for one in side] for side in (can_send, can_take)
+        [capacity is not None and low <= capacity <= high for capacity in side]
+        for side in (can_send, can_take)
     )
-    columns = zip(found.sender, found.receiver, rates, found.like)
+    columns = zip(measured.sender, measured.receiver, rates, measured.like)
     inside = [
         (like, rate) for sender, receiver, rate, like in columns if good_send[sender] and good_take[receiver]
     ]
-    level = level_of(found, inside, [median(mine) if mine else 0.0 for mine in upper])
+    level = level_of(measured, inside, [median(mine) if mine else 0.0 for mine in upper])
     return Start(level, [level[like] - rate for like, rate in inside])
 
 
-def level_of(found: Measured, readings: Sequence[tuple[int, float]], before: Sequence[float]) -> list[float]:
+def level_of(
+    measured: Measured, readings: Sequence[tuple[int, float]], before: Sequence[float]
+) -> list[float]:
     """Median of the readings of each class, or of its kin if it has few readings. readings: class, rate.
     before: level of each kin without readings."""
-    own: list[list[float]] = [[] for _ in range(found.classes)]
-    of_kin: list[list[float]] = [[] for _ in range(found.classes)]
+    own: list[list[float]] = [[] for _ in range(measured.classes)]
+    of_kin: list[list[float]] = [[] for _ in range(measured.classes)]
     for like, rate in readings:
         own[like].append(rate)
-        of_kin[found.kin[like]].append(rate)
+        of_kin[measured.kin[like]].append(rate)
     shared = [median(mine) if mine else old for mine, old in zip(of_kin, before)]
-    return [median(mine) if len(mine) >= _ENOUGH else shared[kin] for mine, kin in zip(own, found.kin)]
+    return [median(mine) if len(mine) >= _ENOUGH else shared[kin] for mine, kin in zip(own, measured.kin)]
 
 
 def _by(kin: Sequence[int], like: Sequence[int], rates: Sequence[float]) -> list[list[float]]:
-    found: list[list[float]] = [[] for _ in kin]
+    by_kin: list[list[float]] = [[] for _ in kin]
     for number, rate in zip(like, rates):
-        found[kin[number]].append(rate)
-    return found
+        by_kin[kin[number]].append(rate)
+    return by_kin
 
 
 def _capacities(

@@ -81,7 +81,7 @@ class Spread(NamedTuple):
         """Does the noise of a pair, as the variance of a logarithm, need a limit other than the usual one?"""
         return math.sqrt(variance) * self.median > _LOUDER * PER_MAD * self.mad
 
-    def of(self, variance: float) -> Spread:
+    def with_noise(self, variance: float) -> Spread:
         """The same for a pair with this noise."""
         return self._replace(mad=math.sqrt(variance) * self.median / PER_MAD)
 
@@ -105,9 +105,9 @@ def is_broken(kind: Kind, value: float, limit: Limit) -> bool:
     return value > limit.value if kind.UNIT.lower else value < limit.value
 
 
-def class_of(one: Facts, other: Facts, near: bool | None) -> Class:
-    rates = [facts.speed_mbit for facts in (one, other)]
-    mtus = [facts.mtu for facts in (one, other)]
+def class_of(end: Facts, partner: Facts, near: bool | None) -> Class:
+    rates = [facts.speed_mbit for facts in (end, partner)]
+    mtus = [facts.mtu for facts in (end, partner)]
     return Class(_least(rates), _least(mtus), near)
 
 
@@ -123,11 +123,11 @@ def spread(kind: Kind, values: Sequence[float]) -> Spread | None:
         median = statistics.median(kept)
         better = [value for value in kept if (value <= median if kind.UNIT.lower else value >= median)]
         mad = statistics.median(abs(value - median) for value in better)
-        found = Spread(kind, len(values), median, mad)
-        limit = found.limit
+        candidate = Spread(kind, len(values), median, mad)
+        limit = candidate.limit
         good = [value for value in kept if not is_broken(kind, value, limit)]
         if len(good) == len(kept):
-            return found
+            return candidate
         kept = good
     return None
 
@@ -160,21 +160,21 @@ def ceiling(kind: Kind, ends: Sequence[Facts]) -> float | None:
         return None
     ports = [facts.speed_mbit / 1000 for facts in ends if facts.speed_mbit]
     links = [_raw(link) for facts in ends for link in facts.pcie]
-    return min([*ports, *(one for one in links if one)], default=None)
+    return min([*ports, *(rate for rate in links if rate)], default=None)
 
 
 def of_host(amounts: Mapping[str, float]) -> tuple[Limit, bool] | None:
     """Limit by the host's memory in the worse direction, and whether the result is under it. None if host
     memory was not measured."""
-    found: list[tuple[float, Limit]] = []
+    shares: list[tuple[float, Limit]] = []
     for way in ("forward", "backward"):
         host = amounts.get(f"host_{way}_gbits")
         if host:
             source = f"{OF_HOST:g} of {host:.4g} Gb/s between the memories of the hosts, {way}"
-            found.append((amounts[f"{way}_gbits"] / host, Limit("host", OF_HOST * host, source)))
-    if not found:
+            shares.append((amounts[f"{way}_gbits"] / host, Limit("host", OF_HOST * host, source)))
+    if not shares:
         return None
-    part, limit = min(found, key=lambda one: one[0])
+    part, limit = min(shares, key=lambda share: share[0])
     return limit, part < OF_HOST
 
 
@@ -200,7 +200,7 @@ def _efficiency(kind: Kind, mtu: int | None) -> tuple[float, str]:
 
 def least(limits: Iterable[Limit]) -> Limit | None:
     """Lowest of the limits by hardware: the limit of the weakest part."""
-    return min(limits, key=lambda one: one.value, default=None)
+    return min(limits, key=lambda limit: limit.value, default=None)
 
 
 def _least(values: Iterable[int | None]) -> int | None:

@@ -41,7 +41,7 @@ class Lossy(NamedTuple):
     reason: str
 
 
-def of(fleet: Fleet, samples: Sequence[Sample], problems: Mapping[str, str]) -> list[Lossy]:
+def findings(fleet: Fleet, samples: Sequence[Sample], problems: Mapping[str, str]) -> list[Lossy]:
     return [*_sent_again(fleet, samples), *_no_connection(fleet, samples, problems)]
 
 
@@ -61,9 +61,9 @@ def _sent_again(fleet: Fleet, samples: Sequence[Sample]) -> Iterator[Lossy]:
     if not bad:
         return
     pairs = [Pair(*ends, State.LOW if ends in bad else State.GOOD) for ends in means]
-    found = blame(fleet.ends, pairs)
-    slow = {*found.slow}
-    for end in found.slow:
+    blamed = blame(fleet.ends, pairs)
+    slow = {*blamed.slow}
+    for end in blamed.slow:
         mine = [mean for ends, mean in means.items() if end in ends and ends in bad]
         most, few = max(mine), len(mine)
         yield Lossy(
@@ -88,21 +88,21 @@ def _no_connection(fleet: Fleet, samples: Sequence[Sample], problems: Mapping[st
             worked.add(frozenset(sample.ends))
         elif sample.reading.failed in _NO_RESULT and problems.keys().isdisjoint(sample.nodes):
             failed[sample.ends] = sample
-    lost = {ends: one for ends, one in failed.items() if frozenset(ends) not in worked}
+    lost = {ends: sample for ends, sample in failed.items() if frozenset(ends) not in worked}
     if not lost:
         return
     good = [Pair(*ends, State.GOOD) for ends in (tuple(pair) for pair in worked) if len(ends) == 2]
-    found = blame(fleet.ends, [*good, *(Pair(*ends, State.LOW) for ends in lost)])
-    slow = {*found.slow}
-    for end in found.slow:
-        mine = [one for ends, one in lost.items() if end in ends]
+    blamed = blame(fleet.ends, [*good, *(Pair(*ends, State.LOW) for ends in lost)])
+    slow = {*blamed.slow}
+    for end in blamed.slow:
+        mine = [sample for ends, sample in lost.items() if end in ends]
         yield Lossy(
             (end,), None, Verdict.FAIL, Certainty.PROBABLE,
             f"no connection with {len(mine)} of its partners, which others reach: {_said(mine[0])}",
         )  # fmt: skip
-    for ends, one in lost.items():
+    for ends, sample in lost.items():
         if slow.isdisjoint(ends):
-            yield Lossy(ends, None, Verdict.FAIL, Certainty.PROBABLE, f"no connection: {_said(one)}")
+            yield Lossy(ends, None, Verdict.FAIL, Certainty.PROBABLE, f"no connection: {_said(sample)}")
 
 
 def _said(sample: Sample) -> str:

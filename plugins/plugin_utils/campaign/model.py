@@ -36,7 +36,7 @@ ORDER = (*BAD, Verdict.PASS)
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """Worst of several verdicts. unknown is worse than pass, and no verdict at all is unknown."""
     there = {*verdicts}
-    return next((one for one in ORDER if one in there), Verdict.UNKNOWN)
+    return next((candidate for candidate in ORDER if candidate in there), Verdict.UNKNOWN)
 
 
 def verdict(word: object) -> Verdict:
@@ -186,16 +186,20 @@ class Answer(NamedTuple):
 
 def answer(kind: Kind, given: Any) -> Answer:
     """Parse the answer of a node. Raises ValueError if it is malformed, as a node may send anything."""
-    slot = {**_SLOT, **dict.fromkeys(kind.FIELDS, Maybe(or_null(amount)))}
+    slot_form = {**_SLOT, **dict.fromkeys(kind.FIELDS, Maybe(or_null(amount)))}
     node = made(Node, _NODE)("", given)
-    parts = fields({"slots": list_of(fields(slot)), "served": list_of(fields(_PLACE))})("", given)
+    parts = fields({"slots": list_of(fields(slot_form)), "served": list_of(fields(_PLACE))})("", given)
     readings: dict[tuple[int, int], Reading] = {}
-    for one in parts["slots"]:
-        place = one["round"], one["rail"]
+    for slot in parts["slots"]:
+        place = slot["round"], slot["rail"]
         if place in readings:
             raise ValueError(f"round {place[0]} of rail {place[1]} is there twice")
-        readings[place] = _reading(kind, one)
-    refused = {(one["round"], one["rail"]): one["reason"] for one in parts["served"] if one.get("reason")}
+        readings[place] = _reading(kind, slot)
+    refused = {
+        (served["round"], served["rail"]): served["reason"]
+        for served in parts["served"]
+        if served.get("reason")
+    }
     return Answer(node, readings, refused)
 
 
@@ -212,5 +216,5 @@ def _reading(kind: Kind, slot: Mapping[str, Any]) -> Reading:
     lost = slot.get("loss") or (None, None)
     if len(lost) != 2:
         raise ValueError(f"loss is {strict_json.shown(lost)}, expected a share for each of two directions")
-    one, other = lost
-    return Reading(value, amounts, slot.get("cpu_bound", False), evidence=evidence, lost=(one, other))
+    forward, backward = lost
+    return Reading(value, amounts, slot.get("cpu_bound", False), evidence=evidence, lost=(forward, backward))

@@ -40,7 +40,7 @@ def of_fleet(rest: Sequence[float]) -> float:
     only the better half counts."""
     if not rest:
         return _USUAL**2
-    better = [one for one in rest if one <= 0]
+    better = [residual for residual in rest if residual <= 0]
     size = deviation(rest, 0.0)
     if better:
         size = min(size, _HALVES * deviation(better, 0.0))
@@ -48,17 +48,17 @@ def of_fleet(rest: Sequence[float]) -> float:
     return max((size**2 * count + _USUAL**2 * _USUAL_COUNTS) / (count + _USUAL_COUNTS), _LEAST**2)
 
 
-def of_ends(found: Measured, rest: Sequence[float]) -> list[float]:
+def of_ends(measured: Measured, rest: Sequence[float]) -> list[float]:
     """Variance that each end adds to one measurement. rest: of each reading, how far the first look is under
     its prediction."""
     fleet = of_fleet(rest) / 2
-    squares = [one * one for one in rest]
-    own = [fleet] * found.ends
+    squares = [residual * residual for residual in rest]
+    own = [fleet] * measured.ends
     least = _LEAST**2 / 2
     for _ in range(_PASSES):
         seen = [PRIOR * fleet / size for size in own]
-        counts = [PRIOR] * found.ends
-        for sender, receiver, square in zip(found.sender, found.receiver, squares):
+        counts = [PRIOR] * measured.ends
+        for sender, receiver, square in zip(measured.sender, measured.receiver, squares):
             part = square / (own[sender] + own[receiver])
             if part > _FAR:
                 continue  # bad paths: a quarter of the readings of an end may be theirs
@@ -70,7 +70,8 @@ def of_ends(found: Measured, rest: Sequence[float]) -> list[float]:
             counts[receiver] += 1.0
         # From pass to pass at most four times, so that the partners of a loud end do not become loud.
         own = [
-            max(least, size * min(4.0, max(0.25, one / count))) for size, one, count in zip(own, seen, counts)
+            max(least, size * min(4.0, max(0.25, total / count)))
+            for size, total, count in zip(own, seen, counts)
         ]
     return own
 

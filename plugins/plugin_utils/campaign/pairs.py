@@ -23,19 +23,21 @@ def classes(fleet: Fleet, table: Columns, fitted: Fit) -> dict[Class, Spread]:
     sizes: list[list[float]] = [[] for _ in table.classes]
     for like, variance in zip(table.measured.like, fitted.variance):
         sizes[like].append(variance)
-    found = {}
-    for number, one in enumerate(table.classes):
+    spreads = {}
+    for number, pair_class in enumerate(table.classes):
         if counts[number]:
             level = math.exp(-fitted.level[number] if fleet.kind.UNIT.lower else fitted.level[number])
             usual = math.sqrt(sorted(sizes[number])[len(sizes[number]) // 2])
-            found[one] = Spread(fleet.kind, counts[number], level, usual * level / PER_MAD, fitted.path_error)
-    return found
+            spreads[pair_class] = Spread(
+                fleet.kind, counts[number], level, usual * level / PER_MAD, fitted.path_error
+            )
+    return spreads
 
 
 def judged(
     fleet: Fleet, taken: Sequence[Sample], table: Columns, fitted: Fit, classes: Mapping[Class, Spread]
 ) -> list[Sample]:
-    spreads = [classes.get(one) for one in table.classes]
+    spreads = [classes.get(pair_class) for pair_class in table.classes]
     shared = [[spread.limit] if spread else [] for spread in spreads]
     noise = {
         number: variance * len(numbers)
@@ -48,7 +50,7 @@ def judged(
         spread = spreads[like]
         own = shared[like]
         if spread is not None and number in noise and spread.is_loud(noise[number]):
-            own = [spread.of(noise[number]).limit]
+            own = [spread.with_noise(noise[number]).limit]
         judged_all.append(_sample(fleet, sample, own, spread.pairs if spread else 0))
     return judged_all
 
@@ -67,7 +69,7 @@ def _sample(fleet: Fleet, sample: Sample, by_fleet: Sequence[Limit], like: int) 
     of_host = limits.of_host(reading.amounts)
     # The cores could not feed the port, so its rate does not count.
     compared = by_fleet if reading.cpu_bound else asked
-    broke = [one.name for one in compared if limits.is_broken(kind, value, one)]
+    broke = [limit.name for limit in compared if limits.is_broken(kind, value, limit)]
     if of_host:
         limit, is_under = of_host
         asked = compared = (limit, *asked)
@@ -90,7 +92,9 @@ def _sample(fleet: Fleet, sample: Sample, by_fleet: Sequence[Limit], like: int) 
 def _why(kind: Kind, reading: Reading, asked: Sequence[Limit], broke: Sequence[str]) -> str:
     unit = kind.UNIT
     way = "over" if unit.lower else "under"
-    parts = [f"{way} {one.value:.4g} {unit.words}, {one.source}" for one in asked if one.name in broke]
+    parts = [
+        f"{way} {limit.value:.4g} {unit.words}, {limit.source}" for limit in asked if limit.name in broke
+    ]
     if "hole" in broke:
         parts.append(f"its least second has {reading.amounts['hole']:.0%} of the median one")
     if "tail" in broke:

@@ -63,7 +63,7 @@ class Plan(NamedTuple):
                 yield node, peer
 
 
-def of(nodes: int, rounds: int | None, seed: int = 0) -> Plan:
+def round_robin(nodes: int, rounds: int | None, seed: int = 0) -> Plan:
     """rounds: None for all; more than there are become all. Raises ValueError."""
     if nodes < 2:
         raise ValueError(f"it takes two nodes to measure between, and here are {nodes}")
@@ -98,36 +98,39 @@ def rounds_of(nodes: Mapping[str, str], rounds: int | None, seed: int = 0) -> li
     nodes: name → leaf, "" if it is not known. With leaves, some rounds are inside of them. Raises ValueError.
     """
     names = ordered(nodes)
-    plan = of(len(names), rounds, seed)
+    plan = round_robin(len(names), rounds, seed)
     leaves = _leaves(names, nodes)
     inside = plan.rounds // _INSIDE if len(leaves) > 1 and plan.rounds < plan.turns else 0
-    found: list[list[tuple[str, str]]] = [_inside(leaves, number, inside, seed) for number in range(inside)]
-    met = {frozenset(pair) for pairs in found for pair in pairs}
-    across = of(len(names), plan.rounds - inside, seed)
+    planned: list[list[tuple[str, str]]] = [_inside(leaves, number, inside, seed) for number in range(inside)]
+    met = {frozenset(pair) for pairs in planned for pair in pairs}
+    across = round_robin(len(names), plan.rounds - inside, seed)
     for number in range(across.rounds):
-        pairs = ((names[one], names[other]) for one, other in across.pairs(number))
-        found.append([pair for pair in pairs if frozenset(pair) not in met])
+        pairs = ((names[node], names[partner]) for node, partner in across.pairs(number))
+        planned.append([pair for pair in pairs if frozenset(pair) not in met])
     return [
-        [(other, one) if (number + place) % 2 else (one, other) for place, (one, other) in enumerate(pairs)]
-        for number, pairs in enumerate(found)
+        [
+            (partner, name) if (number + place) % 2 else (name, partner)
+            for place, (name, partner) in enumerate(pairs)
+        ]
+        for number, pairs in enumerate(planned)
     ]
 
 
 def _leaves(names: Sequence[str], leaf: Mapping[str, str]) -> list[list[str]]:
     """Nodes of each leaf with two or more."""
-    found: dict[str, list[str]] = {}
+    by_leaf: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(leaf[name], []).append(name)
-    found.pop("", None)
-    return [mine for mine in found.values() if len(mine) > 1]
+        by_leaf.setdefault(leaf[name], []).append(name)
+    by_leaf.pop("", None)
+    return [mine for mine in by_leaf.values() if len(mine) > 1]
 
 
 def _inside(leaves: Sequence[Sequence[str]], number: int, rounds: int, seed: int) -> list[tuple[str, str]]:
     pairs = []
     for mine in leaves:
-        plan = of(len(mine), rounds, seed)
+        plan = round_robin(len(mine), rounds, seed)
         if number < plan.rounds:
-            pairs += [(mine[one], mine[other]) for one, other in plan.pairs(number)]
+            pairs += [(mine[node], mine[partner]) for node, partner in plan.pairs(number)]
     return pairs
 
 
@@ -164,7 +167,10 @@ def again(asked: Again, rounds: int) -> list[list[Pair]]:
     plan: list[list[Pair]] = []
     busy: list[set[str]] = []
     for pair in dict.fromkeys(wanted):
-        place = next((one for one, names in enumerate(busy) if not names.intersection(pair)), len(busy))
+        place = next(
+            (round_number for round_number, names in enumerate(busy) if not names.intersection(pair)),
+            len(busy),
+        )
         if place == rounds:
             continue
         if place == len(busy):

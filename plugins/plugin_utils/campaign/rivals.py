@@ -30,7 +30,7 @@ class Rival(NamedTuple):
 
 
 def rivals(
-    state: State, found: Measured, everyone: Sequence[Suspect], named: Sequence[Named]
+    state: State, measured: Measured, everyone: Sequence[Suspect], named: Sequence[Named]
 ) -> list[list[Rival]]:
     """For each named suspect, the suspects that explain its readings as well, by their odds, itself first."""
     if not named:
@@ -42,18 +42,18 @@ def rivals(
             by_end.setdefault(suspect.where[0], []).append(suspect)
         else:
             groups.append(suspect)
-    others = _Others(found, by_end, groups, named, _bad(found, state))
+    others = _Others(measured, by_end, groups, named, _bad(measured, state))
     without = Without(state, named)
-    found_all = []
-    for one in named:
-        with without.leave_out(one) as rest:
-            found_all.append(others.odds(rest, one))
-    return found_all
+    odds = []
+    for culprit in named:
+        with without.leave_out(culprit) as rest:
+            odds.append(others.odds(rest, culprit))
+    return odds
 
 
-def _bad(found: Measured, state: State) -> int:
+def _bad(measured: Measured, state: State) -> int:
     """Pairs that nothing named explains."""
-    columns = zip(found.pair, state.low, state.loss, state.precision)
+    columns = zip(measured.pair, state.low, state.loss, state.precision)
     return len({
         pair
         for pair, low, loss, weight in columns
@@ -73,36 +73,36 @@ class _Others:
 
     def __init__(
         self,
-        found: Measured,
+        measured: Measured,
         by_end: Mapping[int, Sequence[Suspect]],
         groups: Sequence[Suspect],
         named: Sequence[Named],
         bad: int,
     ) -> None:
-        self.found = found
-        there = {(one.suspect.sort, one.suspect.where) for one in named}
+        self.measured = measured
+        there = {(culprit.suspect.sort, culprit.suspect.where) for culprit in named}
         self.by_end = {end: mine for end, mine in by_end.items() if (NODE, (end,)) not in there}
-        self.groups = [one for one in groups if (one.sort, one.where) not in there]
+        self.groups = [suspect for suspect in groups if (suspect.sort, suspect.where) not in there]
         slow = sum(sort == NODE for sort, _where in there)
         self.before = {
             **BEFORE,
             NODE: _odds_against(NODE, slow, len(by_end)),
-            PATH: _odds_against(PATH, bad, max(found.pair) + 1),
+            PATH: _odds_against(PATH, bad, max(measured.pair) + 1),
         }
 
-    def odds(self, rest: State, one: Named) -> list[Rival]:
-        own = one.suspect
-        best = rest.gain(own.sort, own.readings, one.loss) - self.before[own.sort]
+    def odds(self, rest: State, culprit: Named) -> list[Rival]:
+        own = culprit.suspect
+        best = rest.gain(own.sort, own.readings, culprit.loss) - self.before[own.sort]
         scores = [(best, own.sort, own.where, own.way)]
         shared = {*own.readings}
         near = [other for other in self.groups if not shared.isdisjoint(other.readings)]
-        if one.gain < _DECIDED:
-            senders, receivers = self.found.sender, self.found.receiver
+        if culprit.gain < _DECIDED:
+            senders, receivers = self.measured.sender, self.measured.receiver
             ends = {senders[n] for n in own.readings} | {receivers[n] for n in own.readings}
             near += [other for end in ends for other in self.by_end.get(end, ())]
         scores += [(self.score(rest, other), other.sort, other.where, other.way) for other in near]
         scores.append((self.each_pair(rest, own), PATH, (), ""))
-        scores = [it for it in scores if it[0] >= best + math.log(_RIVAL)]
+        scores = [candidate for candidate in scores if candidate[0] >= best + math.log(_RIVAL)]
         most = max(score for score, *_rest in scores)
         total = sum(math.exp(score - most) for score, *_rest in scores)
         return [Rival(sort, where, way, math.exp(score - most) / total) for score, sort, where, way in scores]
@@ -119,14 +119,18 @@ class _Others:
         """Score of all low pairs if each has a separate reason: its path, or the other end."""
         pairs: dict[int, list[int]] = {}
         for number in own.readings:
-            pairs.setdefault(self.found.pair[number], []).append(number)
+            pairs.setdefault(self.measured.pair[number], []).append(number)
         total = 0.0
         for mine in pairs.values():
             gain = rest.gain(PATH, mine, sum(rest.low[n] for n in mine) / len(mine))
-            ends = {self.found.sender[mine[0]], self.found.receiver[mine[0]]} if own.sort == NODE else ()
-            partners = (one for end in ends for one in self.by_end.get(end, ()))
+            ends = (
+                {self.measured.sender[mine[0]], self.measured.receiver[mine[0]]} if own.sort == NODE else ()
+            )
+            partners = (partner for end in ends for partner in self.by_end.get(end, ()))
             costs = [
-                self.before[NODE] for one in partners if self.score(rest, one) >= gain - self.before[NODE]
+                self.before[NODE]
+                for partner in partners
+                if self.score(rest, partner) >= gain - self.before[NODE]
             ]
             total += max(0.0, gain - min([self.before[PATH], *costs]))
         return total

@@ -59,7 +59,7 @@ def collected(
             answers[name] = model.answer(kind, agent_answer.document(text))
         except ValueError as error:
             problems[name] = printable(f"its answer is not one: {error}")
-    nodes = {name: one.node for name, one in answers.items()}
+    nodes = {name: answer.node for name, answer in answers.items()}
     return nodes, [*_samples(stage, answers, problems, again)]
 
 

@@ -72,7 +72,7 @@ def _addresses(name: str, own: Any) -> list[str]:
             f"{name}: there is no list of its addresses, one for each rail: give campaign_addresses"
         )
     try:
-        return [str(ip_address(one)) for one in own]
+        return [str(ip_address(address)) for address in own]
     except ValueError as error:
         raise ValueError(f"{name}: {error}: give campaign_addresses") from error
 
@@ -80,7 +80,7 @@ def _addresses(name: str, own: Any) -> list[str]:
 def _with_devices(name: str, addresses: Sequence[str], own: Any) -> dict[str, Any]:
     """`addresses` and `devices` of a node. A single address, for the control connection, serves all
     devices."""
-    if not isinstance(own, (list, tuple)) or not all(isinstance(one, str) for one in own):
+    if not isinstance(own, (list, tuple)) or not all(isinstance(device, str) for device in own):
         raise ValueError(f"{name}: campaign_devices is {own!r}, and not a list of RDMA devices")
     all_addresses = [*addresses] * len(own) if len(addresses) == 1 else [*addresses]
     if len(all_addresses) != len(own):
@@ -144,9 +144,9 @@ def _suspects(judged: Judged, there: Sequence[str]) -> list[str]:
 
 
 def _low(judged: Judged) -> set[Pair]:
-    lossy = {(one.ends[0][0], one.ends[1][0]) for one in judged.lossy if len(one.ends) == 2}
+    lossy_pairs = {(lossy.ends[0][0], lossy.ends[1][0]) for lossy in judged.lossy if len(lossy.ends) == 2}
     paths = {pair for pair, certainty in judged.paths if certainty is not Certainty.CLEARED}
-    return {(one[0], other[0]) for one, other in paths} | lossy
+    return {(end[0], partner[0]) for end, partner in paths} | lossy_pairs
 
 
 def _lost(judged: Judged) -> set[Pair]:
@@ -159,24 +159,24 @@ def _lost(judged: Judged) -> set[Pair]:
 
 def _between(judged: Judged, there: Sequence[str]) -> list[Pair]:
     """New pairs over the uplinks in question, and on their leaves."""
-    of: dict[str, list[str]] = {}
+    by_leaf: dict[str, list[str]] = {}
     for name in there:
-        of.setdefault(judged.leaves.get(name, ""), []).append(name)
-    found: list[Pair] = []
-    for one in judged.between:
-        ours = of.get(one.leaves[0], [])
-        others = [name for name in there if judged.leaves[name] not in ("", *one.leaves)]
-        theirs = of.get(one.leaves[1], []) if len(one.leaves) > 1 else others
-        found += [*zip(ours, theirs)][: circle.WITNESSES]
-        found += [*zip(ours[::2], ours[1::2])][: circle.WITNESSES]
-        found += [*zip(reversed(ours), others)][: circle.WITNESSES] if len(one.leaves) > 1 else []
-    return found
+        by_leaf.setdefault(judged.leaves.get(name, ""), []).append(name)
+    pairs: list[Pair] = []
+    for uplink in judged.between:
+        ours = by_leaf.get(uplink.leaves[0], [])
+        others = [name for name in there if judged.leaves[name] not in ("", *uplink.leaves)]
+        theirs = by_leaf.get(uplink.leaves[1], []) if len(uplink.leaves) > 1 else others
+        pairs += [*zip(ours, theirs)][: circle.WITNESSES]
+        pairs += [*zip(ours[::2], ours[1::2])][: circle.WITNESSES]
+        pairs += [*zip(reversed(ours), others)][: circle.WITNESSES] if len(uplink.leaves) > 1 else []
+    return pairs
 
 
 def _agree(slots: Slots, nodes: Nodes, number: int, pair: Pair) -> None:
     """The first one measures, and the other one serves, on all rails that both have at the same time."""
-    one, other = pair
-    rails = [*zip(nodes[one]["addresses"], nodes[other]["addresses"])]
-    for name, peer, serves in ((one, other, False), (other, one, True)):
+    client, server = pair
+    rails = [*zip(nodes[client]["addresses"], nodes[server]["addresses"])]
+    for name, peer, serves in ((client, server, False), (server, client, True)):
         own = [[there, here] if serves else [here, there] for here, there in rails]
         slots.setdefault(name, []).append({"round": number, "peer": peer, "serves": serves, "rails": own})

@@ -136,9 +136,11 @@ def needed(sizes: Mapping[str, int], freedom: float) -> dict[tuple[str, str], fl
     }
 
 
-def sides(found: Measured) -> Sides:
-    made = Sides([[] for _ in range(found.ends)], [[] for _ in range(found.ends)], {})
-    for number, (sender, receiver, spare) in enumerate(zip(found.sender, found.receiver, found.spare)):
+def sides(measured: Measured) -> Sides:
+    made = Sides([[] for _ in range(measured.ends)], [[] for _ in range(measured.ends)], {})
+    for number, (sender, receiver, spare) in enumerate(
+        zip(measured.sender, measured.receiver, measured.spare)
+    ):
         for end, mine, own in ((sender, made.sends, spare[0]), (receiver, made.takes, spare[1])):
             if own > _SPARE:
                 made.spare.setdefault(end, []).append((number, own))
@@ -150,31 +152,31 @@ def sides(found: Measured) -> Sides:
 def of_ends(made: Sides) -> list[Suspect]:
     """All ends, in both directions and in each of them."""
     ways = enumerate(zip(made.sends, made.takes))
-    return [one for end, (sends, takes) in ways for one in _ways(NODE, (end,), sends, takes)]
+    return [suspect for end, (sends, takes) in ways for suspect in _ways(NODE, (end,), sends, takes)]
 
 
-def of_leaves(found: Measured, leaf: Sequence[int]) -> list[Suspect]:
+def of_leaves(measured: Measured, leaf: Sequence[int]) -> list[Suspect]:
     """Uplinks of all leaves, and the ways between two. leaf: of each end its number, -1 if it is not
     known."""
     sends: dict[int, list[int]] = {}
     takes: dict[int, list[int]] = {}
     between: dict[tuple[int, int], list[int]] = {}
-    for number, (sender, receiver) in enumerate(zip(found.sender, found.receiver)):
+    for number, (sender, receiver) in enumerate(zip(measured.sender, measured.receiver)):
         ours, theirs = leaf[sender], leaf[receiver]
         if ours != theirs and ours >= 0 and theirs >= 0:
             sends.setdefault(ours, []).append(number)
             takes.setdefault(theirs, []).append(number)
             between.setdefault((ours, theirs), []).append(number)
     uplinks = [
-        one
+        suspect
         for where in sorted({*sends, *takes})
-        for one in _ways(LEAF, (where,), sends.get(where, []), takes.get(where, []))
+        for suspect in _ways(LEAF, (where,), sends.get(where, []), takes.get(where, []))
     ]
     pairs = sorted({(min(way), max(way)) for way in between})
     links = [
-        one
+        suspect
         for way in pairs
-        for one in _ways(LINK, way, between.get(way, []), between.get((way[1], way[0]), []))
+        for suspect in _ways(LINK, way, between.get(way, []), between.get((way[1], way[0]), []))
     ]
     return uplinks + links
 
@@ -189,11 +191,11 @@ def _ways(sort: str, where: tuple[int, ...], sends: list[int], takes: list[int])
 
 
 def search(
-    state: State, found: Measured, suspects: Sequence[Suspect], least: Mapping[tuple[str, str], float]
+    state: State, measured: Measured, suspects: Sequence[Suspect], least: Mapping[tuple[str, str], float]
 ) -> list[Named]:
     """Name suspects, the most explanatory first. least: sort and way → required gain. Updates the explained
     part in the state."""
-    return _Search(state, found, suspects, least).run()
+    return _Search(state, measured, suspects, least).run()
 
 
 class _Search:
@@ -203,17 +205,17 @@ class _Search:
     def __init__(
         self,
         state: State,
-        found: Measured,
+        measured: Measured,
         suspects: Sequence[Suspect],
         least: Mapping[tuple[str, str], float],
     ) -> None:
-        self.state, self.found, self.suspects, self.least = state, found, suspects, least
+        self.state, self.measured, self.suspects, self.least = state, measured, suspects, least
         self.heap: list[tuple[float, int]] = []
         self.named: dict[int, Named] = {}
         self.changed: set[int] = set()
 
     def run(self) -> list[Named]:
-        self.fill(number for number, one in enumerate(self.suspects) if _is_low(self.state, one))
+        self.fill(number for number, suspect in enumerate(self.suspects) if _is_low(self.state, suspect))
         self.take_all()
         return _needed([*self.named.values()], self.state, self.least)
 
@@ -235,34 +237,36 @@ class _Search:
 
     def look(self, number: int) -> tuple[float, float]:
         """Gain and loss of a suspect as things stand."""
-        one = self.suspects[number]
-        readings = one.readings
+        suspect = self.suspects[number]
+        readings = suspect.readings
         loss = self.state.estimate(readings)
-        return (self.state.gain(one.sort, readings, loss) if loss >= self.state.least else 0.0), loss
+        return (self.state.gain(suspect.sort, readings, loss) if loss >= self.state.least else 0.0), loss
 
     def cost(self, number: int) -> float:
         return BEFORE[self.suspects[number].sort]
 
     def take(self) -> None:
         _score, number = heapq.heappop(self.heap)
-        one = self.suspects[number]
+        suspect = self.suspects[number]
         gain, loss = self.look(number)
-        if number in self.named or gain < self.least[one.kind]:
+        if number in self.named or gain < self.least[suspect.kind]:
             return
         score = self.cost(number) - gain
         if self.heap and score > self.heap[0][0] + _EQUAL:
             heapq.heappush(self.heap, (score, number))
             return
-        self.named[number] = Named(one, loss, gain)
-        self.state.explain(one.readings, loss)
-        self.changed.update(one.readings)
+        self.named[number] = Named(suspect, loss, gain)
+        self.state.explain(suspect.readings, loss)
+        self.changed.update(suspect.readings)
 
     def near(self) -> list[int]:
         """Suspects with readings that have changed."""
-        senders, receivers = self.found.sender, self.found.receiver
+        senders, receivers = self.measured.sender, self.measured.receiver
         ends = {senders[number] for number in self.changed} | {receivers[number] for number in self.changed}
         return [
-            number for number, one in enumerate(self.suspects) if one.sort != NODE or one.where[0] in ends
+            number
+            for number, suspect in enumerate(self.suspects)
+            if suspect.sort != NODE or suspect.where[0] in ends
         ]
 
 
@@ -272,26 +276,26 @@ class Without:
     def __init__(self, state: State, named: Sequence[Named]) -> None:
         self.state = state
         self.by_reading: dict[int, list[Named]] = {}
-        for one in named:
-            for number in one.suspect.readings:
-                self.by_reading.setdefault(number, []).append(one)
+        for culprit in named:
+            for number in culprit.suspect.readings:
+                self.by_reading.setdefault(number, []).append(culprit)
 
     @contextlib.contextmanager
-    def leave_out(self, one: Named) -> Iterator[State]:
-        loss, readings = self.state.loss, one.suspect.readings
+    def leave_out(self, culprit: Named) -> Iterator[State]:
+        loss, readings = self.state.loss, culprit.suspect.readings
         before = [loss[number] for number in readings]
         for number in readings:
-            others = (other.loss for other in self.by_reading[number] if other is not one)
+            others = (other.loss for other in self.by_reading[number] if other is not culprit)
             loss[number] = max(others, default=0.0)
         yield self.state
         for number, old in zip(readings, before):
             loss[number] = old
 
-    def forget(self, one: Named) -> None:
-        with self.leave_out(one) as state:
-            now = [state.loss[number] for number in one.suspect.readings]
-        for number, loss in zip(one.suspect.readings, now):
-            self.by_reading[number] = [other for other in self.by_reading[number] if other is not one]
+    def forget(self, culprit: Named) -> None:
+        with self.leave_out(culprit) as state:
+            now = [state.loss[number] for number in culprit.suspect.readings]
+        for number, loss in zip(culprit.suspect.readings, now):
+            self.by_reading[number] = [other for other in self.by_reading[number] if other is not culprit]
             self.state.loss[number] = loss
 
 
@@ -300,13 +304,13 @@ def _needed(named: list[Named], state: State, least: Mapping[tuple[str, str], fl
     known, though it may have been named before they were."""
     without = Without(state, named)
     kept = []
-    for one in named:
-        with without.leave_out(one) as rest:
-            gain = rest.gain(one.suspect.sort, one.suspect.readings, one.loss)
-        if gain >= least[one.suspect.kind]:
-            kept.append(one._replace(gain=gain))
+    for culprit in named:
+        with without.leave_out(culprit) as rest:
+            gain = rest.gain(culprit.suspect.sort, culprit.suspect.readings, culprit.loss)
+        if gain >= least[culprit.suspect.kind]:
+            kept.append(culprit._replace(gain=gain))
         else:
-            without.forget(one)
+            without.forget(culprit)
     return kept
 
 

@@ -39,8 +39,8 @@ def aligned(rows: Sequence[Sequence[str]], titles: Sequence[str] = _TITLES, most
 
 
 def _fleet(document: Mapping[str, Any]) -> Iterator[Row]:
-    for one in document["fleet"]:
-        yield one["verdict"], "all pairs of a class", one["reason"]
+    for finding in document["fleet"]:
+        yield finding["verdict"], "all pairs of a class", finding["reason"]
 
 
 def _groups(document: Mapping[str, Any]) -> Iterator[Row]:
@@ -74,10 +74,10 @@ def _nodes(document: Mapping[str, Any]) -> Iterator[Row]:
                 why = node["reason"] or rail["reason"]
                 alike.setdefault((_word(rail), where, why), []).append(node["name"])
     rows = [(word, _nouns(names) + where, why) for (word, where, why), names in alike.items()]
-    for where, found in unseen.items():
-        least, most = min(seen for _name, seen in found), max(seen for _name, seen in found)
+    for where, nodes in unseen.items():
+        least, most = min(seen for _name, seen in nodes), max(seen for _name, seen in nodes)
         why = document_of.unseen(least, most)
-        rows.append(("unknown", _nouns([name for name, _seen in found]) + where, why))
+        rows.append(("unknown", _nouns([name for name, _seen in nodes]) + where, why))
     return iter(sorted(rows, key=lambda row: _rank(row[0])))
 
 
@@ -119,20 +119,20 @@ def _paths(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[R
             reasons.setdefault(_key(sample.ends), sample.reason)
     many = _has_rails(document)
     for path in document["paths"]:
-        one, other = path["ends"]
-        rail = f" rail {one['rail']}" if many else ""
+        end, partner = path["ends"]
+        rail = f" rail {end['rail']}" if many else ""
         own = f"{path['loss_percent']:.0f}% under its level"
         why = reasons.get(_key([(end["node"], end["rail"]) for end in path["ends"]]), own)
-        yield _word(path), f"path {one['node']} - {other['node']}{rail}", why
+        yield _word(path), f"path {end['node']} - {partner['node']}{rail}", why
 
 
 def _losing(document: Mapping[str, Any]) -> Iterator[Row]:
     many = _has_rails(document)
-    for one in document["losing"]:
-        names = [end["node"] for end in one["ends"]]
-        rail = f" rail {one['ends'][0]['rail']}" if many else ""
+    for finding in document["losing"]:
+        names = [end["node"] for end in finding["ends"]]
+        rail = f" rail {finding['ends'][0]['rail']}" if many else ""
         what = f"node {names[0]}" if len(names) == 1 else f"path {' -> '.join(names)}"
-        yield _word(one), what + rail, one["reason"]
+        yield _word(finding), what + rail, finding["reason"]
 
 
 def _doubtful(document: Mapping[str, Any], samples: Sequence[Sample]) -> Iterator[Row]:
@@ -164,14 +164,14 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     seen = document["coverage"]
     kind = kinds.of(document["campaign"]["kind"])
     key, words = kind.UNIT.key, kind.UNIT.words
-    for one in document["classes"]:
-        rate = "rate unknown" if one["rate_gbits"] is None else f"{one['rate_gbits']:g} Gb/s"
-        leaf = {True: ", same leaf", False: ", other leaf", None: ""}[one["same_leaf"]]
-        pairs = "1 pair" if one["pairs"] == 1 else f"{one['pairs']} pairs"
-        limit = f", limit {one['limit'][key]:.4g} {words}" if one["limit"] else ""
+    for pair_class in document["classes"]:
+        rate = "rate unknown" if pair_class["rate_gbits"] is None else f"{pair_class['rate_gbits']:g} Gb/s"
+        leaf = {True: ", same leaf", False: ", other leaf", None: ""}[pair_class["same_leaf"]]
+        pairs = "1 pair" if pair_class["pairs"] == 1 else f"{pair_class['pairs']} pairs"
+        limit = f", limit {pair_class['limit'][key]:.4g} {words}" if pair_class["limit"] else ""
         yield (
-            f"{pairs} of {rate}, MTU {one['mtu_bytes'] or 'unknown'}{leaf}: median "
-            f"{one[f'median_{key}']:.4g} {words}{limit}"
+            f"{pairs} of {rate}, MTU {pair_class['mtu_bytes'] or 'unknown'}{leaf}: median "
+            f"{pair_class[f'median_{key}']:.4g} {words}{limit}"
         )
     yield (
         f"coverage: {seen['pairs_measured']} of {seen['pairs_planned']} planned pairs measured, of "

@@ -45,7 +45,7 @@ def whole(
     for number, like in enumerate(table.like):
         if taken[number].reading.value is not None:
             by_class[like].append(number)
-    found: list[tuple[Verdict, str]] = []
+    verdicts: list[tuple[Verdict, str]] = []
     impossible: set[int] = set()
     low: set[int] = set()
     floor = [*table.floor]
@@ -60,18 +60,18 @@ def whole(
             impossible.update(mine)
             text = f"the median of {len(mine)} pairs, {middle:.4g} Gb/s"
             why = f"{text}, is above the {most:g} Gb/s of their ports"
-            found.append((Verdict.UNKNOWN, why))
+            verdicts.append((Verdict.UNKNOWN, why))
             continue
         least = table.hardware[mine[0]]
         if least is not None and best < least.value:
-            found.append(_low_class(taken, mine, best, least))
+            verdicts.append(_low_class(taken, mine, best, least))
             low.add(like)
-            floor = [-math.inf if table.measured.like[n] == like else one for n, one in enumerate(floor)]
+            floor = [-math.inf if table.measured.like[n] == like else bound for n, bound in enumerate(floor)]
     if impossible:
         why = "its class is above the rate of its ports"
-        taken = [_refused(one, why) if n in impossible else one for n, one in enumerate(taken)]
-        return taken, columns.of(fleet, taken), found, low
-    return taken, table._replace(floor=floor), found, low
+        taken = [_refused(sample, why) if n in impossible else sample for n, sample in enumerate(taken)]
+        return taken, columns.tabulate(fleet, taken), verdicts, low
+    return taken, table._replace(floor=floor), verdicts, low
 
 
 def _low_class(
@@ -92,15 +92,15 @@ def across(known: Known, limit: float) -> list[tuple[Verdict, str]]:
     table, fitted, fleet = known.columns, known.fit, known.fleet
     if fleet.kind.UNIT.lower:
         return []
-    place = {one: number for number, one in enumerate(table.classes)}
-    found = []
-    for one, number in place.items():
-        inside = place.get(one._replace(near=True))
-        if one.near is not False or inside is None:
+    place = {pair_class: number for number, pair_class in enumerate(table.classes)}
+    verdicts = []
+    for pair_class, number in place.items():
+        inside = place.get(pair_class._replace(near=True))
+        if pair_class.near is not False or inside is None:
             continue
         lost = share(fitted.level[inside] - fitted.level[number])
         if lost > fleet.kind.MARGIN:
             verdict = Verdict.FAIL if lost > limit else Verdict.WARN
             why = f"pairs across leaves have {1 - lost:.0%} of the rate of pairs inside one"
-            found.append((verdict, f"{why}: slow uplinks, or more traffic than they carry"))
-    return found
+            verdicts.append((verdict, f"{why}: slow uplinks, or more traffic than they carry"))
+    return verdicts

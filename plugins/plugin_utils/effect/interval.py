@@ -80,7 +80,7 @@ class Effect(NamedTuple):
         """Number of blocks whose power would be least, if they scatter as these; None if it is too large."""
         spread = statistics.stdev(self.differences)
         counts = range(LEAST, _MOST + 1)
-        return next((one for one in counts if _power(spread, one, one) <= math.log1p(least)), None)
+        return next((count for count in counts if _power(spread, count, count) <= math.log1p(least)), None)
 
 
 def order(blocks: int) -> str:
@@ -89,7 +89,7 @@ def order(blocks: int) -> str:
     return (ORDER * (phases // len(ORDER) + 1))[:phases]
 
 
-def of(pairs: Mapping[str, Series], states: str, most: int) -> Effect | None:
+def estimate(pairs: Mapping[str, Series], states: str, most: int) -> Effect | None:
     """From the measurements of all pairs in the same phases. states: of these phases. most: blocks after
     which the run ends in any case. Each look from LEAST blocks on may end it.
 
@@ -99,13 +99,13 @@ def of(pairs: Mapping[str, Series], states: str, most: int) -> Effect | None:
     blocks = len(states) // BLOCK
     if blocks < LEAST or not whole:
         return None
-    found = [_difference(whole, states, number) for number in range(blocks)]
-    middle, spread = statistics.fmean(found), statistics.stdev(found)
+    differences = [_difference(whole, states, number) for number in range(blocks)]
+    middle, spread = statistics.fmean(differences), statistics.stdev(differences)
     half = quantile(_outside(blocks, most), blocks - 1) * spread / math.sqrt(blocks)
-    value, low, high = (_part(one) for one in (middle, middle - half, middle + half))
+    value, low, high = (_part(logarithm) for logarithm in (middle, middle - half, middle + half))
     # The interval may reach further than the power, and no value in it is refuted.
     seen = max(_part(_power(spread, blocks, most)), -low, high)
-    return Effect(value, low, high, seen, tuple(found), len(whole))
+    return Effect(value, low, high, seen, tuple(differences), len(whole))
 
 
 def _part(difference: float) -> float:

@@ -79,15 +79,18 @@ def document(
         **about,
         "order": states,
     }
-    found = [dict((*_tcp(phase, plan), *_memory(phase))) for phase in phases]
-    figures = dict.fromkeys(figure for one in found for figure in one)
-    results = [_result(figure, _rows([one.get(figure, {}) for one in found]), about) for figure in figures]
+    readings = [dict((*_tcp(phase, plan), *_memory(phase))) for phase in phases]
+    figures = dict.fromkeys(figure for by_figure in readings for figure in by_figure)
+    results = [
+        _result(figure, _rows([by_figure.get(figure, {}) for by_figure in readings]), about)
+        for figure in figures
+    ]
     return {"format": FORMAT, "mlnode": VERSION, "effect": about, "results": results}
 
 
 def _rows(phases: Sequence[Mapping[str, Reading]]) -> Pairs:
     """A node that refused has one reading, which counts for each of its NUMA nodes in the other phases."""
-    names = {name: one.nodes for phase in phases for name, one in phase.items()}
+    names = {name: reading.nodes for phase in phases for name, reading in phase.items()}
     divided = {nodes[0] for name, nodes in names.items() if nodes != (name,)}
     silent = Reading(None, "no answer was collected")
     return {
@@ -100,12 +103,12 @@ def _rows(phases: Sequence[Mapping[str, Reading]]) -> Pairs:
 def is_success(document: Mapping[str, Any]) -> bool:
     """The run was not stopped, and all pairs are in the interval of every figure."""
     results = document["results"]
-    return bool(results) and all(one["outcome"] != "unknown" for one in results)
+    return bool(results) and all(result["outcome"] != "unknown" for result in results)
 
 
 def is_decided(document: Mapping[str, Any]) -> bool:
     """More blocks would not change the answer of any figure that has one."""
-    decided = [one["effect"]["decided"] for one in document["results"] if one["effect"]]
+    decided = [result["effect"]["decided"] for result in document["results"] if result["effect"]]
     return bool(decided) and all(decided)
 
 
@@ -122,11 +125,11 @@ def lost(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Lost:
     pairs: dict[str, str] = {}
     if "tcp" in phase:
         nodes.update(_stage(phase, plan).reasons)
-        [(_figure, found)] = _tcp(phase, plan)
+        [(_figure, readings)] = _tcp(phase, plan)
         pairs = {
-            name: one.reason
-            for name, one in found.items()
-            if one.value is None and not nodes.keys() & one.nodes
+            name: reading.reason
+            for name, reading in readings.items()
+            if reading.value is None and not nodes.keys() & reading.nodes
         }
     for host, result in phase.get("memory", {}).items():
         problem = _refused(agent_answer.of_task("look", result))
@@ -140,9 +143,9 @@ def loss(lost: Lost) -> list[str]:
     return [printable(line) for line in _by_reason({**lost.nodes, **lost.pairs})]
 
 
-def _by_reason(found: Mapping[str, str]) -> Iterator[str]:
+def _by_reason(reasons: Mapping[str, str]) -> Iterator[str]:
     names: dict[str, list[str]] = {}
-    for name, reason in found.items():
+    for name, reason in reasons.items():
         names.setdefault(reason or "no result", []).append(name)
     for reason, those in names.items():
         yield f"{few(those)}: {reason}"
@@ -154,15 +157,15 @@ def _by_reason(found: Mapping[str, str]) -> Iterator[str]:
 def _tcp(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Reading]]]:
     if "tcp" not in phase:
         return
-    found = {}
+    readings = {}
     for sample in judge.judge(plan["kind"], plan["nodes"], _stage(phase, plan)).samples:
         rail = f" rail {sample.rail}" if len(plan["nodes"][sample.nodes[0]]["addresses"]) > 1 else ""
-        one, value = sample.reading, _both(sample.reading)
-        reason = "nothing arrived" if value == 0 else one.reason
-        found[f"{' - '.join(sample.nodes)}{rail}"] = Reading(
-            value or None, reason, "iperf3", cpu_bound=one.cpu_bound, nodes=sample.nodes
+        reading, value = sample.reading, _both(sample.reading)
+        reason = "nothing arrived" if value == 0 else reading.reason
+        readings[f"{' - '.join(sample.nodes)}{rail}"] = Reading(
+            value or None, reason, "iperf3", cpu_bound=reading.cpu_bound, nodes=sample.nodes
         )
-    yield TCP, found
+    yield TCP, readings
 
 
 def _stage(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> judge.Stage:
@@ -176,11 +179,11 @@ def _stage(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> judge.Stage:
     return stage._replace(reasons={**silent, **stage.reasons})
 
 
-def _both(one: Measured) -> float | None:
+def _both(reading: Measured) -> float | None:
     """Mean of both directions. The slower one, which a campaign uses, is also the direction that a
     disturbance has hit: of 10 pairs with the noise of tests/simulation, it reports 3 % as no effect three
     times as often."""
-    forward, backward = one.amounts.get("forward_gbits"), one.amounts.get("backward_gbits")
+    forward, backward = reading.amounts.get("forward_gbits"), reading.amounts.get("backward_gbits")
     if forward is None or backward is None:
         return None
     return math.sqrt(forward * backward)
@@ -190,17 +193,19 @@ def _memory(phase: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Readin
     if "memory" not in phase:
         return
     for figure, field in ((COPY, "copied"), (RANDOM, "read")):
-        found = {}
+        readings = {}
         for host, result in phase["memory"].items():
             answer = agent_answer.of_task("look", result)
             problem = _refused(answer)
             if problem:
-                found[host] = Reading(None, problem, nodes=(host,))
+                readings[host] = Reading(None, problem, nodes=(host,))
             for node in answer.get("nodes", ()):
-                one = node[field]
+                measurement = node[field]
                 name = f"{host} node {node['node']}"
-                found[name] = Reading(one["value"], one["reason"], one["tool"], nodes=(host,))
-        yield figure, found
+                readings[name] = Reading(
+                    measurement["value"], measurement["reason"], measurement["tool"], nodes=(host,)
+                )
+        yield figure, readings
 
 
 def _refused(answer: Mapping[str, Any]) -> str:
@@ -216,10 +221,10 @@ def _refused(answer: Mapping[str, Any]) -> str:
 def _result(figure: Figure, pairs: Pairs, about: Mapping[str, Any]) -> dict[str, Any]:
     states = about["order"]
     blocks, least = len(states) // BLOCK, about["least_percent"] / 100
-    series = {name: [one.value for one in readings] for name, readings in pairs.items()}
+    series = {name: [reading.value for reading in readings] for name, readings in pairs.items()}
     # A run that was stopped looks once more, at its end, as it had been its last block: no figure stops it.
     most = blocks if about["stopped"] else max(blocks, about["blocks_planned"])
-    effect = interval.of(series, states[: BLOCK * blocks], most)
+    effect = interval.estimate(series, states[: BLOCK * blocks], most)
     measured = len(interval.complete(series, blocks))
     gaps = {state: _lost_in(state, states, series) for state in "AB"}
     words = interval.words(effect, blocks, least)
@@ -229,12 +234,14 @@ def _result(figure: Figure, pairs: Pairs, about: Mapping[str, Any]) -> dict[str,
         words = f"unknown; {measured} of {len(pairs)} pairs in {blocks} blocks: {words}"
     return {
         **figure._asdict(),
-        "tools": sorted({one.tool for readings in pairs.values() for one in readings if one.value}),
+        "tools": sorted(
+            {reading.tool for readings in pairs.values() for reading in readings if reading.value}
+        ),
         "outcome": _outcome(effect) if is_whole else "unknown",
         "words": words,
         "effect": effect and _numbers(effect, least),
         "pairs_measured": measured,
-        "cpu_bound": sum(one.cpu_bound for readings in pairs.values() for one in readings),
+        "cpu_bound": sum(reading.cpu_bound for readings in pairs.values() for reading in readings),
         "lost": gaps,
         "pairs": [_pair(name, readings) for name, readings in pairs.items()],
     }
@@ -251,7 +258,7 @@ def _numbers(effect: Effect, least: float) -> dict[str, Any]:
     return {
         **{f"{name}_percent": value for name, value in percents.items()},
         "blocks": len(effect.differences),
-        "block_percents": [_percent(math.expm1(one)) for one in effect.differences],
+        "block_percents": [_percent(math.expm1(difference)) for difference in effect.differences],
         "blocks_needed": effect.blocks_for(least),
         "decided": effect.is_decided(least),
     }
@@ -263,28 +270,33 @@ def _percent(part: float) -> float:
 
 def _lost_in(state: str, states: str, series: Mapping[str, interval.Series]) -> int:
     """Measurements in this state that have no result."""
-    return sum(not value for values in series.values() for one, value in zip(states, values) if one == state)
+    return sum(
+        not value
+        for values in series.values()
+        for phase_state, value in zip(states, values)
+        if phase_state == state
+    )
 
 
 def _pair(name: str, readings: Sequence[Reading]) -> dict[str, Any]:
-    values = [one.value for one in readings]
+    values = [reading.value for reading in readings]
     return {
         "name": name,
         "values": [None if value is None else round(value, _DIGITS) for value in values],
-        "reasons": sorted({one.reason for one in readings if one.value is None}),
+        "reasons": sorted({reading.reason for reading in readings if reading.value is None}),
     }
 
 
 def lines(document: Mapping[str, Any]) -> list[str]:
     """For a terminal: one line for each figure, and the missing measurements."""
-    found = [line for one in document["results"] for line in _lines(one)]
+    texts = [line for result in document["results"] for line in _lines(result)]
     about = document["effect"]
     if about["repeated"]:
         twice = ", ".join(map(str, about["repeated"]))
-        found.append(f"measured twice, as pairs had no result the first time: phase {twice}")
+        texts.append(f"measured twice, as pairs had no result the first time: phase {twice}")
     if about["stopped"]:
-        found.append(f"stopped: {about['stopped']}")
-    return [printable(line) for line in found or ["unknown: nothing was measured"]]
+        texts.append(f"stopped: {about['stopped']}")
+    return [printable(line) for line in texts or ["unknown: nothing was measured"]]
 
 
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _host(host: Host) -> dict[str, Any]:
 
 
 def _by_status(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_status: dict[str, dict[str, int]] = {}
     for (status, severity), number in sorted(counts.items()):
-        found.setdefault(status, {})[severity] = number
-    return found
+        by_status.setdefault(status, {})[severity] = number
+    return by_status

@@ -141,7 +141,7 @@ def _setting(item: Mapping[str, Any]) -> Finding:
         _word(item["status"], STATUSES, str(Status.UNKNOWN)),
         _word(item["severity"], SEVERITIES, str(Severity.MEDIUM)),
         **{name: agent_answer.text(item.get(name)) for name in TEXTS},
-        causes=tuple(cause(one) for one in listed(item.get("causes")) if isinstance(one, Mapping)),
+        causes=tuple(cause(entry) for entry in listed(item.get("causes")) if isinstance(entry, Mapping)),
     )
 
 

@@ -112,7 +112,7 @@ def _fleet(fields: Mapping[str, Any]) -> Fleet:
         _finding(fleet, item)
     for host in fleet.hosts.values():
         # Listed findings count on their own.
-        host.unnamed -= Counter((one.state, one.severity) for one in host.findings.values())
+        host.unnamed -= Counter((finding.state, finding.severity) for finding in host.findings.values())
     for item in exceptions:
         key, reason, until, states = strict_json.typed(
             item, {"key": str, "reason": str, "until": str, "hosts": dict}
@@ -147,7 +147,7 @@ def _finding(fleet: Fleet, item: Any) -> None:
     if status not in STATUSES or severity not in SEVERITIES:
         raise ValueError(f"{strict_json.shown(key)} has the status {status!a} and the severity {severity!a}")
     texts = {name: _text(item.get(name), name) for name in TEXTS}
-    read = tuple(cause(dict(zip(_CAUSE, strict_json.typed(one, _CAUSE)))) for one in causes)
+    read = tuple(cause(dict(zip(_CAUSE, strict_json.typed(entry, _CAUSE)))) for entry in causes)
     finding = Finding(kind, key, status, severity, **texts, causes=read)
     for name in hosts:
         if name not in fleet.hosts:

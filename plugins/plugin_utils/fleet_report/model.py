@@ -43,8 +43,8 @@ class Pair(NamedTuple):
     """Measurement between two nodes on one rail. share: part of the limit, 1 or more if it is kept; None
     without a value or a limit. value, reason: for readers."""
 
-    one: str
-    other: str
+    first: str
+    second: str
     rail: int
     share: float | None
     verdict: str
@@ -81,7 +81,7 @@ class Host:
     @property
     def counts(self) -> Counter[tuple[str, str]]:
         """(status, severity) → findings; an ignored one has the status `ignored`."""
-        return self.unnamed + Counter((one.state, one.severity) for one in self.findings.values())
+        return self.unnamed + Counter((finding.state, finding.severity) for finding in self.findings.values())
 
     @property
     def bad(self) -> list[Finding]:
@@ -160,7 +160,7 @@ class Fleet:
     def take(self, host: Host, result: Mapping[str, Any], module: str) -> list[Finding]:
         """Findings of a module. A later finding about the same setting replaces an earlier one. Results with
         another structure than the results of mlnode's modules are ignored."""
-        taken = [self._known.setdefault(one, one) for one in findings(result, module)]
+        taken = [self._known.setdefault(finding, finding) for finding in findings(result, module)]
         for finding in taken:
             host.findings[finding.kind, finding.key] = finding
         for waiver, state in waivers(result):
@@ -184,18 +184,18 @@ class Fleet:
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Counts of all hosts."""
-        found: Counter[tuple[str, str]] = Counter()
+        counts: Counter[tuple[str, str]] = Counter()
         for host in self.hosts.values():
-            found.update(host.counts)
-        return dict(found)
+            counts.update(host.counts)
+        return dict(counts)
 
     def _holders(self) -> dict[Finding, list[str]]:
         """Finding → the names of all hosts that report exactly this, in their order."""
-        found: dict[Finding, list[str]] = {}
+        holders: dict[Finding, list[str]] = {}
         for host in self.ordered():
             for finding in host.findings.values():
-                found.setdefault(finding, []).append(host.name)
-        return found
+                holders.setdefault(finding, []).append(host.name)
+        return holders
 
     def outliers(self) -> list[Outlier]:
         """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
@@ -255,7 +255,7 @@ class Fleet:
                 STATES.index(host.state),
                 words[host.state, tuple(host.words)] if host.words else 0,
                 SEVERITIES.index(worst) if worst else len(SEVERITIES),
-                min((often[one] for one in bad if one[2] == worst), default=0),
+                min((often[key] for key in bad if key[2] == worst), default=0),
                 *(-counts[severity] for severity in SEVERITIES),
             )
 
@@ -279,7 +279,7 @@ class Fleet:
 def causes(outliers: Iterable[Outlier]) -> list[list[Outlier]]:
     """Outliers in their order; those that have one reason on the same hosts are together, as one repair is
     enough for them."""
-    found: dict[Any, list[Outlier]] = {}
+    groups: dict[Any, list[Outlier]] = {}
     for item in outliers:
-        found.setdefault((item.why, item.hosts) if item.why else item, []).append(item)
-    return [*found.values()]
+        groups.setdefault((item.why, item.hosts) if item.why else item, []).append(item)
+    return [*groups.values()]

@@ -70,11 +70,11 @@ def folded(names: Iterable[str]) -> list[Run]:
 def _forms(name: str) -> tuple[tuple[_Form, str], ...]:
     """A form and its number for each number of a name, the last one first. Kept, as a report names a host
     many times."""
-    found = [
+    forms = [
         ((name[: match.start()], name[match.end() :], len(match[0])), match[0])
         for match in _NUMBER.finditer(name)
     ]
-    return tuple(found[::-1])
+    return tuple(forms[::-1])
 
 
 def _runs(numbers: Sequence[str]) -> Iterator[list[str]]:

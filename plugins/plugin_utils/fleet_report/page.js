@@ -10,18 +10,18 @@
 
   // "0-39,44": places in `names`.
   function members(text) {
-    const found = [];
+    const places = [];
     for (const run of text.split(",")) {
       const [first, last = first] = run.split("-").map(Number);
-      for (let at = first; at <= last; at += 1) found.push(at);
+      for (let at = first; at <= last; at += 1) places.push(at);
     }
-    return found;
+    return places;
   }
 
   // All that an item says but for names of hosts, which are in its data and folded here, and for its parts.
   function wordsOf(element) {
     const copy = element.cloneNode(true);
-    for (const one of copy.querySelectorAll(".hosts, .count, li")) one.remove();
+    for (const folded of copy.querySelectorAll(".hosts, .count, li")) folded.remove();
     return copy.textContent.toLowerCase();
   }
 
@@ -44,7 +44,7 @@
 
   // A word matches the text of a part, or of its whole item, or the name of a host.
   function matching(part, item, wanted) {
-    if (wanted.words.length) for (const one of [part, item]) one.words ??= wordsOf(one.element);
+    if (wanted.words.length) for (const holder of [part, item]) holder.words ??= wordsOf(holder.element);
     const named = wanted.words.filter((word) => !part.words.includes(word) && !item.words.includes(word)).map((word) => wanted.named.get(word));
     if (named.some((hosts) => !hosts.size)) return [];
     return part.hosts.filter((at) => (!wanted.inside || wanted.inside.has(at)) && named.every((hosts) => hosts.has(at)));
@@ -58,28 +58,28 @@
     const inside = value("group") && new Set(members(value("group")));
     const wanted = { words, named, inside, severity: value("severity"), status: value("status") };
     const narrowed = Boolean(words.length || inside || wanted.severity || wanted.status);
-    const found = new Set();
+    const shown = new Set();
     for (const item of items) {
       const hosts = narrowed ? fitting(item, wanted) : item.hosts;
       item.element.hidden = !hosts.length;
       if (item.count) item.count.textContent = hosts.length === item.hosts.length ? item.text : `${number(hosts.length)} of these`;
       const left = new Set(hosts);
       for (const part of item.parts) part.element.hidden = !part.hosts.some((at) => left.has(at));
-      for (const at of hosts) found.add(at);
+      for (const at of hosts) shown.add(at);
     }
-    for (const item of alike) item.element.hidden = narrowed && !item.hosts.some((at) => found.has(at));
+    for (const item of alike) item.element.hidden = narrowed && !item.hosts.some((at) => shown.has(at));
     for (const section of sections) {
       const left = section.querySelector("[data-status]:not([hidden])");
       section.hidden = !left;
       section.open = narrowed && Boolean(left);
     }
     byId("nothing").hidden = items.some((item) => !item.element.hidden);
-    byId("found").textContent = `${number(narrowed ? found.size : names.length)} of ${number(names.length)} hosts`;
+    byId("found").textContent = `${number(narrowed ? shown.size : names.length)} of ${number(names.length)} hosts`;
   }
 
   // The summary that is so many steps from the one with the focus, among those in sight.
   function step(from, steps) {
-    const seen = [...document.querySelectorAll("summary")].filter((one) => one.checkVisibility());
+    const seen = [...document.querySelectorAll("summary")].filter((summary) => summary.checkVisibility());
     const at = seen.indexOf(from) + steps;
     seen[Math.max(0, Math.min(seen.length - 1, at))].focus();
   }

@@ -89,12 +89,16 @@ def lines(fleet: Fleet) -> Iterator[str]:
         headline=html.escape(shown(f"{headline(fleet)}, {fleet.ended}")),
         merged="".join(text(make("p", line, class_="faint")) for line in merged(fleet)),
         severities=_options((str(at), _worse(at)) for at in range(len(SEVERITIES))),
-        statuses=_options((word, word) for word in {tag: 0 for one in groups for tag, _look in one.tags}),
-        groups=_options((places.of(names), name) for name, names in _inventory(fleet).items()),
+        statuses=_options((word, word) for word in {tag: 0 for group in groups for tag, _look in group.tags}),
+        groups=_options((places.ranges(names), name) for name, names in _inventory(fleet).items()),
         found="".join(text(_element(group, places)) for group in groups if group.rank < _IGNORED),
         folded="".join(map(text, _folded(groups, places))),
         hosts=text(_hosts(fleet, places)),
-        pairs="".join(text(section) for one in fleet.campaigns for section in pairs.sections(one, places.of)),
+        pairs="".join(
+            text(section)
+            for campaign in fleet.campaigns
+            for section in pairs.sections(campaign, places.ranges)
+        ),
         version=VERSION,
         names=embedded([host.name for host in fleet.ordered()]),
         style=style,
@@ -109,7 +113,7 @@ class _Places:
         self._at = {host.name: at for at, host in enumerate(fleet.ordered())}
         self.total = len(self._at)
 
-    def of(self, names: Iterable[str]) -> str:
+    def ranges(self, names: Iterable[str]) -> str:
         """Such as `0-39,44`."""
         runs: list[list[int]] = []
         for at in sorted(self._at[name] for name in names):
@@ -137,11 +141,11 @@ def _lost(fleet: Fleet) -> Iterator[Group]:
 
 def _wrong(fleet: Fleet) -> Iterator[Group]:
     """A group for each cause."""
-    found: dict[tuple[str, str], list[tuple[Finding, list[str]]]] = {}
+    by_setting: dict[tuple[str, str], list[tuple[Finding, list[str]]]] = {}
     for finding, names in fleet.alike(lambda finding: finding.bad):
-        found.setdefault((finding.kind, finding.key), []).append((finding, names))
+        by_setting.setdefault((finding.kind, finding.key), []).append((finding, names))
     for items in causes(fleet.outliers()):
-        findings = [pair for item in items for pair in found[item.kind, item.key]]
+        findings = [pair for item in items for pair in by_setting[item.kind, item.key]]
         first, more = items[0], len(items) - 1
         whys = {finding.why for finding, _names in findings}
         yield Group(
@@ -157,10 +161,10 @@ def _wrong(fleet: Fleet) -> Iterator[Group]:
 
 def _others(fleet: Fleet) -> Iterator[Group]:
     """A group for each setting and status that needs no repair."""
-    found: dict[tuple[str, str, str], list[tuple[Finding, list[str]]]] = {}
+    by_state: dict[tuple[str, str, str], list[tuple[Finding, list[str]]]] = {}
     for finding, names in fleet.alike(lambda finding: not finding.bad):
-        found.setdefault((finding.kind, finding.key, finding.state), []).append((finding, names))
-    for (_kind, key, _state), findings in found.items():
+        by_state.setdefault((finding.kind, finding.key, finding.state), []).append((finding, names))
+    for (_kind, key, _state), findings in by_state.items():
         hosts = [name for _finding, names in findings for name in names]
         whys = {finding.why for finding, _names in findings}
         tags = _tags(finding for finding, _names in findings)
@@ -178,19 +182,19 @@ def _rank(finding: Finding) -> int:
 def _tags(findings: Iterable[Finding]) -> tuple[tuple[str, str], ...]:
     """Each status once, in the look of the first finding that has it."""
     looks = {_IGNORED: "ignored", _ABSENT: "none", _RIGHT: "ok"}
-    found: dict[str, str] = {}
+    tags: dict[str, str] = {}
     for finding in findings:
-        found.setdefault(finding.state, looks.get(_rank(finding), finding.severity))
-    return tuple(found.items())
+        tags.setdefault(finding.state, looks.get(_rank(finding), finding.severity))
+    return tuple(tags.items())
 
 
 def _inventory(fleet: Fleet) -> dict[str, list[str]]:
     """Group of the inventory → its hosts."""
-    found: dict[str, list[str]] = {}
+    members: dict[str, list[str]] = {}
     for host in fleet.ordered():
         for group in host.groups:
-            found.setdefault(group, []).append(host.name)
-    return dict(sorted(found.items()))
+            members.setdefault(group, []).append(host.name)
+    return dict(sorted(members.items()))
 
 
 def _worse(at: int) -> str:
@@ -223,7 +227,7 @@ def _element(group: Group, places: _Places) -> Element:
         class_="group",
         data_rank=group.rank,
         data_status="|".join(word for word, _look in group.tags),
-        data_hosts=places.of(group.hosts),
+        data_hosts=places.ranges(group.hosts),
     )
 
 
@@ -273,33 +277,33 @@ def _parts(group: Group, places: _Places) -> Element | None:
         hosts = f"{few(names, _BESIDE)} " if len(names) < len(group.hosts) else ""
         said = "; ".join(filter(None, [_values(finding), finding.why if len(whys) > 1 else ""]))
         about = make("strong", hosts, class_="hosts") if hosts else None
-        parts.append(make("li", key, about, said, data_hosts=places.of(names)))
+        parts.append(make("li", key, about, said, data_hosts=places.ranges(names)))
     rest = len(group.findings) - _PARTS
     return make("ul", *parts, make("li", f"and {rest:,} more") if rest > 0 else None)
 
 
 def _folded(groups: Sequence[Group], places: _Places) -> Iterator[Element]:
     for rank, title in _FOLDED.items():
-        found = [_element(group, places) for group in groups if group.rank == rank]
-        if found:
-            yield make("details", make("summary", f"{title} ({len(found):,})"), *found, class_="more")
+        elements = [_element(group, places) for group in groups if group.rank == rank]
+        if elements:
+            yield make("details", make("summary", f"{title} ({len(elements):,})"), *elements, class_="more")
 
 
 def _hosts(fleet: Fleet, places: _Places) -> Element:
     """Hosts that are alike share a row, as in the terminal's table."""
     areas, rows = classes(fleet.ranked())
-    found = []
+    elements = []
     for (state, worst, *cells), names in rows.items():
         look = worst or ("ok" if state == "ok" else "high" if state in STATES[:3] else "none")
-        found.append(
+        elements.append(
             make(
                 "tr",
                 make("td", f"{len(names):,}"),
                 make("td", _tag(state, look)),
                 *(make("td", str(cell), class_=cell.look(worst)) for cell in cells),
                 make("td", few(names, _NAMES), class_="hosts"),
-                data_hosts=places.of(names),
+                data_hosts=places.ranges(names),
                 class_="alike",
             )
         )
-    return table(("hosts", "state", *areas, "names"), found)
+    return table(("hosts", "state", *areas, "names"), elements)

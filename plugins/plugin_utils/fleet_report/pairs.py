@@ -68,28 +68,28 @@ def _look(pair: Pair) -> tuple[str, str]:
 
 def _row(pair: Pair, campaign: Pairs, places: Places) -> Element:
     percent = "" if pair.share is None else f", {math.floor(100 * pair.share)} % of the limit"
-    leaves = " – ".join(filter(None, (campaign.leaves.get(name, "") for name in (pair.one, pair.other))))
+    leaves = " – ".join(filter(None, (campaign.leaves.get(name, "") for name in (pair.first, pair.second))))
     return make(
         "tr",
-        make("td", f"{pair.one} – {pair.other}", make("div", leaves, class_="faint") if leaves else None),
+        make("td", f"{pair.first} – {pair.second}", make("div", leaves, class_="faint") if leaves else None),
         make("td", str(pair.rail)),
         make("td", make("span", pair.verdict, class_=f"tag {_look(pair)[0]}")),
         make("td", f"{pair.value}{percent}"),
         make("td", pair.reason),
-        data_hosts=places((pair.one, pair.other)),
+        data_hosts=places((pair.first, pair.second)),
         data_rank=0 if pair.verdict in BAD else 6,
         data_status=pair.verdict,
     )
 
 
 def _matrix(campaign: Pairs, ranked: Sequence[Pair]) -> Element:
-    names = dict.fromkeys(name for pair in ranked for name in (pair.one, pair.other))
+    names = dict.fromkeys(name for pair in ranked for name in (pair.first, pair.second))
     groups = _grouped(sorted(names, key=natural), campaign.leaves)
     row_of = {name: at for at, (_title, members) in enumerate(groups) for name in members}
     worst: dict[tuple[int, int], Pair] = {}
     for pair in ranked:
-        for one, other in ((pair.one, pair.other), (pair.other, pair.one)):
-            worst.setdefault((row_of[one], row_of[other]), pair)
+        for node, partner in ((pair.first, pair.second), (pair.second, pair.first)):
+            worst.setdefault((row_of[node], row_of[partner]), pair)
     titles = [title for title, _members in groups]
     rows = [
         make("tr", make("th", title, scope="row"), *(_cell(worst.get((at, to))) for to in range(len(titles))))
@@ -103,7 +103,7 @@ def _cell(pair: Pair | None) -> Element:
     if pair is None:
         return make("td")
     look, sign = _look(pair)
-    about = f"{pair.one} – {pair.other}, rail {pair.rail}: {pair.verdict}, {pair.value}"
+    about = f"{pair.first} – {pair.second}, rail {pair.rail}: {pair.verdict}, {pair.value}"
     return make("td", sign, class_=look, title=about)
 
 

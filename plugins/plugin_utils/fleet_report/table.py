@@ -42,7 +42,9 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     report += _part("Differences", different, width)
     troubles = fleet.troubles()
     for state in STATES:
-        lost = [[_trouble(names, words)] for (of, words), names in troubles.items() if of == state]
+        lost = [
+            [_trouble(names, words)] for (host_state, words), names in troubles.items() if host_state == state
+        ]
         report += _part(state.capitalize(), lost, width)
     report += _part("Unsupported", _with_hosts(fleet.causes), width)
     report += _part("Declared by you, and unsupported", _with_hosts(fleet.unsupported), width)
@@ -101,7 +103,7 @@ def difference(items: Sequence[Outlier], total: int, looked: int) -> list[str]:
     statuses = {status for item in items for status in item.statuses}
     why = ", ".join([first.severity, *(status for status in BAD if status in statuses)])
     what = f"{first.key} and {len(others)} more" if others else first.key
-    of = f"all {number}" if number == total else f"{number} of {total}"
+    share = f"all {number}" if number == total else f"{number} of {total}"
     silent = looked - first.of
     rest = f"; {silent} report{'s' if silent == 1 else ''} nothing about it" if silent > 0 else ""
     differ = "differs" if number == 1 else "differ"
@@ -109,7 +111,7 @@ def difference(items: Sequence[Outlier], total: int, looked: int) -> list[str]:
     lines = (
         [f"{what} differ{'' if others else 's'} ({why})"]
         if lone
-        else [f"{of} {differ} in {what} ({why}): {few(first.hosts, _NAMES)}{rest}"]
+        else [f"{share} {differ} in {what} ({why}): {few(first.hosts, _NAMES)}{rest}"]
     )
     if first.why:
         lines.append(" ".join(first.why.split()))
@@ -129,8 +131,8 @@ def _counts(fleet: Fleet, width: int | None) -> list[str]:
         number = sum(each.values())
         if not number:
             continue
-        of = ", ".join(f"{count} {severity}" for severity, count in each.items() if count)
-        parts.append(f"{number:,} {status}{f' ({of})' if status in BAD else ''}")
+        severities = ", ".join(f"{count} {severity}" for severity, count in each.items() if count)
+        parts.append(f"{number:,} {status}{f' ({severities})' if status in BAD else ''}")
     return _indented(", ".join(parts), width)
 
 

@@ -37,9 +37,9 @@ def shared(fleet: Fleet, asked: Asked | None) -> Iterator[list[str]]:
     yield failures
     after = _read(fleet, reader, since=before.get("traffic") or {})
     # An answer without checks is an error, or missing.
-    silent = next((one for one in (before, after) if "checks" not in one), None)
-    found = silent if silent is not None else {"checks": [*before["checks"], *after["checks"]]}
-    report = fabric.report(None, fail_on, {reader: found})
+    silent = next((reading for reading in (before, after) if "checks" not in reading), None)
+    merged = silent if silent is not None else {"checks": [*before["checks"], *after["checks"]]}
+    report = fabric.report(None, fail_on, {reader: merged})
     failures += report["failures"][:_SHOWN]
     lines = [*report["failures"], *report["warnings"], *report["notes"]]
     more = [f"and {len(lines) - _SHOWN} more"] if lines[_SHOWN:] else []

@@ -96,7 +96,7 @@ def judged(looks: Sequence[tuple[Mapping[str, Any], Ran]], limit: float) -> Judg
 
 def report(judged: Judged, plan: Mapping[str, Any], about: Mapping[str, Any]) -> Report:
     """about: fields of the document that are not in the plan."""
-    whole = document.of(judged, {
+    whole = document.result_without_pairs(judged, {
         **about,
         "ended": dt.datetime.now(dt.timezone.utc).isoformat(),
         "rounds": plan["rounds"],

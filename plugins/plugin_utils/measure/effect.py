@@ -65,7 +65,7 @@ class Effect:
         left = self._states.unfinished()
         unfinished = [
             f"{name}: an effect that did not end has left this node in another state than it was found in, "
-            f"which was {self._states.found[name]}. It is put back to that at the end."
+            f"which was {self._states.original[name]}. It is put back to that at the end."
             for name in left
         ]
         if given["effect_put_back"]:
@@ -87,8 +87,8 @@ class Effect:
             answers.append(self._fleet.ask(dict.fromkeys(self._fleet.names, self._memory(check=True))))
         wrong = [
             f"{name}: {answer.get('msg') or 'no answer'}"
-            for one in answers
-            for name, answer in one.items()
+            for by_name in answers
+            for name, answer in by_name.items()
             if answer.get("failed") or answer.get("unreachable")
         ]
         if wrong:
@@ -108,7 +108,7 @@ class Effect:
         of_kinds = {"tcp": tcp, "memory": _MEMORY}
         phase = given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds)
         # From the state that was found, and back to it
-        changes = 2 + sum(one != other for one, other in zip(self._sequence, self._sequence[1:]))
+        changes = 2 + sum(state != following for state, following in zip(self._sequence, self._sequence[1:]))
         most = math.ceil((phases * phase + changes * change) / 60)
         soonest = math.ceil(most * _LEAST / blocks)
         early = (" at most", f", and {soonest} if {_LEAST} blocks decide") if blocks > _LEAST else ("", "")

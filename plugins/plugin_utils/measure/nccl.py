@@ -144,8 +144,8 @@ class Nccl:
 
     def _earlier(self) -> dict[str, str]:
         """Earlier documents of the folder. Raises ValueError."""
-        found = sorted(pathlib.Path(self.folder).glob("*.json"), reverse=True)
-        recent = [path for path in found if path.is_file()][:_EARLIER]
+        paths = sorted(pathlib.Path(self.folder).glob("*.json"), reverse=True)
+        recent = [path for path in paths if path.is_file()][:_EARLIER]
         try:
             return {str(path): files.read(path, read.MOST, follow=True).decode() for path in recent}
         except OSError as error:
@@ -287,7 +287,7 @@ class Nccl:
             raise MeasureError(f"nccl: {error}") from error
 
     def report(self) -> Report:
-        whole = document.of(self._judged(), {
+        whole = document.result(self._judged(), {
             "id": self.name,
             "started": dt.datetime.fromtimestamp(self._begin, dt.timezone.utc).isoformat(),
             "ended": dt.datetime.now(dt.timezone.utc).isoformat(),

@@ -100,7 +100,7 @@ class Fleet:
 
     def variables(self, spec: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """Variables of each node by name, as an argument spec has them. Raises MeasureError."""
-        found, wrong = {}, []
+        validated, wrong = {}, []
         for name in self.names:
             known = self._known(self._host(name), self._task)
             templar = Templar(loader=self._own._loader, variables=known)
@@ -111,10 +111,10 @@ class Fleet:
                 continue
             checked = ArgumentSpecValidator(spec).validate(own)
             wrong += [f"{name}: {error}" for error in checked.error_messages]
-            found[name] = checked.validated_parameters
+            validated[name] = checked.validated_parameters
         if wrong:
             raise MeasureError("; ".join(wrong))
-        return found
+        return validated
 
     def _host(self, name: str) -> Any:
         return self._manager._inventory.get_host(name)
@@ -201,7 +201,7 @@ class Fleet:
             **{name: self._given[name] for name in _KEYWORDS if name in self._given},
             "check_mode": self.check,
             **of_call,
-            "environment": [one for given in environments for one in _listed(given)],
+            "environment": [environment for given in environments for environment in _listed(given)],
         }
 
     def declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
@@ -233,7 +233,7 @@ class Fleet:
     def _answered(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Nodes that have answered, or whose time is over."""
         ready = wait([*self._running], timeout=_LOOK)
-        for receiver in [one for one in self._running if one in ready]:
+        for receiver in [receiver for receiver in self._running if receiver in ready]:
             running = self._running.pop(receiver)
             try:
                 yield running.name, self._noted(running.name, receiver.recv())
@@ -249,10 +249,10 @@ class Fleet:
     def _noted(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
         """The answer, without what Ansible itself is to know: the node's Python, and warnings."""
         facts = answer.pop("ansible_facts", None) or {}
-        found = {key: facts[key] for key in facts if key.startswith("discovered_interpreter_")}
-        if found:
-            self._manager.set_host_facts(name, found)
-        for text in (f"[WARNING]: {name}: {one}" for one in answer.pop("warnings", ())):
+        discovered = {key: facts[key] for key in facts if key.startswith("discovered_interpreter_")}
+        if discovered:
+            self._manager.set_host_facts(name, discovered)
+        for text in (f"[WARNING]: {name}: {warning}" for warning in answer.pop("warnings", ())):
             if text not in self._warned:
                 self._warned.add(text)
                 # Not by warning(): that is kept with this task, and each later worker would send it back.
@@ -334,6 +334,9 @@ class _Queue:
         """given: of ansible-core 2.19 one object, and from 2.21 on host, task and result."""
         result = given[-1]
         answer = result.as_result_dict() if hasattr(result, "as_result_dict") else result._return_data
-        texts = [getattr(getattr(one, "event", one), "msg", one) for one in answer.get("warnings") or ()]
+        texts = [
+            getattr(getattr(warning, "event", warning), "msg", warning)
+            for warning in answer.get("warnings") or ()
+        ]
         whole = {name: value for name, value in answer.items() if name not in ("exception", "deprecations")}
         self._sender.send({**whole, "warnings": [paragraphs(str(text)) for text in texts]})

@@ -43,7 +43,7 @@ def plan(fleet: Fleet, given: Mapping[str, Any], kind: str, rounds: int) -> dict
     of_rails = {
         name: own["campaign_addresses"] or [own["ansible_host"] or name] for name, own in known.items()
     }
-    found, problem = addresses.resolved(of_rails)
+    resolved, problem = addresses.resolved(of_rails)
     if problem:
         raise MeasureError(problem)
     leaves = {name: own["campaign_leaf"] for name, own in known.items()}
@@ -52,7 +52,7 @@ def plan(fleet: Fleet, given: Mapping[str, Any], kind: str, rounds: int) -> dict
     least = 2 if rounds == 1 and len(known) % 2 else rounds
     try:
         seed, duration = given["campaign_seed"], given["campaign_duration"]
-        return schedule.plan(found, leaves, devices, kind, least, seed, duration)
+        return schedule.plan(resolved, leaves, devices, kind, least, seed, duration)
     except ValueError as error:
         raise MeasureError(str(error)) from error
 

@@ -38,25 +38,25 @@ Answers = dict[str, dict[str, Any]]
 
 
 class States:
-    """found: node → its state before the run. now: node → its state; empty until one is reached."""
+    """original: node → its state before the run. now: node → its state; empty until one is reached."""
 
     def __init__(self, fleet: Fleet, folder: str, name: str, before: str) -> None:
         self._fleet, self._name, self._before = fleet, name, before
         self._folder = pathlib.Path(folder, "unfinished")
         self._own = fleet.variables(_NODE)
-        self.found: dict[str, str] = {}
+        self.original: dict[str, str] = {}
         self.now = dict.fromkeys(fleet.names, "")
 
     # -- the state before the run ----------------------------------------------------------------------
 
     def unfinished(self) -> list[str]:
         """Nodes that an earlier run has left, for which its note counts. Raises MeasureError."""
-        self.found = {name: noted for name in self._fleet.names if (noted := self._noted(name))}
-        return [*self.found]
+        self.original = {name: noted for name in self._fleet.names if (noted := self._noted(name))}
+        return [*self.original]
 
     def detect(self) -> None:
         """Find the state of the other nodes. Raises MeasureError if one is in neither state."""
-        names = [name for name in self._fleet.names if name not in self.found]
+        names = [name for name in self._fleet.names if name not in self.original]
         off, changed = (self._whole(self._ask(names, state, check=True)) for state in (DECLARED, REVERTED))
         neither = [name for name in names if name in off and name in changed]
         if neither:
@@ -66,11 +66,11 @@ class States:
                 "change."
             )
         self.now.update((name, DECLARED if name in changed else REVERTED) for name in names)
-        self.found.update((name, self.now[name]) for name in names)
+        self.original.update((name, self.now[name]) for name in names)
 
     def note(self) -> None:
         """Keep the state before the run on the controller. Raises MeasureError."""
-        for name, state in self.found.items():
+        for name, state in self.original.items():
             text = json.dumps({"id": self._name, "node": name, "found": state})
             try:
                 files.write(self._path(name), [text, "\n"])
@@ -79,13 +79,13 @@ class States:
 
     def put_back(self) -> list[str]:
         """Names of the nodes that could not be put back."""
-        for state in sorted({*self.found.values()}):
-            names = [name for name, found in self.found.items() if found == state]
+        for state in sorted({*self.original.values()}):
+            names = [name for name, original in self.original.items() if original == state]
             self._reach([name for name in names if self.now[name] != state], state)
-        for name in self.found:
-            if self.now[name] == self.found[name]:
+        for name in self.original:
+            if self.now[name] == self.original[name]:
                 self._forget(name)
-        return [name for name, state in self.found.items() if self.now[name] != state]
+        return [name for name, state in self.original.items() if self.now[name] != state]
 
     def _forget(self, name: str) -> None:
         path = self._path(name)
@@ -132,13 +132,13 @@ class States:
 
     def _ask(self, names: Sequence[str], state: str, check: bool) -> Answers:
         """Answer of each node: failed if one of its declarations failed, changed if one changed it."""
-        found: Answers = {name: {"changed": False} for name in names}
+        answers: Answers = {name: {"changed": False} for name in names}
         for calls in self._calls(names, state, check):
             for name, answer in self._fleet.ask(
-                {name: call for name, call in calls.items() if not _problem(found[name])}
+                {name: call for name, call in calls.items() if not _problem(answers[name])}
             ).items():
-                found[name] = {**answer, "changed": bool(answer.get("changed")) or found[name]["changed"]}
-        return found
+                answers[name] = {**answer, "changed": bool(answer.get("changed")) or answers[name]["changed"]}
+        return answers
 
     def _calls(self, names: Sequence[str], state: str, check: bool) -> Iterable[dict[str, Call]]:
         keywords = {"check_mode": check}

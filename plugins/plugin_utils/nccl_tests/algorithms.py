@@ -107,7 +107,7 @@ class Log(NamedTuple):
 
     def algorithm(self, size: int) -> str:
         """Algorithm of one size; several joined by +, and empty if the log does not show it."""
-        return "+".join(dict.fromkeys(one.algorithm for one in self.choices.get(size, ())))
+        return "+".join(dict.fromkeys(choice.algorithm for choice in self.choices.get(size, ())))
 
 
 class Sharp(NamedTuple):
@@ -126,13 +126,13 @@ def read(logs: Iterable[str]) -> Log:
     forced = _ALGO.findall(text)
     loaded = _LOADED.search(text) is not None
     return Log(
-        choices={size: tuple(found) for size, found in sorted(choices.items())},
+        choices={size: tuple(of_size) for size, of_size in sorted(choices.items())},
         forced=printable(forced[-1].rstrip(".")).upper() if forced else "",
         nvls=all(available) if available else None,
         collnet=tuple(dict.fromkeys(printable(name) for name in _CONNECTED.findall(text))),
         declared=_COLLNET.search(text) is not None,
-        reasons=tuple(line for line in _found(_REASONS, text) if not (loaded and line.startswith(_PLUGIN))),
-        bind_failed=next(iter(_found((_BIND,), text)), ""),
+        reasons=tuple(line for line in _matches(_REASONS, text) if not (loaded and line.startswith(_PLUGIN))),
+        bind_failed=next(iter(_matches((_BIND,), text)), ""),
         slowest=max(_inits(text), default=None),
     )
 
@@ -154,14 +154,14 @@ def _named(word: str, names: Sequence[str]) -> str:
     return names[int(word)] if word.isdigit() and int(word) < len(names) else word
 
 
-def _found(patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, ...]:
-    found = (match[0] for pattern in patterns for match in pattern.finditer(text))
-    return tuple(dict.fromkeys(printable(" ".join(line.split())) for line in found))
+def _matches(patterns: Sequence[re.Pattern[str]], text: str) -> tuple[str, ...]:
+    texts = (match[0] for pattern in patterns for match in pattern.finditer(text))
+    return tuple(dict.fromkeys(printable(" ".join(line.split())) for line in texts))
 
 
 def in_network(log: Log, size: int) -> bool:
     """True if switches reduced this size: CollNet, or NVLS over a connected CollNet plugin."""
-    names = {one.algorithm for one in log.choices.get(size, ())}
+    names = {choice.algorithm for choice in log.choices.get(size, ())}
     return any(name.startswith("COLLNET") for name in names) or (bool(log.collnet) and "NVLS" in names)
 
 
@@ -186,6 +186,6 @@ def sharp(log: Log, sizes: Sequence[int], nodes: int, asked: bool) -> Sharp | No
         return Sharp(Verdict.UNKNOWN, f"{who}, and the log names no algorithm: NCCL 2.20 and later do", 0)
     if not log.declared:
         return Sharp(Verdict.FAIL, f"{who}, and no log line says NCCL_COLLNET_ENABLE=1: declare it", 0)
-    names = ", ".join(sorted({one.algorithm for size in sizes for one in log.choices.get(size, ())}))
+    names = ", ".join(sorted({choice.algorithm for size in sizes for choice in log.choices.get(size, ())}))
     line = f"a plugin is connected ({', '.join(log.collnet)})" if log.collnet else "no CollNet was connected"
     return Sharp(Verdict.FAIL, f"{who}, and all sizes used {names}: {line}", 0)

@@ -113,7 +113,7 @@ def of_links(nodes: Iterable[facts.Node], gpus: int) -> Links | None:
     known = [(rate, node) for rate, node in carried if rate is not None]
     if not known or len(known) < len(carried):
         return None
-    rate, node = min(known, key=lambda one: one[0])
+    rate, node = min(known, key=lambda rate_and_node: rate_and_node[0])
     used = min(gpus, len(node.rails))
     return Links(rate, f"{rate:.4g} Gb/s, {used} rails of {node.name}")
 
@@ -122,7 +122,7 @@ def judge(rows: Sequence[Row], group: Group) -> list[Band]:
     sizes: dict[str, list[Size]] = {name: [] for name in (*BANDS, BETWEEN)}
     best = 0.0
     for row in sorted(rows):
-        rates = [gbits(one, row.size, group.ranks) for one in (row.out_of_place, row.in_place)]
+        rates = [gbits(measure, row.size, group.ranks) for measure in (row.out_of_place, row.in_place)]
         sizes[name_of(row.size)].append(_size(row, rates, max(best, *rates), group))
         best = max(best, min(rates))
     missing = {*group.asked} - {row.size for row in rows}
@@ -183,7 +183,7 @@ def _of_site(bound: presets.Bound, group: Group, size: int) -> tuple[Limit, str]
 def bounded(group: Group, size: int) -> bool:
     """True if the bus bandwidth cannot exceed the rates of the rails: in rings each node sends 2(n - 1)/n of
     the message, in trees of four and more nodes twice the message. Switches that reduce have it sent once."""
-    names = {one.algorithm for one in group.log.choices.get(size, ())} or {group.log.forced}
+    names = {choice.algorithm for choice in group.log.choices.get(size, ())} or {group.log.forced}
     if names <= {algorithms.RING}:
         return True
     if group.nodes < TREE_NODES or algorithms.in_network(group.log, size):
@@ -207,33 +207,33 @@ def _of_fleet(values: Sequence[float]) -> tuple[Limit | None, str]:
 
 def _size(row: Row, rates: Sequence[float], best: float, group: Group) -> Size:
     slower = min(rates)
-    found = _compared(row, slower, group)
-    broken = [one for one in found.limits if slower < one.value]
-    broke = [one.name for one in broken]
-    reasons = [_under(one, row) for one in broken]
+    compared = _compared(row, slower, group)
+    broken = [limit for limit in compared.limits if slower < limit.value]
+    broke = [limit.name for limit in broken]
+    reasons = [_under(limit, row) for limit in broken]
     if slower < limits.HOLE * best:
         broke.append(HOLE)
         reasons.append(
             f"{slower / best:.0%} of {best:.4g} Gb/s, which a smaller size or its other measurement has"
         )
-    wrong = [one.wrong for one in (row.out_of_place, row.in_place)]
+    wrong = [measure.wrong for measure in (row.out_of_place, row.in_place)]
     if any(wrong):
         broke.append(WRONG)
-        reasons.append(f"{sum(one or 0 for one in wrong):g} elements are wrong")
-    hints = [_under(one, row) for one in found.hints if slower < one.value]
+        reasons.append(f"{sum(count or 0 for count in wrong):g} elements are wrong")
+    hints = [_under(limit, row) for limit in compared.hints if slower < limit.value]
     verdict, why = Verdict.PASS, ""
     if broke:
         verdict, why = Verdict.FAIL, "; ".join(reasons)
     elif None in wrong:
         verdict, why = Verdict.UNKNOWN, "its results were not checked (N/A)"
-    elif not found.proves and name_of(row.size) != BETWEEN:
-        verdict, why = Verdict.UNKNOWN, f"unproven; it needs {found.lacking}"
+    elif not compared.proves and name_of(row.size) != BETWEEN:
+        verdict, why = Verdict.UNKNOWN, f"unproven; it needs {compared.lacking}"
     elif hints:
         verdict, why = Verdict.WARN, "; ".join(hints)
     reason = f"{row.size} bytes: {slower:.4g} Gb/s: {why}" if why else ""
     choices = group.log.choices.get(row.size, ())
-    every = (*found.limits, *found.hints)
-    return Size(row, slower, every, tuple(broke), verdict, reason, bool(found.proves), choices)
+    every = (*compared.limits, *compared.hints)
+    return Size(row, slower, every, tuple(broke), verdict, reason, bool(compared.proves), choices)
 
 
 def _under(limit: Limit, row: Row) -> str:
@@ -243,8 +243,8 @@ def _under(limit: Limit, row: Row) -> str:
 
 
 def _band(name: str, sizes: Sequence[Size], missing: Sequence[int]) -> Band:
-    verdict = model.worst([*(one.verdict for one in sizes), *([Verdict.UNKNOWN] if missing else [])])
-    reasons = [one.reason for one in sizes if one.verdict is verdict and one.reason]
+    verdict = model.worst([*(size.verdict for size in sizes), *([Verdict.UNKNOWN] if missing else [])])
+    reasons = [size.reason for size in sizes if size.verdict is verdict and size.reason]
     if missing and verdict is Verdict.UNKNOWN:
         reasons = [f"{len(missing)} sizes were not measured, {missing[0]} bytes the first", *reasons]
     if not sizes and not missing:

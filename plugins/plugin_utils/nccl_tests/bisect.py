@@ -23,11 +23,11 @@ _ALL_LOW = 7
 
 
 class Search(NamedTuple):
-    """wanted: groups to measure. found: once there are none. rest: groups that stay low, although all of
+    """wanted: groups to measure. blame: once there are none. rest: groups that stay low, although all of
     their parts are good."""
 
     wanted: tuple[Group, ...]
-    found: Blame[str]
+    blame: Blame[str]
     rest: tuple[Group, ...]
 
 
@@ -53,10 +53,10 @@ class _Search:
         measured = {group: state for group, state in self.states.items() if len(group) == 2}
         pairs = [_pair(group, state) for group, state in {**self.inferred, **measured}.items()]
         # The groups were the first look. A pair with a good node is the second.
-        found = blame(nodes, pairs, [pair for pair in pairs if {pair.one, pair.other} & good])
+        blamed = blame(nodes, pairs, [pair for pair in pairs if {pair.first, pair.second} & good])
         # Between two nodes that were never good with others, the cause may be a node or the path.
-        paths = {ends: sure for ends, sure in found.paths.items() if good.issuperset(ends)}
-        return Search(wanted, found._replace(paths=paths), tuple(self.rest))
+        paths = {ends: sure for ends, sure in blamed.paths.items() if good.issuperset(ends)}
+        return Search(wanted, blamed._replace(paths=paths), tuple(self.rest))
 
     def state(self, group: Group) -> State | None:
         """State of a group; None if unknown so far. Part of a good group is good."""
@@ -83,20 +83,22 @@ class _Search:
             return
         self.seen.add(frozenset(group))
         middle = (len(group) + 1) // 2
-        one, other = group[:middle], group[middle:]
+        first_half, second_half = group[:middle], group[middle:]
         if len(group) < 4:
             self.meet(group, nodes)
             return
-        states = self.ask(one, other)
-        for half, state in zip((one, other), states):
+        states = self.ask(first_half, second_half)
+        for half, state in zip((first_half, second_half), states):
             if state is State.LOW:
                 self.halve(half, nodes)
         if all(state is State.GOOD for state in states):
-            self.cross(one, other, nodes)
+            self.cross(first_half, second_half, nodes)
 
-    def cross(self, one: Group, other: Group, nodes: Group) -> None:
+    def cross(self, first_half: Group, second_half: Group, nodes: Group) -> None:
         """Two groups that are good, and low together."""
-        quarters = [(half[: (len(half) + 1) // 2], half[(len(half) + 1) // 2 :]) for half in (one, other)]
+        quarters = [
+            (half[: (len(half) + 1) // 2], half[(len(half) + 1) // 2 :]) for half in (first_half, second_half)
+        ]
         (first, second), (third, fourth) = quarters
         mixed = [first + third, second + fourth, first + fourth, second + third]
         states = self.ask(*mixed)
@@ -104,12 +106,12 @@ class _Search:
             if state is State.LOW:
                 self.halve(group, nodes)
         if all(state is State.GOOD for state in states):
-            self.rest.append(one + other)
+            self.rest.append(first_half + second_half)
 
     def meet(self, group: Group, nodes: Group) -> None:
         """The last two or three: all pairs, and each with nodes that are known to be good."""
         witnesses = self.good(group, nodes)[:WITNESSES]
-        pairs = [(one, other) for place, one in enumerate(group) for other in group[place + 1 :]]
+        pairs = [(name, partner) for place, name in enumerate(group) for partner in group[place + 1 :]]
         pairs += [(name, witness) for name in group for witness in witnesses]
         for pair, state in zip(pairs, self.ask(*pairs)):
             if state is not None:
@@ -117,5 +119,5 @@ class _Search:
 
 
 def _pair(group: frozenset[str], state: State) -> Pair[str]:
-    one, other = sorted(group)
-    return Pair(one, other, state)
+    name, partner = sorted(group)
+    return Pair(name, partner, state)

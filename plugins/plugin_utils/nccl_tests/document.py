@@ -16,7 +16,7 @@ from ..campaign.table import Row, aligned
 from ..fleet_report.names import few
 from .algorithms import Choice
 from .bands import Band, Size
-from .judge import Found, Judged, Ran
+from .judge import Finding, Judged, Ran
 from .transport import Transport
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
@@ -26,7 +26,7 @@ FORMAT = 1
 _DIGITS = 6
 
 
-def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
+def result(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
     """about: id, started, ended and program of the runs."""
     asked = judged.about
     return {
@@ -45,7 +45,7 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
             "limits": {name: number if number is not None else True for name, number in asked.limits.items()},
         },
         "verdict": str(judged.verdict),
-        "counts": {"nodes": dict(Counter(str(one.verdict) for one in judged.found.values()))},
+        "counts": {"nodes": dict(Counter(str(finding.verdict) for finding in judged.findings.values()))},
         "coverage": {
             "verdict": str(judged.coverage),
             "links_between_nodes": asked.launcher != "ssh",
@@ -55,19 +55,19 @@ def of(judged: Judged, about: Mapping[str, Any]) -> dict[str, Any]:
             "runs_left_out": max(0, len(judged.search.wanted) - len(judged.wanted)),
             "limits_not_applied": judged.unused,
         },
-        "nodes": [_node(judged, name, found) for name, found in judged.found.items()],
+        "nodes": [_node(judged, name, finding) for name, finding in judged.findings.items()],
         "paths": _paths(judged),
-        "runs": [_run(one) for one in judged.runs],
+        "runs": [_run(run) for run in judged.runs],
     }
 
 
-def _node(judged: Judged, name: str, found: Found) -> dict[str, Any]:
+def _node(judged: Judged, name: str, finding: Finding) -> dict[str, Any]:
     node = judged.nodes[name]
     return {
         "name": name,
-        "verdict": str(found.verdict),
-        "certainty": None if found.certainty is None else str(found.certainty),
-        "reason": found.reason,
+        "verdict": str(finding.verdict),
+        "certainty": None if finding.certainty is None else str(finding.certainty),
+        "reason": finding.reason,
         "hostname": node.hostname,
         "gpus": node.gpus,
         "rails": [
@@ -82,7 +82,7 @@ def _node(judged: Judged, name: str, found: Found) -> dict[str, Any]:
 def _paths(judged: Judged) -> list[dict[str, Any]]:
     paths = [
         {"nodes": [*ends], "verdict": "warn" if sure is Certainty.CLEARED else "fail", "certainty": str(sure)}
-        for ends, sure in judged.search.found.paths.items()
+        for ends, sure in judged.search.blame.paths.items()
     ]
     rest = [
         {"nodes": [*group], "verdict": "fail", "certainty": str(Certainty.PROBABLE)}
@@ -104,10 +104,12 @@ def _run(ran: Ran) -> dict[str, Any]:
         "read_from": reading.source if reading else None,
         "nccl_tests": reading.version if reading else "",
         "nccl_version": reading.nccl if reading else 0,
-        "nccl_errors": [printable(one) for one in reading.errors] if reading else [],
+        "nccl_errors": [printable(error) for error in reading.errors] if reading else [],
         "ranks": reading.ranks if reading else 0,
-        "bands": [_band(one) for one in ran.bands],
-        "parts": [{"name": one.name, "verdict": str(one.verdict), "reason": one.reason} for one in ran.parts],
+        "bands": [_band(band) for band in ran.bands],
+        "parts": [
+            {"name": part.name, "verdict": str(part.verdict), "reason": part.reason} for part in ran.parts
+        ],
         "algorithms": _algorithms(ran),
         "transport": _transport(ran.transport),
         "stragglers": None
@@ -116,8 +118,8 @@ def _run(ran: Ran) -> dict[str, Any]:
             "verdict": str(ran.stragglers.verdict),
             "reason": ran.stragglers.reason,
             "findings": [
-                {"bytes": one.size, "broke": one.broke, "reason": one.reason}
-                for one in ran.stragglers.findings
+                {"bytes": finding.size, "broke": finding.broke, "reason": finding.reason}
+                for finding in ran.stragglers.findings
             ],
         },
     }
@@ -140,25 +142,26 @@ def _band(band: Band) -> dict[str, Any]:
         "name": band.name,
         "verdict": str(band.verdict),
         "reason": band.reason,
-        "sizes": [_size(one) for one in band.sizes],
+        "sizes": [_size(size) for size in band.sizes],
     }
 
 
-def _size(one: Size) -> dict[str, Any]:
-    row = one.row
+def _size(size: Size) -> dict[str, Any]:
+    row = size.row
     return {
         "bytes": row.size,
-        "verdict": str(one.verdict),
-        "broke": [*one.broke],
-        "reason": one.reason,
+        "verdict": str(size.verdict),
+        "broke": [*size.broke],
+        "reason": size.reason,
         "out_of_place_us": row.out_of_place.time,
         "in_place_us": row.in_place.time,
-        "bus_gbits": _gbits(one.gbits),
+        "bus_gbits": _gbits(size.gbits),
         "wrong": [row.out_of_place.wrong, row.in_place.wrong],
-        "proven": one.proven,
-        "choices": [choice._asdict() for choice in one.choices],
+        "proven": size.proven,
+        "choices": [choice._asdict() for choice in size.choices],
         "limits": [
-            {"name": limit.name, "gbits": _gbits(limit.value), "source": limit.source} for limit in one.limits
+            {"name": limit.name, "gbits": _gbits(limit.value), "source": limit.source}
+            for limit in size.limits
         ],
     }
 
@@ -168,8 +171,8 @@ def _transport(moved: Transport) -> dict[str, Any]:
         "verdict": str(moved.verdict),
         "reason": moved.reason,
         "nodes": {
-            name: {"networks": dict(one.nets), "gpudirect": one.direct, "local": dict(one.local)}
-            for name, one in moved.nodes.items()
+            name: {"networks": dict(node.nets), "gpudirect": node.direct, "local": dict(node.local)}
+            for name, node in moved.nodes.items()
         },
     }
 
@@ -224,7 +227,7 @@ def _sums(document: Mapping[str, Any]) -> Iterator[str]:
             largest = max(sizes, key=lambda size: int(size["bytes"]))
             gbits = largest["bus_gbits"]
             rate = f"{largest['bytes']} bytes at {gbits:.4g} Gb/s ({gbits / 8:.4g} GB/s)"
-            rate += "".join(f", {_chosen(one)}" for one in largest["choices"][:1])
+            rate += "".join(f", {_chosen(choice)}" for choice in largest["choices"][:1])
             yield (f"run {run['number']}: {run['state']}: {rate}, {run['ranks']} GPUs of {few(run['nodes'])}")
     seen = document["coverage"]
     if not seen["links_between_nodes"]:

@@ -47,18 +47,18 @@ def fleet(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
     """All nodes. A node has a problem if its program, options or number of GPUs differ from the first node
     without a problem: the runs of a group have one command. Raises ValueError."""
     nodes = {name: node(name, own) for name, own in raw.items()}
-    first = next((one for one in nodes.values() if not one.problem), Node(""))
+    first = next((candidate for candidate in nodes.values() if not candidate.problem), Node(""))
     owners: dict[str, str] = {}
     for name, own in nodes.items():
         same = owners.setdefault(own.hostname, name)
-        for found, known, what in (
+        for value, known, what in (
             (own.program, first.program, "all_reduce_perf is at"),
             (own.gpus, first.gpus, "its GPUs are"),
             (own.options, first.options, "its options of nccl-tests are"),
         ):
-            if not nodes[name].problem and found != known:
+            if not nodes[name].problem and value != known:
                 nodes[name] = own._replace(
-                    problem=f"{what} {_text(found)}, and {_text(known)} on {first.name}"
+                    problem=f"{what} {_text(value)}, and {_text(known)} on {first.name}"
                 )
         if not nodes[name].problem and same != name:
             nodes[name] = own._replace(
@@ -77,10 +77,10 @@ def node(name: str, raw: Mapping[str, Any]) -> Node:
     probe = agent_answer.of_task("command", raw.get("probe"))
     topology = agent_answer.of_task("look", raw.get("topology"))
     said = _probe(str(probe.get("stdout") or ""))
-    given = [Rail("given", _rate(name, "nccl_rails_gbits", one)) for one in raw.get("rails_gbits") or ()]
+    given = [Rail("given", _rate(name, "nccl_rails_gbits", gbits)) for gbits in raw.get("rails_gbits") or ()]
     nvlink = raw.get("nvlink_gbits")
     known = topology.get("topology") or {}
-    found = Node(
+    candidate = Node(
         name=name,
         hostname=str(raw.get("hostname") or said.get("hostname", "").partition(".")[0]),
         gpus=_count(name, raw["gpus"]) if raw.get("gpus") else _gpus(known),
@@ -92,19 +92,19 @@ def node(name: str, raw: Mapping[str, Any]) -> Node:
         declarations=_declarations(said.get("declared", "")),
         nvlink=_rate(name, "nccl_nvlink_gbits", nvlink) if nvlink is not None else None,
     )
-    return found._replace(problem=_problem(found, probe, said, bool(raw.get("busy"))))
+    return candidate._replace(problem=_problem(candidate, probe, said, bool(raw.get("busy"))))
 
 
-def _problem(found: Node, probe: Mapping[str, Any], said: Mapping[str, str], busy: bool) -> str:
+def _problem(candidate: Node, probe: Mapping[str, Any], said: Mapping[str, str], busy: bool) -> str:
     if not said:
         return printable(" ".join(str(probe.get("msg") or probe.get("stderr") or "it was not asked").split()))
-    if not found.program:
+    if not candidate.program:
         return (
             "all_reduce_perf of nccl-tests was not found: give nccl_program, or have it built (nccl_source)"
         )
-    if not found.hostname:
+    if not candidate.hostname:
         return "it has no hostname: give nccl_hostname"
-    if not found.gpus:
+    if not candidate.gpus:
         return "it is not known how many GPUs it has: give nccl_gpus"
     # A GPU that cannot be queried may be busy.
     if said.get("processes") != "0" and not busy:
@@ -140,13 +140,13 @@ def _count(name: str, value: Any) -> int:
 
 
 def _gpus(topology: Mapping[str, Any]) -> int | None:
-    return sum(one["vendor"] == "NVIDIA" for one in topology.get("gpus") or ()) or None
+    return sum(gpu["vendor"] == "NVIDIA" for gpu in topology.get("gpus") or ()) or None
 
 
 def _rails(topology: Mapping[str, Any]) -> tuple[Rail, ...]:
-    devices = {one["address"]: one for one in topology.get("pci") or ()}
-    rails = [one for one in topology.get("rdma") or () if one["rail"] is not None]
-    return tuple(_rail(one, devices) for one in sorted(rails, key=lambda one: int(one["rail"])))
+    devices = {device["address"]: device for device in topology.get("pci") or ()}
+    rails = [rdma for rdma in topology.get("rdma") or () if rdma["rail"] is not None]
+    return tuple(_rail(rdma, devices) for rdma in sorted(rails, key=lambda rdma: int(rdma["rail"])))
 
 
 def _rail(rdma: Mapping[str, Any], devices: Mapping[str, Mapping[str, Any]]) -> Rail:
@@ -159,7 +159,9 @@ def _rail(rdma: Mapping[str, Any], devices: Mapping[str, Mapping[str, Any]]) -> 
     known = [rate for rate in rates if rate]
     active = bool(rdma["ports"]) and all(port.get("state") == "ACTIVE" for port in rdma["ports"])
     gbits = (
-        min([sum(known), *(one for one in carried if one)]) if known and len(known) == len(rates) else None
+        min([sum(known), *(link_rate for link_rate in carried if link_rate)])
+        if known and len(known) == len(rates)
+        else None
     )
     return Rail(str(rdma["name"]), gbits, active)
 

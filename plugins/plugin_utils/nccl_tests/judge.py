@@ -120,33 +120,33 @@ class Ran(NamedTuple):
     @property
     def parts(self) -> list[Part]:
         """All parts of the verdict, in addition to the bands."""
-        found = [Part("transport", self.transport.verdict, self.transport.reason)]
+        parts = [Part("transport", self.transport.verdict, self.transport.reason)]
         if self.stragglers:
-            found.append(Part("stragglers", self.stragglers.verdict, self.stragglers.reason))
+            parts.append(Part("stragglers", self.stragglers.verdict, self.stragglers.reason))
         if self.sharp:
-            found.append(Part("sharp", self.sharp.verdict, self.sharp.reason))
+            parts.append(Part("sharp", self.sharp.verdict, self.sharp.reason))
         if self.connect:
-            found.append(self.connect)
+            parts.append(self.connect)
         if self.reading and self.reading.out_of_bounds:
-            found.append(
+            parts.append(
                 Part("results", Verdict.FAIL, f"{self.reading.out_of_bounds} sizes have wrong results")
             )
         if self.reading and self.reading.errors:
-            found.append(Part("errors", Verdict.WARN, f"NCCL reported: {printable(self.reading.errors[-1])}"))
+            parts.append(Part("errors", Verdict.WARN, f"NCCL reported: {printable(self.reading.errors[-1])}"))
         if self.log.bind_failed:
-            found.append(Part("nvls", Verdict.WARN, self.log.bind_failed))
-        return found
+            parts.append(Part("nvls", Verdict.WARN, self.log.bind_failed))
+        return parts
 
     @property
     def reason(self) -> str:
         """Reason of the verdict, the worst part first."""
-        parts = [(one.verdict, one.reason) for one in self.parts]
-        parts += [(one.verdict, f"{one.name}: {one.reason}") for one in self.bands]
+        parts = [(part.verdict, part.reason) for part in self.parts]
+        parts += [(band.verdict, f"{band.name}: {band.reason}") for band in self.bands]
         own = [text for verdict, text in parts if verdict is self.verdict and text]
         return self.problem or "; ".join(own)
 
 
-class Found(NamedTuple):
+class Finding(NamedTuple):
     """Verdict on a node, with the reason."""
 
     verdict: Verdict
@@ -158,29 +158,29 @@ class Judged(NamedTuple):
     about: About
     nodes: Mapping[str, Node]
     runs: tuple[Ran, ...]
-    found: Mapping[str, Found]
+    findings: Mapping[str, Finding]
     search: bisect.Search
     wanted: tuple[tuple[str, ...], ...]
 
     @property
     def first(self) -> list[Ran]:
         """The run of all nodes; without MPI one of each node."""
-        return [one for one in self.runs if self.about.launcher == "ssh" or one.number == 1]
+        return [run for run in self.runs if self.about.launcher == "ssh" or run.number == 1]
 
     @property
     def never(self) -> list[str]:
-        there = {name for one in self.runs if one.reading for name in one.nodes}
+        there = {name for run in self.runs if run.reading for name in run.nodes}
         return [name for name in self.nodes if name not in there]
 
     @property
     def unused(self) -> dict[str, str]:
         """Declared limits that applied to no run, and SHARP if it is expected but was never judged; each with
         the missing condition."""
-        applied = {name for one in self.runs for name in one.applied}
-        found = {name: presets.missing(name) for name in self.about.limits if name not in applied}
-        if self.about.sharp and not any(one.sharp for one in self.runs):
-            found["sharp"] = "it takes runs of several nodes"
-        return found
+        applied = {name for run in self.runs for name in run.applied}
+        unused = {name: presets.missing(name) for name in self.about.limits if name not in applied}
+        if self.about.sharp and not any(run.sharp for run in self.runs):
+            unused["sharp"] = "it takes runs of several nodes"
+        return unused
 
     @property
     def coverage(self) -> Verdict:
@@ -189,24 +189,24 @@ class Judged(NamedTuple):
     @property
     def verdict(self) -> Verdict:
         paths = [
-            Verdict.WARN if one is Certainty.CLEARED else Verdict.FAIL
-            for one in self.search.found.paths.values()
+            Verdict.WARN if certainty is Certainty.CLEARED else Verdict.FAIL
+            for certainty in self.search.blame.paths.values()
         ]
-        own = [one.verdict for one in self.found.values()]
-        return model.worst([*(one.verdict for one in self.first), *own, *paths, self.coverage])
+        own = [finding.verdict for finding in self.findings.values()]
+        return model.worst([*(run.verdict for run in self.first), *own, *paths, self.coverage])
 
 
 def judge(nodes: Mapping[str, Node], raw: Sequence[Mapping[str, Any]], about: About, past: Past) -> Judged:
-    runs = [_read(one, nodes, about) for one in raw]
+    runs = [_read(run, nodes, about) for run in raw]
     # A run is not compared with itself.
     judged = tuple(
-        _judged(one, nodes, about, _merged(past, [other for other in runs if other is not one]))
-        for one in runs
+        _judged(run, nodes, about, _merged(past, [other for other in runs if other is not run]))
+        for run in runs
     )
     taking = [name for name, node in nodes.items() if not node.problem]
-    states = {tuple(sorted(one.nodes)): one.state for one in judged}
+    states = {tuple(sorted(run.nodes)): run.state for run in judged}
     # Another network than expected is the reason, and nodes by themselves have no groups.
-    known = about.launcher == "ssh" or any(one.transport.verdict is Verdict.FAIL for one in judged)
+    known = about.launcher == "ssh" or any(run.transport.verdict is Verdict.FAIL for run in judged)
     search = bisect.search(taking, {} if known else states)
     wanted = search.wanted[: max(0, about.most - len(judged))]
     return Judged(about, nodes, judged, _nodes(nodes, judged, search), search, wanted)
@@ -214,10 +214,10 @@ def judge(nodes: Mapping[str, Node], raw: Sequence[Mapping[str, Any]], about: Ab
 
 def _merged(past: Past, runs: Iterable[Ran]) -> Past:
     values = {key: [*known] for key, known in past.items()}
-    for one in runs:
-        for row in one.reading.rows if one.reading else ():
-            ranks = one.reading.ranks if one.reading else 0
-            key = (len(one.nodes), ranks, row.size, one.log.forced)
+    for run in runs:
+        for row in run.reading.rows if run.reading else ():
+            ranks = run.reading.ranks if run.reading else 0
+            key = (len(run.nodes), ranks, row.size, run.log.forced)
             slower = max(row.out_of_place, row.in_place)
             values.setdefault(key, []).append(bands.gbits(slower, row.size, ranks))
     return values
@@ -233,10 +233,10 @@ def past(documents: Mapping[str, str]) -> Past:
                 {"": strict_json.loads(content, path, most=read.MOST)}, {"": dict}
             )
             # Documents without `nccl` are campaigns.
-            for one in document["runs"] if "nccl" in document else ():
-                for size in (size for band in one["bands"] for size in band["sizes"]):
-                    forced = str(one.get("algorithms", {}).get("forced", ""))
-                    key = (len(one["nodes"]), int(one["ranks"]), int(size["bytes"]), forced)
+            for run in document["runs"] if "nccl" in document else ():
+                for size in (size for band in run["bands"] for size in band["sizes"]):
+                    forced = str(run.get("algorithms", {}).get("forced", ""))
+                    key = (len(run["nodes"]), int(run["ranks"]), int(size["bytes"]), forced)
                     values.setdefault(key, []).append(float(size["bus_gbits"]))
         except StoreError as error:
             raise ValueError(str(error)) from error
@@ -312,22 +312,22 @@ def _judged(ran: Ran, nodes: Mapping[str, Node], about: About, known: Past) -> R
     ran = ran._replace(sharp=algorithms.sharp(ran.log, about.sizes, len(ran.nodes), about.sharp))
     if ran.reading is None:
         # A network that was refused or is another one is a finding without any number, and so is SHARP.
-        failed = any(one.verdict is Verdict.FAIL for one in ran.parts)
+        failed = any(part.verdict is Verdict.FAIL for part in ran.parts)
         return ran._replace(verdict=Verdict.FAIL if failed else Verdict.UNKNOWN)
     group = _group(ran, ran.reading, [nodes[name] for name in ran.nodes], about, known)
-    found = tuple(bands.judge(ran.reading.rows, group))
-    compared = {limit.name for band in found for size in band.sizes for limit in size.limits}
+    own_bands = tuple(bands.judge(ran.reading.rows, group))
+    compared = {limit.name for band in own_bands for size in band.sizes for limit in size.limits}
     # Only the first run asks for times: times of all processes and iterations are most of its result.
     late = stragglers.judge(ran.reading) if about.times and ran.number == 1 else None
-    ran = ran._replace(bands=found, stragglers=late, connect=_connect(ran.log, about))
+    ran = ran._replace(bands=own_bands, stragglers=late, connect=_connect(ran.log, about))
     applied = (*compared.intersection(about.limits), *([presets.CONNECT] if ran.connect else []))
-    verdict = model.worst([*(one.verdict for one in found), *(one.verdict for one in ran.parts)])
+    verdict = model.worst([*(band.verdict for band in own_bands), *(part.verdict for part in ran.parts)])
     return ran._replace(verdict=verdict, applied=applied)
 
 
 def _group(ran: Ran, reading: Reading, own: Sequence[Node], about: About, known: Past) -> bands.Group:
     # NVLink between nodes passes the rails by.
-    crosses = len(own) > 1 and not any(one.local.get("MNNVL") for one in ran.transport.nodes.values())
+    crosses = len(own) > 1 and not any(seen.local.get("MNNVL") for seen in ran.transport.nodes.values())
     links = bands.of_links(own, about.gpus) if crosses else None
     nvlink = min((node.nvlink for node in own if node.nvlink), default=None)
     shape = presets.Shape(len(own), reading.ranks, links.carried if links else None, nvlink)
@@ -356,24 +356,24 @@ def _connect(log: Log, about: About) -> Part | None:
 # -- the nodes ------------------------------------------------------------------------------------------
 
 
-def _nodes(nodes: Mapping[str, Node], runs: Sequence[Ran], search: bisect.Search) -> dict[str, Found]:
-    good = {name for one in runs if one.state is State.GOOD for name in one.nodes}
-    low = {name for one in runs if one.state is State.LOW for name in one.nodes}
+def _nodes(nodes: Mapping[str, Node], runs: Sequence[Ran], search: bisect.Search) -> dict[str, Finding]:
+    good = {name for run in runs if run.state is State.GOOD for name in run.nodes}
+    low = {name for run in runs if run.state is State.LOW for name in run.nodes}
     return {name: _node(node, search, name in good, name in low) for name, node in nodes.items()}
 
 
-def _node(node: Node, search: bisect.Search, good: bool, low: bool) -> Found:
+def _node(node: Node, search: bisect.Search, good: bool, low: bool) -> Finding:
     if node.problem:
-        return Found(Verdict.UNKNOWN, node.problem)
+        return Finding(Verdict.UNKNOWN, node.problem)
     dead = [rail.device for rail in node.rails if not rail.active]
     if dead:
-        return Found(Verdict.FAIL, f"not all of its rails are active: {', '.join(dead)}", Certainty.CERTAIN)
-    own = search.found.ends.get(node.name)
+        return Finding(Verdict.FAIL, f"not all of its rails are active: {', '.join(dead)}", Certainty.CERTAIN)
+    own = search.blame.ends.get(node.name)
     if own and own.certainty is not None:
         reason = f"low with {own.tally.low} of {own.tally.measured} nodes, pair by pair"
         if good:
-            return Found(Verdict.WARN, f"{reason}, and in a group that is good", Certainty.CLEARED)
-        return Found(own.verdict, reason, own.certainty)
+            return Finding(Verdict.WARN, f"{reason}, and in a group that is good", Certainty.CLEARED)
+        return Finding(own.verdict, reason, own.certainty)
     if good:
-        return Found(Verdict.PASS)
-    return Found(Verdict.UNKNOWN, "in a group that is low" if low else "no result proves it")
+        return Finding(Verdict.PASS)
+    return Finding(Verdict.UNKNOWN, "in a group that is low" if low else "no result proves it")

@@ -92,17 +92,17 @@ def _number(name: str, value: Any) -> float | None:
 
 def bounds(asked: Declared, shape: Shape) -> list[Bound]:
     """Those that apply to a run. See missing() for those that do not."""
-    found: list[Bound] = []
+    applicable: list[Bound] = []
     for name, number in asked.items():
         if name == NVLINK and shape.nodes == 1 and shape.ranks > 1 and shape.nvlink:
-            found += _nvlink(number, shape.nvlink, shape.ranks)
+            applicable += _nvlink(number, shape.nvlink, shape.ranks)
         elif name == INFINIBAND and shape.nodes > 1 and shape.rails:
-            found += _infiniband(number, shape.rails, shape.ranks)
+            applicable += _infiniband(number, shape.rails, shape.ranks)
         elif name == LATENCY and shape.ranks == 2:
             usec = number or (_LATENCY_NODE if shape.nodes == 1 else _LATENCY_NODES)
             source = f"{usec:g} µs for two ranks {'in one node' if shape.nodes == 1 else 'on two nodes'}"
-            found.append(Bound(name, 0, _SMALL, source, 2, usec=usec))
-    return found
+            applicable.append(Bound(name, 0, _SMALL, source, 2, usec=usec))
+    return applicable
 
 
 def _nvlink(number: float | None, rate: float, ranks: int) -> list[Bound]:

@@ -76,9 +76,9 @@ def read(stdout: str, content: str | None, path: str) -> Reading:
     if written and written != [path]:
         others = strict_json.shown(", ".join(written))
         raise ValueError(f"expected nccl-tests to write {path}, got {others}; {path} is from another run")
-    found = _table(stdout) if content is None and not written else _json(content, path)
-    _consistent(found)
-    return found
+    reading = _table(stdout) if content is None and not written else _json(content, path)
+    _consistent(reading)
+    return reading
 
 
 # -- JSON -----------------------------------------------------------------------------------------
@@ -133,12 +133,12 @@ def _json(content: str | None, path: str) -> Reading:
         out_of_bounds=bounds["count"],
         version=f"format {run['version']}",
         nccl=run.get("nccl_version", 0),
-        errors=tuple(str(one)[:_ERROR] for one in run["errors"] if one),
+        errors=tuple(str(text)[:_ERROR] for text in run["errors"] if text),
     )
 
 
 def _row(row: Mapping[str, Any]) -> Row:
-    one, other = (
+    out_of_place, in_place = (
         Measure(own["time"], own["alg_bw"], own["bus_bw"], own.get("nwrong"))
         for own in (row[name] for name in _PLACES)
     )
@@ -146,7 +146,7 @@ def _row(row: Mapping[str, Any]) -> Row:
     for processes in times:
         if processes and (len({*map(len, processes)}) > 1 or [] in processes):
             raise ValueError("processes have different numbers of iterations")
-    return Row(row["size"], one, other, tuple(part for part in times if part))
+    return Row(row["size"], out_of_place, in_place, tuple(part for part in times if part))
 
 
 # -- the table --------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _table(stdout: str) -> Reading:
         out_of_bounds=int(bounds[0][0]) or int(bounds[0][1] != "OK"),
         version=versions[0][0],
         nccl=int(_cell(versions[0][1])),
-        errors=tuple(one[:_ERROR] for one in _SAID.findall(stdout)),
+        errors=tuple(error[:_ERROR] for error in _SAID.findall(stdout)),
     )
 
 
@@ -198,8 +198,8 @@ def _line(line: str, columns: Sequence[str], places: Sequence[int]) -> Row:
     words = line.split()
     if len(words) != len(columns):
         raise ValueError(f"a row has {len(words)} of {len(columns)} columns: {strict_json.shown(line)}")
-    one, other = (_cells(words[place : place + 4]) for place in places)
-    return Row(int(_cell(words[0])), one, other)
+    out_of_place, in_place = (_cells(words[place : place + 4]) for place in places)
+    return Row(int(_cell(words[0])), out_of_place, in_place)
 
 
 def _cells(words: Sequence[str]) -> Measure:
@@ -225,22 +225,22 @@ def factor(ranks: int) -> float:
     return 2 * (ranks - 1) / ranks
 
 
-def _consistent(found: Reading) -> None:
-    if not found.rows:
+def _consistent(reading: Reading) -> None:
+    if not reading.rows:
         raise ValueError("nccl-tests measured no size")
-    numbers = [device.rank for device in found.devices]
+    numbers = [device.rank for device in reading.devices]
     if len({*numbers}) != len(numbers):
         raise ValueError(
             "two processes have the same rank: each ran by itself. Was nccl-tests built with MPI=1?"
         )
-    if found.ranks < 2:
-        raise ValueError(f"{found.ranks} GPUs took part: nothing was sent")
-    sizes = [row.size for row in found.rows]
+    if reading.ranks < 2:
+        raise ValueError(f"{reading.ranks} GPUs took part: nothing was sent")
+    sizes = [row.size for row in reading.rows]
     if len({*sizes}) != len(sizes):
         raise ValueError("a size is there twice")
-    for row in found.rows:
+    for row in reading.rows:
         for measure in (row.out_of_place, row.in_place):
-            _plausible(row.size, measure, found.ranks)
+            _plausible(row.size, measure, reading.ranks)
 
 
 def _plausible(size: int, measure: Measure, ranks: int) -> None:

@@ -36,25 +36,25 @@ class Stragglers(NamedTuple):
     findings: tuple[Finding, ...] = ()
 
 
-def judge(found: Reading) -> Stragglers:
-    rows = [(row.size, times) for row in found.rows for times in row.processes if row.size >= LEAST]
+def judge(reading: Reading) -> Stragglers:
+    rows = [(row.size, times) for row in reading.rows for times in row.processes if row.size >= LEAST]
     if not rows:
         return Stragglers(Verdict.UNKNOWN, "this nccl-tests wrote no times of its processes (option -I)")
-    if any(len(times) != len(found.devices) for _size, times in rows):
+    if any(len(times) != len(reading.devices) for _size, times in rows):
         return Stragglers(Verdict.UNKNOWN, "times of some processes are missing")
-    findings = tuple(finding for size, times in rows for finding in _findings(size, times, found))
-    if any(one.broke == "ratio" for one in findings):
+    findings = tuple(finding for size, times in rows for finding in _findings(size, times, reading))
+    if any(finding.broke == "ratio" for finding in findings):
         return Stragglers(Verdict.FAIL, _worst(findings, "ratio"), findings)
     if findings:
         return Stragglers(Verdict.WARN, _worst(findings, "peak"), findings)
     return Stragglers(Verdict.PASS, "")
 
 
-def _findings(size: int, times: Sequence[Sequence[float]], found: Reading) -> Iterator[Finding]:
+def _findings(size: int, times: Sequence[Sequence[float]], reading: Reading) -> Iterator[Finding]:
     means = [statistics.fmean(own) for own in times]
     slow, fast = max(means), min(means)
     if slow > RATIO * fast:
-        named = [_name(found, means.index(one)) for one in (slow, fast)]
+        named = [_name(reading, means.index(extreme)) for extreme in (slow, fast)]
         reason = f"{size} bytes: {named[0]} takes {slow:.4g} µs, {named[1]} {fast:.4g} µs"
         yield Finding(size, "ratio", reason)
     longest = [max(own) for own in zip(*times)]
@@ -62,15 +62,15 @@ def _findings(size: int, times: Sequence[Sequence[float]], found: Reading) -> It
     if max(longest) > PEAK * mean:
         own = max(range(len(times)), key=lambda place: max(times[place]))
         took = f"takes {max(longest):.4g} µs, the mean {mean:.4g} µs"
-        reason = f"{size} bytes: one iteration of {_name(found, own)} {took}"
+        reason = f"{size} bytes: one iteration of {_name(reading, own)} {took}"
         yield Finding(size, "peak", reason)
 
 
-def _name(found: Reading, place: int) -> str:
-    device = found.devices[place]
+def _name(reading: Reading, place: int) -> str:
+    device = reading.devices[place]
     return f"rank {device.rank} on {device.hostname}"
 
 
 def _worst(findings: Sequence[Finding], broke: str) -> str:
-    reasons = [one.reason for one in findings if one.broke == broke]
+    reasons = [finding.reason for finding in findings if finding.broke == broke]
     return reasons[0] if len(reasons) == 1 else f"{reasons[0]}; and {len(reasons) - 1} more"

@@ -66,34 +66,34 @@ def judge(logs: Mapping[str, str], nodes: Sequence[str], expected: str) -> Trans
 
 
 def _among(known: Mapping[str, Seen], expected: str) -> tuple[Verdict, str]:
-    mixed = [one.mixed for one in known.values() if one.mixed]
+    mixed = [node.mixed for node in known.values() if node.mixed]
     if mixed:
         return Verdict.FAIL, mixed[0]
     other: dict[str, list[str]] = {}
-    for name, one in known.items():
-        for net in one.nets:
+    for name, node in known.items():
+        for net in node.nets:
             if not net.startswith(expected):
                 other.setdefault(net, []).append(name)
     if other:
         parts = [f"NET/{net} on {few(names)}" for net, names in other.items()]
         return Verdict.FAIL, f"{'; '.join(parts)}, where NET/{expected} was expected"
     # Between nodes of one NVLink domain there may be no network at all.
-    silent = [name for name, one in known.items() if not one.nets and not one.local.get("MNNVL")]
+    silent = [name for name, node in known.items() if not node.nets and not node.local.get("MNNVL")]
     if silent:
         return Verdict.UNKNOWN, f"no log of NCCL proves the transport of {few(silent)}"
-    channels = sum(sum(one.nets.values()) for one in known.values())
-    direct = sum(one.direct for one in known.values())
+    channels = sum(sum(node.nets.values()) for node in known.values())
+    direct = sum(node.direct for node in known.values())
     if direct < channels:
         return Verdict.WARN, f"{channels - direct} of {channels} channels without GPUDirect RDMA"
     return Verdict.PASS, ""
 
 
 def _inside(known: Mapping[str, Seen]) -> tuple[Verdict, str]:
-    (one,) = known.values()
-    others = {"SHM": one.local.get("SHM", 0), **{f"NET/{name}": count for name, count in one.nets.items()}}
+    (node,) = known.values()
+    others = {"SHM": node.local.get("SHM", 0), **{f"NET/{name}": count for name, count in node.nets.items()}}
     detours = [f"{count} channels by {name}" for name, count in others.items() if count]
     if detours:
         return Verdict.WARN, f"{', '.join(detours)}, and not by P2P"
-    if not one.local:
+    if not node.local:
         return Verdict.UNKNOWN, "no log of NCCL proves the transport"
     return Verdict.PASS, ""

@@ -42,42 +42,42 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    one = commands.add_parser("compare", help="changes between two campaigns, or two results of nccl.yml")
-    one.add_argument("a", metavar="A", type=pathlib.Path, help="the earlier result, a JSON file")
-    one.add_argument("b", metavar="B", type=pathlib.Path, help="the later one")
-    one.set_defaults(run=_compare)
+    command = commands.add_parser("compare", help="changes between two campaigns, or two results of nccl.yml")
+    command.add_argument("a", metavar="A", type=pathlib.Path, help="the earlier result, a JSON file")
+    command.add_argument("b", metavar="B", type=pathlib.Path, help="the later one")
+    command.set_defaults(run=_compare)
 
-    one = commands.add_parser("trend", help="the series of each node over all campaigns of a folder")
-    one.add_argument(
+    command = commands.add_parser("trend", help="the series of each node over all campaigns of a folder")
+    command.add_argument(
         "folder", metavar="FOLDER", type=pathlib.Path, help="the folder with the results of campaign.yml"
     )
-    one.set_defaults(run=_trend)
+    command.set_defaults(run=_trend)
 
-    one = commands.add_parser(
+    command = commands.add_parser(
         "merge", help="join fleet reports and campaigns, with every node of the inventory"
     )
-    one.add_argument(
+    command.add_argument(
         "files", metavar="FILE", type=pathlib.Path, nargs="+", help="fleet reports and campaigns, JSON"
     )
-    one.add_argument(
+    command.add_argument(
         "-i", "--inventory", action="append", default=[],
         help="the inventory, as for ansible-playbook (default: from ansible.cfg)",
     )  # fmt: skip
-    one.add_argument(
+    command.add_argument(
         "-g",
         "--group",
         action="append",
         default=[],
         help="only hosts of this group; may be given several times",
     )
-    one.add_argument(
+    command.add_argument(
         "-o", "--output", type=pathlib.Path, metavar="FILE", help="write the merged report as JSON"
     )
-    one.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
-    one.set_defaults(run=_merge)
+    command.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write it as a page")
+    command.set_defaults(run=_merge)
 
-    for one in commands.choices.values():
-        one.add_argument("--json", action="store_true", help="print JSON, and not a table")
+    for command in commands.choices.values():
+        command.add_argument("--json", action="store_true", help="print JSON, and not a table")
     return parser
 
 
@@ -87,9 +87,9 @@ def _compare(asked: argparse.Namespace) -> int:
         groups = nccl.compare(nccl.read(before, asked.a), nccl.read(after, asked.b))
         _print(asked, nccl.document(groups), nccl.lines(groups, output.width()))
         return OK if is_success(groups.verdict) else NOT_OK
-    found = compare.compare(result.read(before, str(asked.a)), result.read(after, str(asked.b)))
-    _print(asked, compare.document(found), compare.lines(found, output.width()))
-    return OK if is_success(found.verdict) else NOT_OK
+    comparison = compare.compare(result.read(before, str(asked.a)), result.read(after, str(asked.b)))
+    _print(asked, compare.document(comparison), compare.lines(comparison, output.width()))
+    return OK if is_success(comparison.verdict) else NOT_OK
 
 
 def _trend(asked: argparse.Namespace) -> int:
@@ -102,19 +102,19 @@ def _trend(asked: argparse.Namespace) -> int:
     unread = []
     for path in paths:
         try:
-            run = result.of(path)
+            run = result.read_file(path)
         except MlnodeError as error:
             unread.append(str(error))
         else:
             kinds.setdefault(run.kind, []).append(trend.point(run))
     trends = [trend.trend(points) for points in kinds.values()]
-    lines = [line for found in trends for line in (*trend.lines(found, output.width()), "")][:-1]
+    lines = [line for kind_trend in trends for line in (*trend.lines(kind_trend, output.width()), "")][:-1]
     _print(asked, trend.whole(trends, unread), lines)
     for reason in unread:
         _complain(reason)
     if unread:
         return ERROR
-    return NOT_OK if not all(is_success(found.verdict) for found in trends) else OK
+    return NOT_OK if not all(is_success(kind_trend.verdict) for kind_trend in trends) else OK
 
 
 def _merge(asked: argparse.Namespace) -> int:
@@ -140,9 +140,9 @@ def _merge(asked: argparse.Namespace) -> int:
     return OK if {*merged.states()} <= {"ok"} else NOT_OK
 
 
-def _print(asked: argparse.Namespace, found: Any, lines: Sequence[str]) -> None:
+def _print(asked: argparse.Namespace, body: Any, lines: Sequence[str]) -> None:
     if asked.json:
-        output.print_json(found)
+        output.print_json(body)
     else:
         output.say("\n".join(lines))
 

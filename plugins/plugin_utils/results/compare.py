@@ -59,18 +59,18 @@ class Comparison(NamedTuple):
     @property
     def verdict(self) -> str:
         """The worst of the nodes. A pair was measured once in each, and says nothing alone."""
-        return worst(one.word for one in self.nodes.values())
+        return worst(outcome.word for outcome in self.nodes.values())
 
 
 def compare(before: Result, after: Result) -> Comparison:
     """Raises MlnodeError for results that are not of one kind."""
-    for what, one, other in (
+    for what, earlier, later in (
         ("kind", before.kind, after.kind),
         ("unit", before.unit.words, after.unit.words),
     ):
-        if one != other:
+        if earlier != later:
             raise MlnodeError(
-                f"{before.file} has the {what} {one}, and {after.file} {other}: they cannot be compared"
+                f"{before.file} has the {what} {earlier}, and {after.file} {later}: they cannot be compared"
             )
     names = sorted({*before.nodes, *after.nodes}, key=natural)
     keys = sorted({*before.pairs, *after.pairs}, key=lambda key: [natural(name) for name, _rail in key])
@@ -92,12 +92,12 @@ def differences(before: Under, after: Under) -> tuple[Difference, ...]:
     """Changed conditions of the nodes, each with all nodes that have the same change."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for name in sorted({*before} & {*after}, key=natural):
-        one, other = before[name], after[name]
-        if bool(one) != bool(other):  # a node that did not answer: no part of it has changed
-            one, other = ({_ALL: "known" if under else "unknown"} for under in (one, other))
-        for changed in of_all(one, other):
+        earlier, later = before[name], after[name]
+        if bool(earlier) != bool(later):  # a node that did not answer: no part of it has changed
+            earlier, later = ({_ALL: "known" if under else "unknown"} for under in (earlier, later))
+        for changed in of_all(earlier, later):
             alike.setdefault(changed[:3], []).append(name)
-    return tuple(Difference(*found, tuple(names)) for found, names in alike.items())
+    return tuple(Difference(*key, tuple(names)) for key, names in alike.items())
 
 
 def of_all(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
@@ -124,8 +124,8 @@ def _node(name: str, before: Result, after: Result) -> Change:
 
 
 def _pair(first: Pair | None, second: Pair | None, unit: Unit) -> Change:
-    one, other = ([pair] if pair and pair.value is not None else [] for pair in (first, second))
-    return change(measure(one), measure(other), unit) if one and other else _lone(one, other)
+    earlier, later = ([pair] if pair and pair.value is not None else [] for pair in (first, second))
+    return change(measure(earlier), measure(later), unit) if earlier and later else _lone(earlier, later)
 
 
 def _lone(first: Sequence[Pair], second: Sequence[Pair]) -> Change:
@@ -139,26 +139,28 @@ def _lone(first: Sequence[Pair], second: Sequence[Pair]) -> Change:
 # -- as JSON and as a table -----------------------------------------------------------------------
 
 
-def document(found: Comparison) -> dict[str, Any]:
+def document(comparison: Comparison) -> dict[str, Any]:
     """docs/schema/comparison.schema.json describes it."""
     return {
         "format": FORMAT,
         "mlnode": VERSION,
-        "kind": found.before.kind,
-        "unit": found.before.unit.words,
-        "a": side(found.before),
-        "b": side(found.after),
-        "verdict": found.verdict,
+        "kind": comparison.before.kind,
+        "unit": comparison.before.unit.words,
+        "a": side(comparison.before),
+        "b": side(comparison.after),
+        "verdict": comparison.verdict,
         "counts": {
-            "nodes": dict(Counter(one.word for one in found.nodes.values())),
-            "pairs": dict(Counter(one.word for one in found.pairs.values())),
+            "nodes": dict(Counter(outcome.word for outcome in comparison.nodes.values())),
+            "pairs": dict(Counter(outcome.word for outcome in comparison.pairs.values())),
         },
-        "about": [_difference(one) for one in found.about],
-        "under": [{**_difference(one), "nodes": [*one.nodes]} for one in found.under],
-        "nodes": [{"name": name, **_change(one)} for name, one in found.nodes.items()],
+        "about": [_difference(difference) for difference in comparison.about],
+        "under": [
+            {**_difference(difference), "nodes": [*difference.nodes]} for difference in comparison.under
+        ],
+        "nodes": [{"name": name, **_change(outcome)} for name, outcome in comparison.nodes.items()],
         "pairs": [
-            {"ends": [{"node": name, "rail": rail} for name, rail in key], **_change(one)}
-            for key, one in found.pairs.items()
+            {"ends": [{"node": name, "rail": rail} for name, rail in key], **_change(outcome)}
+            for key, outcome in comparison.pairs.items()
         ],
     }
 
@@ -168,39 +170,51 @@ def side(run: Any) -> dict[str, Any]:
     return {"file": run.file, "id": run.name, "started": run.started, "verdict": str(run.verdict)}
 
 
-def _difference(one: Difference) -> dict[str, Any]:
-    return {"what": one.what, "a": one.before, "b": one.after}
+def _difference(difference: Difference) -> dict[str, Any]:
+    return {"what": difference.what, "a": difference.before, "b": difference.after}
 
 
-def _change(one: Change) -> dict[str, Any]:
+def _change(outcome: Change) -> dict[str, Any]:
     percents = {
         name: None if part is None else round(100 * part, 2)
-        for name, part in (("change_percent", one.part), ("noise_percent", one.noise))
+        for name, part in (("change_percent", outcome.part), ("noise_percent", outcome.noise))
     }
-    return {"result": one.word, "a": one.before, "b": one.after, **percents, "reason": one.reason}
+    return {
+        "result": outcome.word,
+        "a": outcome.before,
+        "b": outcome.after,
+        **percents,
+        "reason": outcome.reason,
+    }
 
 
-def lines(found: Comparison, width: int | None) -> list[str]:
+def lines(comparison: Comparison, width: int | None) -> list[str]:
     """Table of changes, the worst first; then under what, and the sums. A pair that has changed with one of
     its nodes is not named."""
-    before, after = found.before, found.after
-    rails = len({key[0][1] for key in found.pairs}) > 1
-    nodes = {name: one for name, one in found.nodes.items() if one.word != SAME}
+    before, after = comparison.before, comparison.after
+    rails = len({key[0][1] for key in comparison.pairs}) > 1
+    nodes = {name: outcome for name, outcome in comparison.nodes.items() if outcome.word != SAME}
     pairs = {
-        _ends(key, rails): one
-        for key, one in found.pairs.items()
-        if one.word in (WORSE, BETTER) and all(found.nodes[name].word != one.word for name, _rail in key)
+        _ends(key, rails): outcome
+        for key, outcome in comparison.pairs.items()
+        if outcome.word in (WORSE, BETTER)
+        and all(comparison.nodes[name].word != outcome.word for name, _rail in key)
     }
     unit = before.unit.words
+    counts = sums(outcome.word for outcome in comparison.nodes.values())
     return [
         f"A: {before.file}: {before.kind} {before.name}, {before.started}, {before.verdict}",
         f"B: {after.file}: {after.kind} {after.name}, {after.started}, {after.verdict}",
         *_table("NODE", nodes, unit, width),
         *_table("PAIR", pairs, unit, width),
-        *under("Not measured under the same, which may be the cause:", (*found.about, *found.under), width),
+        *under(
+            "Not measured under the same, which may be the cause:",
+            (*comparison.about, *comparison.under),
+            width,
+        ),
         "",
-        f"{len(found.pairs)} pairs: {sums(one.word for one in found.pairs.values())}",
-        f"{found.verdict}: {len(found.nodes)} nodes: {sums(one.word for one in found.nodes.values())}",
+        f"{len(comparison.pairs)} pairs: {sums(outcome.word for outcome in comparison.pairs.values())}",
+        f"{comparison.verdict}: {len(comparison.nodes)} nodes: {counts}",
     ]
 
 
@@ -217,26 +231,27 @@ def _table(title: str, changes: Mapping[str, Change], unit: str, width: int | No
     rows = [
         (
             name,
-            *("" if value is None else f"{value:.4g}" for value in (one.before, one.after)),
-            percent(one.part),
-            "" if one.noise is None else f"{100 * one.noise:.1f} %",
-            f"{one.word}: {one.reason}" if one.reason else one.word,
+            *("" if value is None else f"{value:.4g}" for value in (outcome.before, outcome.after)),
+            percent(outcome.part),
+            "" if outcome.noise is None else f"{100 * outcome.noise:.1f} %",
+            f"{outcome.word}: {outcome.reason}" if outcome.reason else outcome.word,
         )
-        for name, one in order[:MOST]
+        for name, outcome in order[:MOST]
     ]
     more = [f"and {len(order) - MOST} more: see --json"] if order[MOST:] else []
     return ["", *grid((title, f"A {unit}", f"B {unit}", "CHANGE", "NOISE", "RESULT"), rows, width), *more]
 
 
-def under(title: str, found: Sequence[Difference], width: int | None) -> list[str]:
+def under(title: str, conditions: Sequence[Difference], width: int | None) -> list[str]:
     """Lines for what else is another one."""
-    if not found:
+    if not conditions:
         return []
     texts = [
-        f"{one.what} {one.before or '-'} -> {one.after or '-'}" + (f": {few(one.nodes)}" if one.nodes else "")
-        for one in found[:MOST]
+        f"{difference.what} {difference.before or '-'} -> {difference.after or '-'}"
+        + (f": {few(difference.nodes)}" if difference.nodes else "")
+        for difference in conditions[:MOST]
     ]
-    more = [f"  and {len(found) - MOST} more: see --json"] if found[MOST:] else []
+    more = [f"  and {len(conditions) - MOST} more: see --json"] if conditions[MOST:] else []
     room = None if width is None else width - 4
     first_and_rest = (wrapped(text, room) for text in texts)
     return [
@@ -245,7 +260,7 @@ def under(title: str, found: Sequence[Difference], width: int | None) -> list[st
         *(
             line
             for first, *rest in first_and_rest
-            for line in (f"  {first}", *(f"    {one}" for one in rest))
+            for line in (f"  {first}", *(f"    {continued}" for continued in rest))
         ),
         *more,
     ]

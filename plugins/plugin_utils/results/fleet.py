@@ -66,13 +66,13 @@ def _check(run: Result, name: str, rail: Rail) -> dict[str, Any]:
         "target": f"rail {rail.number}",
         "verdict": str(rail.verdict),
         "expected": "",
-        "found": _found(pairs, run) if pairs else "not measured",
+        "found": _median(pairs, run) if pairs else "not measured",
         "source": f"campaign {run.name}",
         "advice": rail.reason,
     }
 
 
-def _found(pairs: Sequence[Pair], run: Result) -> str:
+def _median(pairs: Sequence[Pair], run: Result) -> str:
     median = statistics.median(pair.value for pair in pairs if pair.value is not None)
     shares = [pair.value / pair.spread.median for pair in pairs if pair.value is not None and pair.spread]
     of_fleet = f"{statistics.median(shares):.2f} of the fleet's median: " if shares else ""
@@ -80,10 +80,10 @@ def _found(pairs: Sequence[Pair], run: Result) -> str:
 
 
 def _pair(pair: Pair, run: Result) -> model.Pair:
-    (one, rail), (other, _rail) = pair.key
+    (name, rail), (partner, _rail) = pair.key
     value = "" if pair.value is None else f"{pair.value:.4g} {run.unit.words}"
     limit = "" if pair.limit is None else f", limit {pair.limit:.4g}"
-    return model.Pair(one, other, rail, _share(pair, run), str(pair.verdict), value + limit, pair.reason)
+    return model.Pair(name, partner, rail, _share(pair, run), str(pair.verdict), value + limit, pair.reason)
 
 
 def _share(pair: Pair, run: Result) -> float | None:

@@ -27,7 +27,7 @@ def hosts(sources: Sequence[str], groups: Sequence[str]) -> dict[str, list[str]]
 
 def parsed(graph: str, groups: Sequence[str]) -> dict[str, list[str]]:
     """Read the output of ansible-inventory --graph. Raises MlnodeError."""
-    found: dict[str, set[str]] = {}
+    groups_of: dict[str, set[str]] = {}
     known = set()
     above: list[str] = []
     for line in graph.splitlines():
@@ -40,12 +40,12 @@ def parsed(graph: str, groups: Sequence[str]) -> dict[str, list[str]]:
             above.append(group)
             known.add(group)
         else:
-            found.setdefault(match["host"], set()).update(above)
+            groups_of.setdefault(match["host"], set()).update(above)
     for group in groups:
         if group not in known:
             raise MlnodeError(f"the inventory has no group {group}")
     wanted = {*groups} or {"all"}
-    chosen = {name: sorted(its - {*_OWN}) for name, its in found.items() if its & wanted}
+    chosen = {name: sorted(its - {*_OWN}) for name, its in groups_of.items() if its & wanted}
     if not chosen:
         raise MlnodeError("the inventory has no host: name another one with --inventory")
     return chosen

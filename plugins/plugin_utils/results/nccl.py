@@ -95,7 +95,7 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        return worst(one.word for one in self.changes)
+        return worst(change.word for change in self.changes)
 
 
 # -- reading ------------------------------------------------------------------------------------------
@@ -118,9 +118,9 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
         name=str(about["id"]),
         started=str(about["started"]),
         verdict=verdict,
-        runs=tuple(_run(one, about["launcher"] == "ssh") for one in runs if one["bands"]),
+        runs=tuple(_run(run, about["launcher"] == "ssh") for run in runs if run["bands"]),
         about={name: str(about[name]) for name in ("program", "launcher", "gpus_per_node")}
-        | {"NCCL": ", ".join(sorted({str(one["nccl_version"]) for one in runs}))},
+        | {"NCCL": ", ".join(sorted({str(run["nccl_version"]) for run in runs}))},
         under={str(node["name"]): _under(node) for node in nodes},
     )
 
@@ -129,7 +129,9 @@ def _run(fields: Mapping[str, Any], alone: bool) -> Run:
     # Results of before have no algorithms.
     said = fields.get("algorithms") or {"forced": "", "nvls": None, "collnet": ()}
     sizes = {int(size["bytes"]): _size(size) for band in fields["bands"] for size in band["sizes"]}
-    log = Log({size: one.choices for size, one in sizes.items()}, collnet=tuple(said["collnet"]))
+    log = Log(
+        {size: measurement.choices for size, measurement in sizes.items()}, collnet=tuple(said["collnet"])
+    )
     known = any(log.choices.values())
     return Run(
         first=alone or int(fields["number"]) == 1,
@@ -147,29 +149,29 @@ def _size(fields: Mapping[str, Any]) -> Size:
     if gbits <= 0:
         raise ValueError(f"bus_gbits is {gbits}")
     choices = (
-        Choice(str(one["algorithm"]), str(one["protocol"]), int(one["channels"]))
-        for one in fields.get("choices", ())
+        Choice(str(choice["algorithm"]), str(choice["protocol"]), int(choice["channels"]))
+        for choice in fields.get("choices", ())
     )
     return Size(gbits, tuple(choices))
 
 
 def _under(node: Mapping[str, Any]) -> dict[str, str]:
-    found = {"kernel": str(node["kernel"]), "driver": str(node["driver"])}
-    found |= {f"declaration {name}": str(digest) for name, digest in node["declarations"].items()}
-    found["rails"] = ", ".join(
+    conditions = {"kernel": str(node["kernel"]), "driver": str(node["driver"])}
+    conditions |= {f"declaration {name}": str(digest) for name, digest in node["declarations"].items()}
+    conditions["rails"] = ", ".join(
         f"{rail['device']} {rail['rate_gbits']} Gb/s{'' if rail['active'] else ' (not active)'}"
         for rail in node["rails"]
     )
-    return found
+    return conditions
 
 
 # -- comparing ----------------------------------------------------------------------------------------
 
 
 def compare(before: Result, after: Result) -> Comparison:
-    first = {one.key: one for one in before.runs}
-    second = {one.key: one for one in after.runs}
-    changes = [one for key, run in first.items() if key in second for one in _runs(run, second[key])]
+    first = {run.key: run for run in before.runs}
+    second = {run.key: run for run in after.runs}
+    changes = [change for key, run in first.items() if key in second for change in _runs(run, second[key])]
     for word, own, others in ((ONLY_A, first, second), (ONLY_B, second, first)):
         changes += [Changed(str(run), 0, word) for key, run in own.items() if run.first and key not in others]
     about = (*of_all(before.about, after.about), *differences(before.under, after.under))
@@ -179,10 +181,10 @@ def compare(before: Result, after: Result) -> Comparison:
 def _runs(before: Run, after: Run) -> Iterator[Changed]:
     name = str(before)
     sides = (("NVLS was available", before.nvls, after.nvls), ("SHARP was used", before.sharp, after.sharp))
-    for what, one, other in sides:
-        if one and other is None:
+    for what, earlier, later in sides:
+        if earlier and later is None:
             yield Changed(name, 0, UNKNOWN, reason=f"{what}, and the log of B does not say it of now")
-        elif one and not other:
+        elif earlier and not later:
             yield Changed(name, 0, WORSE, reason=f"{what}, and is not any more")
     for size in sorted({*before.sizes, *after.sizes}):
         yield _changed(name, size, before.sizes.get(size), after.sizes.get(size))
@@ -193,67 +195,73 @@ def _changed(name: str, size: int, before: Size | None, after: Size | None) -> C
         return Changed(name, size, ONLY_A if before else ONLY_B, before, after)
     known = before.choices and after.choices
     reason = "another algorithm" if known and before.choices != after.choices else ""
-    found = Changed(name, size, SAME, before, after, reason)
-    if size < LEAST or abs(found.part or 0) <= MARGIN:
-        return found
-    return found._replace(word=BETTER if (found.part or 0) > 0 else WORSE)
+    change = Changed(name, size, SAME, before, after, reason)
+    if size < LEAST or abs(change.part or 0) <= MARGIN:
+        return change
+    return change._replace(word=BETTER if (change.part or 0) > 0 else WORSE)
 
 
 # -- as JSON and as a table ---------------------------------------------------------------------------
 
 
-def document(found: Comparison) -> dict[str, Any]:
+def document(comparison: Comparison) -> dict[str, Any]:
     """docs/schema/nccl_comparison.schema.json describes it."""
     return {
         "format": FORMAT,
         "mlnode": VERSION,
         "kind": "nccl",
-        "a": side(found.before),
-        "b": side(found.after),
-        "verdict": found.verdict,
-        "counts": dict(Counter(one.word for one in found.changes)),
+        "a": side(comparison.before),
+        "b": side(comparison.after),
+        "verdict": comparison.verdict,
+        "counts": dict(Counter(change.word for change in comparison.changes)),
         "about": [
-            {"what": one.what, "a": one.before, "b": one.after, "nodes": [*one.nodes]} for one in found.about
+            {
+                "what": difference.what,
+                "a": difference.before,
+                "b": difference.after,
+                "nodes": [*difference.nodes],
+            }
+            for difference in comparison.about
         ],
-        "changes": [_change(one) for one in found.changes],
+        "changes": [_change(change) for change in comparison.changes],
     }
 
 
-def _change(one: Changed) -> dict[str, Any]:
+def _change(change: Changed) -> dict[str, Any]:
     return {
-        "run": one.run,
-        "bytes": one.size,
-        "result": one.word,
-        "a_gbits": one.before.gbits if one.before else None,
-        "b_gbits": one.after.gbits if one.after else None,
-        "change_percent": None if one.part is None else round(100 * one.part, 2),
-        "a_choices": [str(choice) for choice in one.before.choices] if one.before else [],
-        "b_choices": [str(choice) for choice in one.after.choices] if one.after else [],
-        "reason": one.reason,
+        "run": change.run,
+        "bytes": change.size,
+        "result": change.word,
+        "a_gbits": change.before.gbits if change.before else None,
+        "b_gbits": change.after.gbits if change.after else None,
+        "change_percent": None if change.part is None else round(100 * change.part, 2),
+        "a_choices": [str(choice) for choice in change.before.choices] if change.before else [],
+        "b_choices": [str(choice) for choice in change.after.choices] if change.after else [],
+        "reason": change.reason,
     }
 
 
-def lines(found: Comparison, width: int | None) -> list[str]:
+def lines(comparison: Comparison, width: int | None) -> list[str]:
     """Sizes that have changed, in speed or in algorithm; then under what, and the sums."""
-    before, after = found.before, found.after
-    shown = [one for one in found.changes if one.word != SAME or one.reason]
-    rows = [_row(one) for one in shown[:MOST]]
+    before, after = comparison.before, comparison.after
+    shown = [change for change in comparison.changes if change.word != SAME or change.reason]
+    rows = [_row(change) for change in shown[:MOST]]
     header = ("RUN", "BYTES", "A Gb/s", "B Gb/s", "CHANGE", "A", "B", "RESULT")
-    words = sums(one.word for one in found.changes)
+    words = sums(change.word for change in comparison.changes)
     return [
         f"A: {before.file}: nccl {before.name}, {before.started}, {before.verdict}",
         f"B: {after.file}: nccl {after.name}, {after.started}, {after.verdict}",
         *(["", *grid(header, rows, width)] if rows else []),
         *([f"and {len(shown) - MOST} more: see --json"] if shown[MOST:] else []),
-        *under("Not measured under the same, which may be the cause:", found.about, width),
+        *under("Not measured under the same, which may be the cause:", comparison.about, width),
         "",
-        f"{found.verdict}: {len(found.changes)} sizes and runs: {words or 'none in both'}",
+        f"{comparison.verdict}: {len(comparison.changes)} sizes and runs: {words or 'none in both'}",
     ]
 
 
-def _row(one: Changed) -> Sequence[str]:
-    sides = (one.before, one.after)
+def _row(change: Changed) -> Sequence[str]:
+    sides = (change.before, change.after)
     rates = [f"{side.gbits:.4g}" if side else "" for side in sides]
     choices = [" + ".join(map(str, side.choices)) if side else "" for side in sides]
-    result = f"{one.word}: {one.reason}" if one.reason else one.word
-    return one.run, str(one.size or ""), *rates, percent(one.part), *choices, result
+    result = f"{change.word}: {change.reason}" if change.reason else change.word
+    return change.run, str(change.size or ""), *rates, percent(change.part), *choices, result

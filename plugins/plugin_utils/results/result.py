@@ -67,8 +67,8 @@ class Pair(NamedTuple):
     @property
     def key(self) -> tuple[End, End]:
         """The same whichever of the two has sent first."""
-        one, other = sorted(self.ends)
-        return one, other
+        end, partner = sorted(self.ends)
+        return end, partner
 
 
 class Rail(NamedTuple):
@@ -115,7 +115,7 @@ _FOR_PEOPLE = (
 )
 
 
-def of(path: pathlib.Path) -> Result:
+def read_file(path: pathlib.Path) -> Result:
     """The result of a campaign in a file. Raises MlnodeError that names the file and the place."""
     return read(brief(path), str(path))
 
@@ -170,7 +170,7 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
         _node(item, known, facts)
     spreads = dict(_spread(item, unit) for item in classes)
     measured = (_pair(item, unit, known, facts, spreads) for item in _counting(pairs))
-    found = {pair.key: pair for pair in measured}
+    by_key = {pair.key: pair for pair in measured}
     return Result(
         file=file,
         name=name,
@@ -179,10 +179,10 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
         started=started,
         ended=ended,
         verdict=Verdict(verdict),
-        about={one: str(value) for one, value in campaign.items() if one not in _OWN},
+        about={key: str(value) for key, value in campaign.items() if key not in _OWN},
         nodes=known,
-        pairs=found,
-        of_node=_by_node(found),
+        pairs=by_key,
+        of_node=_by_node(by_key),
     )
 
 
@@ -200,8 +200,11 @@ def _node(item: Any, known: dict[str, Node], facts: dict[End, Facts]) -> None:
     )
     if name in known:
         raise ValueError(f"the node {strict_json.shown(name)} is there twice")
-    under = {"kernel": kernel, **{f"declaration {one}": str(digest) for one, digest in declarations.items()}}
-    found = []
+    under = {
+        "kernel": kernel,
+        **{f"declaration {declaration}": str(digest) for declaration, digest in declarations.items()},
+    }
+    judged_rails = []
     for rail in rails:
         number, verdict, why = strict_json.typed(rail, {"rail": int, "verdict": str, "reason": str})
         rate, mtu = _amount(rail, "rate_gbits"), _amount(rail, "mtu_bytes")
@@ -209,8 +212,8 @@ def _node(item: Any, known: dict[str, Node], facts: dict[End, Facts]) -> None:
             speed_mbit=None if rate is None else round(rate * 1000), mtu=None if mtu is None else int(mtu)
         )
         under.update({f"{words} of rail {number}": text for words, text in _under(rail)})
-        found.append(Rail(number, Verdict(verdict), reason or why))
-    known[name] = Node(leaf, tuple(found), {what: text for what, text in under.items() if text})
+        judged_rails.append(Rail(number, Verdict(verdict), reason or why))
+    known[name] = Node(leaf, tuple(judged_rails), {what: text for what, text in under.items() if text})
 
 
 def _under(rail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -223,8 +226,8 @@ def _under(rail: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     ):
         value = rail.get(field)
         yield words, "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-    links = [one for one in rail.get("pcie") or () if isinstance(one, Mapping)]
-    texts = [f"{one.get('gigatransfers_per_second')} GT/s x{one.get('lanes')}" for one in links]
+    links = [link for link in rail.get("pcie") or () if isinstance(link, Mapping)]
+    texts = [f"{link.get('gigatransfers_per_second')} GT/s x{link.get('lanes')}" for link in links]
     yield "PCIe links", ", ".join(texts)
 
 
@@ -271,8 +274,10 @@ def _pair(
         if end not in facts:
             raise ValueError(f"a pair is of rail {end[1]} of {strict_json.shown(end[0])}, which is missing")
     verdict, reason = strict_json.typed(item, {"verdict": str, "reason": str})
-    one, other = (nodes[name].leaf for name, _rail in ends)
-    like = limits.class_of(facts[ends[0]], facts[ends[1]], one == other if one and other else None)
+    leaf, other_leaf = (nodes[name].leaf for name, _rail in ends)
+    like = limits.class_of(
+        facts[ends[0]], facts[ends[1]], leaf == other_leaf if leaf and other_leaf else None
+    )
     asked = [_amount(limit, unit) for limit in _limits(item)]
     hard = [limit for limit in asked if limit is not None]
     better = UNITS[unit].better
@@ -290,19 +295,19 @@ def _limits(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _by_node(pairs: Mapping[tuple[End, End], Pair]) -> dict[str, list[Pair]]:
-    found: dict[str, list[Pair]] = {}
+    by_node: dict[str, list[Pair]] = {}
     for pair in pairs.values():
         for name in {pair.ends[0][0], pair.ends[1][0]} if pair.value is not None else ():
-            found.setdefault(name, []).append(pair)
-    return found
+            by_node.setdefault(name, []).append(pair)
+    return by_node
 
 
 def _ends(item: Mapping[str, Any]) -> tuple[End, End]:
     ends = [strict_json.typed(end, {"node": str, "rail": int}) for end in item["ends"]]
     if len(ends) != 2 or ends[0][0] == ends[1][0]:
         raise ValueError(f"a pair has the ends {strict_json.shown(item['ends'])}, and not two nodes")
-    (one, rail), (other, other_rail) = ends
-    return (one, rail), (other, other_rail)
+    (name, rail), (partner, other_rail) = ends
+    return (name, rail), (partner, other_rail)
 
 
 def _amount(fields: Any, name: str) -> float | None:

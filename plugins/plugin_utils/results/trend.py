@@ -60,7 +60,7 @@ class Trend(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        return worst(one.last.word for one in self.nodes.values())
+        return worst(series.last.word for series in self.nodes.values())
 
 
 def point(run: Result) -> Point:
@@ -73,14 +73,14 @@ def point(run: Result) -> Point:
 def trend(points: Sequence[Point]) -> Trend:
     """Trend of one kind, in any order, with at least one point. Raises MlnodeError if units differ, or if a
     campaign occurs twice."""
-    points = sorted(points, key=lambda one: one.run.started)
+    points = sorted(points, key=lambda campaign: campaign.run.started)
     runs = [_run(None, points[0].run)]
     for before, after in zip(points, points[1:]):
         runs.append(_run(before.run, after.run))
     unit = points[0].run.unit
-    names = sorted({name for one in points for name in one.run.nodes}, key=natural)
-    nodes = {name: _series([one.nodes.get(name) for one in points], unit) for name in names}
-    fleet = _series([one.fleet for one in points], unit)
+    names = sorted({name for campaign in points for name in campaign.run.nodes}, key=natural)
+    nodes = {name: _series([campaign.nodes.get(name) for campaign in points], unit) for name in names}
+    fleet = _series([campaign.fleet for campaign in points], unit)
     return Trend(points[0].run.kind, unit, tuple(runs), fleet, nodes)
 
 
@@ -94,45 +94,50 @@ def _run(before: Result | None, run: Result) -> Run:
 
 
 def _series(measures: Sequence[Measure | None], unit: Unit) -> Series:
-    return Series(tuple(one and one.value for one in measures), _last(measures, unit))
+    return Series(tuple(measurement and measurement.value for measurement in measures), _last(measures, unit))
 
 
 def _last(measures: Sequence[Measure | None], unit: Unit) -> Change:
     """The last run against the median of those before, with the noise of the noisiest of them."""
     *earlier, last = measures
-    known = [one for one in earlier if one is not None]
+    known = [measurement for measurement in earlier if measurement is not None]
     if last is None:
         return Change(UNKNOWN, reason="not measured in the last one")
     if not known:
         return Change(UNKNOWN, after=last.value, reason="not measured before the last one")
-    noises = [one.noise for one in known if one.noise is not None]
-    median = statistics.median(one.value for one in known)
-    before = Measure(median, min(one.pairs for one in known), max(noises, default=None))
+    noises = [measurement.noise for measurement in known if measurement.noise is not None]
+    median = statistics.median(measurement.value for measurement in known)
+    before = Measure(median, min(measurement.pairs for measurement in known), max(noises, default=None))
     return change(before, last, unit)
 
 
 # -- as JSON and as a table -----------------------------------------------------------------------
 
 
-def document(found: Trend) -> dict[str, Any]:
+def document(kind_trend: Trend) -> dict[str, Any]:
     """A member of `trends` in docs/schema/trend.schema.json."""
     return {
-        "kind": found.kind,
-        "unit": found.unit.words,
-        "verdict": found.verdict,
-        "counts": dict(Counter(one.last.word for one in found.nodes.values())),
+        "kind": kind_trend.kind,
+        "unit": kind_trend.unit.words,
+        "verdict": kind_trend.verdict,
+        "counts": dict(Counter(series.last.word for series in kind_trend.nodes.values())),
         "runs": [
             {
                 **run._asdict(),
                 "under": [
-                    {"what": one.what, "before": one.before, "after": one.after, "nodes": [*one.nodes]}
-                    for one in run.under
+                    {
+                        "what": difference.what,
+                        "before": difference.before,
+                        "after": difference.after,
+                        "nodes": [*difference.nodes],
+                    }
+                    for difference in run.under
                 ],
             }
-            for run in found.runs
+            for run in kind_trend.runs
         ],
-        "fleet": _json(found.fleet),
-        "nodes": [{"name": name, **_json(series)} for name, series in found.nodes.items()],
+        "fleet": _json(kind_trend.fleet),
+        "nodes": [{"name": name, **_json(series)} for name, series in kind_trend.nodes.items()],
     }
 
 
@@ -141,7 +146,7 @@ def whole(trends: Iterable[Trend], unread: Sequence[str]) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "mlnode": VERSION,
-        "trends": [document(found) for found in trends],
+        "trends": [document(kind_trend) for kind_trend in trends],
         "unread": [*unread],
     }
 
@@ -157,27 +162,32 @@ def _json(series: Series) -> dict[str, Any]:
     }
 
 
-def lines(found: Trend, width: int | None) -> list[str]:
+def lines(kind_trend: Trend, width: int | None) -> list[str]:
     """A line for each node, those that get worse first; many that stay the same are a number."""
-    first, last = found.runs[0], found.runs[-1]
-    order = sorted(found.nodes.items(), key=lambda item: _rank(item[1].last))
+    first, last = kind_trend.runs[0], kind_trend.runs[-1]
+    order = sorted(kind_trend.nodes.items(), key=lambda item: _rank(item[1].last))
     shown = [item for item in order if item[1].last.word != SAME] if len(order) > MOST else order
-    low, high = _scale(found.nodes.values())
+    low, high = _scale(kind_trend.nodes.values())
     rows = [
-        _row("fleet", found.fleet, low, high),
-        *(_row(name, one, low, high) for name, one in shown[:MOST]),
+        _row("fleet", kind_trend.fleet, low, high),
+        *(_row(name, series, low, high) for name, series in shown[:MOST]),
     ]
     rest = [name for name, _series in order if name not in dict(shown[:MOST])]
-    dated = (one._replace(what=f"{run.started[:10]} {one.what}") for run in found.runs for one in run.under)
+    dated = (
+        difference._replace(what=f"{run.started[:10]} {difference.what}")
+        for run in kind_trend.runs
+        for difference in run.under
+    )
+    counts = sums(series.last.word for series in kind_trend.nodes.values())
     return [
-        f"{found.kind}: {len(found.runs)} runs, {first.started[:10]} to {last.started[:10]}",
+        f"{kind_trend.kind}: {len(kind_trend.runs)} runs, {first.started[:10]} to {last.started[:10]}",
         f"{_BARS[0]} {low:.2f} and {_BARS[-1]} {high:.2f} of a node's own median",
         "",
-        *grid(("NODE", f"LAST {found.unit.words}", "CHANGE", "RUNS", "RESULT"), rows, width),
+        *grid(("NODE", f"LAST {kind_trend.unit.words}", "CHANGE", "RUNS", "RESULT"), rows, width),
         *([f"and {len(rest)} more: {few(rest, 6)}"] if rest else []),
         *under("Not measured under the same from one run to the next:", [*dated], width),
         "",
-        f"{found.verdict}: {len(found.nodes)} nodes: {sums(one.last.word for one in found.nodes.values())}",
+        f"{kind_trend.verdict}: {len(kind_trend.nodes)} nodes: {counts}",
     ]
 
 
@@ -210,4 +220,4 @@ def _bars(series: Series, low: float, high: float) -> str:
     def step(share: float) -> str:
         return _BARS[round((min(max(share, low), high) - low) * steps)]
 
-    return "".join(_GAP if one is None else step(one) for one in _shares(series)[-_RUNS:])
+    return "".join(_GAP if share is None else step(share) for share in _shares(series)[-_RUNS:])

@@ -74,53 +74,55 @@ def parser() -> Parser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _traffic(commands.add_parser("traffic", help="gradient exchange of a job, its share of the links"))
     _fabric(commands.add_parser("fabric", help="switches of a fat tree and of a rail-optimized fabric"))
-    for one in commands.choices.values():
-        one.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    for command in commands.choices.values():
+        command.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return top
 
 
-def _traffic(one: argparse.ArgumentParser) -> None:
-    one.add_argument(
+def _traffic(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "--parameters", type=_parameters, required=True, metavar="N", help="of the model, such as 175e9"
     )
-    one.add_argument(
+    command.add_argument(
         "--bytes", type=_bytes, default=2, metavar="B",
         help="bytes per parameter in the exchange: 2 for BF16 (default), 4 for FP32",
     )  # fmt: skip
-    one.add_argument("--gpus", type=_count(1), required=True, metavar="N", help="of the job")
-    one.add_argument(
+    command.add_argument("--gpus", type=_count(1), required=True, metavar="N", help="of the job")
+    command.add_argument(
         "--step", type=_seconds, required=True, metavar="S",
         help="seconds of computation in a step, without waiting for the exchange",
     )  # fmt: skip
-    one.add_argument(
+    command.add_argument(
         "--tensor", type=_count(1), default=1, metavar="N", help="tensor-parallel GPUs (default 1)"
     )
-    one.add_argument("--pipeline", type=_count(1), default=1, metavar="N", help="pipeline stages (default 1)")
-    one.add_argument(
+    command.add_argument(
+        "--pipeline", type=_count(1), default=1, metavar="N", help="pipeline stages (default 1)"
+    )
+    command.add_argument(
         "--zero", type=_count(0, max(PASSES)), default=0, metavar="N",
         help="ZeRO stage of the data-parallel GPUs; 3 for FSDP with full sharding (default 0)",
     )  # fmt: skip
-    one.add_argument("--gpus-per-node", type=_count(1, 1024), default=8, metavar="N", help="default 8")
-    one.add_argument(
+    command.add_argument("--gpus-per-node", type=_count(1, 1024), default=8, metavar="N", help="default 8")
+    command.add_argument(
         "--rails", type=_count(1, 1024), metavar="N", help="ports of a node (default: one for each GPU)"
     )
-    one.add_argument("--gbit", type=_gbit, default=400, metavar="R", help="Gb/s of a rail (default 400)")
-    one.add_argument(
+    command.add_argument("--gbit", type=_gbit, default=400, metavar="R", help="Gb/s of a rail (default 400)")
+    command.add_argument(
         "--usable", type=_usable, default=1, metavar="F",
         help="fraction of that rate which the exchange reaches, as measured (default 1, the upper bound)",
     )  # fmt: skip
 
 
-def _fabric(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--nodes", type=_count(1), required=True, metavar="N", help="of the fabric")
-    one.add_argument(
+def _fabric(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--nodes", type=_count(1), required=True, metavar="N", help="of the fabric")
+    command.add_argument(
         "--rails", type=_count(1, 1024), default=8, metavar="N", help="ports of a node (default 8)"
     )
-    one.add_argument(
+    command.add_argument(
         "--ports", type=_count(4, 4096), default=64, metavar="N", help="of a switch (default 64)"
     )
-    one.add_argument("--gbit", type=_gbit, default=400, metavar="R", help="Gb/s of a link (default 400)")
-    one.add_argument(
+    command.add_argument("--gbit", type=_gbit, default=400, metavar="R", help="Gb/s of a link (default 400)")
+    command.add_argument(
         "--oversubscription", type=_ratio, default=1, metavar="X",
         help="ports for nodes per uplink of a leaf, at most (default 1)",
     )  # fmt: skip

@@ -66,33 +66,34 @@ def _traffic(asked: argparse.Namespace) -> None:
         gbit=asked.gbit,
         usable=asked.usable,
     )
-    found = traffic(job)
+    job_traffic = traffic(job)
     if asked.json:
-        _print("traffic", job._asdict(), traffic_document(found), (_PLACEMENT, _BOUNDS))
+        _print("traffic", job._asdict(), traffic_document(job_traffic), (_PLACEMENT, _BOUNDS))
     else:
-        _say(traffic_lines(found, output.width()), (_PLACEMENT, _BOUNDS))
+        _say(traffic_lines(job_traffic, output.width()), (_PLACEMENT, _BOUNDS))
 
 
-def traffic_document(found: Traffic) -> dict[str, Any]:
+def traffic_document(job_traffic: Traffic) -> dict[str, Any]:
     return {
-        "figures": [figure.document() for figure in found.figures],
-        "efficiency": [{**one._asdict(), "basis": "estimate"} for one in found.efficiency],
+        "figures": [figure.document() for figure in job_traffic.figures],
+        "efficiency": [{**estimate._asdict(), "basis": "estimate"} for estimate in job_traffic.efficiency],
     }
 
 
-def traffic_lines(found: Traffic, width: int | None) -> list[str]:
+def traffic_lines(job_traffic: Traffic, width: int | None) -> list[str]:
     rows = [
-        (one.name, text(one.value), one.unit, one.basis, one.formula, one.source) for one in found.figures
+        (figure.name, text(figure.value), figure.unit, figure.basis, figure.formula, figure.source)
+        for figure in job_traffic.figures
     ]
     efficiency = [
         (
-            f"{one.ratio}:1",
-            f"{text(one.exchange)} s",
-            f"{one.without_overlap:.1%}",
-            f"{one.with_overlap:.1%}",
+            f"{estimate.ratio}:1",
+            f"{text(estimate.exchange)} s",
+            f"{estimate.without_overlap:.1%}",
+            f"{estimate.with_overlap:.1%}",
             "estimate",
         )
-        for one in found.efficiency
+        for estimate in job_traffic.efficiency
     ]
     return [
         *grid(("FIGURE", "VALUE", "UNIT", "BASIS", "FORMULA", "SOURCE"), rows, width),
@@ -103,27 +104,27 @@ def traffic_lines(found: Traffic, width: int | None) -> list[str]:
 
 def _fabric(asked: argparse.Namespace) -> None:
     plan = Plan(asked.nodes, asked.rails, asked.ports, asked.oversubscription, asked.gbit)
-    found = fabrics(plan)
+    designs = fabrics(plan)
     if asked.json:
-        _print("fabric", plan._asdict(), fabric_document(plan, found), (_COUNTS, _BISECTION))
+        _print("fabric", plan._asdict(), fabric_document(plan, designs), (_COUNTS, _BISECTION))
     else:
-        _say(fabric_lines(plan, found, output.width()), (_COUNTS, _BISECTION))
+        _say(fabric_lines(plan, designs, output.width()), (_COUNTS, _BISECTION))
 
 
-def fabric_document(plan: Plan, found: Sequence[Fabric]) -> dict[str, Any]:
+def fabric_document(plan: Plan, designs: Sequence[Fabric]) -> dict[str, Any]:
     return {
         "leaf": {"down": plan.down, "up": plan.up, "oversubscription": plan.down / plan.up},
-        "fabrics": [{**one._asdict(), "switches": one.switches} for one in found],
+        "fabrics": [{**fabric._asdict(), "switches": fabric.switches} for fabric in designs],
     }
 
 
-def fabric_lines(plan: Plan, found: Sequence[Fabric], width: int | None) -> list[str]:
+def fabric_lines(plan: Plan, designs: Sequence[Fabric], width: int | None) -> list[str]:
     head = ("DESIGN", "TIERS", "LEAVES", "SPINES", "CORES", "SWITCHES", "LINKS", "BISECTION")
     rows = []
-    for one in found:
-        links = f"{one.node_links} + {one.leaf_links} + {one.core_links}"
-        numbers = (one.tiers, one.leaves, one.spines, one.cores, one.switches)
-        rows.append((one.design, *map(str, numbers), links, f"{text(one.bisection)} GB/s"))
+    for fabric in designs:
+        links = f"{fabric.node_links} + {fabric.leaf_links} + {fabric.core_links}"
+        numbers = (fabric.tiers, fabric.leaves, fabric.spines, fabric.cores, fabric.switches)
+        rows.append((fabric.design, *map(str, numbers), links, f"{text(fabric.bisection)} GB/s"))
     leaf = f"A leaf under spines has {plan.down} ports for nodes and {plan.up} uplinks"
     ratio = f"{plan.down / plan.up:.3g}:1"
     return [
@@ -133,9 +134,9 @@ def fabric_lines(plan: Plan, found: Sequence[Fabric], width: int | None) -> list
     ]
 
 
-def _print(size: str, given: dict[str, Any], found: dict[str, Any], notes: Sequence[str]) -> None:
+def _print(size: str, given: dict[str, Any], body: dict[str, Any], notes: Sequence[str]) -> None:
     head = {"format": FORMAT, "mlnode": VERSION, "size": size, "given": given}
-    output.print_json({**head, **found, "notes": [*notes]})
+    output.print_json({**head, **body, "notes": [*notes]})
 
 
 def _say(lines: Sequence[str], notes: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from ansible_collections.mlnode.tuning.tests.unit.work import is_linear
 
 @pytest.mark.parametrize("nodes", [*range(2, 24), 63, 64])
 def test_all_meet_once_and_no_node_is_in_two_pairs_of_a_round(nodes: int) -> None:
-    made = plan.of(nodes, None)
+    made = plan.round_robin(nodes, None)
     rounds = [[*made.pairs(number)] for number in range(made.rounds)]
 
     for pairs in rounds:
@@ -94,7 +94,7 @@ def test_a_quarter_of_the_rounds_is_inside_of_leaves(rounds: int, expected: int)
 
 @pytest.mark.parametrize("name", ["no leaf", "one leaf", "leaves of one node"])
 def test_without_two_leaves_of_two_nodes_no_round_is_inside_of_leaves(name: str) -> None:
-    made = plan.of(len(FLEETS[name]), 8)
+    made = plan.round_robin(len(FLEETS[name]), 8)
     names = plan.ordered(FLEETS[name])
 
     for number, pairs in enumerate(plan.rounds_of(FLEETS[name], 8)):
@@ -133,7 +133,7 @@ def test_each_node_serves_about_as_often_as_it_measures() -> None:
 
 
 def test_some_rounds_are_different_ones_and_another_seed_has_others() -> None:
-    turns = [[plan.of(200, 8, seed).turn(number) for number in range(8)] for seed in (0, 1)]
+    turns = [[plan.round_robin(200, 8, seed).turn(number) for number in range(8)] for seed in (0, 1)]
 
     assert all(len({*some}) == 8 for some in turns)
     assert turns[0] != turns[1]
@@ -141,7 +141,7 @@ def test_some_rounds_are_different_ones_and_another_seed_has_others() -> None:
 
 def test_each_node_more_is_the_same_work_and_4096_take_less_than_a_megabyte() -> None:
     def count(nodes: int) -> int:
-        made = plan.of(nodes, 8)
+        made = plan.round_robin(nodes, 8)
         return sum(1 for number in range(8) for _pair in made.pairs(number))
 
     assert is_linear((256, 512, 1024), count)
@@ -156,7 +156,7 @@ def test_each_node_more_is_the_same_work_and_4096_take_less_than_a_megabyte() ->
 def test_the_peers_of_each_node_are_spread_over_the_leaves() -> None:
     leaves = {f"gpu{number:03}": f"leaf{number % 8}" for number in range(256)}
     names = plan.ordered(leaves)
-    made = plan.of(256, 16)
+    made = plan.round_robin(256, 16)
 
     assert [leaves[name] for name in names] == sorted(leaves.values())
     for node in range(256):
@@ -174,7 +174,7 @@ def test_leaves_and_names_are_sorted_by_their_numbers() -> None:
 @pytest.mark.parametrize(("nodes", "rounds"), [(1, 8), (0, None), (4, 0), (4, -1)])
 def test_what_is_no_tournament_is_refused(nodes: int, rounds: int | None) -> None:
     with pytest.raises(ValueError, match=str(min(nodes, rounds if rounds is not None else nodes))):
-        plan.of(nodes, rounds)
+        plan.round_robin(nodes, rounds)
 
 
 def asked(

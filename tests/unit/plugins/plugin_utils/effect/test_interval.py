@@ -23,7 +23,7 @@ def series(blocks: list[float], base: float = 10.0) -> list[float]:
 
 def of(pairs: Mapping[str, Sequence[float | None]], most: int = 0) -> Effect | None:
     blocks = max((len(one) // 4 for one in pairs.values()), default=0)
-    return interval.of(pairs, interval.order(blocks), most or blocks)
+    return interval.estimate(pairs, interval.order(blocks), most or blocks)
 
 
 def test_blocks_are_mirrored() -> None:

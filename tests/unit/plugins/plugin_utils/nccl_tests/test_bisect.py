@@ -40,11 +40,11 @@ class Fleet:
 
     @property
     def named(self) -> set[str]:
-        return {*self.found.found.slow}
+        return {*self.found.blame.slow}
 
     @property
     def named_paths(self) -> set[Path]:
-        return {frozenset(path) for path in self.found.found.paths}
+        return {frozenset(path) for path in self.found.blame.paths}
 
 
 def test_a_good_group_is_measured_once() -> None:
@@ -63,7 +63,7 @@ def test_one_slow_node_is_named_for_certain(number: int, data: strategies.DataOb
 
     assert fleet.named == fleet.slow
     assert not fleet.named_paths
-    found = fleet.found.found.ends[fleet.nodes[slow]]
+    found = fleet.found.blame.ends[fleet.nodes[slow]]
     assert (found.verdict, found.certainty) == (Verdict.FAIL, Certainty.CERTAIN)
     # Two for each time that it is halved, and the pairs of the last ones
     assert len(fleet.states) <= 2 * number.bit_length() + 10
@@ -90,7 +90,7 @@ def test_two_nodes_that_are_low_together_blame_none(number: int) -> None:
     fleet = Fleet(number, range(number))
 
     assert not fleet.named_paths
-    assert all(one.certainty is not Certainty.CERTAIN for one in fleet.found.found.ends.values())
+    assert all(one.certainty is not Certainty.CERTAIN for one in fleet.found.blame.ends.values())
 
 
 def test_where_all_are_low_it_ends_early() -> None:

@@ -38,7 +38,7 @@ declared=0123456789abcdef0123 /etc/mlnode/declared.d/node.json
 def nccl_report(ran: Any, asked: Any, about: dict[str, Any], earlier: dict[str, str]) -> dict[str, Any]:
     """As the action has it of runs, and the groups that they ask for."""
     judged = judge.judge(facts.fleet(asked), ran, judge.about(about), judge.past(earlier))
-    whole = document.of(judged, {**TIMES, "id": about["id"]})
+    whole = document.result(judged, {**TIMES, "id": about["id"]})
     return {
         "document": whole,
         "table": document.lines(whole),

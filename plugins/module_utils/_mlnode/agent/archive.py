@@ -124,7 +124,7 @@ _MAIN = _MAIN.replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode()).re
 
 #: Modules for Ansible only, not for commands of the agent. A process that has imported them for another
 #: reason, such as a test, builds the same zip without them.
-ELSEWHERE = ("agent.everything",)
+ELSEWHERE = ("agent.agent_modules",)
 
 #: A docstring, a comment, or another string, which may contain text like one of them
 _TEXT = re.compile(

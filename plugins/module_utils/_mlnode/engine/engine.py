@@ -19,9 +19,9 @@ from ..host.host import Host
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
-from . import declared, left, lock
+from . import declared, leaving_settings, lock
 from .kind import AGENT_PENDING, Kind, Row
-from .left import Leaving
+from .leaving_settings import LeavingSettings
 from .lock import WAIT_SECONDS, is_held, locked
 from .origin import Entry, Origin, complete, forget_left
 from .plan import (
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
     rows: tuple[Row, ...]
     changed: bool
     waits: Waiting | None = None
-    leaving: Leaving = Leaving()
+    leaving: LeavingSettings = LeavingSettings()
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -187,7 +187,7 @@ class _Run:
             loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
             plans.append(self._plan(request, self._before, admit if loads else self._gate))
         refuse_two_areas(plans)
-        leaving = left.leaving(self._host, self._requests, plans, self._before, self._kinds)
+        leaving = leaving_settings.by_area(self._host, self._requests, plans, self._before, self._kinds)
         return [
             Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
             for plan, one in zip(plans, leaving)

@@ -21,7 +21,7 @@ from .restore import is_back
 from .steps import KernelWrite, PutBack
 
 
-class Leaving(NamedTuple):
+class LeavingSettings(NamedTuple):
     """For one area: the steps that put back its leaving settings, and their entries in the origin.
 
     late: steps for after the area's files are written. stays: leaving settings that keep their value, with
@@ -41,9 +41,9 @@ class _Gone(NamedTuple):
     problem: str = ""
 
 
-def leaving(
+def by_area(
     host: Host, requests: Sequence[Request], plans: Sequence[Plan], known: Kept, kinds: Mapping[str, Kind]
-) -> list[Leaving]:
+) -> list[LeavingSettings]:
     """Settings that this run takes out of the declaration, area by area. Raises MlnodeError.
 
     kinds: areas that can be evaluated here. If others are declared too, a file goes back alone, without the
@@ -52,12 +52,12 @@ def leaving(
     own = {request.kind.KIND for request in requests}
     gone = [_gone(host, request, plan, known) for request, plan in zip(requests, plans)]
     if not any(one.writes or one.problem for one in gone):
-        return [Leaving()] * len(gone)
+        return [LeavingSettings()] * len(gone)
     kept, problem = _kept(host, requests, plans, known, kinds)
     blind = not all(area in kinds or area in own for item in known.declarations for area in item.kinds)
     entries = [*reversed(Origin.for_look(host, alone=False).entries())]
     return [
-        Leaving(stays=(one.problem or problem,))
+        LeavingSettings(stays=(one.problem or problem,))
         if one.problem or (problem and one.writes)
         else _put_back(context_of(host, request, known), request.kind, one.writes, kept, entries, blind)
         for request, one in zip(requests, gone)
@@ -111,7 +111,7 @@ def _put_back(
     kept: frozenset[str],
     origin: Sequence[Entry],
     blind: bool,
-) -> Leaving:
+) -> LeavingSettings:
     """blind: some declared areas cannot be evaluated here, and may contain files that a write moves."""
     host = context.host
     steps: list[PutBack] = []
@@ -139,7 +139,7 @@ def _put_back(
             continue
         entries += done
         (late if write.file.late else steps).append(PutBack(entry, write))
-    return Leaving(tuple(steps), tuple(late), tuple(entries), tuple(stays))
+    return LeavingSettings(tuple(steps), tuple(late), tuple(entries), tuple(stays))
 
 
 def _value(entry: Entry, path: str) -> str:

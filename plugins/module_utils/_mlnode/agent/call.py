@@ -81,7 +81,7 @@ def unheard(host: Host, question: bytes, reply: Mapping[str, Any]) -> None:
     error = str(answer.get("msg", "")) if answer.get("failed") else ""
     if asked["call"] == "declare" and (answer.get("changed") or error) and not options["check"]:
         with locked(host):
-            lock.add_note(host, Note.of(options["name"], UNHEARD, error))
+            lock.add_note(host, Note.of_this_process(options["name"], UNHEARD, error))
 
 
 def _digest(size: int) -> str:

@@ -149,7 +149,7 @@ def _meant(declaration: Declaration) -> dict[str, Spec]:
     spelled = dict(declaration.kinds)
     for kind in (kind for kind in spelled if kind in KINDS):
         try:
-            spelled[kind] = declaration.of(kind, registry.options(kind))
+            spelled[kind] = declaration.checked_spec(kind, registry.options(kind))
         except DeclarationError:
             continue
     return spelled

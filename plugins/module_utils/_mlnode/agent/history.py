@@ -115,7 +115,7 @@ def _cause(host: Host, before: Row, last: Seen, now: Seen, one: checked.One | No
     """The cause that the check has found out while it was new, or what is known of it now."""
     if one and one.cause and one.runtime == before.reading.runtime.text:
         return one.cause.words
-    return causes_of.of(host, before, last, now).words
+    return causes_of.find_cause(host, before, last, now).words
 
 
 def _corrected(past: Past, cause: str) -> Past:

@@ -175,7 +175,7 @@ def _drift(host: Host, row: Row, before: LastCheck, now: causes.Seen) -> Drift:
     known = before.settings.get(row.setting.key)
     if known and known.cause and known.runtime == row.reading.runtime.text and known.status == row.status:
         return Drift(row, known.cause)
-    return Drift(row, causes.of(host, row, before.seen, now))
+    return Drift(row, causes.find_cause(host, row, before.seen, now))
 
 
 def _exceptions(host: Host) -> list[Waiver]:

@@ -74,7 +74,7 @@ def in_force(host: Host, every: bool = False) -> Found:
     if every:
         rest = sorted(set(meanings.MEANINGS) - set(meanings.COMMON))
         listed = [*dict.fromkeys([*listed, *meanings.COMMON, *rest])]
-    variables = [_variable(name, found.of(name), bad) for name in listed]
+    variables = [_variable(name, found.assignments(name), bad) for name in listed]
     return Found(tuple(variables), tuple(problems))
 
 

@@ -102,7 +102,7 @@ def enrolment(host: Host) -> Spec:
     """The area, as the declarations of this node have it. Raises MlnodeError."""
     errors: list[str] = []
     specs = {
-        item.name: item.of(enrolled.KIND, enrolled.OPTIONS)
+        item.name: item.checked_spec(enrolled.KIND, enrolled.OPTIONS)
         for item in declared.load_all(host, errors)
         if declared.declares(item.kinds.get(enrolled.KIND, {}))
     }

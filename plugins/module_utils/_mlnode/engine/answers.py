@@ -157,7 +157,7 @@ class Answers:
             and values.same(values.chosen(runtime), answer.got)
         )
 
-    def of(self, part: KnobFile) -> Answer | None:
+    def answer_to(self, part: KnobFile) -> Answer | None:
         """The answer to the wanted value; None if no valid one exists."""
         # A value that an earlier write moves will be requested in another state than the present one.
         if not part.differs or part.moved or not part.taker:
@@ -206,7 +206,7 @@ def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
         absent = Value(absent=reading.invalid)
         return reading._replace(invalid="", runtime=absent, native=False, missing=False, load=(), modules=())
     found = [_unmoved(part, known) for part in reading.parts]
-    judged = [_judged(part, known.of(part), by_profile) for part in found]
+    judged = [_judged(part, known.answer_to(part), by_profile) for part in found]
     parts = tuple(one.part for one in judged)
     if parts == reading.parts:
         return reading

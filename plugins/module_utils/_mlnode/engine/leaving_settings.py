@@ -73,7 +73,7 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
     if not old or not old.kinds.get(area) or old.kinds[area] == request.spec:
         return _Gone()
     try:
-        rows = evaluate(host, request._replace(spec=old.of(area, request.kind.OPTIONS)), known).rows
+        rows = evaluate(host, request._replace(spec=old.checked_spec(area, request.kind.OPTIONS)), known).rows
     except MlnodeError as error:
         return _Gone(
             problem=f"settings that leave {area} of {request.name} cannot be read, and stay: {error}"
@@ -96,7 +96,7 @@ def _kept(
             if (declaration.name, area) in own or kind is None:
                 continue
             try:
-                spec = declaration.of(area, kind.OPTIONS)
+                spec = declaration.checked_spec(area, kind.OPTIONS)
                 paths |= {*_files(evaluate(host, Request(declaration.name, kind, spec), known).rows)}
             except MlnodeError as error:
                 doubt = f"whether {declaration.name} still declares settings of {area} is unknown"

@@ -278,7 +278,7 @@ def _claims(
         there = settings
         if not own or not (request.alone or declaration.kinds[kind.KIND] == request.spec):
             try:
-                there = kind.parse(declaration.of(kind.KIND, kind.OPTIONS), None)
+                there = kind.parse(declaration.checked_spec(kind.KIND, kind.OPTIONS), None)
             except DeclarationError as error:
                 if own:
                     continue

@@ -133,7 +133,7 @@ def _read_unseen(setting: Setting, node: Node) -> Reading:
         # The agent checks the remaining CPUs, on the machine that has them.
         boot = node.context.boot_by_agent(setting, None)
         return Reading(cmdline.COMMAND_LINE, Value(), boot, None, at_boot=True)
-    boot, note = menu.of(setting, want, Value(), node), ""
+    boot, note = menu.boot_layer(setting, want, Value(), node), ""
     if boot.value.text is None or not values.same(boot.value.text, want):
         try:
             path = _menu_source(setting, want, node)
@@ -323,7 +323,7 @@ class BootKind(Kind):
             )
         reading = reading._replace(
             runtime=runtime,
-            boot=menu.of(setting, want, runtime, node),
+            boot=menu.boot_layer(setting, want, runtime, node),
             invalid=_invalid(setting, want, node) or reading.invalid,
             note=_note(setting, want, node),
         )

@@ -41,7 +41,7 @@ def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
     files.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
     files.invalid = pool.invalid
     files.note(pool.note)
-    vectors = irq_vectors.of(host, port.address)
+    vectors = irq_vectors.queue_vectors(host, port.address)
     if vectors.problem:
         files.problems.append(vectors.problem)
     if vectors.unnamed:

@@ -117,7 +117,9 @@ def of_service(host: Host, limit: Limit, service: Service, live: bool) -> Amount
 def of_login(host: Host, pam: Limits, domain: str, limit: Limit, live: bool) -> Amount:
     """Limits that other lines give to logins; without a line, a login has systemd's default."""
     others = tuple(line for line in pam.lines if not is_ours(line.file))
-    return _filled(Limits(others, users=pam.users).of(domain, limit.name), of_manager(host, limit, live))
+    return _filled(
+        Limits(others, users=pam.users).login_limits(domain, limit.name), of_manager(host, limit, live)
+    )
 
 
 def completed(found: Found, floor: Floor) -> Amount:

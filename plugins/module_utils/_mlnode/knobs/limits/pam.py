@@ -98,7 +98,7 @@ class Limits:
     unused: str = ""
     users: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, domain: str, item: str) -> Found:
+    def login_limits(self, domain: str, item: str) -> Found:
         """Limits of the logins of a domain that no more specific line concerns."""
         soft: Line | None = None
         hard: Line | None = None

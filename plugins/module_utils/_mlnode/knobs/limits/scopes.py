@@ -87,7 +87,7 @@ def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
     if pam.unreadable:
         raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
     logins = node.logins
-    limits = pam.of(domain, limit.name)
+    limits = pam.login_limits(domain, limit.name)
     floor = Floor(wanted, floors.of_login(node.host, pam, domain, limit, node.systemd))
     want = floor.amount
     boot = _login_boot(domain, want, limits, f"{_PAM}/{file_of(node.context.name)}")

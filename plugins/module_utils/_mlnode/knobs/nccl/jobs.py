@@ -80,7 +80,7 @@ class Jobs(NamedTuple):
     def names(self) -> list[str]:
         return sorted({line.name for line in self.lines})
 
-    def of(self, name: str) -> list[Assigned]:
+    def assignments(self, name: str) -> list[Assigned]:
         return [line for line in self.lines if line.name == name]
 
     @property
@@ -151,7 +151,7 @@ def _mentioned(name: str, places: environment.Places) -> list[Assigned]:
     """The last line of /etc/environment counts; all others may count."""
     found = []
     counts = places.certain(name)
-    for one in places.of(name):
+    for one in places.mentions(name):
         if one.value is None:
             found.append(Assigned(name, _said(one, name), one.where, one.text.strip(), False, _MAYBE))
         else:

@@ -45,7 +45,7 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
     if not settings:
         return ""
     all_files = [
-        qos_files.of(host, setting, target)
+        qos_files.target_files(host, setting, target)
         for setting in settings
         for target in nic_targets.find(host, setting.rule.nics, "pause").targets
         if target.name in names

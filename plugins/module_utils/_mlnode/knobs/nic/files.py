@@ -26,7 +26,7 @@ _APART = frozenset({"tx-tcp-mangleid-segmentation"})
 _GENERIC_CHECKSUM = "tx-checksum-ip-generic"
 
 
-def of(host: Host, setting: NicSetting, target: Target) -> Files:
+def target_files(host: Host, setting: NicSetting, target: Target) -> Files:
     """All files of a setting on one NIC."""
     files = Files(target)
     try:

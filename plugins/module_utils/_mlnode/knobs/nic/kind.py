@@ -92,7 +92,7 @@ def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Con
 
 def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list[_Other]:
     """Lines with another value than the wanted one, each with its NIC."""
-    words = owners.of(host, _all_interfaces(host))
+    words = owners.interface_words(host, _all_interfaces(host))
     lines = (
         (one.label, word)
         for one in all_files
@@ -161,7 +161,8 @@ class NicKind(nic_rules.NicKind):
             return nic_rules.unread(setting, targets.found, context)
         guards = Guards(host, context.allow, nic_parse.limit(context.spec))
         all_files = [
-            _guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets
+            _guarded(nic_files.target_files(host, setting, target), setting, guards)
+            for target in targets.targets
         ]
         row = Summary(all_files)
         others = _others(setting, all_files, context.host)
@@ -186,7 +187,7 @@ class NicKind(nic_rules.NicKind):
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """Commands with the same effect."""
-        return {"commands": nic_commands.of(rows)}
+        return {"commands": nic_commands.command_lines(rows)}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Other sources that set the value for any NIC at boot, unreadable files, and programs that manage
@@ -197,7 +198,7 @@ class NicKind(nic_rules.NicKind):
         lines = [
             f"{word.source}: {interface} {word.file} {word.value} ({word.owner})"
             f"{'' if word.sure else _UNSURE}"
-            for interface, words in owners.of(host, here).items()
+            for interface, words in owners.interface_words(host, here).items()
             for word in words
             if word.file in (group, f"{group}/{'.'.join(names)}")
             or (not names and word.file.startswith(f"{group}/"))

@@ -19,7 +19,7 @@ from ...model.record import NamedTuple, dataclass, field, regex
 from . import owner_lines
 from .owner_lines import Known, Line, Target, source
 
-__all__ = ["Target", "Word", "advice", "means", "of", "problems"]
+__all__ = ["Target", "Word", "advice", "interface_words", "means", "problems"]
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ class _Search:
             return otherwise
 
 
-def of(host: Host, targets: Sequence[Target]) -> Mapping[str, list[Word]]:
+def interface_words(host: Host, targets: Sequence[Target]) -> Mapping[str, list[Word]]:
     """Interface → lines that set one of its values."""
     return _found(host, targets).words
 

@@ -37,7 +37,7 @@ _NO_ECN = "its driver has no switch for ECN per priority (only the vendor's mlx5
 _ECN_IN_FIRMWARE = "; with the kernel's own it is in the firmware: ROCE_CC_PRIO_MASK_P1 of mlxconfig"
 
 
-def of(host: Host, setting: QosSetting, target: Target) -> Files:
+def target_files(host: Host, setting: QosSetting, target: Target) -> Files:
     """All files of a setting on one NIC."""
     files = Files(target)
     try:

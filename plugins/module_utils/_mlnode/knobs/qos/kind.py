@@ -133,7 +133,8 @@ class QosKind(NicKind):
             return nic_rules.unread(setting, targets.found, context)
         guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
         all_files = [
-            _guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets
+            _guarded(qos_files.target_files(host, setting, target), setting, guards)
+            for target in targets.targets
         ]
         row = Summary(all_files, _text)
         return row.reading(

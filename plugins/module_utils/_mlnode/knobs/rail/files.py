@@ -25,7 +25,7 @@ _CUTS_OFF = {
 _ALL = "all"
 
 
-def of(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -> Files:
+def target_files(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -> Files:
     """The file of a setting on one interface."""
     files = Files(target)
     path = path_of(target.name, setting.group)

@@ -52,7 +52,9 @@ class RailKind(NicKind):
 
     def read_one(self, setting: RailSetting, context: Context) -> Reading:
         places = interfaces.find(context.host, setting.rule.nics)
-        all_files = [files.of(context.host, setting, want, context.allow) for want in places.targets]
+        all_files = [
+            files.target_files(context.host, setting, want, context.allow) for want in places.targets
+        ]
         if not all_files:
             return nic_rules.unread(setting, places.found, context)
         row = Summary(all_files)

@@ -31,7 +31,7 @@ class NextBoot(NamedTuple):
     note: str
 
 
-def of(
+def next_boot(
     setting: Setting,
     path: str,
     want: str | None,

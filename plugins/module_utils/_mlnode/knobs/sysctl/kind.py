@@ -137,7 +137,7 @@ def _read_present(
     setting: Setting, path: str, runtime: str, want: str | None, config: sysctl_d.BootConfig, context: Context
 ) -> Reading:
     origin = context.origins.get(path, runtime)
-    next_boot = at_boot.of(setting, path, want, origin, config, context)
+    next_boot = at_boot.next_boot(setting, path, want, origin, config, context)
     offered, load, modules, lack = of_module.offer(setting.key, want, context)
     bar = needed.barred(setting.key, want, context)
     boot = next_boot.boot

@@ -50,17 +50,17 @@ def by_area(
     files that its write moves.
     """
     own = {request.kind.KIND for request in requests}
-    gone = [_gone(host, request, plan, known) for request, plan in zip(requests, plans)]
-    if not any(one.writes or one.problem for one in gone):
-        return [LeavingSettings()] * len(gone)
+    gone_by_area = [_gone(host, request, plan, known) for request, plan in zip(requests, plans)]
+    if not any(gone.writes or gone.problem for gone in gone_by_area):
+        return [LeavingSettings()] * len(gone_by_area)
     kept, problem = _kept(host, requests, plans, known, kinds)
     blind = not all(area in kinds or area in own for item in known.declarations for area in item.kinds)
     entries = [*reversed(Origin.for_look(host, alone=False).entries())]
     return [
-        LeavingSettings(stays=(one.problem or problem,))
-        if one.problem or (problem and one.writes)
-        else _put_back(context_of(host, request, known), request.kind, one.writes, kept, entries, blind)
-        for request, one in zip(requests, gone)
+        LeavingSettings(stays=(gone.problem or problem,))
+        if gone.problem or (problem and gone.writes)
+        else _put_back(context_of(host, request, known), request.kind, gone.writes, kept, entries, blind)
+        for request, gone in zip(requests, gone_by_area)
     ]
 
 
@@ -92,7 +92,9 @@ def _kept(
     own = {(request.name, request.kind.KIND) for request in requests}
     for declaration in known.declarations:
         for area in declaration.kinds:
-            kind = next((one.kind for one in requests if area == one.kind.KIND), None) or kinds.get(area)
+            kind = next(
+                (request.kind for request in requests if area == request.kind.KIND), None
+            ) or kinds.get(area)
             if (declaration.name, area) in own or kind is None:
                 continue
             try:
@@ -126,7 +128,7 @@ def _put_back(
         writes = [[file, value] for file, value in whole["writes"] if file not in kept]
         # The counterpart of a ratio or of bytes is its way back, and moves nothing.
         alone = blind and any(file == path for file, _value in writes)
-        entry = {**whole, "writes": [one for one in writes if not alone or one[0] == path]}
+        entry = {**whole, "writes": [[file, value] for file, value in writes if not alone or file == path]}
         # The only record of a moved file's origin is here.
         done = [] if len(entry["writes"]) < len(writes) else [whole]
         if is_back(host, entry):

@@ -186,7 +186,7 @@ def marked(host: Host, name: str) -> Iterator[None]:
         end = STOPPED
         raise
     finally:
-        others = [one for one in read_notes(host) if one != note]
+        others = [other for other in read_notes(host) if other != note]
         _write_notes(host, [*others, note._replace(end=end)] if end else others)
 
 

@@ -270,8 +270,8 @@ def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[st
     parameter = boot_parse.name_of(row.setting)
     # An automatic parameter without words for this machine may have been given under either name.
     names = passthrough.names(parameter) if boot_parse.is_automatic(row.setting) else (parameter,)
-    parameters = {one: loaders.given(host, name, one) for one in names}
-    return {one: words for one, words in parameters.items() if words is not None}
+    parameters = {alias: loaders.given(host, name, alias) for alias in names}
+    return {alias: words for alias, words in parameters.items() if words is not None}
 
 
 def _is_stale(row: Row) -> bool:

@@ -122,18 +122,19 @@ def of_login(host: Host, pam: Limits, domain: str, limit: Limit, live: bool) -> 
     )
 
 
-def completed(found: Found, floor: Floor) -> Amount:
+def completed(login_limits: Found, floor: Floor) -> Amount:
     """Limits of the lines found, completed with the node's own limits that need no line."""
     soft, hard = floor.kept_parts
     return _filled(
-        found, Amount(floor.base.soft if soft else _UNKNOWN, floor.base.hard if hard else _UNKNOWN)
+        login_limits, Amount(floor.base.soft if soft else _UNKNOWN, floor.base.hard if hard else _UNKNOWN)
     )
 
 
-def _filled(found: Found, given: Amount) -> Amount:
+def _filled(login_limits: Found, given: Amount) -> Amount:
     """Limits of lines; the others are inherited."""
     return Amount(
-        _number(found.soft) if found.soft else given.soft, _number(found.hard) if found.hard else given.hard
+        _number(login_limits.soft) if login_limits.soft else given.soft,
+        _number(login_limits.hard) if login_limits.hard else given.hard,
     )
 
 

@@ -56,11 +56,11 @@ def _excluded(host: Host, reading: Reading, wants: Mapping[str, str]) -> Reading
     notes: list[tuple[str, str]] = []
     for part in reading.parts:
         nic = part.path.split("/")[2]
-        found = exclusive.look(host, nic, part, wants) if part.path.startswith(ethtool.TOP) else _NOTHING
-        mistakes += [f"{nic}: {found.declared}"] if found.declared else []
-        words = found.ignored or ("" if part.differs else found.state)
+        exclusion = exclusive.look(host, nic, part, wants) if part.path.startswith(ethtool.TOP) else _NOTHING
+        mistakes += [f"{nic}: {exclusion.declared}"] if exclusion.declared else []
+        words = exclusion.ignored or ("" if part.differs else exclusion.state)
         notes += [(words, nic)] if words else []
-        parts.append(part._replace(answer=found.state) if found.state and part.differs else part)
+        parts.append(part._replace(answer=exclusion.state) if exclusion.state and part.differs else part)
     return reading._replace(
         parts=tuple(parts),
         invalid=reading.invalid or "; ".join(mistakes),
@@ -94,10 +94,10 @@ def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list
     """Lines with another value than the wanted one, each with its NIC."""
     words = owners.interface_words(host, _all_interfaces(host))
     lines = (
-        (one.label, word)
-        for one in all_files
-        for part in one.parts
-        for word in words.get(one.label, ())
+        (device.label, word)
+        for device in all_files
+        for part in device.parts
+        for word in words.get(device.label, ())
         if owners.means(word, setting.group, part.path.rpartition("/")[2])
         and not _suffices(setting, _number(host, word, part), part.want)
     )
@@ -167,10 +167,10 @@ class NicKind(nic_rules.NicKind):
         row = Summary(all_files)
         others = _others(setting, all_files, context.host)
         boot = _boot(setting, row.want, others, context)
-        notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes]
+        notes = [*grouped((note, device.label) for device in all_files for note in device.notes), *row.notes]
         maybe = [
-            (f"{word.source} ({word.owner}) may set {word.value}", one)
-            for one, word in others
+            (f"{word.source} ({word.owner}) may set {word.value}", label)
+            for label, word in others
             if not word.sure
         ]
         notes += grouped(maybe)

@@ -58,8 +58,10 @@ def _undone_together(parts: Sequence[KnobFile]) -> list[KnobFile]:
 
 
 def _undone(part: KnobFile, joined: Sequence[KnobFile]) -> KnobFile:
-    names = ",".join(one.path.rpartition("/")[2] for one in joined)
-    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.runtime for one in joined)),))
+    names = ",".join(knob_file.path.rpartition("/")[2] for knob_file in joined)
+    return part._replace(
+        undo=(Write(f"{part.joined}/{names}", " ".join(knob_file.runtime for knob_file in joined)),)
+    )
 
 
 def _part(

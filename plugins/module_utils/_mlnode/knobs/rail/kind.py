@@ -33,7 +33,7 @@ def _boot(
     """State after the next boot, and notes on it."""
     boot = context.boot_by_agent(setting, want)
     try:
-        names = [one.target.name for one in all_files]
+        names = [device.target.name for device in all_files]
         hint, beats = files.at_boot(context.host, setting, names)
         if beats is not None:
             boot = Boot(Value(text=f"{beats.text} and so overrules it"), beats.where, foreign=True)

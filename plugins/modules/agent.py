@@ -55,7 +55,7 @@ path:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import (  # pylint: disable=unused-import
-    everything,  # noqa: F401  # all of the agent is sent along
+    agent_modules,  # noqa: F401  # all of the agent is sent along
     whole_node,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import install as agent

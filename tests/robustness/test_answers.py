@@ -44,7 +44,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_rep
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests import test_judge as nccl
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.agent import call, looks
+from mlnode.agent import call, inspections
 from mlnode.model import strict_json
 from mlnode.report.topology import document as topology_document
 from mlnode.topology import hardware
@@ -408,7 +408,7 @@ def assert_clean(found: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize("module", looks.MODULES)
+@pytest.mark.parametrize("module", inspections.MODULES)
 def test_a_look_of_a_module_passes_the_door(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, module: str
 ) -> None:

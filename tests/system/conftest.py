@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import packages
-from mlnode.agent import everything  # noqa: F401  # of which the agent is built
+from mlnode.agent import agent_modules  # noqa: F401  # of which the agent is built
 
 PROMETHEUS = ("prometheus", "prometheus-alertmanager", "prometheus-node-exporter")
 

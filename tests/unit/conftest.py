@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from hypothesis import HealthCheck, settings
-from mlnode.agent import everything  # noqa: F401  # of which the agent is built
+from mlnode.agent import agent_modules  # noqa: F401  # of which the agent is built
 from mlnode.host import places
 from mlnode.knobs.nic import settle
 from mlnode.model.setting import BootFile

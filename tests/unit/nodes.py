@@ -34,7 +34,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.k
     RailNode,
 )
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import ServiceMachine
-from mlnode.agent import everything  # noqa: F401  # of which the agent is built
+from mlnode.agent import agent_modules  # noqa: F401  # of which the agent is built
 from mlnode.agent import install as agent
 from mlnode.engine import origin
 from mlnode.engine import units as agent_files

@@ -124,7 +124,7 @@ _MAIN = _MAIN.replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode()).re
 
 #: Modules for Ansible only, not for commands of the agent. A process that has imported them for another
 #: reason, such as a test, builds the same zip without them.
-ELSEWHERE = ("agent.everything",)
+ELSEWHERE = ("agent.agent_modules",)
 
 #: A docstring, a comment, or another string, which may contain text like one of them
 _TEXT = re.compile(
@@ -277,12 +277,12 @@ def _packed(
                 name: _dumped(*modules[name]) if name in modules else _compiled(file, files[file])
                 for name, file in names.items()
             }
-            archive.writestr(_entry(_COMPILED), b"".join(one for _is_package, one in code.values()))
+            archive.writestr(_entry(_COMPILED), b"".join(bytecode for _is_package, bytecode in code.values()))
             start = archive.getinfo(_COMPILED).header_offset + _HEADER + len(_COMPILED)
             places = {}
-            for name, (is_package, one) in code.items():
-                places[name] = is_package, start, len(one)
-                start += len(one)
+            for name, (is_package, bytecode) in code.items():
+                places[name] = is_package, start, len(bytecode)
+                start += len(bytecode)
             archive.writestr(_entry(_PLACES), marshal.dumps(places))
             start = archive.getinfo(_PLACES).header_offset + _HEADER + len(_PLACES)
             archive.comment = b" %d %d %s" % (start, archive.getinfo(_PLACES).file_size, _MADE_BY)

@@ -96,91 +96,101 @@ def parser(only: str = "") -> Parser:
     for name in [only] if only in texts else texts:
         parents = [common] if name in _SHARED else []
         text = texts[name]
-        one = commands.add_parser(name, help=text, description=text, parents=parents, epilog=EXIT)
+        subparser = commands.add_parser(name, help=text, description=text, parents=parents, epilog=EXIT)
         if not parents:
-            one.set_defaults(root="/", json=False)
-        _add_options(name, one, [*texts])
+            subparser.set_defaults(root="/", json=False)
+        _add_options(name, subparser, [*texts])
     return parser
 
 
-def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> None:
+def _add_options(name: str, subparser: argparse.ArgumentParser, names: list[str]) -> None:
     """Add the options and arguments that only this command has. names: of all commands."""
     if name in dict(_MACHINE_READ):
-        one.set_defaults(json=True)
+        subparser.set_defaults(json=True)
     elif name == "check":
         about = (
             "also settings that cannot be as declared here, which is not drift: unsupported, managed, clamped"
         )
-        one.add_argument("--all", action="store_true", help=about)
+        subparser.add_argument("--all", action="store_true", help=about)
     elif name == "apply":
         about = "only the settings of NICs, for when one has arrived"
-        one.add_argument("--nics", action="store_true", help=about)
+        subparser.add_argument("--nics", action="store_true", help=about)
         about = "show what would be changed, and change nothing (exit status 3 if anything would)"
-        one.add_argument("--dry-run", action="store_true", help=about)
+        subparser.add_argument("--dry-run", action="store_true", help=about)
     elif name == "revert":
         about = (
             "if the origin is lost: remove the files of mlnode, and list the values that stay until a reboot"
         )
-        one.add_argument("--without-origin", action="store_true", help=about)
+        subparser.add_argument("--without-origin", action="store_true", help=about)
     elif name == "nccl":
-        one.add_argument("--all", action="store_true", help="also documented variables that nothing sets")
+        subparser.add_argument(
+            "--all", action="store_true", help="also documented variables that nothing sets"
+        )
     elif name == "metrics":
-        one.add_argument("--print", action="store_true", help="to the standard output, and keep nothing")
+        subparser.add_argument(
+            "--print", action="store_true", help="to the standard output, and keep nothing"
+        )
         about = "only values that change by the minute: governor and RDMA counters (its timer does this)"
-        one.add_argument("--watch", action="store_true", help=about)
+        subparser.add_argument("--watch", action="store_true", help=about)
     elif name == "pull":
-        one.add_argument("--json", action="store_true", help="print the report as JSON")
+        subparser.add_argument("--json", action="store_true", help="print the report as JSON")
         about = "fetch and check it, and show what would be changed (exit status 3 if anything would)"
-        one.add_argument("--dry-run", action="store_true", help=about)
+        subparser.add_argument("--dry-run", action="store_true", help=about)
     elif name == "enrol":
-        one.add_argument("--url", required=True, metavar="URL", help="the folder that publish.yml has filled")
+        subparser.add_argument(
+            "--url", required=True, metavar="URL", help="the folder that publish.yml has filled"
+        )
         about = "the node's name in the inventory (default: the host name)"
-        one.add_argument("--node", metavar="NAME", help=about)
+        subparser.add_argument("--node", metavar="NAME", help=about)
         about = "a public key that signs documents; may be given several times"
-        one.add_argument("--signer", required=True, action="append", metavar="KEY", help=about)
+        subparser.add_argument("--signer", required=True, action="append", metavar="KEY", help=about)
         about = "show whether this would change anything, and change nothing (exit status 3 if so)"
-        one.add_argument("--dry-run", action="store_true", help=about)
+        subparser.add_argument("--dry-run", action="store_true", help=about)
     elif name == "preflight":
-        form = one.add_mutually_exclusive_group()
+        form = subparser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print JSON instead of text")
         about = "print one line, for the reason of a scheduler"
         form.add_argument("--brief", action="store_true", help=about)
     elif name == "explain":
-        one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
+        subparser.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     elif name in _WAITING:
-        one.add_argument("id", metavar="ID", help="as `mlnode status` shows it")
+        subparser.add_argument("id", metavar="ID", help="as `mlnode status` shows it")
         if name == "undo":
             about = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
-            one.add_argument("--when-due", action="store_true", help=about)
+            subparser.add_argument("--when-due", action="store_true", help=about)
     elif name == "render":
-        one.add_argument("what", choices=("switch",), metavar="WHAT", help="switch")
+        subparser.add_argument("what", choices=("switch",), metavar="WHAT", help="switch")
         about = "print only this network operating system: %(choices)s"
-        one.add_argument("--nos", choices=NOS, metavar="NOS", help=about)
-        one.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
+        subparser.add_argument("--nos", choices=NOS, metavar="NOS", help=about)
+        subparser.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
     elif name == "completion":
-        one.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash")
+        subparser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash")
     elif name == "help":
-        one.add_argument("about", nargs="?", metavar="COMMAND", choices=names, help="such as check")
+        subparser.add_argument("about", nargs="?", metavar="COMMAND", choices=names, help="such as check")
 
 
-def commands(of: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:
+def commands(root_parser: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:
     """Command → its parser, and its text in the list of commands."""
-    for action in of._actions:
+    for action in root_parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             texts = {item.dest: item.help or "" for item in action._choices_actions}
-            return {name: (one, texts[name]) for name, one in action.choices.items()}
+            return {name: (subparser, texts[name]) for name, subparser in action.choices.items()}
     return {}
 
 
-def options(of: argparse.ArgumentParser) -> list[argparse.Action]:
+def options(subparser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Options of a command, without --help."""
-    return [one for one in of._actions if one.option_strings and "--help" not in one.option_strings]
+    return [
+        action
+        for action in subparser._actions
+        if action.option_strings and "--help" not in action.option_strings
+    ]
 
 
-def positionals(of: argparse.ArgumentParser) -> list[argparse.Action]:
+def positionals(subparser: argparse.ArgumentParser) -> list[argparse.Action]:
     """Positional arguments of a command."""
     return [
-        one
-        for one in of._actions
-        if not one.option_strings and not isinstance(one, argparse._SubParsersAction)
+        action
+        for action in subparser._actions
+        if not action.option_strings and not isinstance(action, argparse._SubParsersAction)
     ]

@@ -20,7 +20,18 @@ from ..model.record import asdict
 from ..model.schema import refuse_unknown
 from ..model.setting import Layer, Status
 from ..topology import hardware
-from . import declare, drift, install, looks, missed, mounts, own_archive, registry, rows, waivers
+from . import (
+    counted_drift,
+    declare,
+    drift,
+    inspections,
+    install,
+    mounts,
+    own_archive,
+    registry,
+    rows,
+    waivers,
+)
 from .registry import KINDS
 from .waivers import Waiver
 
@@ -70,7 +81,7 @@ def unheard(host: Host, question: bytes, reply: Mapping[str, Any]) -> None:
     error = str(answer.get("msg", "")) if answer.get("failed") else ""
     if asked["call"] == "declare" and (answer.get("changed") or error) and not options["check"]:
         with locked(host):
-            lock.add_note(host, Note.of(options["name"], UNHEARD, error))
+            lock.add_note(host, Note.of_this_process(options["name"], UNHEARD, error))
 
 
 def _digest(size: int) -> str:
@@ -140,7 +151,7 @@ def _declare(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     # Drop-ins of others for our units are there on purpose: they are reported, but not removed.
     if given["install"]:
         result.warnings += [printable(problem) for problem in _beside_agent(host, live)]
-    judged = missed.judge(settings, exceptions, given["fail_at"])
+    judged = counted_drift.judge(settings, exceptions, given["fail_at"])
     missing = [*judged.failures]
     if given["install"] and live:
         missing += _idle(host, exceptions, given["fail_at"])
@@ -184,7 +195,9 @@ def _idle(host: Host, exceptions: Sequence[Waiver], fail_at: str) -> Sequence[st
         documents = [row.document() for row in rows.idle(host)]
     except MlnodeError as error:
         return [str(error)]
-    return missed.judge(documents, exceptions, "low" if missed.severe(fail_at) else fail_at).failures
+    return counted_drift.judge(
+        documents, exceptions, "low" if counted_drift.severe(fail_at) else fail_at
+    ).failures
 
 
 def _beside_agent(host: Host, live: bool) -> Sequence[str]:
@@ -247,7 +260,7 @@ def _look(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a module that looks at the node. Options: its name, its arguments as `given`, and `check`
     for a run in check mode. Raises ValueError for others."""
     module, given, check = strict_json.typed(options, {"module": str, "given": dict, "check": bool})
-    return looks.answer(host, module, given, check)
+    return inspections.answer(host, module, given, check)
 
 
 def _install(host: Host, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Seen(NamedTuple):
     indexes: Mapping[str, str] = {}
 
 
-def of(host: Host, row: Row, before: Seen, now: Seen) -> Origin:
+def find_cause(host: Host, row: Row, before: Seen, now: Seen) -> Origin:
     """The cause of a row that drifted since `before`. Never raises."""
     known = {
         Status.PENDING_REBOOT: PENDING,

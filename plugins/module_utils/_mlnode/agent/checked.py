@@ -22,8 +22,9 @@ PATH = "/var/lib/mlnode/check.json"
 FORMAT = 2
 
 
-class One(NamedTuple):
-    """Of a setting. since: when the drift was seen first, as Unix time; 0 while it is as declared."""
+class CheckedSetting(NamedTuple):
+    """A setting as the last check saw it. since: when its drift was seen first, as Unix time; 0
+    while it is as declared."""
 
     status: str
     runtime: str | None = None
@@ -36,7 +37,7 @@ class LastCheck(NamedTuple):
 
     at: float = 0.0
     seen: Seen = Seen()
-    settings: Mapping[str, One] = {}
+    settings: Mapping[str, CheckedSetting] = {}
     pauses: Mapping[str, tuple[int, float]] = {}
 
 
@@ -47,16 +48,16 @@ def load(host: Host) -> LastCheck:
         return LastCheck(
             float(document["at"]),
             Seen(str(document["boot"]), {str(name): str(index) for name, index in document["nics"].items()}),
-            {str(key): _one(raw) for key, raw in document["settings"].items()},
+            {str(key): _checked_setting(raw) for key, raw in document["settings"].items()},
             {str(name): (int(raw[0]), float(raw[1])) for name, raw in document["pauses"].items()},
         )
     except (MlnodeError, ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError):
         return LastCheck()
 
 
-def _one(raw: Any) -> One:
+def _checked_setting(raw: Any) -> CheckedSetting:
     runtime = raw["runtime"]
-    return One(
+    return CheckedSetting(
         str(raw["status"]),
         None if runtime is None else str(runtime),
         Origin(*map(str, raw["cause"])) if "cause" in raw else None,
@@ -68,12 +69,12 @@ def after(
     before: LastCheck, now: Seen, rows: Sequence[Row], causes: Mapping[str, Origin], at: float
 ) -> LastCheck:
     """The state for the next check. causes: of drifted settings."""
-    settings: dict[str, One] = {}
+    settings: dict[str, CheckedSetting] = {}
     for row in rows:
         key, cause = row.setting.key, causes.get(row.setting.key)
         known = before.settings.get(key)
         since = (known.since if known and known.since else at) if cause else 0.0
-        settings[key] = One(str(row.status), row.reading.runtime.text, cause, since)
+        settings[key] = CheckedSetting(str(row.status), row.reading.runtime.text, cause, since)
     return before._replace(at=at, seen=now, settings=settings)
 
 
@@ -85,11 +86,11 @@ def document(state: LastCheck) -> dict[str, Any]:
         "nics": dict(state.seen.indexes),
         "settings": {
             key: {
-                "status": one.status,
-                "runtime": one.runtime,
-                **({"cause": one.cause, "since": one.since} if one.cause else {}),
+                "status": setting.status,
+                "runtime": setting.runtime,
+                **({"cause": setting.cause, "since": setting.since} if setting.cause else {}),
             }
-            for key, one in state.settings.items()
+            for key, setting in state.settings.items()
         },
         "pauses": {name: list(pair) for name, pair in state.pauses.items()},
     }

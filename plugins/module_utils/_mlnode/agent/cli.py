@@ -341,7 +341,7 @@ def _man(_options: argparse.Namespace) -> int:
 _ABOUT = {"help": _help, "completion": _completion, "man": _man}
 
 
-def _of(module: str, name: str) -> Callable[[Host, argparse.Namespace], int]:
+def _imported_command(module: str, name: str) -> Callable[[Host, argparse.Namespace], int]:
     """A command in its own module, which is imported when it runs."""
 
     def run(host: Host, options: argparse.Namespace) -> int:
@@ -361,12 +361,12 @@ _COMMANDS = {
     "self": _self,
     "topology": _topology,
     "nccl": _nccl,
-    "audit": _of("verdicts", "audit"),
-    "preflight": _of("verdicts", "preflight"),
-    "render": _of("switch_side", "command"),
+    "audit": _imported_command("verdicts", "audit"),
+    "preflight": _imported_command("verdicts", "preflight"),
+    "render": _imported_command("switch_side", "command"),
     "metrics": _metrics,
     "pull": _pull,
-    "enrol": _of("enrol", "enrol"),
+    "enrol": _imported_command("enrol", "enrol"),
     "confirm": _confirm,
     "undo": _undo,
 }

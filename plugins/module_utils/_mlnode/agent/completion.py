@@ -45,10 +45,10 @@ def bash() -> str:
     parser = arguments.parser()
     commands = arguments.commands(parser)
     cases = [_case("''", [*commands, "--help", "--version"])]
-    for name, (one, _text) in commands.items():
-        words = [word for option in arguments.options(one) for word in option.option_strings]
+    for name, (subparser, _text) in commands.items():
+        words = [word for option in arguments.options(subparser) for word in option.option_strings]
         asks = ""
-        for argument in arguments.positionals(one):
+        for argument in arguments.positionals(subparser):
             words += [str(choice) for choice in argument.choices or ()]
             if argument.dest == "key":
                 asks = "_mlnode_settings; "

@@ -13,7 +13,7 @@ from ..host.host import Host
 from ..model import schema, strict_json
 from ..model.errors import DeclarationError, MlnodeError, paragraphs
 from ..model.schema import Checked
-from . import declare, missed, node_report, registry, waivers
+from . import counted_drift, declare, node_report, registry, waivers
 from .node import survey
 from .registry import KINDS
 
@@ -83,7 +83,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         lambda name, area: _changed(area, inventory[name][area], there[name][area]),
     )
 
-    judged = missed.judge(state["settings"], exceptions, params["fail_at"])
+    judged = counted_drift.judge(state["settings"], exceptions, params["fail_at"])
     ignored = judged.exceptions
     compliant = not errors and not judged.drift
     counts = ", ".join(f"{number} {status}" for status, number in state["summary"].items())
@@ -97,7 +97,7 @@ def report(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         "compliant": compliant,
         "verdict": "; ".join(word for word in verdict if word),
         "drift": [*judged.drift],
-        "failures": [*judged.failures, *(errors if missed.severe(params["fail_at"]) else ())],
+        "failures": [*judged.failures, *(errors if counted_drift.severe(params["fail_at"]) else ())],
         "ignored": [f"{line}; ignored {ignored[key]}" for key, line in judged.ignored.items()],
         "exceptions": [
             {"key": waiver.key, "reason": waiver.reason, "until": str(waiver.until), "state": became}
@@ -149,7 +149,7 @@ def _meant(declaration: Declaration) -> dict[str, Spec]:
     spelled = dict(declaration.kinds)
     for kind in (kind for kind in spelled if kind in KINDS):
         try:
-            spelled[kind] = declaration.of(kind, registry.options(kind))
+            spelled[kind] = declaration.checked_spec(kind, registry.options(kind))
         except DeclarationError:
             continue
     return spelled

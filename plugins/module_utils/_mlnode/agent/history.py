@@ -111,11 +111,13 @@ def record(host: Host, outcomes: Sequence[Outcome]) -> str:
     return ""
 
 
-def _cause(host: Host, before: Row, last: Seen, now: Seen, one: checked.One | None) -> str:
+def _cause(
+    host: Host, before: Row, last: Seen, now: Seen, checked_setting: checked.CheckedSetting | None
+) -> str:
     """The cause that the check has found out while it was new, or what is known of it now."""
-    if one and one.cause and one.runtime == before.reading.runtime.text:
-        return one.cause.words
-    return causes_of.of(host, before, last, now).words
+    if checked_setting and checked_setting.cause and checked_setting.runtime == before.reading.runtime.text:
+        return checked_setting.cause.words
+    return causes_of.find_cause(host, before, last, now).words
 
 
 def _corrected(past: Past, cause: str) -> Past:

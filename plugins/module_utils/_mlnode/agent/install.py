@@ -119,12 +119,12 @@ def _files() -> dict[str, bytes]:
     """File name in the zip → shortened source of every module of this package.
 
     Read through the import system, not the file system: inside a running Ansible module, the sources are in a
-    zip themselves. A process without an archive has to import agent/everything.py first.
+    zip themselves. A process without an archive has to import agent/agent_modules.py first.
     """
     if own_archive.path():
         return own_archive.sources()
     package = __name__.rpartition(".agent.")[0]
-    if f"{package}.agent.everything" not in sys.modules:
+    if f"{package}.agent.agent_modules" not in sys.modules:
         raise MlnodeError("the agent cannot be built from a part of it")
     files: dict[str, bytes] = {}
     for name, module in sorted(sys.modules.items()):

@@ -53,8 +53,8 @@ def page() -> str:
         _text(arguments.DESCRIPTION),
         ".SH COMMANDS",
     ]
-    for name, (one, text) in arguments.commands(parser).items():
-        lines += _command(name, one, text)
+    for name, (subparser, text) in arguments.commands(parser).items():
+        lines += _command(name, subparser, text)
     for title, pairs in (
         ("EXIT STATUS", [(str(status), text) for status, text in _EXITS]),
         ("ENVIRONMENT", _VARIABLES),
@@ -68,12 +68,12 @@ def page() -> str:
 
 def _command(name: str, parser: argparse.ArgumentParser, text: str) -> list[str]:
     positionals = arguments.positionals(parser)
-    words = [rf"mlnode\ {_text(name)}", *(rf"\fI{_shown(one)}\fR" for one in positionals)]
+    words = [rf"mlnode\ {_text(name)}", *(rf"\fI{_shown(action)}\fR" for action in positionals)]
     lines = [f".SS {' '.join(words)}", _text(text)]
-    for one in (*positionals, *arguments.options(parser)):
-        terms = ", ".join(rf"\fB{_text(word)}\fR" for word in one.option_strings)
-        takes = rf" \fI{_text(str(one.metavar))}\fR" if one.metavar and one.option_strings else ""
-        lines += [".TP", terms + takes if terms else rf"\fI{_shown(one)}\fR", _text(one.help or "")]
+    for action in (*positionals, *arguments.options(parser)):
+        terms = ", ".join(rf"\fB{_text(word)}\fR" for word in action.option_strings)
+        takes = rf" \fI{_text(str(action.metavar))}\fR" if action.metavar and action.option_strings else ""
+        lines += [".TP", terms + takes if terms else rf"\fI{_shown(action)}\fR", _text(action.help or "")]
     return lines
 
 

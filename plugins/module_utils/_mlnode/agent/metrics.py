@@ -81,10 +81,10 @@ def folder(host: Host) -> str:
         raise HostError(
             "write", node_exporter.FILE, None, "no declaration has textfile_directory: see node_metrics"
         )
-    found = metrics.folder_of(host, claims[0])
-    if found.problem:
-        raise HostError("write", node_exporter.FILE, None, found.problem)
-    return found.path
+    textfile_folder = metrics.folder_of(host, claims[0])
+    if textfile_folder.problem:
+        raise HostError("write", node_exporter.FILE, None, textfile_folder.problem)
+    return textfile_folder.path
 
 
 def _claims(host: Host, errors: list[str]) -> list[str]:
@@ -117,14 +117,14 @@ def look(host: Host) -> Result:
     families = (
         _settings(rows, {item.row.setting.key for item in drifts}),
         *_drifts(drifts),
-        _one(
+        _family(
             "mlnode_corrections_total",
             COUNTER,
             "Settings that a run has set right again.",
             corrections,
         ),
         *_about(host),
-        _one(
+        _family(
             "mlnode_reboot_required",
             GAUGE,
             "Whether a declared value waits for a reboot.",
@@ -175,7 +175,7 @@ def _drift(host: Host, row: Row, before: LastCheck, now: causes.Seen) -> Drift:
     known = before.settings.get(row.setting.key)
     if known and known.cause and known.runtime == row.reading.runtime.text and known.status == row.status:
         return Drift(row, known.cause)
-    return Drift(row, causes.of(host, row, before.seen, now))
+    return Drift(row, causes.find_cause(host, row, before.seen, now))
 
 
 def _exceptions(host: Host) -> list[Waiver]:
@@ -194,7 +194,7 @@ def _exceptions(host: Host) -> list[Waiver]:
 # -- the families --------------------------------------------------------------------------
 
 
-def _one(name: str, kind: str, text: str, value: float, **labels: str) -> Family:
+def _family(name: str, kind: str, text: str, value: float, **labels: str) -> Family:
     return Family(name, kind, text, (Sample(float(value), labels),))
 
 
@@ -234,7 +234,7 @@ def _drifts(drifts: Sequence[Drift]) -> tuple[Family, Family]:
     rest = max(0, len(worst) - LISTED)
     return (
         Family("mlnode_drift_info", GAUGE, text, samples),
-        _one(
+        _family(
             "mlnode_drift_unlisted_settings",
             GAUGE,
             "Drifted settings besides those in mlnode_drift_info.",
@@ -251,17 +251,19 @@ def _rank(row: Row) -> int:
 def _check(begun: float, took: float, node: Survey) -> tuple[Family, ...]:
     success = not node.errors
     return (
-        _one("mlnode_check_duration_seconds", GAUGE, "Time that the check took.", round(took, 6)),
-        _one("mlnode_check_success", GAUGE, "Whether the check has seen all that is declared.", success),
-        _one("mlnode_check_timestamp_seconds", GAUGE, "When the node was last checked, as Unix time.", begun),
+        _family("mlnode_check_duration_seconds", GAUGE, "Time that the check took.", round(took, 6)),
+        _family("mlnode_check_success", GAUGE, "Whether the check has seen all that is declared.", success),
+        _family(
+            "mlnode_check_timestamp_seconds", GAUGE, "When the node was last checked, as Unix time.", begun
+        ),
     )
 
 
 def _about(host: Host) -> tuple[Family, Family]:
     digest, author = _declaration(host)
     return (
-        _one("mlnode_build_info", GAUGE, "Version of mlnode.", 1, version=VERSION),
-        _one(
+        _family("mlnode_build_info", GAUGE, "Version of mlnode.", 1, version=VERSION),
+        _family(
             "mlnode_declaration_info",
             GAUGE,
             "Digest of all declarations of the node; author: mlnode if a run has written all of them.",
@@ -304,7 +306,7 @@ def _expiry(exceptions: Sequence[Waiver]) -> Family:
         return Family(name, GAUGE, text, ())
     first = min(exceptions, key=lambda item: item.until)
     end = datetime(first.until.year, first.until.month, first.until.day, tzinfo=timezone.utc).timestamp()
-    return _one(name, GAUGE, text, end + 86400, setting=first.key)
+    return _family(name, GAUGE, text, end + 86400, setting=first.key)
 
 
 def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
@@ -323,7 +325,7 @@ def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
         "verdict: of the last pull."
     )
     name = "mlnode_pull_success_timestamp_seconds"
-    return (_one(name, GAUGE, text, at, verdict=pull.last_verdict(host)),)
+    return (_family(name, GAUGE, text, at, verdict=pull.last_verdict(host)),)
 
 
 def areas() -> tuple[str, ...]:

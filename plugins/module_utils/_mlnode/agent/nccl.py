@@ -63,18 +63,18 @@ class Found(NamedTuple):
 def in_force(host: Host, every: bool = False) -> Found:
     """Variables sorted by name. every: also documented variables that nothing sets, the most common first.
     Never raises: unreadable files are among the problems."""
-    found = jobs.look(host)
-    problems = [*found.problems]
+    job_lines = jobs.look(host)
+    problems = [*job_lines.problems]
     bad: Sequence[lint.Finding] = ()
     try:
-        bad = lint.findings(found.possible, lint.node(hardware.topology(host), host.names(NETS)))
+        bad = lint.findings(job_lines.possible, lint.node(hardware.topology(host), host.names(NETS)))
     except HostError as error:
         problems.append(str(error))
-    listed = found.names()
+    listed = job_lines.names()
     if every:
         rest = sorted(set(meanings.MEANINGS) - set(meanings.COMMON))
         listed = [*dict.fromkeys([*listed, *meanings.COMMON, *rest])]
-    variables = [_variable(name, found.of(name), bad) for name in listed]
+    variables = [_variable(name, job_lines.assignments(name), bad) for name in listed]
     return Found(tuple(variables), tuple(problems))
 
 
@@ -87,7 +87,7 @@ def _variable(name: str, lines: Sequence[Assigned], bad: Sequence[lint.Finding])
         counts.where if counts else "",
         meaning(name),
         tuple(others),
-        tuple(_words(one) for one in bad if one.line.name == name),
+        tuple(_words(finding) for finding in bad if finding.line.name == name),
     )
 
 
@@ -102,9 +102,9 @@ def meaning(name: str) -> str:
     return names.UNFIT.get(name) or kind.info(f"{kind.KIND}.{name}", Value()).reason
 
 
-def _words(one: lint.Finding) -> str:
-    advice = f"; {one.advice}" if one.advice else ""
-    return f"{one.line.where}: {one.problem}{advice}"
+def _words(finding: lint.Finding) -> str:
+    advice = f"; {finding.advice}" if finding.advice else ""
+    return f"{finding.line.where}: {finding.problem}{advice}"
 
 
 def table(report: Found, width: int | None) -> str:

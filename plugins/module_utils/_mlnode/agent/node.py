@@ -203,7 +203,7 @@ def treated(
     caller to which problems of the rest are added, even if this raises. Raises MlnodeError."""
     profile = frozenset(declaration.profile.get(kind.KIND, ()))
     try:
-        spec = declaration.of(kind.KIND, kind.OPTIONS)
+        spec = declaration.checked_spec(kind.KIND, kind.OPTIONS)
         request = Request(declaration.name, kind, spec, alone=True, profile=profile)
         return treat(request)
     except DeclarationError:

@@ -48,10 +48,10 @@ def rate(host: Host, before: LastCheck, known: LastCheck) -> tuple[Family | None
 
 def _nics(host: Host) -> list[str]:
     """Interfaces with an RDMA device."""
-    found: dict[str, None] = {}
+    interfaces: dict[str, None] = {}
     for path in host.matching("/sys/class/infiniband/*/device/net/*"):
-        found[path.rpartition("/")[2]] = None
-    return list(found)
+        interfaces[path.rpartition("/")[2]] = None
+    return list(interfaces)
 
 
 def _frames(host: Host, name: str) -> int | None:

@@ -101,5 +101,5 @@ def nics(host: Host) -> Family:
 
 def _model(topology: Topology, address: str | None) -> str:
     """As lspci -n has it."""
-    function = next((one for one in topology.pci if one.address == address), None)
+    function = next((function for function in topology.pci if function.address == address), None)
     return f"{function.vendor:04x}:{function.device:04x}" if function else "software"

@@ -102,18 +102,18 @@ def enrolment(host: Host) -> Spec:
     """The area, as the declarations of this node have it. Raises MlnodeError."""
     errors: list[str] = []
     specs = {
-        item.name: item.of(enrolled.KIND, enrolled.OPTIONS)
+        item.name: item.checked_spec(enrolled.KIND, enrolled.OPTIONS)
         for item in declared.load_all(host, errors)
         if declared.declares(item.kinds.get(enrolled.KIND, {}))
     }
-    found = [*specs.values()]
-    if not found:
+    enrolments = [*specs.values()]
+    if not enrolments:
         why = errors[0] if errors else "no declaration has the area pull: see node_pull"
         raise HostError("pull", "to this node", None, why)
-    if any(spec != found[0] for spec in found):
+    if any(spec != enrolments[0] for spec in enrolments):
         raise MlnodeError(f"pull is declared by {' and '.join(specs)}, differently: leave it to one of them")
-    enrolled.parse(found[0], None)
-    return found[0]
+    enrolled.parse(enrolments[0], None)
+    return enrolments[0]
 
 
 # -- from the server -----------------------------------------------------------------------

@@ -105,7 +105,7 @@ def _row(host: Host, key: str, path: str, info: Info) -> Row:
     if not faults and key != AGENT_ROW and _is_stopped(host):
         boot = Boot(Value(absent="the agent does not run"), row=AGENT_ROW)
         return _made(key, path, info, boot, Status.OK, f"see {AGENT_ROW}", SEE)
-    value = next(filter(None, (lasting.lost(host, one) for one in lasting.agent())), None)
+    value = next(filter(None, (lasting.lost(host, agent_file) for agent_file in lasting.agent())), None)
     if not faults and key == AGENT_ROW and value is not None:
         status = Status.DRIFTED if value.absent is not None else Status.UNKNOWN
         return _made(key, path, info, Boot(value, path), status, value.problem)

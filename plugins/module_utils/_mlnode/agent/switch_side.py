@@ -32,12 +32,12 @@ _NO_DSCP = "the texts are for `trust: dscp`, and this scheme declares "
 
 def command(host: Host, options: argparse.Namespace) -> int:
     """`mlnode render switch`, and its exit status."""
-    found = of(host, options.nos or "")
-    for line in found.lines:
+    checklists = render_checklists(host, options.nos or "")
+    for line in checklists.lines:
         output.say(line)
-    for problem in found.problems:
+    for problem in checklists.problems:
         output.complain(problem)
-    return ERROR if found.problems else OK
+    return ERROR if checklists.problems else OK
 
 
 class Found(NamedTuple):
@@ -47,7 +47,7 @@ class Found(NamedTuple):
     problems: Sequence[str]
 
 
-def of(host: Host, nos: str = "") -> Found:
+def render_checklists(host: Host, nos: str = "") -> Found:
     """nos: a key of switches.SYSTEMS, or all of them if empty. Never raises."""
     problems: list[str] = []
     try:
@@ -73,17 +73,17 @@ def of(host: Host, nos: str = "") -> Found:
 
 def _rules(declaration: Declaration) -> dict[str, list[QosSetting]]:
     """Settings of each rule, as `qos.NAME`. Raises DeclarationError."""
-    found: dict[str, list[QosSetting]] = {}
-    for setting in qos.parse(declaration.of(qos.KIND, qos_schema.OPTIONS)):
+    rules: dict[str, list[QosSetting]] = {}
+    for setting in qos.parse(declaration.checked_spec(qos.KIND, qos_schema.OPTIONS)):
         if isinstance(setting, QosSetting):
-            found.setdefault(f"{qos.KIND}.{setting.rule.name}", []).append(setting)
+            rules.setdefault(f"{qos.KIND}.{setting.rule.name}", []).append(setting)
     # Such as a rule that sets the type of service alone
-    return {name: settings for name, settings in found.items() if switches.checklist(settings, 0)}
+    return {name: settings for name, settings in rules.items() if switches.checklist(settings, 0)}
 
 
 def _mtu(declaration: Declaration) -> int:
     """The greatest MTU that a rule for NICs declares, 0 if none does. Raises DeclarationError."""
-    given = declaration.of("nic", nic_schema.OPTIONS)
+    given = declaration.checked_spec("nic", nic_schema.OPTIONS)
     numbers = [_number(rule["mtu"]) for rule in given.get("rules", ()) if rule.get("mtu") is not None]
     return max(numbers, default=0)
 

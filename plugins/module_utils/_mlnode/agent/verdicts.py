@@ -58,8 +58,12 @@ def table(checks: Sequence[Check], width: int | None) -> str:
 
     order = [*BAD, Verdict.PASS, Verdict.SKIP]
     rows = [
-        (str(one.verdict), one.name, f"{one.target}: {one.found}{f'; {one.advice}' if one.advice else ''}")
-        for one in sorted(checks, key=lambda one: order.index(one.verdict))
+        (
+            str(check.verdict),
+            check.name,
+            f"{check.target}: {check.found}{f'; {check.advice}' if check.advice else ''}",
+        )
+        for check in sorted(checks, key=lambda check: order.index(check.verdict))
     ]
     lines = grid(("VERDICT", "CHECK", "FOUND"), rows, width)
     return "\n".join([*lines, "", *wrapped(f"{len(checks)} checks: {_counts(checks)}", width)])

@@ -48,10 +48,10 @@ class Verdict(NamedTuple):
 
 def parse(given: Sequence[Mapping[str, Any]]) -> list[Waiver]:
     """Raises DeclarationError."""
-    return [_one(number, item) for number, item in enumerate(given, 1)]
+    return [_waiver(number, item) for number, item in enumerate(given, 1)]
 
 
-def _one(number: int, item: Mapping[str, Any]) -> Waiver:
+def _waiver(number: int, item: Mapping[str, Any]) -> Waiver:
     key, reason, until = (str(item[name]).strip() for name in FIELDS)
     where = f"ignore, exception {number}" + (f" ({key})" if key else "")
     if not key:

@@ -157,7 +157,7 @@ class Answers:
             and values.same(values.chosen(runtime), answer.got)
         )
 
-    def of(self, part: KnobFile) -> Answer | None:
+    def answer_to(self, part: KnobFile) -> Answer | None:
         """The answer to the wanted value; None if no valid one exists."""
         # A value that an earlier write moves will be requested in another state than the present one.
         if not part.differs or part.moved or not part.taker:
@@ -205,23 +205,25 @@ def settled(reading: Reading, known: Answers, by_profile: bool) -> Reading:
     if reading.invalid and by_profile:
         absent = Value(absent=reading.invalid)
         return reading._replace(invalid="", runtime=absent, native=False, missing=False, load=(), modules=())
-    found = [_unmoved(part, known) for part in reading.parts]
-    judged = [_judged(part, known.of(part), by_profile) for part in found]
-    parts = tuple(one.part for one in judged)
+    unmoved_parts = [_unmoved(part, known) for part in reading.parts]
+    judged = [_judged(part, known.answer_to(part), by_profile) for part in unmoved_parts]
+    parts = tuple(judgement.part for judgement in judged)
     if parts == reading.parts:
         return reading
     before = {part.refusal for part in reading.parts}
     refusals = [part.refusal for part in parts if part.refusal]
     refusal = reading.refusal if reading.refusal not in before else ""
-    lacks = _grouped((one.part.named, one.lacks) for one in judged)
+    lacks = _grouped((judgement.part.named, judgement.lacks) for judgement in judged)
     reading = reading._replace(
         parts=parts,
         refusal=refusal or (lacks if lacks and not by_profile else next(iter(refusals), "")),
-        clamped=_joined(reading.clamped, _grouped((one.part.named, one.clamped) for one in judged)),
+        clamped=_joined(
+            reading.clamped, _grouped((judgement.part.named, judgement.clamped) for judgement in judged)
+        ),
     )
     if not by_profile or not lacks:
         return reading
-    if all(one.lacks or one.part.means for one in judged):
+    if all(judgement.lacks or judgement.part.means for judgement in judged):
         return reading._replace(runtime=Value(absent=lacks))
     return reading._replace(note=_joined(reading.note, lacks))
 

@@ -210,7 +210,7 @@ def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fa
     wanted = systemd_unit.of_text(name, TEXTS[path])
     line = _line(host, running)
     faults = [*_masked_by_line(name, line), *_masked(host, _NEEDED, line)]
-    faults += [_fault(one, path, judged) for one, judged in harmless.differences(unit, wanted)]
+    faults += [_fault(difference, path, judged) for difference, judged in harmless.differences(unit, wanted)]
     if not any(fault for fault in faults if not fault.theirs):
         faults += _file(host, path, stops=False)
     faults += _start(host, name, link, running) if link else []
@@ -278,26 +278,32 @@ def _others(host: Host, unit: Unit, line: KernelLine | None) -> list[Fault]:
     Every file that names the unit is read. Commands of others are not read, although one may stop it too.
     """
     named = [
-        (other, one)
-        for other, one in systemd_unit.naming(host, _OURS)
-        if one.file not in TEXTS and one.key in _ACTING and unit.name in one.value.split()
+        (other, unit_line)
+        for other, unit_line in systemd_unit.naming(host, _OURS)
+        if unit_line.file not in TEXTS and unit_line.key in _ACTING and unit.name in unit_line.value.split()
         if other != unit.name
     ]
-    added = [one for one in unit.lines if one.key in ("After", "Before") and one.file != unit.fragment]
+    added = [
+        unit_line
+        for unit_line in unit.lines
+        if unit_line.key in ("After", "Before") and unit_line.file != unit.fragment
+    ]
     if not named and not added:
         return []
     booted = systemd_unit.booted(host, line)
     faults = [
-        Fault(f"{one.where} ({other}) sets {one.text}", _TAKE_OUT, theirs=True)
-        for other, one in named
-        if one.key == "Conflicts" and other in booted
+        Fault(f"{unit_line.where} ({other}) sets {unit_line.text}", _TAKE_OUT, theirs=True)
+        for other, unit_line in named
+        if unit_line.key == "Conflicts" and other in booted
     ]
-    acting = [(other, one) for other, one in named if other in booted]
+    acting = [(other, unit_line) for other, unit_line in named if other in booted]
     order = _order(host, unit, [other for other, _line in acting])
-    for later, earlier, one in _stated([*((unit.name, one) for one in added), *acting], unit.name):
+    for later, earlier, unit_line in _stated(
+        [*((unit.name, unit_line) for unit_line in added), *acting], unit.name
+    ):
         known = {later, earlier} <= booted
         if known and systemd_unit.waits_for(host, earlier, later, booted, order):
-            words = f"{one.where} sets {one.text}, which closes a cycle of After= and Before="
+            words = f"{unit_line.where} sets {unit_line.text}, which closes a cycle of After= and Before="
             faults.append(Fault(words, _TAKE_OUT, theirs=True))
     return faults
 
@@ -313,9 +319,9 @@ def _stated(lines: Sequence[tuple[str, Line]], name: str) -> Iterator[tuple[str,
 def _order(host: Host, unit: Unit, others: Sequence[str]) -> dict[str, set[str]]:
     """Unit → units ordered before it by Before=, among this unit and the units that name it."""
     order: dict[str, set[str]] = {}
-    for one in (unit, *(systemd_unit.load(host, name) for name in others)):
-        for later in one.words("Before"):
-            order.setdefault(later, set()).add(one.name)
+    for earlier in (unit, *(systemd_unit.load(host, name) for name in others)):
+        for later in earlier.words("Before"):
+            order.setdefault(later, set()).add(earlier.name)
     return order
 
 
@@ -380,10 +386,10 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
     for fault in _masked_by_line(name, line):
         return fault.words
     shipped = systemd_unit.shipped(host, name)
-    for one, judged in harmless.differences(unit, shipped):
-        if one not in unit.lines:
-            return f"{unit.fragment} lacks {one.text}"
-        return f"{one.where} sets {one.text}" + ("" if judged else f", {NOT_JUDGED}")
+    for difference, judged in harmless.differences(unit, shipped):
+        if difference not in unit.lines:
+            return f"{unit.fragment} lacks {difference.text}"
+        return f"{difference.where} sets {difference.text}" + ("" if judged else f", {NOT_JUDGED}")
     # Every boot starts it except emergency.target: services require sysinit.target by default (bootup(7)).
     start = systemd_unit.start(host, name, "sysinit.target", line)
     if start.by:
@@ -427,7 +433,7 @@ def _as_loaded(name: str, properties: Properties, installed: Unit) -> list[Fault
         return [Fault(f"systemd cannot load {name} ({state})", f"see systemctl status {name}", theirs=True)]
     commands = properties.get("ExecStart", ())
     wanted = [line.value.lstrip(_PREFIXES) for line in installed.counting("[Service]", "ExecStart")]
-    if commands and not all(any(f"argv[]={one} ;" in text for text in commands) for one in wanted):
+    if commands and not all(any(f"argv[]={command} ;" in text for text in commands) for command in wanted):
         return [
             Fault(f"systemd would run {commands[0]} for {name}", f"see systemctl cat {name}", theirs=True)
         ]

@@ -347,8 +347,8 @@ def _needs_root(host: Host, action: str) -> None:
 def _connection(host: Host) -> str:
     """The nearest connection over which this process was started, by both addresses and both ports. Empty if
     there is none, or if it cannot be read."""
-    found = (text for process in ssh.processes(host, os.getpid()) for text in process.connections)
+    connections = (text for process in ssh.processes(host, os.getpid()) for text in process.connections)
     try:
-        return next(found, "")
+        return next(connections, "")
     except HostError:
         return ""

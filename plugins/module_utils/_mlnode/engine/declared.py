@@ -53,7 +53,7 @@ class Declaration(NamedTuple):
     def path(self) -> str:
         return path_of(self.name)
 
-    def of(self, kind: str, table: Table) -> Checked:
+    def checked_spec(self, kind: str, table: Table) -> Checked:
         """Checked specification of a kind, cached for each file, as its content is parsed once. Raises
         DeclarationError."""
         spec = self.kinds.get(kind, {})
@@ -200,7 +200,7 @@ def settings(
         if declaration.name == but:
             continue
         try:
-            parsed = parse(declaration.of(kind, table))
+            parsed = parse(declaration.checked_spec(kind, table))
         except MlnodeError:
             continue
         yield from ((declaration, setting) for setting in parsed)

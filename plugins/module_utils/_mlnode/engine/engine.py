@@ -19,9 +19,9 @@ from ..host.host import Host
 from ..model.errors import DeclarationError, HostError, MlnodeError, RefusedError, RiskError
 from ..model.record import NamedTuple
 from ..model.setting import Layer, Status
-from . import declared, left, lock
+from . import declared, leaving_settings, lock
 from .kind import AGENT_PENDING, Kind, Row
-from .left import Leaving
+from .leaving_settings import LeavingSettings
 from .lock import WAIT_SECONDS, is_held, locked
 from .origin import Entry, Origin, complete, forget_left
 from .plan import (
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
     rows: tuple[Row, ...]
     changed: bool
     waits: Waiting | None = None
-    leaving: Leaving = Leaving()
+    leaving: LeavingSettings = LeavingSettings()
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -187,10 +187,12 @@ class _Run:
             loads = any(isinstance(step, LoadModule) for plan in plans for step in plan.steps)
             plans.append(self._plan(request, self._before, admit if loads else self._gate))
         refuse_two_areas(plans)
-        leaving = left.leaving(self._host, self._requests, plans, self._before, self._kinds)
+        leaving_by_area = leaving_settings.by_area(
+            self._host, self._requests, plans, self._before, self._kinds
+        )
         return [
-            Outcome(plan, plan.rows, bool(plan.steps or one.steps or one.late), leaving=one)
-            for plan, one in zip(plans, leaving)
+            Outcome(plan, plan.rows, bool(plan.steps or leaving.steps or leaving.late), leaving=leaving)
+            for plan, leaving in zip(plans, leaving_by_area)
         ]
 
     def _plan(self, request: Request, known: Kept, gate: Callable[[Plan], None]) -> Plan:
@@ -217,7 +219,9 @@ class _Run:
             name = self._requests[0].name if self._requests else "the agent"
             mark = lock.marked(self._host, name) if steps else nullcontext()
             with mark, Transaction(self._host, origin, self._arm, live, gone_ends=False) as work:
-                work.foresee(steps, [entry for one in foreseen for entry in present(self._host, one.plan)])
+                work.foresee(
+                    steps, [entry for outcome in foreseen for entry in present(self._host, outcome.plan)]
+                )
                 if agent:
                     work.perform(agent, check=lambda: first.check(agent), settled=True, notify=False)
                 # Before the declaration: the next run after a kill still finds the settings to put back.
@@ -226,7 +230,7 @@ class _Run:
                     moved = work.perform(outcome.leaving.steps) or moved
                 # Until a change is confirmed, the old declaration must survive a power cut. It must also
                 # survive a kill before a late step.
-                is_last = bool(risks) or any(one.leaving.late for one in foreseen)
+                is_last = bool(risks) or any(outcome.leaving.late for outcome in foreseen)
                 if not is_last:
                     work.perform(shared)
                 known = self._before._replace(origins=origin.values())
@@ -237,7 +241,7 @@ class _Run:
                 # timer's first check exits at once without a declaration.
                 late = [*agent, *(step for plan in plans for step in plan.steps if is_last)]
                 work.perform(_notices(late, _UNITS))
-                gone = [str(entry["id"]) for one in foreseen for entry in one.leaving.entries]
+                gone = [str(entry["id"]) for outcome in foreseen for entry in outcome.leaving.entries]
                 if self._waits:
                     self._waits = _confirm().restart(self._host, self._waits, gone)
                 else:

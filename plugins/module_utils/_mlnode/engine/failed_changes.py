@@ -20,7 +20,7 @@ FOLDER = places.FAILED_CHANGES
 
 def hold(host: Host, device: str, writes: Iterable[KernelWrite], reason: str) -> None:
     """Make the agent leave these values alone from now on. Raises HostError."""
-    values = {**_values(host, device), **{one.file.path: [one.file.want, reason] for one in writes}}
+    values = {**_values(host, device), **{write.file.path: [write.file.want, reason] for write in writes}}
     host.write_file(f"{FOLDER}/{device}", json.dumps(values).encode("ascii"))
 
 

@@ -35,8 +35,8 @@ def _one_of(*words: str) -> Rule:
 def _at_least(least: int) -> Rule:
     """A limit of at least this size; both of a pair (SOFT:HARD)."""
     return lambda value, _installed: all(
-        one == "infinity" or (one.isascii() and one.isdigit() and int(one) >= least)
-        for one in value.split(":")
+        limit == "infinity" or (limit.isascii() and limit.isdigit() and int(limit) >= least)
+        for limit in value.split(":")
     )
 
 
@@ -49,7 +49,9 @@ def _no_sooner(value: str, installed: Unit) -> bool:
     ]
     wanted = [systemd_time.seconds(line.value) for line in lines] or [_DEFAULT_TIMEOUT]
     # 0 switches the limit off (systemd.service(5), TimeoutStartSec=).
-    return given == 0 or (given is not None and all(one is not None and given >= one for one in wanted))
+    return given == 0 or (
+        given is not None and all(timeout is not None and given >= timeout for timeout in wanted)
+    )
 
 
 def _up_to(most: int) -> Rule:

@@ -283,13 +283,13 @@ def _unreadable(setting: Setting, error: HostError) -> Reading:
 
 def reasoned(table: Table, words: Sequence[str]) -> Option:
     """The innermost option with a reason on the path of a key's words. Raises KeyError if there is none."""
-    found: Option | None = None
+    innermost_option: Option | None = None
     for word in words:
         named = {option.key or name: option for name, option in table.items()}
         if word not in named:
             break
-        found = named[word] if found is None or named[word].reason else found
+        innermost_option = named[word] if innermost_option is None or named[word].reason else innermost_option
         table = named[word].names
-    if found is None:
+    if innermost_option is None:
         raise KeyError(".".join(words))
-    return found
+    return innermost_option

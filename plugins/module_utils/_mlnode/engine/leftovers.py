@@ -126,7 +126,7 @@ def _removed(steps: Sequence[Step], name: str) -> list[str]:
 
 
 def _is_named(path: str, name: str) -> bool:
-    matches = (regex(f"{one.exact}\\Z").match(path) for one in places.OWN if one.kinds)
+    matches = (regex(f"{own.exact}\\Z").match(path) for own in places.OWN if own.kinds)
     return any(match and match.groups() == (name,) for match in matches)
 
 

@@ -166,7 +166,7 @@ class Note(NamedTuple):
         )
 
     @classmethod
-    def of(cls, name: str, end: str = KILLED, error: str = "") -> Note:
+    def of_this_process(cls, name: str, end: str = KILLED, error: str = "") -> Note:
         """A note of this process, now."""
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         return cls(name, os.getpid(), since, end, error=error[:_LONGEST])
@@ -175,7 +175,7 @@ class Note(NamedTuple):
 @contextmanager
 def marked(host: Host, name: str) -> Iterator[None]:
     """Keep a note around the changes of a run that holds the lock."""
-    note = Note.of(name)
+    note = Note.of_this_process(name)
     _write_notes(host, [*read_notes(host), note])
     end = ""
     try:
@@ -186,7 +186,7 @@ def marked(host: Host, name: str) -> Iterator[None]:
         end = STOPPED
         raise
     finally:
-        others = [one for one in read_notes(host) if one != note]
+        others = [other for other in read_notes(host) if other != note]
         _write_notes(host, [*others, note._replace(end=end)] if end else others)
 
 

@@ -270,11 +270,11 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
     except StoreError as error:
         raise StoreError(f"{error}; nothing was changed; {origin_paths.WITH_ITS_AGENT}") from error
     try:
-        found = [checked(dict(entry)) for entry in document["entries"]]
+        checked_entries = [checked(dict(entry)) for entry in document["entries"]]
     except origin_paths.DAMAGE as error:
         return None, f"{path} is damaged ({type(error).__name__}: {error})"
-    _known[:] = [(content, tuple(found))]
-    return found, ""
+    _known[:] = [(content, tuple(checked_entries))]
+    return checked_entries, ""
 
 
 def _is_read_only(host: Host, path: str) -> bool:

@@ -212,9 +212,9 @@ def present(host: Host) -> dict[str, str]:
     """Path → reader, for our existing files: they reveal a tuned node whose origin is lost. Raises
     HostError."""
     return {
-        path: one.reader
-        for one in places.OWN
-        for path in ([one.path] if "*" not in one.pattern else host.matching(one.pattern))
+        path: own.reader
+        for own in places.OWN
+        for path in ([own.path] if "*" not in own.pattern else host.matching(own.pattern))
         if _is_ours(host, path)
     }
 

@@ -140,7 +140,7 @@ _NOTHING = "/dev/null"
 
 def _with_masks(host: Host, rows: list[Row], files: Sequence[BootFile]) -> list[Row]:
     """Rows without a boot value name the declaration's file if it is a link to /dev/null."""
-    paths = [one.path for one in files if one.content and host.link_target(one.path) == _NOTHING]
+    paths = [file.path for file in files if file.content and host.link_target(file.path) == _NOTHING]
     if not paths:
         return rows
     cause = Cause(Layer.BOOT, "masked", paths[0], text="is a link to /dev/null: remove it")
@@ -278,7 +278,7 @@ def _claims(
         there = settings
         if not own or not (request.alone or declaration.kinds[kind.KIND] == request.spec):
             try:
-                there = kind.parse(declaration.of(kind.KIND, kind.OPTIONS), None)
+                there = kind.parse(declaration.checked_spec(kind.KIND, kind.OPTIONS), None)
             except DeclarationError as error:
                 if own:
                     continue

@@ -299,7 +299,7 @@ def without(steps: Sequence[Step], paths: Collection[str]) -> list[Step]:
     left: list[Step] = []
     for step in steps:
         if isinstance(step, UnitWrite):
-            inner = tuple(one for change in step.steps for one in _rest(change, paths))
+            inner = tuple(write for change in step.steps for write in _rest(change, paths))
             left += [step._replace(steps=inner)] if inner else []
         elif isinstance(step, (KernelWrite, JoinedWrite)):
             left += _rest(step, paths)

@@ -253,4 +253,4 @@ def _notify(host: Host, name: str) -> None:
         # By its name: the writer of such a file packages it.
         import_module(f"{__package__}.handlers").run(host, name)
     except UnansweredError as error:
-        lock.add_note(host, lock.Note.of(name, lock.UNKNOWN, str(error)))
+        lock.add_note(host, lock.Note.of_this_process(name, lock.UNKNOWN, str(error)))

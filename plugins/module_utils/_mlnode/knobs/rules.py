@@ -74,7 +74,7 @@ def of_others(context: Context, kind: Kind) -> list[Other]:
         if declaration.name == context.name or kind.KIND not in declaration.kinds:
             continue
         try:
-            spec = declaration.of(kind.KIND, kind.OPTIONS)
+            spec = declaration.checked_spec(kind.KIND, kind.OPTIONS)
             settings = kind.parse(spec, None)
         except MlnodeError:
             continue

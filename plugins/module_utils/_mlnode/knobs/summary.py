@@ -90,9 +90,9 @@ class Files:
 
 
 class Summary(NamedTuple):
-    """All devices of one row. found: the part of each device. text: renders the files of one device."""
+    """All devices of one row. all_files: the part of each device. text: renders the files of one device."""
 
-    found: Sequence[Files]
+    all_files: Sequence[Files]
     text: Callable[[Sequence[KnobFile], ValueOf], str] = plain
 
     @property
@@ -102,17 +102,17 @@ class Summary(NamedTuple):
     @property
     def runtime(self) -> Value:
         """State of the files, or why it is unknown."""
-        problem = _first(problem for one in self.found for problem in one.problems)
+        problem = _first(problem for device in self.all_files for problem in device.problems)
         if problem:
             return Value(unreadable=problem)
-        if any(one.parts or one.kept for one in self.found):
+        if any(device.parts or device.kept for device in self.all_files):
             return Value(text=self._summary(lambda part: part.runtime))
         return Value(absent="; ".join(self._lacking()))
 
     @property
     def notes(self) -> list[str]:
         """Values that some of the devices lack and others have."""
-        return self._lacking() if any(one.parts or one.kept for one in self.found) else []
+        return self._lacking() if any(device.parts or device.kept for device in self.all_files) else []
 
     def reading(
         self,
@@ -128,29 +128,33 @@ class Summary(NamedTuple):
             runtime=self.runtime,
             boot=boot,
             want=self.want or None,
-            blocked=_first(one.blocked for one in self.found),
-            invalid=_first([*(one.invalid for one in self.found), *invalid]),
-            refusal=_first([*(one.refusal for one in self.found), *(part.refusal for part in self._parts)]),
+            blocked=_first(device.blocked for device in self.all_files),
+            invalid=_first([*(device.invalid for device in self.all_files), *invalid]),
+            refusal=_first(
+                [*(device.refusal for device in self.all_files), *(part.refusal for part in self._parts)]
+            ),
             parts=self._parts,
             origin=self._origin(origins),
             note="; ".join(filter(None, notes)),
-            clamped="; ".join(grouped((one.clamped, one.label) for one in self.found if one.clamped)),
+            clamped="; ".join(
+                grouped((device.clamped, device.label) for device in self.all_files if device.clamped)
+            ),
         )
 
     @property
     def _parts(self) -> tuple[KnobFile, ...]:
-        return tuple(part for one in self.found for part in one.parts)
+        return tuple(part for device in self.all_files for part in device.parts)
 
     def _lacking(self) -> list[str]:
-        return grouped((one.lacking, one.label) for one in self.found if one.lacking)
+        return grouped((device.lacking, device.label) for device in self.all_files if device.lacking)
 
     def _summary(self, value: ValueOf) -> str:
         """`eth0, eth1: 4096; eth2: on [fixed]`"""
         return "; ".join(
             grouped(
-                (self.text(one.parts, value) if one.parts else one.kept, one.label)
-                for one in self.found
-                if one.parts or one.kept
+                (self.text(device.parts, value) if device.parts else device.kept, device.label)
+                for device in self.all_files
+                if device.parts or device.kept
             )
         )
 

@@ -76,7 +76,7 @@ class TimerKind(Kind):
                 return Boot(Value(unreadable=context.agent_unread), row=row)
             return Boot(Value(absent=f"nothing starts the timer, as {context.agent_fault}"), row=row)
         faults = boot_service.timer_faults(host, places.TIMED[self.DROP_IN], context.runtime)
-        for fault in sorted(faults, key=lambda one: not one.judged):
+        for fault in sorted(faults, key=lambda fault: not fault.judged):
             problem = str(fault)
             return Boot(Value(absent=problem) if fault.judged else Value(unreadable=problem), self.path)
         if host.content(path) != self._content(context.name):

@@ -30,8 +30,7 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.action.asked import (
 )
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.full import FULL, made
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Runner, put_in_place
-from mlnode.agent import call, history, registry
-from mlnode.agent import looks as agent_looks
+from mlnode.agent import call, history, inspections, registry
 from mlnode.agent.registry import KINDS
 
 ROOT = pathlib.Path(__file__).parents[4]
@@ -49,7 +48,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def test_every_module_of_an_area_is_routed_and_no_other() -> None:
     routing = yaml.safe_load((ROOT / "meta/runtime.yml").read_text(encoding="utf-8"))["plugin_routing"]
-    looks = dict.fromkeys({*agent_looks.MODULES} - {"node_preflight"}, "mlnode.tuning.node_preflight")
+    looks = dict.fromkeys({*inspections.MODULES} - {"node_preflight"}, "mlnode.tuning.node_preflight")
     assert {name: about["action_plugin"] for name, about in routing["modules"].items()} == {
         **dict.fromkeys(areas.VIEWS, "mlnode.tuning.declare"),
         **looks,

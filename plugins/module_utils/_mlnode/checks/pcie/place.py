@@ -159,7 +159,7 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) ->
     home = numa.home(subjects.topology.nodes, card.device.node)
     if home is None:
         return subject.skip("its NUMA node is not known", source=_node_file(card.address))
-    vectors = irq_vectors.of(host, card.address)
+    vectors = irq_vectors.queue_vectors(host, card.address)
     if vectors.problem:
         return subject.unknown(vectors.problem)
     queues = [vector.irq for vector in vectors.queues]

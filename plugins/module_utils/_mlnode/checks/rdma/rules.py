@@ -53,7 +53,7 @@ def _rules(declaration: Declaration) -> Iterator[tuple[str, Selection]]:
     """Rules with their NICs, without duplicates. Skips unreadable declarations, which applying reports."""
     for kind, table, parse in _PARSERS:
         try:
-            settings = parse(declaration.of(kind, table))
+            settings = parse(declaration.checked_spec(kind, table))
         except MlnodeError:
             continue
         rules = [getattr(setting, "rule", None) for setting in settings]

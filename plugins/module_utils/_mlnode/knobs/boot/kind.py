@@ -133,7 +133,7 @@ def _read_unseen(setting: Setting, node: Node) -> Reading:
         # The agent checks the remaining CPUs, on the machine that has them.
         boot = node.context.boot_by_agent(setting, None)
         return Reading(cmdline.COMMAND_LINE, Value(), boot, None, at_boot=True)
-    boot, note = menu.of(setting, want, Value(), node), ""
+    boot, note = menu.boot_layer(setting, want, Value(), node), ""
     if boot.value.text is None or not values.same(boot.value.text, want):
         try:
             path = _menu_source(setting, want, node)
@@ -272,8 +272,8 @@ def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[st
     parameter = boot_parse.name_of(row.setting)
     # An automatic parameter without words for this machine may have been given under either name.
     names = passthrough.names(parameter) if boot_parse.is_automatic(row.setting) else (parameter,)
-    parameters = {one: loaders.given(host, name, one) for one in names}
-    return {one: words for one, words in parameters.items() if words is not None}
+    parameters = {alias: loaders.given(host, name, alias) for alias in names}
+    return {alias: words for alias, words in parameters.items() if words is not None}
 
 
 def _is_stale(row: Row) -> bool:
@@ -325,7 +325,7 @@ class BootKind(Kind):
             )
         reading = reading._replace(
             runtime=runtime,
-            boot=menu.of(setting, want, runtime, node),
+            boot=menu.boot_layer(setting, want, runtime, node),
             invalid=_invalid(setting, want, node) or reading.invalid,
             note=_note(setting, want, node),
         )

@@ -79,7 +79,7 @@ def _without_effect(key: str, words: Sequence[str], host: Host) -> str:
 
 def _takes_out(word: str) -> bool:
     """True for an isolcpus= that takes CPUs out of the scheduler's domains, as it does without a flag."""
-    flags = [one for one in word.partition("=")[2].split(",") if one and not one[0].isdigit()]
+    flags = [flag for flag in word.partition("=")[2].split(",") if flag and not flag[0].isdigit()]
     return not flags or "domain" in flags
 
 

@@ -36,7 +36,7 @@ class Node(NamedTuple):
         return hardware.topology(self.context.host)
 
 
-def of(setting: Setting, want: str, runtime: Value, node: Node) -> Boot:
+def boot_layer(setting: Setting, want: str, runtime: Value, node: Node) -> Boot:
     """The words of the first kernel of the menu that differs, else the wanted words."""
     loader = node.loader
     if loader.unreadable:

@@ -128,7 +128,7 @@ def _words(name: str, value: Any) -> list[str]:
         raise DeclarationError(
             f"boot.{name}: an empty list says nothing; name it under absent to take it away"
         )
-    words = [_word(name, one) for one in values]
+    words = [_word(name, raw_word) for raw_word in values]
     key = cmdline.key_of(name)
     if key in isolation.PARAMETERS:
         for word in words:

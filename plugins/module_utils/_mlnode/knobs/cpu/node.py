@@ -215,9 +215,9 @@ class Node:
             raise NoReadingError(Value(unreadable=f"{path}: {error}")) from error
 
 
-def subject(owner: str, numbers: Iterable[int], one: str, many: str) -> str:
+def subject(owner: str, numbers: Iterable[int], singular: str, plural: str) -> str:
     """`CPU 3 is`, `CPUs 0-3,8 are`, `policies 0-3 have`: the beginning of a sentence."""
     known = sorted(set(numbers))
     if len(known) == 1:
-        return f"{owner} {known[0]} {one}"
-    return f"{'policies' if owner == 'policy' else owner + 's'} {cpulist.render(known)} {many}"
+        return f"{owner} {known[0]} {singular}"
+    return f"{'policies' if owner == 'policy' else owner + 's'} {cpulist.render(known)} {plural}"

@@ -41,7 +41,7 @@ def interrupts(host: Host, port: Port, pool: plan.Pool) -> Files:
     files.refusal = pool.refusal and f"{port.label}: {pool.refusal}"
     files.invalid = pool.invalid
     files.note(pool.note)
-    vectors = irq_vectors.of(host, port.address)
+    vectors = irq_vectors.queue_vectors(host, port.address)
     if vectors.problem:
         files.problems.append(vectors.problem)
     if vectors.unnamed:
@@ -211,8 +211,8 @@ def receive_flows(host: Host, port: Port, entries: int) -> Files:
 def _more_flows(host: Host, nic: Nic, queues: Sequence[int], share: int) -> dict[int, int]:
     """Queue → its flows, of those that have more than the share."""
     folder = f"/sys/class/net/{nic.name}/queues"
-    found = {n: values.number(host.value(f"{folder}/rx-{n}/rps_flow_cnt").text) or 0 for n in queues}
-    return {number: flows for number, flows in found.items() if flows > share}
+    flow_counts = {n: values.number(host.value(f"{folder}/rx-{n}/rps_flow_cnt").text) or 0 for n in queues}
+    return {number: flows for number, flows in flow_counts.items() if flows > share}
 
 
 def _queues(host: Host, nic: Nic, kind: str, files: Files) -> list[int]:

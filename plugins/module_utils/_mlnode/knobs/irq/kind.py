@@ -48,7 +48,7 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
     # A device without a PCI address has queues to steer, but no vectors to move.
     movable = [port for port in selected.ports if port.address or setting.topic != "irq"]
     all_files = [
-        _found(setting, port, machine, pools.get(plan.key(port), plan.Pool()), context)
+        _port_files(setting, port, machine, pools.get(plan.key(port), plan.Pool()), context)
         for port in movable or selected.ports
     ]
     if setting.topic == "irq":
@@ -66,7 +66,9 @@ def _pools(setting: RuleSetting, machine: Topology, context: Context) -> Mapping
 _SPREAD = irq_parse.Rule(strategy="spread")
 
 
-def _found(setting: RuleSetting, port: Port, machine: Topology, pool: plan.Pool, context: Context) -> Files:
+def _port_files(
+    setting: RuleSetting, port: Port, machine: Topology, pool: plan.Pool, context: Context
+) -> Files:
     host, rule = context.host, setting.rule
     if setting.topic == "irq":
         port_files = files.interrupts(host, port, pool)
@@ -87,11 +89,11 @@ def _assembled(setting: RuleSetting, all_files: Sequence[Files], flows: int, con
     row = Summary(all_files, lambda parts, value: show([value(part) for part in parts]))
     # NICs that are down while others are up. A NIC that deliberately has no such queue is not reported.
     idle = row.notes if setting.topic == "irq" else []
-    notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *idle]
+    notes = [*grouped((note, device.label) for device in all_files for note in device.notes), *idle]
     reading = row.reading(setting.path, context.boot_by_agent(setting, row.want), context.origins, notes)
-    kept = sum(one.managed for one in all_files)
+    kept = sum(device.managed for device in all_files)
     if kept and not reading.parts and reading.runtime.unreadable is None:
-        labels = ", ".join(one.label for one in all_files)
+        labels = ", ".join(device.label for device in all_files)
         reason = f"the kernel keeps all interrupts of {labels} to itself ({kept})"
         return reading._replace(runtime=Value(text="left to the kernel"), managed=reason)
     if setting.topic == "rfs" and setting.rule.rfs_entries and reading.runtime.text is not None:
@@ -101,8 +103,8 @@ def _assembled(setting: RuleSetting, all_files: Sequence[Files], flows: int, con
 
 def _with_table(setting: RuleSetting, reading: Reading, flows: int, context: Context) -> Reading:
     """The reading with the table that all NICs share."""
-    declared_ones = [*_flows_of_sysctl(context)]
-    table, problem = files.flow_table(context.host, [flows, *(one.number for one in declared_ones)])
+    claims = [*_flows_of_sysctl(context)]
+    table, problem = files.flow_table(context.host, [flows, *(claim.number for claim in claims)])
     if table is None:
         return reading._replace(runtime=problem)
     want = f"table {table.want}; {reading.want or ''}"
@@ -111,7 +113,7 @@ def _with_table(setting: RuleSetting, reading: Reading, flows: int, context: Con
         boot=context.boot_by_agent(setting, want),
         want=want,
         blocked=reading.blocked or context.host.blocked(table.path),
-        refusal=reading.refusal or _flow_conflict(flows, declared_ones),
+        refusal=reading.refusal or _flow_conflict(flows, claims),
         parts=(table, *reading.parts),
     )
 
@@ -171,12 +173,12 @@ def _flows_of_sysctl(context: Context) -> Iterator[_Flows]:
             yield _Flows(number, form != "at_least", f"{declaration.name} ({declaration.path})")
 
 
-def _flow_conflict(entries: int, flows: Iterable[_Flows]) -> str:
+def _flow_conflict(entries: int, claims: Iterable[_Flows]) -> str:
     """Reason not to raise the flow table: a declared sysctl would lower it again at every run."""
-    for one in flows:
-        if one.exact and one.number < entries:
+    for claim in claims:
+        if claim.exact and claim.number < entries:
             return (
-                f"{_FLOW_KEY} is declared as {one.number} by {one.where}, and "
+                f"{_FLOW_KEY} is declared as {claim.number} by {claim.where}, and "
                 f"rfs_entries {entries} needs at least as many: declare that there, or leave it out"
             )
     return ""

@@ -91,7 +91,7 @@ def msi_folder(address: str) -> str:
     return f"/sys/bus/pci/devices/{address}/msi_irqs"
 
 
-def of(host: Host, address: str) -> Vectors:
+def queue_vectors(host: Host, address: str) -> Vectors:
     """The queue interrupts of a PCI function, in the order of their numbers."""
     named: list[tuple[int, str]] = []
     try:

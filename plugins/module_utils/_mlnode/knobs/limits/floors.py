@@ -117,21 +117,24 @@ def of_service(host: Host, limit: Limit, service: Service, live: bool) -> Amount
 def of_login(host: Host, pam: Limits, domain: str, limit: Limit, live: bool) -> Amount:
     """Limits that other lines give to logins; without a line, a login has systemd's default."""
     others = tuple(line for line in pam.lines if not is_ours(line.file))
-    return _filled(Limits(others, users=pam.users).of(domain, limit.name), of_manager(host, limit, live))
-
-
-def completed(found: Found, floor: Floor) -> Amount:
-    """Limits of the lines found, completed with the node's own limits that need no line."""
-    soft, hard = floor.kept_parts
     return _filled(
-        found, Amount(floor.base.soft if soft else _UNKNOWN, floor.base.hard if hard else _UNKNOWN)
+        Limits(others, users=pam.users).login_limits(domain, limit.name), of_manager(host, limit, live)
     )
 
 
-def _filled(found: Found, given: Amount) -> Amount:
+def completed(login_limits: Found, floor: Floor) -> Amount:
+    """Limits of the lines found, completed with the node's own limits that need no line."""
+    soft, hard = floor.kept_parts
+    return _filled(
+        login_limits, Amount(floor.base.soft if soft else _UNKNOWN, floor.base.hard if hard else _UNKNOWN)
+    )
+
+
+def _filled(login_limits: Found, given: Amount) -> Amount:
     """Limits of lines; the others are inherited."""
     return Amount(
-        _number(found.soft) if found.soft else given.soft, _number(found.hard) if found.hard else given.hard
+        _number(login_limits.soft) if login_limits.soft else given.soft,
+        _number(login_limits.hard) if login_limits.hard else given.hard,
     )
 
 

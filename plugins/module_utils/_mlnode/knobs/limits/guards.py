@@ -87,11 +87,11 @@ def look(host: Host, runtime: bool, config: BootConfig) -> Guards:
 
 def _at_boot(config: BootConfig, release: str) -> tuple[int | None, str, str]:
     """Result of the files of sysctl.d for fs.nr_open: the number, its line, and why it is unknown."""
-    found = config.decided("fs/nr_open", sysctl_values.writes(release=release))
-    if found is None or found.line.value is None or found.effect.refused:
+    decision = config.decided("fs/nr_open", sysctl_values.writes(release=release))
+    if decision is None or decision.line.value is None or decision.effect.refused:
         return None, "", ""
-    where, effect = found.line.where, found.effect
-    unknown = f"{where} sets {found.line.value!r}: {effect.unknown}" if effect.unknown else ""
+    where, effect = decision.line.where, decision.effect
+    unknown = f"{where} sets {decision.line.value!r}: {effect.unknown}" if effect.unknown else ""
     return values.number(effect.text), where, unknown
 
 

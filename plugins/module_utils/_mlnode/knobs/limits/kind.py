@@ -39,7 +39,7 @@ _UNITS = systemd_conf.UNITS[0]
 _ONLY_BOOT = "limits are kept in files of the layer boot: declare that, too"
 
 
-def _found(setting: Setting, wants: Mapping[str, Wanted], node: scopes.Node) -> scopes.Given:
+def _given(setting: Setting, wants: Mapping[str, Wanted], node: scopes.Node) -> scopes.Given:
     scope, domain, limit = taken_apart(setting.key)
     try:
         if scope == LOGIN:
@@ -142,7 +142,7 @@ class LimitsKind(Kind):
     def read_one(self, setting: Setting, node: scopes.Node) -> Reading:
         _scope, _domain, limit = taken_apart(setting.key)
         wants = auto.resolved(setting, node.context)
-        given = _found(setting, wants or {ALL: Wanted(Amount(None, None))}, node)
+        given = _given(setting, wants or {ALL: Wanted(Amount(None, None))}, node)
         if not wants:
             return _left(setting, given.runtime, node)
         want = given.want or scopes.shown(wants)
@@ -215,12 +215,12 @@ class LimitsKind(Kind):
             return [f"{line.where}: {line.text}" for line in lines if line.item in ("", limit.name)]
         if scope == MANAGER:
             name = f"Default{limit.key}"
-            return [f"{one.where}: {name}={one.value}" for one in systemd_conf.manager(host, name)]
+            return [f"{line.where}: {name}={line.value}" for line in systemd_conf.manager(host, name)]
         services, _missing = limits_units.installed(host, (AUTO,))
         return [
-            f"{one.where}: {limit.key}={one.value}"
+            f"{line.where}: {limit.key}={line.value}"
             for service in services
-            for one in systemd_conf.service(host, service.names, limit.key)
+            for line in systemd_conf.service(host, service.names, limit.key)
         ]
 
     def option(self, key: str) -> Option:

@@ -85,7 +85,7 @@ class Logins(NamedTuple):
 
 def load(host: Host) -> Logins:
     """The files that decide the limits of logins. Raises HostError."""
-    ulimits = tuple(one for path in _profiles(host) for one in _ulimits(host.text(path), path))
+    ulimits = tuple(ulimit for path in _profiles(host) for ulimit in _ulimits(host.text(path), path))
     causes = (sshd(host), _in_stack(host, "login", path_of(host, "login")))
     return Logins(tuple(cause for cause in causes if cause), ulimits)
 
@@ -95,10 +95,10 @@ def overridden(pam: Limits, logins: Logins, domain: str, limit: Limit, want: Amo
     causes = [
         *(_by_line(line, want) for line in pam.closer(domain, limit.name)),
         *logins.causes,
-        *(_by_ulimit(one, limit, want) for one in logins.ulimits if one.name == limit.name),
+        *(_by_ulimit(ulimit, limit, want) for ulimit in logins.ulimits if ulimit.name == limit.name),
     ]
-    known = [one for one in causes if one is not None]
-    return next((one for one in known if not one.unknown), next(iter(known), None))
+    known = [cause for cause in causes if cause is not None]
+    return next((cause for cause in known if not cause.unknown), next(iter(known), None))
 
 
 def _by_line(line: Line, want: Amount) -> Overridden | None:
@@ -132,20 +132,20 @@ def _profiles(host: Host) -> list[str]:
     return [*paths.values()]
 
 
-def _by_ulimit(one: Ulimit, limit: Limit, want: Amount) -> Overridden | None:
-    reason = f"{one.where} has shells do `{one.text}`"
-    if one.value == "hard" or (one.value == "soft" and not one.hard):
+def _by_ulimit(ulimit: Ulimit, limit: Limit, want: Amount) -> Overridden | None:
+    reason = f"{ulimit.where} has shells do `{ulimit.text}`"
+    if ulimit.value == "hard" or (ulimit.value == "soft" and not ulimit.hard):
         return None
-    if one.value == "soft":
+    if ulimit.value == "soft":
         less = want.soft != want.hard
-    elif one.value == UNLIMITED:
+    elif ulimit.value == UNLIMITED:
         less = False
-    elif _NUMBER.match(one.value):
-        number = int(one.value) * (_ULIMIT_UNIT if limit.in_bytes else 1)
-        less = is_less(number, want, soft=one.soft, hard=one.hard)
+    elif _NUMBER.match(ulimit.value):
+        number = int(ulimit.value) * (_ULIMIT_UNIT if limit.in_bytes else 1)
+        less = is_less(number, want, soft=ulimit.soft, hard=ulimit.hard)
     else:
-        return Overridden("shells", f"{reason}, which only the shell can evaluate", one.where, True)
-    return Overridden("shells", reason, one.where) if less else None
+        return Overridden("shells", f"{reason}, which only the shell can evaluate", ulimit.where, True)
+    return Overridden("shells", reason, ulimit.where) if less else None
 
 
 def _ulimits(text: str, path: str) -> Iterator[Ulimit]:
@@ -245,12 +245,12 @@ def _in_stack(host: Host, login: str, path: str) -> Overridden | None:
         lines = list(_session_lines(host, path, ()))
     except HostError as error:
         return Overridden(whom, str(error), error.path, unknown=True)
-    found = [at for at, line in enumerate(lines) if line.module == MODULE]
-    if not found:
+    positions = [at for at, line in enumerate(lines) if line.module == MODULE]
+    if not positions:
         return _without(login, f"{path} and its includes do not use {MODULE} for sessions", path)
-    plain = [at for at in found if "conf=" not in lines[at].text]
+    plain = [at for at in positions if "conf=" not in lines[at].text]
     if not plain:
-        other = lines[found[0]]
+        other = lines[positions[0]]
         return _without(login, f"{other.file} has {MODULE} read another file: {other.text}", other.file)
     passes = [_passing(lines, at) for at in plain]
     if None in passes:

@@ -98,7 +98,7 @@ class Limits:
     unused: str = ""
     users: Mapping[str, int] = field(default_factory=dict)
 
-    def of(self, domain: str, item: str) -> Found:
+    def login_limits(self, domain: str, item: str) -> Found:
         """Limits of the logins of a domain that no more specific line concerns."""
         soft: Line | None = None
         hard: Line | None = None
@@ -183,8 +183,10 @@ def read_by_module(host: Host) -> list[str]:
     tree without the module. Raises HostError.
     """
     module = next((path for folder in _MODULES for path in host.matching(f"{folder}/{MODULE}")), "")
-    found = [match.decode("ascii") for match in _COMPILED.findall(host.read_bytes(module))] if module else []
-    vendors = [folder for folder in found if folder != _ETC] if _ETC in found else [_VENDOR]
+    folders = (
+        [match.decode("ascii") for match in _COMPILED.findall(host.read_bytes(module))] if module else []
+    )
+    vendors = [folder for folder in folders if folder != _ETC] if _ETC in folders else [_VENDOR]
     return [_ETC, *vendors]
 
 

@@ -165,8 +165,8 @@ def named(pairs: Iterable[tuple[str, str]]) -> str:
 def wanted(limit: Limit, text: str) -> Wanted:
     """The amount of a text from declared(); `auto` has found a device. Raises DeclarationError."""
     form, _blank, rest = text.rpartition(" ")
-    one = Amount(None, None) if rest == AUTO else amount(limit, rest)
-    return Wanted(one, form == EXACTLY or (limit.exact and form != AT_LEAST))
+    wanted_amount = Amount(None, None) if rest == AUTO else amount(limit, rest)
+    return Wanted(wanted_amount, form == EXACTLY or (limit.exact and form != AT_LEAST))
 
 
 def is_within(number: int | None, most: int | None) -> bool:

@@ -40,7 +40,7 @@ def of_logins(host: Host, limit: Limit) -> tuple[Amount | None, str]:
     PAM sets none or it is unknown.
     """
     pam = limits_pam.load(host)
-    limits = pam.of("*", limit.name)
+    limits = pam.login_limits("*", limit.name)
     if pam.unreadable or pam.unused or not limits.lines or not (limits.soft and limits.hard):
         return None, ""
     try:

@@ -87,7 +87,7 @@ def of_login(domain: str, limit: Limit, wanted: Wanted, node: Node) -> Given:
     if pam.unreadable:
         raise HostError("read", limits_pam.FOLDER, None, pam.unreadable)
     logins = node.logins
-    limits = pam.of(domain, limit.name)
+    limits = pam.login_limits(domain, limit.name)
     floor = Floor(wanted, floors.of_login(node.host, pam, domain, limit, node.systemd))
     want = floor.amount
     boot = _login_boot(domain, want, limits, f"{_PAM}/{file_of(node.context.name)}")
@@ -193,7 +193,7 @@ def of_services(limit: Limit, wants: Mapping[str, Wanted], node: Node) -> Given:
     if more:
         all_of_them = _of_whom((str(floor.amount), service) for service, floor in pairs)
     right = Boot(Value(text=all_of_them), boots[0].source)
-    boot = next((one for one in wrong if one.foreign), (wrong or [right])[0])
+    boot = next((boot for boot in wrong if boot.foreign), (wrong or [right])[0])
     if not node.systemd:
         return Given(Value(absent=_NO_SYSTEMD), boot)
     if node.seen.hidden:

@@ -64,7 +64,7 @@ def installed(host: Host, wanted: Sequence[str]) -> tuple[list[Service], list[st
 def amount(limit: Limit, text: str) -> Amount | None:
     """The value as systemd reads it; None if systemd would ignore it (basic/rlimit-util.c: rlimit_parse)."""
     soft, colon, hard = text.partition(":")
-    numbers = [_number(limit, one) for one in (soft, hard if colon else soft)]
+    numbers = [_number(limit, part) for part in (soft, hard if colon else soft)]
     if any(number is None for number in numbers):
         return None
     low, high = (None if number == _INFINITY else number for number in numbers)
@@ -110,10 +110,10 @@ class Assigned(NamedTuple):
 
 def effective(limit: Limit, assignments: Sequence[Line]) -> Assigned:
     """The last assignment that systemd accepts; it ignores any that it does not understand."""
-    for one in reversed(assignments):
-        value = amount(limit, one.value)
+    for assignment in reversed(assignments):
+        value = amount(limit, assignment.value)
         if value is not None:
-            return Assigned(value, one.file, one.where)
+            return Assigned(value, assignment.file, assignment.where)
     return Assigned()
 
 

@@ -19,11 +19,11 @@ KEY = "metrics.textfile"
 
 def folder_of(host: Host, claim: str) -> Found:
     """The folder of a declaration, or why there is none. Raises HostError."""
-    found = Found(claim, "the declaration") if claim != own.AUTO else node_exporter.textfile_folder(host)
-    if found.path and not host.exists(found.path):
-        problem = f"{found.path} does not exist ({found.source}); node_exporter reads nothing there"
-        return found._replace(problem=problem)
-    return found
+    folder = Found(claim, "the declaration") if claim != own.AUTO else node_exporter.textfile_folder(host)
+    if folder.path and not host.exists(folder.path):
+        problem = f"{folder.path} does not exist ({folder.source}); node_exporter reads nothing there"
+        return folder._replace(problem=problem)
+    return folder
 
 
 class MetricsKind(TimerKind):
@@ -42,18 +42,18 @@ class MetricsKind(TimerKind):
         """The folder, if the timer runs. An image leaves it to the machine that boots."""
         if not context.runtime:
             return self.reading(setting, setting.claim, context)
-        found = folder_of(context.host, setting.claim)
-        reading = self.reading(setting, found.path or setting.claim, context)
-        if found.problem:
-            lacking = Value(absent=found.problem)
-            return reading._replace(runtime=lacking, want=found.path or None, missing=True, barred="")
-        note = f"folder as in {found.source}" if setting.claim == own.AUTO else ""
-        return reading._replace(path=f"{found.path}/{node_exporter.FILE}", note=note)
+        folder = folder_of(context.host, setting.claim)
+        reading = self.reading(setting, folder.path or setting.claim, context)
+        if folder.problem:
+            lacking = Value(absent=folder.problem)
+            return reading._replace(runtime=lacking, want=folder.path or None, missing=True, barred="")
+        note = f"folder as in {folder.source}" if setting.claim == own.AUTO else ""
+        return reading._replace(path=f"{folder.path}/{node_exporter.FILE}", note=note)
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """The files that start the timer, and the place that configures the folder."""
-        found = node_exporter.textfile_folder(host)
-        where = f"{found.source}: {found.path}" if found.path else found.problem
+        folder = node_exporter.textfile_folder(host)
+        where = f"{folder.source}: {folder.path}" if folder.path else folder.problem
         return [*super().boot_sources(key, host), where]
 
 

@@ -218,7 +218,7 @@ class ModulesKind(Kind):
         name, parameter = options.split(key)
         if parameter:
             lines = options.given(modules_load.load(host), host, name, parameter)
-            return [f"{one.where} gives {one.value}" for one in lines]
+            return [f"{line.where} gives {line.value}" for line in lines]
         _listed, barred = modules_load.on_command_line(host, name)
         sources = [barred.words] if barred else []
         return sources + [f"{line.where}: {line.text}" for line in modules_load.load(host).boot_sources(name)]

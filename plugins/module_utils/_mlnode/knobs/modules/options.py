@@ -87,7 +87,7 @@ def read(setting: Setting, config: Config, host: Host, release: str, blocked: st
     if now.text is not None:
         now = Value(text=_spelled(now.text, want))
     boot = boot_of(lines, config, want)
-    if built_in and not any(one.where == modules_load.COMMAND_LINE for one in lines[-1:]):
+    if built_in and not any(line.where == modules_load.COMMAND_LINE for line in lines[-1:]):
         source = f"{module} is built in, and takes {module}.{parameter}= from the kernel command line, which"
         boot = Boot(now, source, foreign=True)
     if blocked:
@@ -130,8 +130,10 @@ def _counts_later(where: str) -> bool:
 def _losing(given: Sequence[Given]) -> str:
     """Lines with another value that precede the one in force."""
     last = given[-1:]
-    lines = [one for one in given[:-1] if one.where.startswith("/") and not _alike(one.value, last[0].value)]
-    return "; ".join(f"{one.where} gives {one.value}, and a later line counts" for one in lines)
+    lines = [
+        line for line in given[:-1] if line.where.startswith("/") and not _alike(line.value, last[0].value)
+    ]
+    return "; ".join(f"{line.where} gives {line.value}, and a later line counts" for line in lines)
 
 
 def _path(module: str, parameter: str) -> str:
@@ -167,17 +169,17 @@ def _spelled(text: str, want: str) -> str:
     return f"{_number(text)} in decimal" if values.same(text, want) else text
 
 
-def _alike(one: str, other: str) -> bool:
+def _alike(value: str, other_value: str) -> bool:
     """True if a module reads both as the same value: numbers in any base, and booleans, which the kernel
     prints as Y or N.
     """
-    numbers = _number(one), _number(other)
+    numbers = _number(value), _number(other_value)
     if None not in numbers:  # First, as 0660 and 660 differ
         return numbers[0] == numbers[1]
-    if values.same(one, other):
+    if values.same(value, other_value):
         return True
-    if {one, other} & {"Y", "N"}:
-        known = [_BOOLEANS.get(text.lower(), text) for text in (one, other)]
+    if {value, other_value} & {"Y", "N"}:
+        known = [_BOOLEANS.get(text.lower(), text) for text in (value, other_value)]
         return known[0] == known[1]
     return False
 

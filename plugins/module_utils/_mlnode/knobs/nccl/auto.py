@@ -57,10 +57,14 @@ class Answer(NamedTuple):
 def rails(host: Host) -> tuple[tuple[Rail, ...], Value]:
     """Rails that NCCL can use, in their order; if there are none, the reason."""
     known = hardware.topology(host)
-    broken = next((one for one in known.problems if not one.missing and "/infiniband" in one.path), None)
+    broken = next(
+        (problem for problem in known.problems if not problem.missing and "/infiniband" in problem.path), None
+    )
     if broken:
         return (), Value(unreadable=broken.what)
-    devices = sorted((one for one in known.rdma if one.rail is not None), key=lambda one: one.rail or 0)
+    devices = sorted(
+        (device for device in known.rdma if device.rail is not None), key=lambda device: device.rail or 0
+    )
     if not devices:
         has = "RDMA device that is a rail" if known.rdma else "RDMA device"
         return (), Value(absent=f"{RDMA}: this machine has no {has}")
@@ -89,11 +93,11 @@ def _ports(device: RdmaDevice, known: Topology) -> Iterator[Rail]:
 
 
 def _of_rails(answer: Callable[[Host, Sequence[Rail]], Answer]) -> Callable[[Host], Answer]:
-    def found(host: Host) -> Answer:
+    def rails_answer(host: Host) -> Answer:
         nccl_rails, problem = rails(host)
         return answer(host, nccl_rails) if nccl_rails else Answer(problem=problem)
 
-    return found
+    return rails_answer
 
 
 @_of_rails

@@ -96,7 +96,7 @@ class Places(NamedTuple):
     texts: Sequence[tuple[str, str]]
     problems: Sequence[str]
 
-    def of(self, name: str) -> list[Mention]:
+    def mentions(self, name: str) -> list[Mention]:
         """Every line that sets a variable, in the order of the files."""
         word = re.escape(name)
         setting = regex(rf"(?<![A-Za-z0-9_$]){word}=|\bsetenv\s+{word}\s", re.ASCII)
@@ -122,7 +122,7 @@ class Places(NamedTuple):
 
     def certain(self, name: str) -> Mention | None:
         """The line that sets a variable for all logins: the last one of its file."""
-        return next((item for item in reversed(self.of(name)) if item.value is not None), None)
+        return next((item for item in reversed(self.mentions(name)) if item.value is not None), None)
 
 
 def read(host: Host) -> Places:

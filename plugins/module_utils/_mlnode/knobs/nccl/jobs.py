@@ -80,7 +80,7 @@ class Jobs(NamedTuple):
     def names(self) -> list[str]:
         return sorted({line.name for line in self.lines})
 
-    def of(self, name: str) -> list[Assigned]:
+    def assignments(self, name: str) -> list[Assigned]:
         return [line for line in self.lines if line.name == name]
 
     @property
@@ -93,16 +93,16 @@ def look(host: Host) -> Jobs:
     """Never raises: what cannot be read is among the problems."""
     places = environment.read(host)
     problems = [*places.problems]
-    mentions = [one for name in sorted(places.names()) for one in _mentioned(name, places)]
+    mentions = [line for name in sorted(places.names()) for line in _mentioned(name, places)]
     confs = [_conf(host, file.PATH, True, "", problems), _conf(host, ROOT_FILE, False, _ROOT, problems)]
-    named = {one.value: one for one in mentions if one.name == CONF_FILE and one.value}
+    named = {line.value: line for line in mentions if line.name == CONF_FILE and line.value}
     for path, by in named.items():
         if path not in (file.PATH, ROOT_FILE) and _PATH.match(path):
             confs.append(_conf(host, path, by.certain, "" if by.certain else _CONF, problems, by.where))
-    of_files = [line for one in (mentions, *reversed(confs)) for line in one]
+    of_files = [line for group in (mentions, *reversed(confs)) for line in group]
     every = [_without_secret(line) for line in (*_running(host, of_files, problems), *of_files)]
     names = sorted({line.name for line in every})
-    lines = [line for name in names for line in _in_force([one for one in every if one.name == name])]
+    lines = [line for name in names for line in _in_force([line for line in every if line.name == name])]
     return Jobs(tuple(lines), tuple(problems))
 
 
@@ -120,7 +120,9 @@ def _running(host: Host, of_files: Sequence[Assigned], problems: list[str]) -> I
     known = {(line.name, line.value) for line in of_files if line.why != _BEHIND}
     holders: dict[tuple[str, str], list[tuple[str, str]]] = {}
     try:
-        of_gpus = [(f"/proc/{one.pid}/environ", one.label) for one in ranks.look(host).found]
+        of_gpus = [
+            (f"/proc/{gpu_process.pid}/environ", gpu_process.label) for gpu_process in ranks.look(host).found
+        ]
     except HostError as error:
         problems.append(str(error))
         of_gpus = []
@@ -128,9 +130,9 @@ def _running(host: Host, of_files: Sequence[Assigned], problems: list[str]) -> I
         for name, value in _environment(host, path, problems):
             if (name, value) not in known:
                 holders.setdefault((name, value), []).append((path, label))
-    for (name, value), found in holders.items():
-        path, label = found[0]
-        more = f" and {len(found) - 1} more" if found[1:] else ""
+    for (name, value), sources in holders.items():
+        path, label = sources[0]
+        more = f" and {len(sources) - 1} more" if sources[1:] else ""
         yield Assigned(name, value, path, f"{name}={value}", False, f"in the environment of {label}{more}")
 
 
@@ -149,15 +151,17 @@ def _environment(host: Host, path: str, problems: list[str]) -> Iterator[tuple[s
 
 def _mentioned(name: str, places: environment.Places) -> list[Assigned]:
     """The last line of /etc/environment counts; all others may count."""
-    found = []
+    lines = []
     counts = places.certain(name)
-    for one in places.of(name):
-        if one.value is None:
-            found.append(Assigned(name, _said(one, name), one.where, one.text.strip(), False, _MAYBE))
+    for mention in places.mentions(name):
+        if mention.value is None:
+            lines.append(
+                Assigned(name, _said(mention, name), mention.where, mention.text.strip(), False, _MAYBE)
+            )
         else:
-            why = "" if one == counts else _BEHIND
-            found.append(Assigned(name, one.value, one.where, one.text.strip(), True, why))
-    return found
+            why = "" if mention == counts else _BEHIND
+            lines.append(Assigned(name, mention.value, mention.where, mention.text.strip(), True, why))
+    return lines
 
 
 def _said(mention: Mention, name: str) -> str | None:

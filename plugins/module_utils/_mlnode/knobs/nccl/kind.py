@@ -137,7 +137,7 @@ def _elsewhere(name: str, want: str, node: _Node) -> str:
     """Lines of a shell or a service that may set the variable for some jobs."""
     others = [
         item.where
-        for item in node.places.of(name)
+        for item in node.places.mentions(name)
         if item.value is None and not re.sub(r"[\s\"';]", "", item.text).endswith(f"{name}={want}")
     ]
     return f"jobs that start with {', '.join(others)} may have another value" if others else ""
@@ -268,7 +268,7 @@ class NcclKind(Kind):
         overrides the file.
         """
         name = name_of(key)
-        sources = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).of(name)]
+        sources = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).mentions(name)]
         lines = file.parse(host.text(PATH)).lines
         return sources + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
 

@@ -83,9 +83,9 @@ def _near(topology: Topology, gpus: Sequence[str]) -> tuple[str, ...]:
     names = {nic.name for nic in topology.nics if nic.rail is not None}
     names |= {device.name for device in topology.rdma if device.rail is not None}
     known: dict[str, list[str]] = {}
-    for one in topology.distances:
-        if one.gpu in gpus and one.nic in names and one.kind in _DISTANCES:
-            known.setdefault(one.gpu, []).append(one.kind)
+    for distance in topology.distances:
+        if distance.gpu in gpus and distance.nic in names and distance.kind in _DISTANCES:
+            known.setdefault(distance.gpu, []).append(distance.kind)
     return tuple(min(kinds, key=lambda kind: _DISTANCES[kind]) for kinds in known.values())
 
 
@@ -93,7 +93,7 @@ def findings(lines: Sequence[Assigned], here: Node) -> list[Finding]:
     """Findings of lines that some job may have, in their order. A line with a value that only a shell knows
     has none.
     """
-    return [found for line in lines for found in (_lost(line) or _of_line(line, line.value, here))]
+    return [finding for line in lines for finding in (_lost(line) or _of_line(line, line.value, here))]
 
 
 def _lost(line: Assigned) -> list[Finding]:
@@ -302,7 +302,9 @@ def _entries(
     line: Assigned, pattern: matching.Pattern, all_names: Sequence[str], places: Sequence[tuple[str, int]]
 ) -> Iterator[Finding]:
     """Findings of entries that match nothing, or more than intended."""
-    lost = [one.text for one in pattern.entries if not any(pattern.meets(one, *place) for place in places)]
+    lost = [
+        entry.text for entry in pattern.entries if not any(pattern.meets(entry, *place) for place in places)
+    ]
     if lost and not pattern.negated:
         problem = f"{_few(lost)}: not on this machine"
         yield Finding(DEVICES, line, problem, "take it off the list", sure=False)

@@ -45,22 +45,22 @@ def lacking(host: Host, rails: Sequence[Rail]) -> str:
     if not settings:
         return ""
     all_files = [
-        qos_files.of(host, setting, target)
+        qos_files.target_files(host, setting, target)
         for setting in settings
         for target in nic_targets.find(host, setting.rule.nics, "pause").targets
         if target.name in names
     ]
     if not all_files:
         return f"no rule of kind {qos_parse.KIND} that makes priorities means a rail ({_listed(host, rails)})"
-    if any(_has(one) for one in all_files):
+    if any(_has(device) for device in all_files):
         return ""
-    reasons = grouped(dict.fromkeys((one.lacking, one.label) for one in all_files if one.lacking))
+    reasons = grouped(dict.fromkeys((device.lacking, device.label) for device in all_files if device.lacking))
     return f"the priorities that give it a meaning are unsupported on every rail: {'; '.join(reasons)}"
 
 
-def _has(one: Files) -> bool:
+def _has(device: Files) -> bool:
     """True if the rail has them, or may: a failed read does not prove that they are missing."""
-    return bool(one.parts or one.problems)
+    return bool(device.parts or device.problems)
 
 
 def priorities(host: Host) -> Iterator[tuple[str, QosSetting]]:

@@ -43,12 +43,12 @@ class Pattern(NamedTuple):
         """Entries that are whole names, and other names that they match as well."""
         if self.exact:
             return {}
-        found = {}
+        wider_entries = {}
         for entry in self.entries:
             others = [name for name in all_names if name.startswith(entry.name) and name != entry.name]
             if entry.name in all_names and others:
-                found[entry.text] = others
-        return found
+                wider_entries[entry.text] = others
+        return wider_entries
 
 
 def parse(text: str) -> Pattern:

@@ -82,12 +82,12 @@ def instead(name: str, text: str) -> str:
     # Quotes and comments belong to a shell; for NCCL they are part of the value.
     word = text.partition("#")[0].strip().strip("\"'")
     if name in (*LEVELS, *_EXACT):
-        found = _old_level(word) or word.upper()
+        intended_value = _old_level(word) or word.upper()
     elif name == SHARP_LEVEL:
-        found = str(_SHARP_WORDS.index(word.upper())) if word.upper() in _SHARP_WORDS else ""
+        intended_value = str(_SHARP_WORDS.index(word.upper())) if word.upper() in _SHARP_WORDS else ""
     else:
-        found = _number(word) if is_number(name) else word
-    return found if found and _is_taken(name, found) else ""
+        intended_value = _number(word) if is_number(name) else word
+    return intended_value if intended_value and _is_taken(name, intended_value) else ""
 
 
 def hint(name: str, text: str) -> str:

@@ -23,7 +23,7 @@ _OPTIONS = {
 _IP = {"mtu": "mtu", "tx_queue_len": "txqueuelen"}
 
 
-def of(rows: Iterable[Row]) -> list[str]:
+def command_lines(rows: Iterable[Row]) -> list[str]:
     """One command for each NIC and write, whether or not a change is needed, in the order of application."""
     parts: dict[str, dict[str, list[KnobFile]]] = {}
     for row in rows:

@@ -54,7 +54,7 @@ _STACK_FEATURES = ("rx-gro", "rx-gro-list", "rx-udp-gro-forwarding")
 _ALL = "*"
 
 
-def of(driver: str | None, group: str, field: str) -> Disruption:
+def change_effect(driver: str | None, group: str, field: str) -> Disruption:
     """Effect of a change. group and field as in ethtool/files.py, and "mtu" and "tx_queue_len" without a
     field.
 

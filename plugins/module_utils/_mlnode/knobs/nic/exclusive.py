@@ -117,11 +117,11 @@ def refuse(host: Host, readings: Sequence[Reading]) -> None:
     wants = {part.path: part.want for reading in readings for part in reading.parts}
     for path, want in wants.items():
         nic, file = _taken_apart(path)
-        for pair in _of(file, want):
-            declared_ones = [one for one in pair.by if wants.get(_path(nic, one)) == pair.state]
-            if declared_ones and _holds(host, nic, pair, wants):
+        for pair in _pairs(file, want):
+            causes = [cause for cause in pair.by if wants.get(_path(nic, cause)) == pair.state]
+            if causes and _holds(host, nic, pair, wants):
                 raise DeclarationError(
-                    f"nic: {_name(file)} {want} and {_name(declared_ones[0])} {pair.state} of {nic} exclude "
+                    f"nic: {_name(file)} {want} and {_name(causes[0])} {pair.state} of {nic} exclude "
                     f"each other, as {pair.why}: declare one of the two"
                 )
 
@@ -132,8 +132,8 @@ def refuse_features(where: str, given: Mapping[str, bool]) -> None:
         f"feature/{name}": words.switch(on) for field, on in given.items() for name in _members(field, on)
     }
     for file, want in wants.items():
-        for pair in _of(file, want):
-            if not pair.drivers and all(wants.get(one) == pair.state for one in pair.by):
+        for pair in _pairs(file, want):
+            if not pair.drivers and all(wants.get(cause) == pair.state for cause in pair.by):
                 raise DeclarationError(
                     f"{where}: {_name(file)} {want} and {_name(pair.by[0])} {pair.state} exclude each other, "
                     f"as {pair.why}: declare one of the two"
@@ -144,12 +144,12 @@ def _members(field: str, on: bool) -> Sequence[str]:
     """The features of a name: for some families, any one of them is enough."""
     if on and words.family(field) in words.ONE_IS_ENOUGH:
         return ()
-    known = {_name(one) for pair in PAIRS for one in (pair.lost, *pair.by) if one.startswith("feature/")}
+    known = {_name(file) for pair in PAIRS for file in (pair.lost, *pair.by) if file.startswith("feature/")}
     return words.members(field, sorted(known))
 
 
-def _of(file: str, want: str) -> Iterator[Pair]:
-    return (one for one in PAIRS if one.lost == file and one.value in (None, want))
+def _pairs(file: str, want: str) -> Iterator[Pair]:
+    return (pair for pair in PAIRS if pair.lost == file and pair.value in (None, want))
 
 
 def _name(file: str) -> str:
@@ -172,7 +172,7 @@ def _holds(host: Host, nic: str, pair: Pair, wants: Mapping[str, str]) -> bool:
     """True if every cause of the loss is declared, or is the present state."""
     if pair.drivers and (host.value(_path(nic, "driver/driver")).text or "").strip() not in pair.drivers:
         return False
-    return all(_value(host, _path(nic, one), wants) == pair.state for one in pair.by)
+    return all(_value(host, _path(nic, cause), wants) == pair.state for cause in pair.by)
 
 
 def _value(host: Host, path: str, wants: Mapping[str, str]) -> str:
@@ -199,10 +199,10 @@ def look(host: Host, nic: str, part: KnobFile, wants: Mapping[str, str]) -> Excl
     this NIC.
     """
     file = _taken_apart(part.path)[1]
-    for pair in _of(file, part.want):
+    for pair in _pairs(file, part.want):
         if pair.value is not None and not part.differs:
             continue  # The kernel has rejected it
-        if _holds(host, nic, pair, wants) and not any(_path(nic, one) in wants for one in pair.by):
+        if _holds(host, nic, pair, wants) and not any(_path(nic, cause) in wants for cause in pair.by):
             advice = (
                 f"{' and '.join(map(_name, pair.by))} {'is' if len(pair.by) == 1 else 'are'} {pair.state}"
             )
@@ -213,9 +213,9 @@ def look(host: Host, nic: str, part: KnobFile, wants: Mapping[str, str]) -> Excl
         return Excluded(ignored=taken)
     name = _name(file)
     stack = [nic, *above(host, nic)]
-    found = _forwards(host, stack) if name == LRO else Excluded()
-    if found.declared or found.state:
-        return found
+    exclusion = _forwards(host, stack) if name == LRO else Excluded()
+    if exclusion.declared or exclusion.state:
+        return exclusion
     state = (_ports(host, stack) if name == LRO else "") or _with_xdp(host, nic, name)
     return Excluded(state=state, ignored="" if state else taken)
 
@@ -256,7 +256,7 @@ def _forwards(host: Host, names: Sequence[str]) -> Excluded:
 
 def _declared(host: Host) -> dict[str, tuple[str, str]]:
     """Declared keys that enable forwarding, with slashes → name of the declaration, and value."""
-    found: dict[str, tuple[str, str]] = {}
+    forwarding: dict[str, tuple[str, str]] = {}
     try:
         declarations = declared.expected(host)
     except HostError:
@@ -267,8 +267,8 @@ def _declared(host: Host) -> dict[str, tuple[str, str]]:
             path = slashed(str(key))
             if value is not None and (path == _IP_FORWARD or path.endswith("/forwarding")):
                 number = next(iter(value.values()), "") if isinstance(value, Mapping) else value
-                found[path] = (declaration.name, str(number).strip())
-    return found
+                forwarding[path] = (declaration.name, str(number).strip())
+    return forwarding
 
 
 def _ports(host: Host, names: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ _APART = frozenset({"tx-tcp-mangleid-segmentation"})
 _GENERIC_CHECKSUM = "tx-checksum-ip-generic"
 
 
-def of(host: Host, setting: NicSetting, target: Target) -> Files:
+def target_files(host: Host, setting: NicSetting, target: Target) -> Files:
     """All files of a setting on one NIC."""
     files = Files(target)
     try:
@@ -134,7 +134,9 @@ def _largest_mtu(host: Host, name: str) -> int | None:
         known = iproute.largest_mtus(host)
     except HostError:
         return None  # The kernel itself then refuses an MTU that is too large
-    return min((known[one] for one in (name, *beneath(host, name)) if one in known), default=None)
+    return min(
+        (known[interface] for interface in (name, *beneath(host, name)) if interface in known), default=None
+    )
 
 
 def _beyond(setting: NicSetting, files: Files, note: str) -> None:

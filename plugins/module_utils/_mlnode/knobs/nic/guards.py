@@ -33,7 +33,7 @@ class Guards:
 
     def disruption(self, setting: NicSetting, target: Target, part: KnobFile) -> Disruption:
         name = part.path.rpartition("/")[2] if setting.group in ("feature", "channels") else setting.field
-        return nic_disruption.of(target.driver, setting.group, name)
+        return nic_disruption.change_effect(target.driver, setting.group, name)
 
     def risk(self, setting: NicSetting, target: Target) -> str:
         """Reason why the change may cut off the management path; empty if it cannot."""

@@ -56,11 +56,11 @@ def _excluded(host: Host, reading: Reading, wants: Mapping[str, str]) -> Reading
     notes: list[tuple[str, str]] = []
     for part in reading.parts:
         nic = part.path.split("/")[2]
-        found = exclusive.look(host, nic, part, wants) if part.path.startswith(ethtool.TOP) else _NOTHING
-        mistakes += [f"{nic}: {found.declared}"] if found.declared else []
-        words = found.ignored or ("" if part.differs else found.state)
+        exclusion = exclusive.look(host, nic, part, wants) if part.path.startswith(ethtool.TOP) else _NOTHING
+        mistakes += [f"{nic}: {exclusion.declared}"] if exclusion.declared else []
+        words = exclusion.ignored or ("" if part.differs else exclusion.state)
         notes += [(words, nic)] if words else []
-        parts.append(part._replace(answer=found.state) if found.state and part.differs else part)
+        parts.append(part._replace(answer=exclusion.state) if exclusion.state and part.differs else part)
     return reading._replace(
         parts=tuple(parts),
         invalid=reading.invalid or "; ".join(mistakes),
@@ -92,12 +92,12 @@ def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Con
 
 def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list[_Other]:
     """Lines with another value than the wanted one, each with its NIC."""
-    words = owners.of(host, _all_interfaces(host))
+    words = owners.interface_words(host, _all_interfaces(host))
     lines = (
-        (one.label, word)
-        for one in all_files
-        for part in one.parts
-        for word in words.get(one.label, ())
+        (device.label, word)
+        for device in all_files
+        for part in device.parts
+        for word in words.get(device.label, ())
         if owners.means(word, setting.group, part.path.rpartition("/")[2])
         and not _suffices(setting, _number(host, word, part), part.want)
     )
@@ -161,15 +161,16 @@ class NicKind(nic_rules.NicKind):
             return nic_rules.unread(setting, targets.found, context)
         guards = Guards(host, context.allow, nic_parse.limit(context.spec))
         all_files = [
-            _guarded(nic_files.of(host, setting, target), setting, guards) for target in targets.targets
+            _guarded(nic_files.target_files(host, setting, target), setting, guards)
+            for target in targets.targets
         ]
         row = Summary(all_files)
         others = _others(setting, all_files, context.host)
         boot = _boot(setting, row.want, others, context)
-        notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes]
+        notes = [*grouped((note, device.label) for device in all_files for note in device.notes), *row.notes]
         maybe = [
-            (f"{word.source} ({word.owner}) may set {word.value}", one)
-            for one, word in others
+            (f"{word.source} ({word.owner}) may set {word.value}", label)
+            for label, word in others
             if not word.sure
         ]
         notes += grouped(maybe)
@@ -186,7 +187,7 @@ class NicKind(nic_rules.NicKind):
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """Commands with the same effect."""
-        return {"commands": nic_commands.of(rows)}
+        return {"commands": nic_commands.command_lines(rows)}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Other sources that set the value for any NIC at boot, unreadable files, and programs that manage
@@ -197,7 +198,7 @@ class NicKind(nic_rules.NicKind):
         lines = [
             f"{word.source}: {interface} {word.file} {word.value} ({word.owner})"
             f"{'' if word.sure else _UNSURE}"
-            for interface, words in owners.of(host, here).items()
+            for interface, words in owners.interface_words(host, here).items()
             for word in words
             if word.file in (group, f"{group}/{'.'.join(names)}")
             or (not names and word.file.startswith(f"{group}/"))

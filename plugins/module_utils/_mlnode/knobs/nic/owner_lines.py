@@ -211,10 +211,10 @@ def known(host: Host, target: Target) -> Known:
     }
 
 
-def concerns(found: Sequence[Line], interface: Known) -> bool | None:
+def concerns(file_lines: Sequence[Line], interface: Known) -> bool | None:
     """True if a file is for an interface; None if a plain search cannot decide."""
     asked: dict[tuple[str, str], list[str]] = {}
-    for line in found:
+    for line in file_lines:
         ask = (line.section, line.key)
         if (*ask, _SWITCHES.get(line.value.lower())) in _OFF:
             return False

@@ -19,7 +19,7 @@ from ...model.record import NamedTuple, dataclass, field, regex
 from . import owner_lines
 from .owner_lines import Known, Line, Target, source
 
-__all__ = ["Target", "Word", "advice", "means", "of", "problems"]
+__all__ = ["Target", "Word", "advice", "interface_words", "means", "problems"]
 
 T = TypeVar("T")
 
@@ -109,14 +109,14 @@ class _Search:
             return otherwise
 
 
-def of(host: Host, targets: Sequence[Target]) -> Mapping[str, list[Word]]:
+def interface_words(host: Host, targets: Sequence[Target]) -> Mapping[str, list[Word]]:
     """Interface → lines that set one of its values."""
-    return _found(host, targets).words
+    return _search(host, targets).words
 
 
 def problems(host: Host, targets: Sequence[Target]) -> list[str]:
     """Unreadable files, which may have more lines than of() returns."""
-    return _found(host, targets).problems
+    return _search(host, targets).problems
 
 
 def means(word: Word, group: str, name: str) -> bool:
@@ -127,7 +127,7 @@ def means(word: Word, group: str, name: str) -> bool:
     return what == name and where in (group, "")
 
 
-def _found(host: Host, targets: Sequence[Target]) -> _Search:
+def _search(host: Host, targets: Sequence[Target]) -> _Search:
     return host.once(f"owners of {list(targets)}", lambda: _read(host, targets))
 
 

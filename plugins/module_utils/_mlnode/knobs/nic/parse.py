@@ -23,7 +23,7 @@ from .schema import BEYOND, MTU, NUMBER, OPTIONS
 KIND = "nic"
 
 #: Groups of a rule in the order of application → the name in their settings and files
-GROUPS = {name: one.key or name for name, one in OPTIONS["rules"].suboptions.items() if one.reason}
+GROUPS = {name: option.key or name for name, option in OPTIONS["rules"].suboptions.items() if option.reason}
 
 RINGS = ("rx", "tx", "rx-mini", "rx-jumbo")
 CHANNELS = ("combined", "rx", "tx")
@@ -102,7 +102,10 @@ def _settings(given: Mapping[str, Any]) -> list[NicSetting]:
     nics = selection.parse(f"{where}.nics", given.get("nics", {}))
     rule = Rule(given["name"], nics, given.get("beyond_max", BEYOND[0]))
     if "channels" in given:
-        amounts = ((one.field, one.amount) for one in _channels(rule, f"{where}.channels", given["channels"]))
+        amounts = (
+            (setting.field, setting.amount)
+            for setting in _channels(rule, f"{where}.channels", given["channels"])
+        )
         rule = rule._replace(channels=tuple((field, amount) for field, amount in amounts if amount))
     return [
         setting

@@ -108,7 +108,7 @@ def state(host: Host, target: Target) -> State:
         carrier=host.value(f"/sys/class/net/{target.name}/carrier").text == "1",
         rdma=ports,
         changes=host.value(f"/sys/class/net/{target.name}/carrier_changes").text or "",
-        interrupts=bool(target.address and irq_vectors.of(host, target.address).queues),
+        interrupts=bool(target.address and irq_vectors.queue_vectors(host, target.address).queues),
     )
 
 

@@ -218,13 +218,13 @@ def _matches(selection: Selection, port: Port, carrying: Collection[str]) -> boo
     )
 
 
-def unmatched(selection: Selection, found: Sequence[Port]) -> str:
+def unmatched(selection: Selection, matches: Sequence[Port]) -> str:
     """Parts of a selection without a match if others have one, such as a failed NIC."""
     rest = Selection(
-        names=_without(selection.names, (nic.name for port in found for nic in port.nics)),
-        addresses=_without(selection.addresses, (port.address for port in found)),
-        rdma=_without(selection.rdma, (device.name for port in found for device in port.rdma)),
-        rails=_without(selection.rails or (), (rail for port in found for rail in port.rails)) or None,
+        names=_without(selection.names, (nic.name for port in matches for nic in port.nics)),
+        addresses=_without(selection.addresses, (port.address for port in matches)),
+        rdma=_without(selection.rdma, (device.name for port in matches for device in port.rdma)),
+        rails=_without(selection.rails or (), (rail for port in matches for rail in port.rails)) or None,
     )
     return f"no NIC here matches {rest}" if rest != ALL else ""
 

@@ -25,17 +25,17 @@ class NicKind(RuleKind):
         return [BootFile(management.RECORD, content)] if content is not None else []
 
 
-def unread(setting: Setting, found: Found, context: Context) -> Reading:
+def unread(setting: Setting, selected: Found, context: Context) -> Reading:
     """Reading of a setting whose rule has no NIC. If none matches, it refers to itself; see report_once()."""
     boot = context.boot_by_agent(setting, None)
-    refers = setting.key if found.nowhere else ""
+    refers = setting.key if selected.nowhere else ""
     return Reading(
         setting.path,
-        found.problem,
+        selected.problem,
         boot,
         refers=refers,
-        missing=found.missing,
-        elsewhere=found.elsewhere,
+        missing=selected.missing,
+        elsewhere=selected.elsewhere,
     )
 
 

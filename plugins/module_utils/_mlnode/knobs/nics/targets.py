@@ -77,13 +77,15 @@ def find(host: Host, selection: Selection, group: str) -> Targets:
 
 def above(host: Host, name: str, counts: Callable[[str], bool] = bool) -> list[str]:
     """Interfaces above this one, the nearest first. counts: false excludes one with all above it."""
-    found: list[str] = []
+    uppers: list[str] = []
     todo = [name]
     while todo:
-        new = [one for one in linked(host, todo.pop(0), "upper_") if one not in found and counts(one)]
-        found += new
+        new = [
+            upper for upper in linked(host, todo.pop(0), "upper_") if upper not in uppers and counts(upper)
+        ]
+        uppers += new
         todo += new
-    return found
+    return uppers
 
 
 def beneath(host: Host, name: str) -> list[str]:
@@ -95,7 +97,7 @@ def beneath(host: Host, name: str) -> list[str]:
         lower = _lower(host, here)
         if not lower and here != name:
             leaves.append(here)
-        todo += [one for one in lower if one not in seen]
+        todo += [interface for interface in lower if interface not in seen]
         seen.update(lower)
     return sorted(leaves)
 
@@ -113,7 +115,7 @@ def _target(host: Host, nic: Nic, node: int | None) -> Target:
 def _depth(host: Host, name: str) -> int:
     depth, here, seen = 0, {name}, {name}
     while True:
-        here = {one for upper in here for one in _lower(host, upper)} - seen
+        here = {lower for upper in here for lower in _lower(host, upper)} - seen
         if not here:
             return depth
         seen |= here

@@ -37,7 +37,7 @@ _NO_ECN = "its driver has no switch for ECN per priority (only the vendor's mlx5
 _ECN_IN_FIRMWARE = "; with the kernel's own it is in the firmware: ROCE_CC_PRIO_MASK_P1 of mlxconfig"
 
 
-def of(host: Host, setting: QosSetting, target: Target) -> Files:
+def target_files(host: Host, setting: QosSetting, target: Target) -> Files:
     """All files of a setting on one NIC."""
     files = Files(target)
     try:
@@ -58,8 +58,10 @@ def _undone_together(parts: Sequence[KnobFile]) -> list[KnobFile]:
 
 
 def _undone(part: KnobFile, joined: Sequence[KnobFile]) -> KnobFile:
-    names = ",".join(one.path.rpartition("/")[2] for one in joined)
-    return part._replace(undo=(Write(f"{part.joined}/{names}", " ".join(one.runtime for one in joined)),))
+    names = ",".join(knob_file.path.rpartition("/")[2] for knob_file in joined)
+    return part._replace(
+        undo=(Write(f"{part.joined}/{names}", " ".join(knob_file.runtime for knob_file in joined)),)
+    )
 
 
 def _part(

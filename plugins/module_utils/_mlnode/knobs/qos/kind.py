@@ -48,9 +48,9 @@ def _contradicted(setting: QosSetting, all_files: Sequence[Files], host: Host) -
     if setting.group not in ("pfc", "global_pause") or not wants_none:
         return
     pausing = qos_guards.wants_pause(host)
-    for one in all_files:
-        if one.label in pausing:
-            yield f"{one.label}: {pausing[one.label]} wants global pause on: remove one of the two"
+    for device in all_files:
+        if device.label in pausing:
+            yield f"{device.label}: {pausing[device.label]} wants global pause on: remove one of the two"
 
 
 def _notes(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[str]:
@@ -59,7 +59,9 @@ def _notes(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[
         notes.append(f"switches must match: {qos_switch.pfc(setting.value, {})}")
     if setting.path.startswith("/dcb/"):
         notes += [*_tool(host), *_lldpad(host)]
-        notes += grouped((_negotiates(host, one), one.label) for one in all_files if _negotiates(host, one))
+        notes += grouped(
+            (_negotiates(host, device), device.label) for device in all_files if _negotiates(host, device)
+        )
     return notes
 
 
@@ -80,10 +82,10 @@ def _tool(host: Host) -> list[str]:
     return ["through mlnx_qos, as dcb (iproute2) is not installed"] if vendors else []
 
 
-def _negotiates(host: Host, one: Files) -> str:
+def _negotiates(host: Host, device: Files) -> str:
     """Another source of these values, as far as the driver reports it."""
-    path = f"/dcb/{one.label}/dcbx/mode"
-    mode = host.once(path, lambda: host.value(path).text) if one.parts else None
+    path = f"/dcb/{device.label}/dcbx/mode"
+    mode = host.once(path, lambda: host.value(path).text) if device.parts else None
     if mode is None or "host" in mode.split():
         return ""
     return f"its firmware negotiates with the switch (DCBX {mode}), and may set something else"
@@ -133,7 +135,8 @@ class QosKind(NicKind):
             return nic_rules.unread(setting, targets.found, context)
         guards = QosGuards(host, context.allow, nic_parse.limit(context.spec))
         all_files = [
-            _guarded(qos_files.of(host, setting, target), setting, guards) for target in targets.targets
+            _guarded(qos_files.target_files(host, setting, target), setting, guards)
+            for target in targets.targets
         ]
         row = Summary(all_files, _text)
         return row.reading(

@@ -140,9 +140,9 @@ def _setting(rule: Rule, group: str, value: Any, text: str) -> QosSetting:
     )
 
 
-def mapped(found: Mapping[int, int]) -> str:
+def mapped(priorities: Mapping[int, int]) -> str:
     """`26:3 48:6`"""
-    return " ".join(f"{dscp}:{found[dscp]}" for dscp in sorted(found))
+    return " ".join(f"{dscp}:{priorities[dscp]}" for dscp in sorted(priorities))
 
 
 # -- groups --------------------------------------------------------------------------------

@@ -34,10 +34,10 @@ class Scheme(NamedTuple):
     @property
     def priorities(self) -> dict[int, list[int]]:
         """Priority → its DSCPs."""
-        found: dict[int, list[int]] = {}
+        dscps_by_priority: dict[int, list[int]] = {}
         for dscp, priority in sorted(self.dscp.items()):
-            found.setdefault(priority, []).append(dscp)
-        return found
+            dscps_by_priority.setdefault(priority, []).append(dscp)
+        return dscps_by_priority
 
     @property
     def strict(self) -> int | None:
@@ -105,7 +105,9 @@ def _sonic(made: Scheme) -> list[str]:
     name, port = "ROCE", "Ethernet0"
     same = {str(number): str(number) for number in range(8)}
     lossless = answers.numbers(made.pfc)
-    lossy = next((one for one in same if int(one) not in made.pfc), "0")
+    lossy = next((priority for priority in same if int(priority) not in made.pfc), "0")
+    # All lossy priorities share a group.
+    groups = {priority: priority if int(priority) in made.pfc else lossy for priority in same}
     maps = {
         "dscp_to_tc_map": name,
         "tc_to_queue_map": name,
@@ -113,7 +115,9 @@ def _sonic(made: Scheme) -> list[str]:
         "pfc_to_queue_map": name,
     }
     watched = {"pfc_enable": lossless, "pfcwd_sw_enable": lossless} if made.pfc else {}
-    queues: dict[str, dict[str, str]] = {f"{port}|{one}": {"wred_profile": name} for one in made.ecn}
+    queues: dict[str, dict[str, str]] = {
+        f"{port}|{priority}": {"wred_profile": name} for priority in made.ecn
+    }
     if made.strict is not None:
         queues.setdefault(f"{port}|{made.strict}", {})["scheduler"] = "STRICT"
     wred = {
@@ -126,8 +130,7 @@ def _sonic(made: Scheme) -> list[str]:
     tables: dict[str, object] = {
         "DSCP_TO_TC_MAP": {name: {str(dscp): str(number) for dscp, number in sorted(made.dscp.items())}},
         "TC_TO_QUEUE_MAP": {name: same},
-        # All lossy priorities share a group.
-        "TC_TO_PRIORITY_GROUP_MAP": {name: {one: one if int(one) in made.pfc else lossy for one in same}},
+        "TC_TO_PRIORITY_GROUP_MAP": {name: groups},
         "MAP_PFC_PRIORITY_TO_QUEUE": {name: same},
         "PORT_QOS_MAP": {port: {**maps, **watched}},
         "QUEUE": queues,

@@ -25,7 +25,7 @@ _CUTS_OFF = {
 _ALL = "all"
 
 
-def of(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -> Files:
+def target_files(host: Host, setting: RailSetting, target: Target, allow: Sequence[str]) -> Files:
     """The file of a setting on one interface."""
     files = Files(target)
     path = path_of(target.name, setting.group)
@@ -103,10 +103,10 @@ def at_boot(host: Host, setting: RailSetting, names: Sequence[str]) -> tuple[str
 
 def _of_networkd(host: Host, setting: RailSetting, names: Sequence[str]) -> Iterator[str]:
     for name in names:
-        found = networkd.sets(host, path_of(name, setting.group))
-        if found is not None and not values.same(found.value, setting.text):
-            verb = "sets" if found.sure else "may set"
-            yield f"{found.line.where} {verb} {found.text} whenever networkd configures {name}"
+        assignment = networkd.sets(host, path_of(name, setting.group))
+        if assignment is not None and not values.same(assignment.value, setting.text):
+            verb = "sets" if assignment.sure else "may set"
+            yield f"{assignment.line.where} {verb} {assignment.text} whenever networkd configures {name}"
 
 
 def _number(line: sysctl_d.Line | None) -> int | None:

@@ -43,8 +43,10 @@ def find(host: Host, selection: Selection) -> Targets:
 def speaking(host: Host, name: str) -> list[str]:
     """An interface and those above it, if they have an address; itself if none has. Raises HostError."""
     nics = {nic.name: nic for nic in hardware.topology(host).nics}
-    uppers = above(host, name, lambda one: one in nics and nics[one].kind in _ABOVE) if name in nics else []
+    uppers = (
+        above(host, name, lambda upper: upper in nics and nics[upper].kind in _ABOVE) if name in nics else []
+    )
     if not uppers:
         return [name]
     stack = [name, *uppers]
-    return [one for one in stack if one in iproute.interfaces(host)] or stack[:1]
+    return [interface for interface in stack if interface in iproute.interfaces(host)] or stack[:1]

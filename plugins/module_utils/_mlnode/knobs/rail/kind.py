@@ -33,7 +33,7 @@ def _boot(
     """State after the next boot, and notes on it."""
     boot = context.boot_by_agent(setting, want)
     try:
-        names = [one.target.name for one in all_files]
+        names = [device.target.name for device in all_files]
         hint, beats = files.at_boot(context.host, setting, names)
         if beats is not None:
             boot = Boot(Value(text=f"{beats.text} and so overrules it"), beats.where, foreign=True)
@@ -52,7 +52,9 @@ class RailKind(NicKind):
 
     def read_one(self, setting: RailSetting, context: Context) -> Reading:
         places = interfaces.find(context.host, setting.rule.nics)
-        all_files = [files.of(context.host, setting, want, context.allow) for want in places.targets]
+        all_files = [
+            files.target_files(context.host, setting, want, context.allow) for want in places.targets
+        ]
         if not all_files:
             return nic_rules.unread(setting, places.found, context)
         row = Summary(all_files)

@@ -205,8 +205,8 @@ def bus(host: Host, name: str) -> str:
 
 def _mounts(host: Host, points: Sequence[str]) -> tuple[list[_Device], Value, str]:
     """NFS mounts. Several mounts of one export share a device and its value."""
-    found = mount_tables.nfs(mount_tables.table(host))
-    mounts = {number: [mount.point for mount in alike] for number, alike in found.items()}
+    mounts_by_device = mount_tables.nfs(mount_tables.table(host))
+    mounts = {number: [mount.point for mount in alike] for number, alike in mounts_by_device.items()}
     lacking = [point for point in points if not any(point in seen for seen in mounts.values())]
     devices = [
         _Device(", ".join(seen), f"{BDI}/{number}", f"{BDI}/{number}")
@@ -286,10 +286,16 @@ class StorageKind(rules.RuleKind):
             named = bool(setting.rule.devices.names or setting.rule.nfs) and problem.absent is not None
             return Reading(setting.path, problem, context.boot_by_agent(setting, None), missing=named)
         container = machine.read(Reader(host)).kind == "container"
-        for one in all_files:
-            one.blocked = _CONTAINER if container else host.blocked(one.parts[0].path) if one.parts else ""
+        for files in all_files:
+            files.blocked = (
+                _CONTAINER if container else host.blocked(files.parts[0].path) if files.parts else ""
+            )
         row = Summary(all_files)
-        notes = [*grouped((note, one.label) for one in all_files for note in one.notes), *row.notes, lacking]
+        notes = [
+            *grouped((note, files.label) for files in all_files for note in files.notes),
+            *row.notes,
+            lacking,
+        ]
         boot = context.boot_by_agent(setting, row.want)
         reading = row.reading(setting.path, boot, context.origins, notes)
         return setters.named(host, reading._replace(lowers=rules.lowers(reading.parts, EXACTLY)))

@@ -31,7 +31,7 @@ class NextBoot(NamedTuple):
     note: str
 
 
-def of(
+def next_boot(
     setting: Setting,
     path: str,
     want: str | None,
@@ -116,8 +116,10 @@ def _in_crash_kernel(setting: Setting, config: sysctl_d.BootConfig, context: Con
     """Note on a line with a value for this machine's memory, which a crash kernel reads as well."""
     if not guards.needs_hardware(setting.key):
         return ""
-    found = crash_kernel.taken(context.host, context.facts.hugepage_kbytes(), config)
-    return next((f"{one}: declare {_COMPUTED[one.key]}" for one in found if one.key == setting.key), "")
+    taken_lines = crash_kernel.taken(context.host, context.facts.hugepage_kbytes(), config)
+    return next(
+        (f"{line}: declare {_COMPUTED[line.key]}" for line in taken_lines if line.key == setting.key), ""
+    )
 
 
 def _after_networkd(
@@ -126,21 +128,23 @@ def _after_networkd(
     """The boot layer after networkd has configured its interfaces, which is later than systemd-sysctl, and a
     note on a line that may change it.
     """
-    found = networkd.sets(context.host, path) if path.startswith("/proc/sys/net/") and want else None
-    if found is None or values.same(found.value, want or "") or boot.value.text is None:
+    assignment = networkd.sets(context.host, path) if path.startswith("/proc/sys/net/") and want else None
+    if assignment is None or values.same(assignment.value, want or "") or boot.value.text is None:
         return boot, ""
-    if setting.raise_only and values.reaches(want or "", found.value):
+    if setting.raise_only and values.reaches(want or "", assignment.value):
         return boot, ""
-    if found.sure and context.agent_applies(setting):
-        own = _agent_after(networkd.UNIT, context) if found.at_start else ""
+    if assignment.sure and context.agent_applies(setting):
+        own = _agent_after(networkd.UNIT, context) if assignment.at_start else ""
         if own:
-            note = f"{own} comes after networkd at boot; later {found.line.where} sets {found.text}"
+            note = f"{own} comes after networkd at boot; later {assignment.line.where} sets {assignment.text}"
             return context.boot_by_agent(setting, want), note
-        words = f"neither networkd nor {AGENT_UNIT} waits for the other, and {found.line.where} sets"
-        return Boot(Value(unreadable=f"{words} {found.text}"), found.line.where, foreign=True), ""
-    if found.sure:
-        return Boot(Value(text=found.value), f"{found.line.where} ({found.text})", foreign=True), ""
-    return boot, f"{found.line.where} may set {found.text}"
+        words = f"neither networkd nor {AGENT_UNIT} waits for the other, and {assignment.line.where} sets"
+        return Boot(Value(unreadable=f"{words} {assignment.text}"), assignment.line.where, foreign=True), ""
+    if assignment.sure:
+        return Boot(
+            Value(text=assignment.value), f"{assignment.line.where} ({assignment.text})", foreign=True
+        ), ""
+    return boot, f"{assignment.line.where} may set {assignment.text}"
 
 
 def _agent_after(unit: str, context: Context) -> str:
@@ -166,18 +170,18 @@ def _after_owners(setting: Setting, want: str | None, boot: Boot, context: Conte
     if unread and boot.value.text is not None:
         boot = Boot(Value(unreadable=unread))
     for owner in owners:
-        found = sysctl_owners.decided(owner, name, lines.writes(setting.key, want, context), want)
-        if found is None or found.effect.refused or not owner.booted:
+        decision = sysctl_owners.decided(owner, name, lines.writes(setting.key, want, context), want)
+        if decision is None or decision.effect.refused or not owner.booted:
             continue
-        shown = found.effect.text
+        shown = decision.effect.text
         enough = shown is not None and (
             values.reaches(want, shown) if setting.raise_only else values.same(shown, want)
         )
         if not owner.sure:
-            words = f"{found.line.where} may set {setters.words(owner, found)}"
+            words = f"{decision.line.where} may set {setters.words(owner, decision)}"
             notes += [] if enough else [words]
             continue
-        boot, hint = _after_owner(setting, want, boot, context, owner, found, enough)
+        boot, hint = _after_owner(setting, want, boot, context, owner, decision, enough)
         notes += [hint] if hint else []
     return boot, notes
 
@@ -188,7 +192,7 @@ def _after_owner(
     boot: Boot,
     context: Context,
     owner: sysctl_owners.Owner,
-    found: sysctl_d.Decision,
+    decision: sysctl_d.Decision,
     enough: bool,
 ) -> tuple[Boot, str]:
     """The boot layer after one owner, by its place in the boot order and by who sets the declared value.
@@ -203,22 +207,22 @@ def _after_owner(
         later, other = False, own
     else:
         later = sysctl_owners.comes_after(context.host, owner.unit, other)
-    words = setters.words(owner, found)
-    if enough and boot.value.text is not None and values.same(boot.value.text, found.effect.text or ""):
+    words = setters.words(owner, decision)
+    if enough and boot.value.text is not None and values.same(boot.value.text, decision.effect.text or ""):
         return boot, ""
     if later is False and other != systemd_show.SYSCTL_UNIT:
         if enough or boot.foreign:
             return boot, ""
-        note = f"{other} comes after {owner.unit} at boot; later {found.line.where} sets {words}"
+        note = f"{other} comes after {owner.unit} at boot; later {decision.line.where} sets {words}"
         return context.boot_by_agent(setting, want), note
     if later is None and not enough and (other == AGENT_UNIT or boot.value.text is not None):
-        pair = f"neither {owner.unit or found.line.file} nor {other} waits for the other"
-        race = f"{pair}, and {found.line.where} sets {words}"
-        return Boot(Value(unreadable=race), found.line.where, foreign=True), ""
-    if found.effect.text is None and (later or boot.value.text is None):
-        unclear = f"{found.line.where} sets {words}, and which value is not known"
-        return Boot(Value(unreadable=unclear), found.line.where, foreign=True), ""
+        pair = f"neither {owner.unit or decision.line.file} nor {other} waits for the other"
+        race = f"{pair}, and {decision.line.where} sets {words}"
+        return Boot(Value(unreadable=race), decision.line.where, foreign=True), ""
+    if decision.effect.text is None and (later or boot.value.text is None):
+        unclear = f"{decision.line.where} sets {words}, and which value is not known"
+        return Boot(Value(unreadable=unclear), decision.line.where, foreign=True), ""
     if later or boot.value.text is None:
-        shown, where = Value(text=found.effect.text), f"{found.line.where} ({owner.unit})"
+        shown, where = Value(text=decision.effect.text), f"{decision.line.where} ({owner.unit})"
         return Boot(shown, where, foreign=not enough), ""
     return boot, ""

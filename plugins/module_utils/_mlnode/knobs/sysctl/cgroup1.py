@@ -50,14 +50,14 @@ def parts(setting: Setting, want: str | None, host: Host) -> tuple[KnobFile, ...
     """The values of the cgroups, which are set with the node's own. Raises HostError."""
     if setting.key != KEY or want is None:
         return ()
-    found = []
+    knob_files = []
     for path in files(host):
         value = host.value(path)
         if value.absent is None:  # Otherwise the service has just ended
             text = value.text if value.text is not None else host.read(path)
             folder = path.rpartition("/")[0]
-            found.append(KnobFile(0, path, text, want, (Write(path, text),), device=folder))
-    return tuple(found)
+            knob_files.append(KnobFile(0, path, text, want, (Write(path, text),), device=folder))
+    return tuple(knob_files)
 
 
 def summary(now: str, of_cgroups: tuple[KnobFile, ...]) -> str:

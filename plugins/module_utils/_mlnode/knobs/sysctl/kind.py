@@ -137,7 +137,7 @@ def _read_present(
     setting: Setting, path: str, runtime: str, want: str | None, config: sysctl_d.BootConfig, context: Context
 ) -> Reading:
     origin = context.origins.get(path, runtime)
-    next_boot = at_boot.of(setting, path, want, origin, config, context)
+    next_boot = at_boot.next_boot(setting, path, want, origin, config, context)
     offered, load, modules, lack = of_module.offer(setting.key, want, context)
     bar = needed.barred(setting.key, want, context)
     boot = next_boot.boot
@@ -180,17 +180,17 @@ def _read_present(
 
 def _combined(key: str, want: str | None, context: Context) -> str:
     """Note on a value for all interfaces that overrides the one for this interface."""
-    found = sysctl_aliases.combined(sysctl_d.slashed(key))
-    one = values.integers(want or "")
-    if found is None or one is None:
+    combination = sysctl_aliases.combined(sysctl_d.slashed(key))
+    numbers = values.integers(want or "")
+    if combination is None or numbers is None:
         return ""
-    name, greater = found
+    name, greater = combination
     of_all = values.integers(context.host.value(f"/proc/sys/{name}").text or "")
-    if of_all is None or one[0] == (max if greater else min)(one[0], of_all[0]):
+    if of_all is None or numbers[0] == (max if greater else min)(numbers[0], of_all[0]):
         return ""
     every = sysctl_d.dotted(name)
     which = "greater" if greater else "lesser"
-    return f"{every} is {of_all[0]}, and the {which} counts: declare {every} as {one[0]}, too"
+    return f"{every} is {of_all[0]}, and the {which} counts: declare {every} as {numbers[0]}, too"
 
 
 def _lowers(key: str, runtime: str, want: str | None) -> str:
@@ -379,7 +379,9 @@ class SysctlKind(Kind):
             for owner in sysctl_owners.load(host)
         ]
         later = [
-            f"{one.line.where}: {setters.words(owner, one)}" for owner, one in effects if one is not None
+            f"{decision.line.where}: {setters.words(owner, decision)}"
+            for owner, decision in effects
+            if decision is not None
         ]
         return [*(f"{line.where}: {line.text}" for line in lines), *later]
 

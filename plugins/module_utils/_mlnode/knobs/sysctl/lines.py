@@ -38,22 +38,22 @@ class Ruling(NamedTuple):
 def ruling(key: str, like: str | None, config: sysctl_d.BootConfig, context: Context) -> Ruling | None:
     """The line in force for any name of the variable. like: as in sysctl_values.effect()."""
     name = sysctl_d.slashed(key)
-    found = config.decided(name, writes(key, like, context))
-    if found is None:
+    decision = config.decided(name, writes(key, like, context))
+    if decision is None:
         return None
-    line, effect = found.line, found.effect
+    line, effect = decision.line, decision.effect
     if line.value is None:
         return Ruling(line, None, f"{line.where} excludes it")
     sets = f"{line.where} sets {line.value!r}"
-    if found.name != name:  # The line is for another name of the key, so include it
-        sets = f"{line.where} ({sysctl_d.dotted(found.name)})"
+    if decision.name != name:  # The line is for another name of the key, so include it
+        sets = f"{line.where} ({sysctl_d.dotted(decision.name)})"
     if effect.refused:
         return Ruling(line, None, f"{sets}, which the kernel refuses (EINVAL)")
     if effect.text is None:
         return Ruling(line, None, f"{sets}, whose effect is unknown: {effect.unknown}", unknown=True)
     shown = " ".join(values.tokens(effect.text))
-    if found.name != name:
-        return Ruling(line, shown, sets, name=found.name)
+    if decision.name != name:
+        return Ruling(line, shown, sets, name=decision.name)
     written = "" if values.same(line.value, shown) else f" (written as {line.value!r})"
     return Ruling(line, shown, f"{line.where}{written}")
 
@@ -105,8 +105,8 @@ def base_of(
 
 def _value(key: str, config: sysctl_d.BootConfig, like: str | None, context: Context) -> str | None:
     """Value after all lines; None if it is unknown or no line sets it."""
-    found = ruling(key, like, config, context)
-    return None if found is None else found.shown
+    line_in_force = ruling(key, like, config, context)
+    return None if line_in_force is None else line_in_force.shown
 
 
 def is_literal(setting: Setting, origin: str | None, config: sysctl_d.BootConfig, context: Context) -> bool:

@@ -94,7 +94,7 @@ def module_of(key: str, want: str | None) -> str:
 def is_loadable(module: str, context: Context) -> bool:
     """True if this kernel, or one of an image, has it as a loadable module, not built in."""
     try:
-        return any(modules_load.is_loadable(context.host, one, module) for one in _releases(context))
+        return any(modules_load.is_loadable(context.host, release, module) for release in _releases(context))
     except HostError:
         return False
 

@@ -104,12 +104,12 @@ def _next(host: Host, now: int) -> _Size:
 def _declared(host: Host) -> list[_Size]:
     """Words that the node's declarations, including this one, give to the loader."""
     sizes = []
-    for one in declared.expected(host):
-        given = one.kinds.get("boot", {}).get("parameters")
+    for declaration in declared.expected(host):
+        given = declaration.kinds.get("boot", {}).get("parameters")
         for name, value in given.items() if isinstance(given, Mapping) else ():
             if cmdline.key_of(str(name)) == _PARAMETER and value is not None:
                 first = value[0] if isinstance(value, list) and value else value
-                sizes.append(_size([f"{_PARAMETER}={first}"], f"{one.path}: boot.{_PARAMETER}"))
+                sizes.append(_size([f"{_PARAMETER}={first}"], f"{declaration.path}: boot.{_PARAMETER}"))
     return sizes
 
 

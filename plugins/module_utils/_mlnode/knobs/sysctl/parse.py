@@ -87,7 +87,7 @@ def parse(given: Checked, facts: Facts | None) -> list[Setting]:
     settings: dict[str, Setting] = {}
     for raw_key, raw_value in given.get("settings", {}).items():
         key = canonical(raw_key)
-        setting = _one(key, raw_value, size, facts)
+        setting = _setting(key, raw_value, size, facts)
         if key in settings and settings[key].claim != setting.claim:
             raise DeclarationError(
                 f"{key} is declared twice, as {settings[key].claim!r} and {setting.claim!r}: keep one"
@@ -95,7 +95,9 @@ def parse(given: Checked, facts: Facts | None) -> list[Setting]:
         settings[key] = setting
     _refuse_families(settings)
     # Keys that change the files of interfaces are written first, at run time and in the drop-in.
-    return sorted(settings.values(), key=lambda one: not sysctl_aliases.moves_others(slashed(one.key)))
+    return sorted(
+        settings.values(), key=lambda setting: not sysctl_aliases.moves_others(slashed(setting.key))
+    )
 
 
 def canonical(key: str) -> str:
@@ -115,7 +117,7 @@ def canonical(key: str) -> str:
     return name
 
 
-def _one(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
+def _setting(key: str, raw: Any, size: Sizing, facts: Facts | None) -> Setting:
     form, raise_only = "", False
     if isinstance(raw, Mapping):
         if len(raw) != 1 or next(iter(raw)) not in ("at_least", "exactly", "for_bytes"):

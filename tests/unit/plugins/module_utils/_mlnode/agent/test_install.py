@@ -37,7 +37,7 @@ OWN = [agent.COMMAND, *agent_files.TEXTS, *agent_files.LINKS]
 #: Prints the sum of the sources in the zip that a process builds which has imported nothing else before
 BUILD = f"""
 import hashlib, importlib, sys
-importlib.import_module({(PACKAGE + "/agent/everything").replace("/", ".")!r})
+importlib.import_module({(PACKAGE + "/agent/agent_modules").replace("/", ".")!r})
 agent = importlib.import_module({(PACKAGE + "/agent/install").replace("/", ".")!r})
 size = int(sys.argv[1])
 print(hashlib.sha256(agent.build().partition(b"\\n")[2][:size]).hexdigest(), agent.__file__)

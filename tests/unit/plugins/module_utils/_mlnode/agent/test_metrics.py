@@ -422,7 +422,7 @@ def test_a_damaged_state_begins_afresh(node: nodes.Node, text: str | bytes) -> N
 
 
 def test_a_state_of_before_causes_had_labels_is_passed_over(node: nodes.Node) -> None:
-    state = checked.LastCheck(settings={"vm.swappiness": checked.One("drifted", "60", None, 5.0)})
+    state = checked.LastCheck(settings={"vm.swappiness": checked.CheckedSetting("drifted", "60", None, 5.0)})
     kept = checked.document(state)
     kept["settings"]["vm.swappiness"]["cause"] = "ab"
     node.put(checked.PATH, json.dumps({**kept, "format": 1}))

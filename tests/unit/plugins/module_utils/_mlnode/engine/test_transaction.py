@@ -401,7 +401,7 @@ def test_a_third_value_goes_back_to_what_was_there(ring: Ring) -> None:
     part = kernel(TX, "2048", "512", owner=TX)
     run(stubborn, [part])
     assert stubborn.now(TX) == "512"
-    answer = Answers(stubborn).of(part.file)
+    answer = Answers(stubborn).answer_to(part.file)
     assert answer is not None
     assert (answer.got, answer.made, answer.kernel) == ("512", False, "")
     rounded = part._replace(file=part.file._replace(rounds=True))

@@ -225,13 +225,13 @@ def test_it_is_tried_again_once_the_device_or_the_value_is_another_one(
     node.forget()
 
     known, part = answers.Answers(node), target.file
-    assert known.of(part) is not None
-    assert known.of(part._replace(want="another")) is None
-    assert known.of(part._replace(runtime="another")) is None
+    assert known.answer_to(part) is not None
+    assert known.answer_to(part._replace(want="another")) is None
+    assert known.answer_to(part._replace(runtime="another")) is None
     real = node.real(part.taker)
     os.rename(real, f"{real}.old")
     (os.mkdir if os.path.isdir(f"{real}.old") else lambda path: open(path, "x").close())(real)
-    assert known.of(part) is None
+    assert known.answer_to(part) is None
 
 
 def test_a_damaged_note_holds_nothing_back(build: Callable[[str], Node], case: Case) -> None:
@@ -239,7 +239,7 @@ def test_a_damaged_note_holds_nothing_back(build: Callable[[str], Node], case: C
     target = chosen(writes(node, case))
     for text in ("", "{", "[]", "null", '{"want": 1}', '{"want": "a", "got": 7}', "[" * 100_000):
         node.put(f"{answers.FOLDER}/{target.file.path.strip('/').replace('/', '!')}", text)
-        assert answers.Answers(node).of(target.file) is None
+        assert answers.Answers(node).answer_to(target.file) is None
     by_site(node, case.request)
     assert answers.values.fits(node.read(target.file.path), target.file.want, target.file.among)
 

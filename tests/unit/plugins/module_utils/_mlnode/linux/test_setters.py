@@ -234,7 +234,7 @@ def test_a_row_is_overridden_by_it_and_a_drift_has_it_as_its_cause(node: Machine
     node.put(FILTER, "1\n")
     found = row(node)
     assert found.reason.startswith(f"runtime is 1, as {where} sets IPv4ReversePathFilter=strict; boot: ")
-    assert causes.of(node, found, causes.Seen(), causes.Seen()).words == where
+    assert causes.find_cause(node, found, causes.Seen(), causes.Seen()).words == where
     node.put(f"{NETWORK}/a.network", "[Match]\nHost=n1\n[Network]\nIPv4ReversePathFilter=strict\n")
     node.put(FILTER, "2\n")
     found = row(node)

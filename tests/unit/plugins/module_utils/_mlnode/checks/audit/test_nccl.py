@@ -217,8 +217,8 @@ def test_the_environment_of_a_job_that_runs_is_read(hgx: Machine) -> None:
     assert [*found] == ["NCCL_IB_DISABLE"]
     assert found["NCCL_IB_DISABLE"].source == "/proc/71/environ"
     assert "in the environment of pid 71 (python) and 1 more" in found["NCCL_IB_DISABLE"].found
-    assert [line.where for line in jobs.look(hgx).of("NCCL_DEBUG")] == [f"{LOGIN}:1"]
-    assert jobs.look(hgx).of("NCCL_PSK") == []
+    assert [line.where for line in jobs.look(hgx).assignments("NCCL_DEBUG")] == [f"{LOGIN}:1"]
+    assert jobs.look(hgx).assignments("NCCL_PSK") == []
 
 
 def test_the_environment_of_the_command_itself_is_read(hgx: Machine) -> None:

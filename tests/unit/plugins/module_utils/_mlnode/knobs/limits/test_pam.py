@@ -23,7 +23,7 @@ def machine(tmp_path: pathlib.Path) -> LimitsMachine:
 
 
 def found(machine: Machine, domain: str = "*", item: str = "nofile") -> tuple[str, list[str]]:
-    limit = limits_pam.load(machine).of(domain, item)
+    limit = limits_pam.load(machine).login_limits(domain, item)
     return str(limit), [line.where for line in limit.lines]
 
 
@@ -56,7 +56,7 @@ def test_root_is_also_user_0(machine: LimitsMachine, name: str, applies: bool) -
     machine.put(MAIN, f"{name} - nofile 5\n")
     assert found(machine, "root")[0] == ("5" if applies else "inherited")
     machine.put(MAIN, f"{name} -\nroot - nofile 6\n")
-    assert (limits_pam.load(machine).of("root", "nofile").exempt is not None) is applies
+    assert (limits_pam.load(machine).login_limits("root", "nofile").exempt is not None) is applies
 
 
 def test_what_is_closer(machine: LimitsMachine) -> None:

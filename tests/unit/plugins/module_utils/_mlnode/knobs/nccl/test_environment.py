@@ -22,7 +22,7 @@ def test_what_pam_env_reads(machine: Machine, line: str, value: str | None) -> N
 @cases.table
 def test_what_is_about_something_else(machine: Machine, line: str) -> None:
     machine.put("/etc/environment", f"{line}\n")
-    assert nccl_places.read(machine).of("NCCL_DEBUG") == []
+    assert nccl_places.read(machine).mentions("NCCL_DEBUG") == []
 
 
 def test_the_last_line_of_the_environment_counts(machine: Machine) -> None:
@@ -43,7 +43,7 @@ def test_files_of_shells_services_and_slurm_are_told_of(machine: Machine) -> Non
     found = nccl_places.read(machine)
 
     assert found.problems == []
-    assert [item.where for item in found.of("NCCL_DEBUG")] == [
+    assert [item.where for item in found.mentions("NCCL_DEBUG")] == [
         "/etc/profile.d/nccl.csh:1",
         "/etc/profile.d/nccl.sh:1",
         "/etc/systemd/system.conf:2",
@@ -57,13 +57,13 @@ def test_a_prolog_that_is_a_program_or_not_there(machine: Machine) -> None:
     machine.put("/etc/slurm/slurm.conf", "TaskProlog=/usr/bin/prolog\nTaskProlog=/nowhere\n")
     machine.put("/usr/bin/prolog", "\0ELF NCCL_DEBUG=INFO\n")
     found = nccl_places.read(machine)
-    assert (found.problems, found.of("NCCL_DEBUG")) == ([], [])
+    assert (found.problems, found.mentions("NCCL_DEBUG")) == ([], [])
 
 
 def test_a_folder_sets_nothing(machine: Machine) -> None:
     machine.put("/etc/profile.d/modules/x.sh", "export NCCL_DEBUG=INFO\n")
     found = nccl_places.read(machine)
-    assert (found.problems, found.of("NCCL_DEBUG")) == ([], [])
+    assert (found.problems, found.mentions("NCCL_DEBUG")) == ([], [])
 
 
 def test_what_cannot_be_read_is_said(machine: Machine) -> None:
@@ -77,24 +77,24 @@ def test_what_cannot_be_read_is_said(machine: Machine) -> None:
     assert len(found.problems) == 2
     assert "cannot read /etc/environment: EACCES" in found.problems[0]
     assert "ELOOP" in found.problems[1]
-    assert [item.where for item in found.of("NCCL_DEBUG")] == ["/etc/bashrc:1"]
+    assert [item.where for item in found.mentions("NCCL_DEBUG")] == ["/etc/bashrc:1"]
 
 
 @cases.table
 def test_every_place_of_systemd_counts(machine: Machine, path: str, text: str) -> None:
     machine.put(path, text)
-    assert [item.where for item in nccl_places.read(machine).of("NCCL_DEBUG")] == [f"{path}:2"]
+    assert [item.where for item in nccl_places.read(machine).mentions("NCCL_DEBUG")] == [f"{path}:2"]
 
 
 def test_a_file_of_variables_that_a_service_reads_counts(machine: Machine) -> None:
     machine.put("/usr/lib/systemd/system/slurmd.service", "[Service]\nEnvironmentFile=-/etc/site/jobs.env\n")
-    assert nccl_places.read(machine).of("NCCL_DEBUG") == []
+    assert nccl_places.read(machine).mentions("NCCL_DEBUG") == []
     machine.put("/etc/site/jobs.env", "NCCL_DEBUG=INFO\n")
-    [item] = nccl_places.read(machine).of("NCCL_DEBUG")
+    [item] = nccl_places.read(machine).mentions("NCCL_DEBUG")
     assert item.where == "/etc/site/jobs.env:1"
     machine.put("/etc/systemd/system/slurmd.service.d/x.conf", "[Service]\nEnvironmentFile=/etc/site/*.env\n")
-    assert nccl_places.read(machine).of("NCCL_DEBUG") == [item]
+    assert nccl_places.read(machine).mentions("NCCL_DEBUG") == [item]
     machine.put("/etc/site/more.env", "NCCL_DEBUG=WARN\n")
-    assert len(nccl_places.read(machine).of("NCCL_DEBUG")) == 2
+    assert len(nccl_places.read(machine).mentions("NCCL_DEBUG")) == 2
     machine.unreadable["/etc/site/jobs.env"] = errno.EACCES
     assert "jobs.env" in nccl_places.read(machine).problems[0]

@@ -22,26 +22,26 @@ def test_they_are_words_in_order() -> None:
 def test_an_unknown_driver_is_expected_to_reset(
     driver: str | None, group: str, field: str, expected: str
 ) -> None:
-    assert nic_disruption.of(driver, group, field) is Disruption[expected]
+    assert nic_disruption.change_effect(driver, group, field) is Disruption[expected]
 
 
 @cases.table
 def test_what_a_driver_really_does(driver: str, group: str, field: str, expected: str) -> None:
-    assert nic_disruption.of(driver, group, field) is Disruption[expected]
+    assert nic_disruption.change_effect(driver, group, field) is Disruption[expected]
 
 
 def test_the_wanted_features_are_features() -> None:
     for driver in (None, "igb", "virtio_net"):
         for field in ("rx-checksum", "rx-lro", "tx-tcp-segmentation"):
-            assert nic_disruption.of(driver, "feature/requested", field) is nic_disruption.of(
-                driver, "feature", field
-            )
+            assert nic_disruption.change_effect(
+                driver, "feature/requested", field
+            ) is nic_disruption.change_effect(driver, "feature", field)
 
 
 def test_what_can_be_set_is_known_and_anything_else_is_the_worst() -> None:
     settable = {name for name, group in GROUPS.items() if group.settable and "/" not in name}
     assert settable <= {*nic_disruption._GROUPS, "feature"}
-    assert nic_disruption.of("virtio_net", "rxfh", "key") is DRIVER_RELOAD
+    assert nic_disruption.change_effect("virtio_net", "rxfh", "key") is DRIVER_RELOAD
 
 
 def test_every_exception_says_something_else_than_its_group_or_its_driver() -> None:
@@ -50,6 +50,6 @@ def test_every_exception_says_something_else_than_its_group_or_its_driver() -> N
         for (group, field), found in known.items():
             assert group in {*nic_disruption._GROUPS, "feature"}
             assert field
-            plain = nic_disruption.of(None, group, field)
+            plain = nic_disruption.change_effect(None, group, field)
             rest = known.get((group, "*"), plain)
             assert found is not plain or found is not rest or driver == "netdevsim", (driver, group, field)

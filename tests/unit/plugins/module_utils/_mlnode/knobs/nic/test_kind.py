@@ -321,7 +321,7 @@ def test_everything_is_set_kept_and_undone(node: NicNode) -> None:
     outcome = apply(node, rule, max_disruption="driver_reload")
     assert {str(found.status) for found in outcome.rows} == {"changed"}
     assert plan(node, rule, max_disruption="driver_reload").steps == ()
-    assert nic_commands.of(outcome.rows) == [
+    assert nic_commands.command_lines(outcome.rows) == [
         "ethtool --set-priv-flags eth2 rx_striding_rq on",
         "ethtool -L eth2 combined 2",
         "ethtool -G eth2 rx 2048 tx 2048",

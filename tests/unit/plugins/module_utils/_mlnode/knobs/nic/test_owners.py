@@ -56,7 +56,7 @@ def start(host: Machine, unit: str) -> None:
 
 def found(host: Machine, target: Target = ETH0) -> list[tuple[str, str, str]]:
     host.forget()
-    words = nic_owners.of(host, [ETH0, ETH1]).get(target.name, [])
+    words = nic_owners.interface_words(host, [ETH0, ETH1]).get(target.name, [])
     return [(word.file, word.value, word.source if word.sure else f"{word.source}?") for word in words]
 
 
@@ -65,11 +65,11 @@ def link(match: str, values: str = "MTUBytes=9000") -> str:
 
 
 def test_files_are_searched_in_the_order_of_the_boot(started: Machine) -> None:
-    assert nic_owners.of(started, [ETH0]) == {}
+    assert nic_owners.interface_words(started, [ETH0]) == {}
     started.forget()
     for path, text in EVERYWHERE.items():
         started.put(path, text)
-    words = nic_owners.of(started, [ETH0])["eth0"]
+    words = nic_owners.interface_words(started, [ETH0])["eth0"]
     assert [(word.owner, word.value, word.sure) for word in words] == [
         ("systemd .link", "9001", True),
         ("ifupdown", "9002", True),
@@ -82,7 +82,7 @@ def test_files_are_searched_in_the_order_of_the_boot(started: Machine) -> None:
 def test_what_nothing_starts_sets_nothing(host: Machine) -> None:
     for path, text in EVERYWHERE.items():
         host.put(path, text)
-    assert [word.owner for word in nic_owners.of(host, [ETH0])["eth0"]] == ["systemd .link"]
+    assert [word.owner for word in nic_owners.interface_words(host, [ETH0])["eth0"]] == ["systemd .link"]
 
 
 @cases.table
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_hides_no_other(started: Mac
     for other, text in EVERYWHERE.items():
         started.put(other, text)
     started.unreadable[path] = errno.EACCES
-    assert len(nic_owners.of(started, [ETH0])["eth0"]) == len(EVERYWHERE) - 1
+    assert len(nic_owners.interface_words(started, [ETH0])["eth0"]) == len(EVERYWHERE) - 1
     (problem,) = nic_owners.problems(started, [ETH0])
     assert path in problem
     assert "EACCES" in problem
@@ -176,7 +176,7 @@ def test_an_ifcfg_file(host: Machine, unit: str, owner: str) -> None:
     assert found(host) == []
     start(host, unit)
     assert found(host) == [("mtu", "9000", f"{IFCFG}:2"), ("ring/rx", "4096", f"{IFCFG}:3")]
-    assert {word.owner for word in nic_owners.of(host, [ETH0, ETH1])["eth0"]} == {owner}
+    assert {word.owner for word in nic_owners.interface_words(host, [ETH0, ETH1])["eth0"]} == {owner}
 
 
 # -- ifupdown ------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_what_netplan_made_is_its_own(started: Machine) -> None:
     network = "/run/systemd/network/10-netplan-eth0.network"
     started.put(YAML, "network:\n  ethernets:\n    eth0: {mtu: 9000}\n")
     started.put(network, link("Name=eth0"))
-    (word,) = nic_owners.of(started, [ETH0])["eth0"]
+    (word,) = nic_owners.interface_words(started, [ETH0])["eth0"]
     assert (word.owner, word.source, word.sure) == ("netplan", f"{network}:4 (made from /etc/netplan)", True)
 
 

@@ -21,7 +21,7 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 Settings = Sequence[Mapping[str, Any]]
 
 
-class Missed(NamedTuple):
+class CountedDrift(NamedTuple):
     """Differences from the declaration.
 
     drift: one line for each setting that counts. failures: the lines that are severe enough. ignored: setting
@@ -41,7 +41,7 @@ def severe(fail_at: str) -> tuple[str, ...]:
     return SEVERITIES[: SEVERITIES.index(fail_at) + 1] if fail_at in SEVERITIES else ()
 
 
-def judge(settings: Settings, given: Sequence[Waiver], fail_at: str) -> Missed:
+def judge(settings: Settings, given: Sequence[Waiver], fail_at: str) -> CountedDrift:
     """settings: as Row.document() has them."""
     drifted = {str(item["key"]): item for item in settings if _is_drift(item["status"])}
     judged = waivers.judge(given, [*drifted], waivers.today())
@@ -52,7 +52,7 @@ def judge(settings: Settings, given: Sequence[Waiver], fail_at: str) -> Missed:
     fatal = severe(fail_at)
     # An unknown severity, as from another version, counts as severe.
     mild = SEVERITIES[len(fatal) :]
-    return Missed(
+    return CountedDrift(
         [lines[key] for key in counts],
         [lines[key] for key in counts if fatal and drifted[key]["severity"] not in mild],
         {key: lines[key] for key in judged.ignored},

@@ -21,7 +21,7 @@ from .restore import is_back
 from .steps import KernelWrite, PutBack
 
 
-class Leaving(NamedTuple):
+class LeavingSettings(NamedTuple):
     """For one area: the steps that put back its leaving settings, and their entries in the origin.
 
     late: steps for after the area's files are written. stays: leaving settings that keep their value, with
@@ -41,26 +41,26 @@ class _Gone(NamedTuple):
     problem: str = ""
 
 
-def leaving(
+def by_area(
     host: Host, requests: Sequence[Request], plans: Sequence[Plan], known: Kept, kinds: Mapping[str, Kind]
-) -> list[Leaving]:
+) -> list[LeavingSettings]:
     """Settings that this run takes out of the declaration, area by area. Raises MlnodeError.
 
     kinds: areas that can be evaluated here. If others are declared too, a file goes back alone, without the
     files that its write moves.
     """
     own = {request.kind.KIND for request in requests}
-    gone = [_gone(host, request, plan, known) for request, plan in zip(requests, plans)]
-    if not any(one.writes or one.problem for one in gone):
-        return [Leaving()] * len(gone)
+    gone_by_area = [_gone(host, request, plan, known) for request, plan in zip(requests, plans)]
+    if not any(gone.writes or gone.problem for gone in gone_by_area):
+        return [LeavingSettings()] * len(gone_by_area)
     kept, problem = _kept(host, requests, plans, known, kinds)
     blind = not all(area in kinds or area in own for item in known.declarations for area in item.kinds)
     entries = [*reversed(Origin.for_look(host, alone=False).entries())]
     return [
-        Leaving(stays=(one.problem or problem,))
-        if one.problem or (problem and one.writes)
-        else _put_back(context_of(host, request, known), request.kind, one.writes, kept, entries, blind)
-        for request, one in zip(requests, gone)
+        LeavingSettings(stays=(gone.problem or problem,))
+        if gone.problem or (problem and gone.writes)
+        else _put_back(context_of(host, request, known), request.kind, gone.writes, kept, entries, blind)
+        for request, gone in zip(requests, gone_by_area)
     ]
 
 
@@ -73,7 +73,7 @@ def _gone(host: Host, request: Request, plan: Plan, known: Kept) -> _Gone:
     if not old or not old.kinds.get(area) or old.kinds[area] == request.spec:
         return _Gone()
     try:
-        rows = evaluate(host, request._replace(spec=old.of(area, request.kind.OPTIONS)), known).rows
+        rows = evaluate(host, request._replace(spec=old.checked_spec(area, request.kind.OPTIONS)), known).rows
     except MlnodeError as error:
         return _Gone(
             problem=f"settings that leave {area} of {request.name} cannot be read, and stay: {error}"
@@ -92,11 +92,13 @@ def _kept(
     own = {(request.name, request.kind.KIND) for request in requests}
     for declaration in known.declarations:
         for area in declaration.kinds:
-            kind = next((one.kind for one in requests if area == one.kind.KIND), None) or kinds.get(area)
+            kind = next(
+                (request.kind for request in requests if area == request.kind.KIND), None
+            ) or kinds.get(area)
             if (declaration.name, area) in own or kind is None:
                 continue
             try:
-                spec = declaration.of(area, kind.OPTIONS)
+                spec = declaration.checked_spec(area, kind.OPTIONS)
                 paths |= {*_files(evaluate(host, Request(declaration.name, kind, spec), known).rows)}
             except MlnodeError as error:
                 doubt = f"whether {declaration.name} still declares settings of {area} is unknown"
@@ -111,7 +113,7 @@ def _put_back(
     kept: frozenset[str],
     origin: Sequence[Entry],
     blind: bool,
-) -> Leaving:
+) -> LeavingSettings:
     """blind: some declared areas cannot be evaluated here, and may contain files that a write moves."""
     host = context.host
     steps: list[PutBack] = []
@@ -126,7 +128,7 @@ def _put_back(
         writes = [[file, value] for file, value in whole["writes"] if file not in kept]
         # The counterpart of a ratio or of bytes is its way back, and moves nothing.
         alone = blind and any(file == path for file, _value in writes)
-        entry = {**whole, "writes": [one for one in writes if not alone or one[0] == path]}
+        entry = {**whole, "writes": [[file, value] for file, value in writes if not alone or file == path]}
         # The only record of a moved file's origin is here.
         done = [] if len(entry["writes"]) < len(writes) else [whole]
         if is_back(host, entry):
@@ -139,7 +141,7 @@ def _put_back(
             continue
         entries += done
         (late if write.file.late else steps).append(PutBack(entry, write))
-    return Leaving(tuple(steps), tuple(late), tuple(entries), tuple(stays))
+    return LeavingSettings(tuple(steps), tuple(late), tuple(entries), tuple(stays))
 
 
 def _value(entry: Entry, path: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
-from mlnode.agent import drift, missed, waivers
+from mlnode.agent import counted_drift, drift, waivers
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Kind
 from mlnode.knobs.limits.kind import kind as limits
@@ -41,22 +41,22 @@ def applied(machine: LimitsMachine, kind: Kind, spec: dict[str, Any]) -> list[di
 def test_a_run_names_file_and_line_of_what_is_in_its_way(machine: LimitsMachine) -> None:
     settings = applied(machine, sysctl, SETTINGS)
     settings += applied(machine, limits, {"memlock": "unlimited", "defaults": False})
-    found = missed.judge(settings, [], "high")
+    found = counted_drift.judge(settings, [], "high")
     assert len(found.failures) == 2
     for line, key, place in zip(
         found.failures, (FILTER, "limits.services.memlock"), (f"{LATE}:3", f"{DROP_IN}:2")
     ):
         assert line.startswith(f"{key}: overridden")
         assert f"boot: {place} sets" in line
-    assert len(missed.judge(settings, [], "low").failures) == 3
-    assert missed.judge(settings, [], "never").failures == []
+    assert len(counted_drift.judge(settings, [], "low").failures) == 3
+    assert counted_drift.judge(settings, [], "never").failures == []
     assert len(found.drift) == 3, "whatever the severity"
 
 
 def test_a_run_and_a_look_for_drift_judge_alike(machine: LimitsMachine) -> None:
     settings = applied(machine, sysctl, SETTINGS)
     known = [{"key": "vm.*", "reason": "OPS-1", "until": "2099-12-31"}]
-    found = missed.judge(settings, waivers.parse(known), "low")
+    found = counted_drift.judge(settings, waivers.parse(known), "low")
     looked = drift.report(machine, {"fail_at": "low", "ignore": known, "declarations": {}})
     assert (looked["failures"], looked["drift"]) == ([*found.failures], [*found.drift])
     assert len(found.failures) == 1

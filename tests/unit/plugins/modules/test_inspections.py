@@ -11,7 +11,7 @@ import pytest
 import yaml
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import MODULES, Make
-from mlnode.agent import call, looks
+from mlnode.agent import call, inspections
 
 MODULE_PACKAGE = "ansible_collections.mlnode.tuning.plugins.modules"
 
@@ -23,7 +23,7 @@ def asked(machine: Machine, module: str, check: bool = True, **given: Any) -> di
     return call.CALLS["look"](machine, {"module": module, "given": given, "check": check})
 
 
-@pytest.mark.parametrize("name", looks.MODULES)
+@pytest.mark.parametrize("name", inspections.MODULES)
 def test_the_agent_answers_as_the_module(running: Make, machine: Machine, name: str) -> None:
     module = importlib.import_module(f"{MODULE_PACKAGE}.{name}")
     ran = running(module)(check=True, **GIVEN[name])
@@ -39,11 +39,11 @@ def test_the_agent_answers_as_the_module(running: Make, machine: Machine, name: 
     assert answer == told
 
 
-@pytest.mark.parametrize("name", looks.MODULES)
+@pytest.mark.parametrize("name", inspections.MODULES)
 def test_the_options_are_those_that_are_documented(name: str) -> None:
     module = importlib.import_module(f"{MODULE_PACKAGE}.{name}")
     documented = {*(yaml.safe_load(module.DOCUMENTATION).get("options") or {})}
-    look: Any = importlib.import_module(f"mlnode.{looks.MODULES[name]}")
+    look: Any = importlib.import_module(f"mlnode.{inspections.MODULES[name]}")
 
     assert {*look.OPTIONS} - {"fail_on"} == documented
 

@@ -18,7 +18,7 @@ from . import (
     drift,
     enrol,
     explain,
-    looks,
+    inspections,
     manual,
     metrics,
     mounts,
@@ -36,6 +36,6 @@ from . import (
     without_origin,
 )
 
-looks.imported()
+inspections.imported()
 registry.imported()
 mounts.imported()

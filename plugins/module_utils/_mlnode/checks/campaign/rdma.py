@@ -153,9 +153,9 @@ def _entry(host: Host, port: Port, address: str) -> int | None:
         return None
     wanted = ip_address(address)
     entries, _problem = rdma_gid.table(host, port)
-    usable_ones = rdma_gid.reachable(entries)
+    reachable = rdma_gid.reachable(entries)
     return next(
-        (entry.index for entry in usable_ones if (entry.address.ipv4_mapped or entry.address) == wanted), None
+        (entry.index for entry in reachable if (entry.address.ipv4_mapped or entry.address) == wanted), None
     )
 
 

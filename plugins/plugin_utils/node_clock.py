@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..module_utils._mlnode.checks import end
+from ..module_utils._mlnode.checks import module_result
 from ..module_utils._mlnode.checks.campaign.clock import TOLERATED, Offset, offset
 from ..module_utils._mlnode.checks.campaign.kind import LEAD
 from ..module_utils._mlnode.checks.model import Check, Verdict
@@ -58,7 +58,7 @@ def _of_preflight(
 ) -> dict[str, Any]:
     checks = [*map(_check, answer["checks"]), judged(clock_offset)]
     more = {name: answer[name] for name in ("seconds",) if name in answer}
-    return end.result(module, checks, fail_on, **more)
+    return module_result.result(module, checks, fail_on, **more)
 
 
 def _check(fields: Mapping[str, Any]) -> Check:

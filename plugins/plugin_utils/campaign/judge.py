@@ -148,7 +148,7 @@ def judge(
 ) -> Judged:
     """nodes: name → its addresses, one for each rail, and its leaf. limit: loss that a node must not have, as
     a part of its rate. Raises ValueError."""
-    what = kinds.of(kind)
+    what = kinds.kind(kind)
     leaves = {name: str(about.get("leaf") or "") for name, about in nodes.items()}
     problems: dict[str, str] = {}
     seen, raw = samples.collected(what, first, problems, again=False)

@@ -52,7 +52,7 @@ def nodes(
         str(name): {"addresses": _addresses(str(name), own), "leaf": str(leaves.get(name) or "")}
         for name, own in addresses.items()
     }
-    for name, own in (devices or {}).items() if kinds.of(kind).RDMA else ():
+    for name, own in (devices or {}).items() if kinds.kind(kind).RDMA else ():
         if own and name in known:
             known[name].update(_with_devices(name, known[name]["addresses"], own))
     owner: dict[str, str] = {}
@@ -99,7 +99,7 @@ def document(nodes: Nodes, kind: str, rounds: int | None, seed: int, duration: i
     for number, pairs in enumerate(planned):
         for serves, measures in pairs:
             _agree(slots, nodes, number, (measures, serves))
-    about = {"kind": kind, "seed": seed, "round_seconds": round_seconds(kinds.of(kind), duration)}
+    about = {"kind": kind, "seed": seed, "round_seconds": round_seconds(kinds.kind(kind), duration)}
     return {**about, "rounds": len(planned), "nodes": dict(nodes), "slots": slots}
 
 

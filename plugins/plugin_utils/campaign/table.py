@@ -162,7 +162,7 @@ def _key(ends: Sequence[End]) -> tuple[End, ...]:
 
 def _sums(document: Mapping[str, Any]) -> Iterator[str]:
     seen = document["coverage"]
-    kind = kinds.of(document["campaign"]["kind"])
+    kind = kinds.kind(document["campaign"]["kind"])
     key, words = kind.UNIT.key, kind.UNIT.words
     for pair_class in document["classes"]:
         rate = "rate unknown" if pair_class["rate_gbits"] is None else f"{pair_class['rate_gbits']:g} Gb/s"

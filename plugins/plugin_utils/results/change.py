@@ -20,7 +20,7 @@ WORSE, ONLY_A, UNKNOWN, ONLY_B, BETTER, SAME = WORDS
 
 #: A smaller change is never named. The deviation within a run does not show what differs between two runs,
 #: and where all pairs measure the same it is 0. A fifth of the least that any kind takes for slow.
-LEAST = min(kinds.of(name).MARGIN for name in kinds.NAMES) / 5
+LEAST = min(kinds.kind(name).MARGIN for name in kinds.NAMES) / 5
 
 #: The standard deviation in median absolute deviations, of a normal distribution: half of its values are
 #: nearer to the middle than its upper quartile.

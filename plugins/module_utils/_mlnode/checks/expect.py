@@ -103,7 +103,7 @@ class Expectations(Mapping[str, Any]):
         """Devices declared by name, in their order."""
         return tuple(dict.fromkeys(name for name, _port in self.targets))
 
-    def of(self, device: str, port: int | None = None, rail: int | None = None) -> dict[str, Any]:
+    def section(self, device: str, port: int | None = None, rail: int | None = None) -> dict[str, Any]:
         """Merged expectations of a port, or of a device if no port is given."""
         sections = [self.all]
         if rail is not None:
@@ -124,7 +124,7 @@ class Expectations(Mapping[str, Any]):
         except virtual functions, whose ports belong to their guests. Without any declaration it covers the
         rails, or every device if there are no rails.
         """
-        if not self.of(device.name, port, device.rail).get("used", True):
+        if not self.section(device.name, port, device.rail).get("used", True):
             return False
         if (device.name, None) in self.targets or (device.name, port) in self.targets:
             return True

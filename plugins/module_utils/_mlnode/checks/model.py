@@ -116,18 +116,18 @@ class Subject:
     reason: str = ""
     reference: str = ""
 
-    def made(self, verdict: Verdict, found: str, **fields: Any) -> Check:
+    def made(self, verdict: Verdict, evidence: str, **fields: Any) -> Check:
         about = replace(self, **{"advice": self.advice if verdict in DEVIATIONS else "", **fields})
         return Check(
-            about.name, about.target, verdict, about.expected, found, about.source, about.advice,
+            about.name, about.target, verdict, about.expected, evidence, about.source, about.advice,
             about.value, about.severity, about.reason, about.reference,
         )  # fmt: skip
 
-    def judged(self, good: bool, found: str, **fields: Any) -> Check:
+    def judged(self, good: bool, evidence: str, **fields: Any) -> Check:
         if good:
-            return self.made(Verdict.PASS, found, **{**fields, "advice": ""})
+            return self.made(Verdict.PASS, evidence, **{**fields, "advice": ""})
         usual = Verdict.FAIL if self.severity in (None, Severity.HIGH) else Verdict.WARN
-        return self.made(fields.get("bad") or self.bad or usual, found, **fields)
+        return self.made(fields.get("bad") or self.bad or usual, evidence, **fields)
 
     def skip(self, why: str, **fields: Any) -> Check:
         return self.made(Verdict.SKIP, why, **{"expected": "", **fields})
@@ -141,9 +141,9 @@ class Subject:
         unknown = value.unreadable is not None or bool(about.expected)
         return about.made(Verdict.UNKNOWN if unknown else Verdict.SKIP, value.problem)
 
-    def told(self, found: str, key: str) -> Check:
+    def told(self, evidence: str, key: str) -> Check:
         """A value without a declaration: reported, not judged."""
-        return self.skip(found, advice=f"declare {key} to have it judged", value=found)
+        return self.skip(evidence, advice=f"declare {key} to have it judged", value=evidence)
 
     def compared(self, value: Value, key: str, advice: str) -> Check:
         """Finding for a value, compared if this key is declared."""
@@ -174,8 +174,8 @@ def findings(subjects: Sequence[Subject], look: Look) -> Iterator[Check]:
     """
     said: set[str] = set()
     try:
-        found = look()
-        for check in [found] if isinstance(found, Check) else found:
+        answer = look()
+        for check in [answer] if isinstance(answer, Check) else answer:
             said.add(check.name)
             yield check
     except MlnodeError as error:
@@ -206,7 +206,9 @@ def if_installed() -> Iterator[None]:
 
 def bad(checks: Iterable[Check]) -> list[Check]:
     """Checks that are not as expected, the worst first."""
-    return sorted((check for check in checks if check.verdict in BAD), key=lambda one: BAD.index(one.verdict))
+    return sorted(
+        (check for check in checks if check.verdict in BAD), key=lambda check: BAD.index(check.verdict)
+    )
 
 
 def summary(checks: Iterable[Check]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from ..linux.ping import PROGRAM, Echoes, Reply, Way, ask, count
 from ..model.errors import DeclarationError, HostError
 from ..model.record import NamedTuple, replace
 from ..model.schema import Option, Table, refuse_unknown
-from . import end
+from . import module_result
 from .model import Check, Subject, Verdict
 
 NAME = "path_mtu"
@@ -33,7 +33,7 @@ OPTIONS: Table = {
     "tries": Option("int", default=3),
     "timeout": Option("float", default=1.0),
     "packets": Option("int", default=100),
-    **end.fail_on("unknown"),
+    **module_result.fail_on("unknown"),
 }
 
 #: Minimum that every IPv4 host must accept (RFC 791); a smaller path MTU is another problem
@@ -122,17 +122,17 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module path_mtu. Never writes. Raises DeclarationError."""
     del dry
     request = parse(given["peers"], given["size"], given["tries"], given["timeout"], given["packets"])
-    return end.result(NAME, measure(host, request), given["fail_on"])
+    return module_result.result(NAME, measure(host, request), given["fail_on"])
 
 
 def parse(peers: Sequence[Any], size: int | None, tries: int, timeout: float, packets: int = 0) -> Request:
     """Raises DeclarationError."""
     if not peers:
         raise DeclarationError("peers: name at least one; none would prove nothing")
-    end.between("size", size, SMALLEST, LONGEST, "bytes")
-    end.between("tries", tries, 1, MAX_TRIES)
-    end.between("timeout", timeout, MIN_TIMEOUT, MAX_TIMEOUT, "seconds")
-    end.between("packets", packets, 0, MAX_PACKETS)
+    module_result.between("size", size, SMALLEST, LONGEST, "bytes")
+    module_result.between("tries", tries, 1, MAX_TRIES)
+    module_result.between("timeout", timeout, MIN_TIMEOUT, MAX_TIMEOUT, "seconds")
+    module_result.between("packets", packets, 0, MAX_PACKETS)
     return Request(parse_peers(peers), size, tries, timeout, packets)
 
 
@@ -291,11 +291,11 @@ def _counted(host: Host, request: Request, way: Way, size: int) -> Echoes:
     root = host.is_superuser()
     share = max(_LEAST_PACKETS, _ALL_PACKETS // len(request.peers)) if root else _LEAST_PACKETS
     number, every = min(request.packets, share), _EVERY if root else _EVERY_OF_USERS
-    found = count(host, way, size, number, every)
-    if 0 < found.lost < _LOSES:
+    echoes = count(host, way, size, number, every)
+    if 0 < echoes.lost < _LOSES:
         more = count(host, way, size, number, every)
-        return Echoes(found.sent + more.sent, found.lost + more.lost)
-    return found
+        return Echoes(echoes.sent + more.sent, echoes.lost + more.lost)
+    return echoes
 
 
 # -- words ---------------------------------------------------------------------------------
@@ -312,13 +312,13 @@ def _judge(route: Route, wanted: int, seen: Sizes) -> tuple[Verdict, str, str]:
     lost = _BLACK_HOLE if not reply.by else f"look at the links, MTUs and rules of {reply.by}"
     if wanted > route.mtu:
         where = f"whose interface {route.interface} has an MTU of {route.mtu}"
-        found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}{report}"
+        evidence = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}{report}"
         advice = "raise the MTU of this node's interface to the peer"
-        return Verdict.FAIL, found, f"{advice}, but before that: {lost}" if failed <= route.mtu else advice
+        return Verdict.FAIL, evidence, f"{advice}, but before that: {lost}" if failed <= route.mtu else advice
     if reply.is_local:
         where = f"which knows of an MTU of {reply.mtu} on the way"
-        found = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}"
-        return Verdict.FAIL, found, _LEARNED
+        evidence = f"packets of {wanted} bytes do not leave this node, {where}; {sizes}"
+        return Verdict.FAIL, evidence, _LEARNED
     return Verdict.FAIL, f"packets of {wanted} bytes do not arrive, {sizes}{report}", lost
 
 

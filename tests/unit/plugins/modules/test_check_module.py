@@ -19,7 +19,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
 )
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import Finished, Make
-from mlnode.checks import end
+from mlnode.checks import module_result
 from mlnode.checks.model import Check, Verdict
 from mlnode.model.errors import DeclarationError
 
@@ -32,14 +32,14 @@ def check(verdict: Verdict, target: str = "node") -> Check:
 
 
 def ended(running: Make, checks: Sequence[Check], fail_on: str, **more: Any) -> Finished:
-    module = some_check(lambda given: end.result("some_check", checks, given["fail_on"], **more))
+    module = some_check(lambda given: module_result.result("some_check", checks, given["fail_on"], **more))
     return running(module)(fail_on=fail_on)
 
 
 def some_check(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> ModuleType:
     module = ModuleType("some_check")
     look: Any = SimpleNamespace(
-        OPTIONS=end.fail_on("never"), MOUNTS={}, answer=lambda _host, given, _dry: answer(given)
+        OPTIONS=module_result.fail_on("never"), MOUNTS={}, answer=lambda _host, given, _dry: answer(given)
     )
     vars(module)["main"] = lambda: check_module.run("some_check", look)
     return module

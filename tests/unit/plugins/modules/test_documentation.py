@@ -15,7 +15,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import declare, node_drif
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING, MODULES, Make
 from mlnode.agent import call, registry
-from mlnode.checks import end
+from mlnode.checks import module_result
 from mlnode.model import schema
 from mlnode.model.setting import Layer, Severity, Status
 
@@ -114,7 +114,7 @@ def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType
     options = {*about.get("options", {})}
     for fragment in about.get("extends_documentation_fragment", ()):
         if fragment.startswith("mlnode.tuning.fail_on."):
-            options |= {*end.fail_on("never")}
+            options |= {*module_result.fail_on("never")}
         if fragment.startswith("mlnode.tuning.area."):
             area = fragment.rpartition(".")[2]
             options |= {*schema.DECLARATION, *(registry.MODULES if area == "all" else registry.options(area))}

@@ -113,14 +113,14 @@ def _bias(host: Host, _topology: Topology) -> Check:
     """Compares the files that the knob would write."""
     node = cpu_node.Node(host)
     try:
-        found = cpu_files.bias(node, node.scope(None), {"energy_perf_bias": _BEST_BIAS})
+        files = cpu_files.bias(node, node.scope(None), {"energy_perf_bias": _BEST_BIAS})
     except cpu_node.NoReadingError as error:
         why = error.value.problem
         return BIAS.skip(why) if error.optional else BIAS.unknown(why)
-    good = all(part.runtime == part.want for part in found.parts)
-    now = values.grouped({part.number: part.runtime for part in found.parts})
-    words = "; ".join([now, *found.notes])
-    if good and found.notes:
+    good = all(part.runtime == part.want for part in files.parts)
+    now = values.grouped({part.number: part.runtime for part in files.parts})
+    words = "; ".join([now, *files.notes])
+    if good and files.notes:
         return BIAS.unknown(words)
     return BIAS.judged(good, words, expected=f"{_BEST_BIAS} (performance)")
 
@@ -145,16 +145,16 @@ def _clock(host: Host, _topology: Topology) -> Check:
         if problem is not None and kind == "max":
             return CLOCK.unknown(problem)
         read[kind] = [values.number(limit.text) for limit in limits]
-    found = (
+    evidence = (
         f"now {_span(read['cur'])}, limits {_span(read['min'])} and {_span(read['max'])}, "
         f"CPU maximum {_span(read['able'])}"
     )
     # A policy without an online CPU has neither.
     pairs = [(most, able) for most, able in zip(read["max"], read["able"]) if most and able]
     if not pairs:
-        return CLOCK.unknown(found)
+        return CLOCK.unknown(evidence)
     capped = any(most < able for most, able in pairs)
-    return CLOCK.judged(not capped, found, expected="scaling_max_freq at the CPU's maximum")
+    return CLOCK.judged(not capped, evidence, expected="scaling_max_freq at the CPU's maximum")
 
 
 def _able(host: Host, folder: str) -> int | None:
@@ -210,8 +210,8 @@ def _memory(_host: Host, topology: Topology) -> Iterator[Check]:
         return
     known = {number: size or 0 for number, size in sizes.items()}
     empty = [number for number, size in known.items() if size == 0]
-    found = f"node {cpulist.render(empty)} has none" if empty else "each node has some"
-    yield NODE_MEMORY.judged(not empty, found, expected="memory at each node with CPUs")
+    evidence = f"node {cpulist.render(empty)} has none" if empty else "each node has some"
+    yield NODE_MEMORY.judged(not empty, evidence, expected="memory at each node with CPUs")
     amounts = values.grouped({number: _amount(size) for number, size in known.items()})
     even = min(known.values()) >= _SHARE * max(known.values())
     yield EVEN.judged(even, amounts, expected="the same at each node with CPUs")
@@ -236,10 +236,10 @@ def _errors(host: Host, _topology: Topology) -> Check:
                 return EDAC.unknown(value.problem or f"{path}: {text[:60]!r} is not a number", source=path)
             counts[file] += int(text)
     corrected, uncorrected = counts.values()
-    found = f"{uncorrected} not corrected, {corrected} corrected since boot"
+    evidence = f"{uncorrected} not corrected, {corrected} corrected since boot"
     # Corrected errors do no harm yet.
     subject = EDAC if uncorrected else replace(EDAC, severity=Severity.MEDIUM)
-    return subject.judged(not (uncorrected or corrected), found, expected="none")
+    return subject.judged(not (uncorrected or corrected), evidence, expected="none")
 
 
 LOOKS: Looks = (

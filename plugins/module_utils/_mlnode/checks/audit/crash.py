@@ -30,10 +30,10 @@ def _crash(host: Host, _topology: Topology) -> Check:
     if not crash_kernel.reads_sysctl_d(host):
         return CRASH.skip("kdump does not read sysctl.d of this system")
     taken = crash_kernel.taken(host, Facts(host).hugepage_kbytes(), sysctl_d.load(host))
-    found = "; ".join(map(str, taken)) or f"nothing of its {reserved} kB is set aside by a file"
+    evidence = "; ".join(map(str, taken)) or f"nothing of its {reserved} kB is set aside by a file"
     expected = f"at most {reserved // crash_kernel.SHARE} kB set aside by sysctl.d"
-    source = ", ".join(one.where for one in taken) or CRASH.source
-    return CRASH.judged(not taken, found, source=source, expected=expected)
+    source = ", ".join(line.where for line in taken) or CRASH.source
+    return CRASH.judged(not taken, evidence, source=source, expected=expected)
 
 
 LOOKS: Looks = (((CRASH,), _crash),)

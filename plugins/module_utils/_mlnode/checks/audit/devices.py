@@ -60,7 +60,7 @@ ECC_QUERY = (
 
 
 def _links(host: Host, topology: Topology) -> Iterator[Check]:
-    for check in pcie_link.checks(host, pcie_subjects.of(topology, Expectations())):
+    for check in pcie_link.checks(host, pcie_subjects.subjects(topology, Expectations())):
         # The slot limits the card.
         slot = check.verdict is Verdict.WARN
         yield replace(
@@ -80,9 +80,9 @@ def _nodes(_host: Host, topology: Topology) -> Check:
     for gpu in topology.gpus:
         where = "a node that the firmware does not name" if gpu.node is None else f"node {gpu.node}"
         counts[where] = counts.get(where, 0) + 1
-    found = ", ".join(f"{number} at {where}" for where, number in counts.items())
+    evidence = ", ".join(f"{number} at {where}" for where, number in counts.items())
     bind = "; bind each rank to its GPU's node: mlnode topology" if len(counts) > 1 else ""
-    return GPU_NODES.skip(found + bind)
+    return GPU_NODES.skip(evidence + bind)
 
 
 def _driven(host: Host, topology: Topology) -> list[Gpu]:
@@ -113,8 +113,8 @@ def _ecc(host: Host, topology: Topology) -> Iterator[Check]:
                 f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are not numbers"
             )
         else:
-            found = f"{uncorrected} not corrected, {corrected} corrected since the driver was loaded"
-            yield subject.judged(values.number(uncorrected) == 0, found, expected="0 not corrected")
+            evidence = f"{uncorrected} not corrected, {corrected} corrected since the driver was loaded"
+            yield subject.judged(values.number(uncorrected) == 0, evidence, expected="0 not corrected")
 
 
 def _xid(host: Host, topology: Topology) -> Iterator[Check]:

@@ -109,10 +109,10 @@ def _kho(host: Host, _topology: Topology) -> Check:
         if switched_on:
             return KHO.unknown(f"on by the command line, and used memory hides it: {kept}")
         return KHO.skip(f"not visible, and used memory may hide it: {kept}")
-    found = f"{(free - total) / (1 << 20):.2f} GiB at least: {kept}"
+    evidence = f"{(free - total) / (1 << 20):.2f} GiB at least: {kept}"
     if not host.names(_RDMA):
-        return KHO.skip(f"{found}; no RDMA device is here that would need it")
-    return KHO.judged(False, found, expected="no scratch memory")
+        return KHO.skip(f"{evidence}; no RDMA device is here that would need it")
+    return KHO.judged(False, evidence, expected="no scratch memory")
 
 
 def _version(host: Host) -> _Version:
@@ -132,8 +132,8 @@ def _sizes(host: Host, _topology: Topology) -> Check:
         return SIZES.skip("the command line names none")
     wrong = [text for text in asked if (values.memparse(text) or 0) >> 10 not in known]
     here = ", ".join(f"{size} kB" for size in sorted(known)) or "none"
-    found = ", ".join(f"hugepagesz={text}" for text in wrong or asked)
-    return SIZES.judged(not wrong, found, expected=f"of {here}")
+    evidence = ", ".join(f"hugepagesz={text}" for text in wrong or asked)
+    return SIZES.judged(not wrong, evidence, expected=f"of {here}")
 
 
 def _preempt(host: Host, _topology: Topology) -> Check:

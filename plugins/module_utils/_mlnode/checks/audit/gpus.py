@@ -131,8 +131,8 @@ def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[Check]:
             yield ANSWERING.judged(False, str(error), expected=_ALL)
         raise
     yield _answering(gpus, seen)
-    for one in seen:
-        yield from (_clocks(one), _fabric(host, one), _recovery(one))
+    for gpu in seen:
+        yield from (_clocks(gpu), _fabric(host, gpu), _recovery(gpu))
     yield _imex(host, seen)
 
 
@@ -160,40 +160,40 @@ def _seen(answer: str) -> list[_Seen]:
 
 
 def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Check:
-    here = {one.address for one in seen}
+    here = {gpu.address for gpu in seen}
     ours = [gpu for gpu in gpus if gpu.driver in (None, "nvidia")]
     lost = [gpu.address for gpu in ours if gpu.address not in here]
-    found = f"{len(ours) - len(lost)} of {len(ours)} on PCI"
+    evidence = f"{len(ours) - len(lost)} of {len(ours)} on PCI"
     if lost:
-        found += f", and not {listed(lost, _MOST)}"
+        evidence += f", and not {listed(lost, _MOST)}"
     others = len(gpus) - len(ours)
-    found += f"; {others} with another driver" if others else ""
-    return ANSWERING.judged(not lost, found, expected=_ALL)
+    evidence += f"; {others} with another driver" if others else ""
+    return ANSWERING.judged(not lost, evidence, expected=_ALL)
 
 
 # -- clocks --------------------------------------------------------------------------------
 
 
-def _clocks(one: _Seen) -> Check:
-    subject, reasons = one.about(CLOCKS), _named(one.element, _REASON)
+def _clocks(gpu: _Seen) -> Check:
+    subject, reasons = gpu.about(CLOCKS), _named(gpu.element, _REASON)
     if not reasons:
         return subject.unknown("this driver reports no reasons for its clocks")
     active = [name for name, text in reasons.items() if text == "Active"]
-    found = f"active: {', '.join(active)}" if active else "none active"
-    found += _lost_time(one)
+    evidence = f"active: {', '.join(active)}" if active else "none active"
+    evidence += _lost_time(gpu)
     halved, cooled = ({*active}.intersection(names) for names in (_HALVING, _COOLING))
     strange = [name for name in active if name not in (*_HALVING, *_COOLING, *_USUAL)]
     if strange and not halved and not cooled:
-        return subject.unknown(f"{found}: not known here: {', '.join(strange)}")
+        return subject.unknown(f"{evidence}: not known here: {', '.join(strange)}")
     if cooled and not halved:
         subject = replace(subject, **_SOFTWARE)
-    return subject.judged(not halved and not cooled, found, expected="no slowdown")
+    return subject.judged(not halved and not cooled, evidence, expected="no slowdown")
 
 
-def _lost_time(one: _Seen) -> str:
+def _lost_time(gpu: _Seen) -> str:
     """Seconds of lower clocks since the driver was loaded. Not judged: a GPU under load warms up."""
     seconds = {}
-    for name, text in _named(one.element, _COUNTER).items():
+    for name, text in _named(gpu.element, _COUNTER).items():
         number, _blank, unit = text.partition(" ")
         if name in _LOST_TIME and number.isdigit() and unit == "us" and int(number) >= 1_000_000:
             seconds[name] = int(number) // 1_000_000
@@ -213,22 +213,22 @@ def _named(element: ET.Element, pattern: Any) -> dict[str, str]:
 # -- NVLink's fabric -----------------------------------------------------------------------
 
 
-def _fabric(host: Host, one: _Seen) -> Check:
-    subject, state, status = one.about(FABRIC), one.text("fabric/state"), one.text("fabric/status")
+def _fabric(host: Host, gpu: _Seen) -> Check:
+    subject, state, status = gpu.about(FABRIC), gpu.text("fabric/state"), gpu.text("fabric/status")
     if not state:
         return subject.skip("this GPU has no NVSwitch to register with")
     # Only a completed registration has a status (nvmlGpuFabricInfo_v3_t).
-    found = f"{state}, {status}" if state == _READY[0] else state
-    health = {child.tag: (child.text or "").strip() for child in one.element.iterfind("fabric/health/*")}
+    evidence = f"{state}, {status}" if state == _READY[0] else state
+    health = {child.tag: (child.text or "").strip() for child in gpu.element.iterfind("fabric/health/*")}
     deviating = {name: text for name, text in health.items() if text not in _WELL}
-    found += "".join(f", {name} {text}" for name, text in deviating.items())
+    evidence += "".join(f", {name} {text}" for name, text in deviating.items())
     bad = any(text in _BAD for text in deviating.values())
     if state != _READY[0]:
-        found += _manager(host)
+        evidence += _manager(host)
     elif deviating and not bad and status == _READY[1]:
-        return subject.unknown(f"{found}: not known here")
+        return subject.unknown(f"{evidence}: not known here")
     good = (state, status) == _READY and not bad
-    return subject.judged(good, found, expected=", ".join(_READY))
+    return subject.judged(good, evidence, expected=", ".join(_READY))
 
 
 def _manager(host: Host) -> str:
@@ -242,25 +242,25 @@ def _manager(host: Host) -> str:
 # -- pending resets --------------------------------------------------------------------------
 
 
-def _recovery(one: _Seen) -> Check:
-    subject, action = one.about(RECOVERY), one.text("gpu_recovery_action") or _older(one)
-    rows = {name: one.text(f"remapped_rows/remapped_row_{name}") for name in ("pending", "failure")}
-    found = f"{action or 'no action reported'}; remapped rows: " + ", ".join(
+def _recovery(gpu: _Seen) -> Check:
+    subject, action = gpu.about(RECOVERY), gpu.text("gpu_recovery_action") or _older(gpu)
+    rows = {name: gpu.text(f"remapped_rows/remapped_row_{name}") for name in ("pending", "failure")}
+    evidence = f"{action or 'no action reported'}; remapped rows: " + ", ".join(
         f"{name} {text or 'not reported'}" for name, text in rows.items()
     )
     good = action in ("", "None") and rows["failure"] != "Yes"
     if good and rows["pending"] == "Yes":
-        return replace(subject, **_ROWS).judged(False, found, expected="none pending")
+        return replace(subject, **_ROWS).judged(False, evidence, expected="none pending")
     if not action and not any(rows.values()):
         return subject.skip("this driver or GPU does not report it")
-    return subject.judged(good, found, expected="no action, no failure")
+    return subject.judged(good, evidence, expected="no action, no failure")
 
 
-def _older(one: _Seen) -> str:
+def _older(gpu: _Seen) -> str:
     """The action, from the elements of driver 535."""
     wanted = {
-        "Reset": one.text("gpu_reset_status/reset_required"),
-        "Drain and Reset": one.text("gpu_reset_status/drain_and_reset_recommended"),
+        "Reset": gpu.text("gpu_reset_status/reset_required"),
+        "Drain and Reset": gpu.text("gpu_reset_status/drain_and_reset_recommended"),
     }
     asked = next((name for name, text in wanted.items() if text == "Yes"), "")
     return asked or ("None" if "No" in wanted.values() else "")
@@ -270,7 +270,7 @@ def _older(one: _Seen) -> str:
 
 
 def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
-    uuids = {one.text("fabric/clusterUuid") for one in seen}
+    uuids = {gpu.text("fabric/clusterUuid") for gpu in seen}
     uuids = {uuid for uuid in uuids if not _NO_UUID.match(uuid)}
     if not uuids:
         return IMEX.skip("no GPU here shares an NVLink domain with other nodes", source=_SOURCE)
@@ -283,13 +283,13 @@ def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
         where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
         return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
     waiting = [f"{name} {state}" for name, state in domain.nodes.items() if state != "READY"]
-    found = f"{domain.state}, {len(domain.nodes) - len(waiting)} of {len(domain.nodes)} nodes READY"
-    found += f", and not {listed(waiting, _MOST)}" if waiting else ""
-    found += "" if channels else f"; no channel is in {_CHANNELS}"
+    evidence = f"{domain.state}, {len(domain.nodes) - len(waiting)} of {len(domain.nodes)} nodes READY"
+    evidence += f", and not {listed(waiting, _MOST)}" if waiting else ""
+    evidence += "" if channels else f"; no channel is in {_CHANNELS}"
     good = domain.state == "UP" and bool(channels)
     no_channel = "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
     advice = no_channel if domain.state == "UP" else IMEX.advice
-    return IMEX.judged(good, found, expected="UP, and a channel", advice=advice)
+    return IMEX.judged(good, evidence, expected="UP, and a channel", advice=advice)
 
 
 class _Domain(NamedTuple):
@@ -303,7 +303,7 @@ def _domain(answer: str) -> _Domain:
     """The domain in the output. Raises HostError."""
     try:
         given = json.loads(answer)
-        nodes = {str(one["host"]): str(one["status"]) for one in given["nodes"].values()}
+        nodes = {str(node["host"]): str(node["status"]) for node in given["nodes"].values()}
         return _Domain(str(given["status"]), nodes)
     except ValueError as error:
         problem = str(error)

@@ -92,13 +92,13 @@ def _of_nics(host: Host, topology: Topology, here: Sequence[Port]) -> Iterator[C
         yield IRQS.unknown(words, source="/proc/*/status")
     bound = [rank for rank in seen_ranks.found if rank_checks.is_bound(topology, rank)]
     ranks = frozenset(cpu for rank in bound for cpu in rank.cpus)
-    found = [_seen(host, topology, port, how, ranks) for port, how in zip(here, planned)]
+    interrupts = [_seen(host, topology, port, how, ranks) for port, how in zip(here, planned)]
     passed = time.monotonic() - begin
     if host.live and passed < _LOOK_SECONDS:
         time.sleep(_LOOK_SECONDS - passed)
     passed = max(time.monotonic() - begin, _LOOK_SECONDS)
     uptime = _uptime(host)
-    for port, seen in zip(here, found):
+    for port, seen in zip(here, interrupts):
         if isinstance(seen, Check):
             yield seen
             continue
@@ -109,15 +109,15 @@ def _of_nics(host: Host, topology: Topology, here: Sequence[Port]) -> Iterator[C
 
 
 def _judged(subject: Subject, seen: _Seen, rate: float | None) -> Check:
-    found = "; ".join([seen.words, *seen.bad])
+    evidence = "; ".join([seen.words, *seen.bad])
     if not seen.bad:
-        return subject.judged(True, found, expected=_EXPECTED)
+        return subject.judged(True, evidence, expected=_EXPECTED)
     if rate is None:
-        return subject.unknown(f"{found}; no counter shows whether it is busy")
-    found += f"; {rate:.0f} packets/s"
+        return subject.unknown(f"{evidence}; no counter shows whether it is busy")
+    evidence += f"; {rate:.0f} packets/s"
     if rate < _BUSY:
-        return subject.skip(f"{found}, so not busy; {seen.plan}")
-    return subject.judged(False, found, expected=_EXPECTED, advice=seen.plan)
+        return subject.skip(f"{evidence}, so not busy; {seen.plan}")
+    return subject.judged(False, evidence, expected=_EXPECTED, advice=seen.plan)
 
 
 # -- counters ------------------------------------------------------------------------------
@@ -129,9 +129,9 @@ def _packets(host: Host, port: Port) -> int | None:
         f"/sys/class/net/{nic.name}/statistics/{way}_packets" for nic in port.nics for way in ("rx", "tx")
     ]
     paths += [
-        f"/sys/class/infiniband/{device.name}/ports/{one.number}/{file}"
+        f"/sys/class/infiniband/{device.name}/ports/{rdma_port.number}/{file}"
         for device in port.rdma
-        for one in device.ports
+        for rdma_port in device.ports
         for file in _RDMA
     ]
     files = [host.value(path) for path in paths]
@@ -160,27 +160,27 @@ def _planned(host: Host, port: Port) -> _Planned:
 
 def _seen(host: Host, topology: Topology, port: Port, how: _Planned, ranks: frozenset[int]) -> _Seen | Check:
     pools = plan.pools(topology, ports.ports(topology), how.rule, how.isolated_allowed)
-    found = irq_files.interrupts(host, port, pools.get(plan.key(port), plan.Pool()))
+    files = irq_files.interrupts(host, port, pools.get(plan.key(port), plan.Pool()))
     arrives: dict[int, tuple[int, ...]] = {}
-    for part in found.parts:
+    for part in files.parts:
         try:
             cpus = _arrives(host, part)
         except HostError as error:
-            found.problems.append(str(error))
+            files.problems.append(str(error))
             continue
         arrives.update({part.number: cpus} if cpus else {})
-    if found.problems:
-        return IRQS.unknown("; ".join(found.problems), target=port.label)
+    if files.problems:
+        return IRQS.unknown("; ".join(files.problems), target=port.label)
     if not arrives:
-        return IRQS.skip(_nothing(found), target=port.label)
-    parts = [part for part in found.parts if part.number in arrives]
+        return IRQS.skip(_nothing(files), target=port.label)
+    parts = [part for part in files.parts if part.number in arrives]
     bad = [*_crowded(topology, parts, arrives), *_far(topology, port, arrives)]
     taken, free = _taken(topology, port, arrives, ranks)
     words = _where(arrives)
-    words += f"; {found.managed} more that the kernel keeps, and does not let move" if found.managed else ""
+    words += f"; {files.managed} more that the kernel keeps, and does not let move" if files.managed else ""
     if how.by and not taken and all(cpulist.render(arrives[part.number]) == part.want for part in parts):
         return _Seen(f"{words}; as {how.by} declares")
-    todo = found.refusal or found.invalid or _plan(topology, port, how, parts, free if taken else ())
+    todo = files.refusal or files.invalid or _plan(topology, port, how, parts, free if taken else ())
     return _Seen(words, tuple(filter(None, [*bad, taken])), todo)
 
 
@@ -190,9 +190,9 @@ def _where(arrives: Mapping[int, tuple[int, ...]]) -> str:
     return f"{queues} on CPU{'s' if len(union) > 1 else ''} {cpulist.readable(union)}"
 
 
-def _nothing(found: Files) -> str:
-    if found.managed:
-        return f"the kernel keeps all {found.managed} interrupts of its queues, and does not let them move"
+def _nothing(files: Files) -> str:
+    if files.managed:
+        return f"the kernel keeps all {files.managed} interrupts of its queues, and does not let them move"
     return "no interrupt of a queue is in use"
 
 
@@ -230,7 +230,7 @@ def _by_core(topology: Topology, places: Iterable[tuple[int, ...]]) -> Counter[t
     """CPUs of a core → number of interrupts that arrive only there."""
     siblings = {cpu.number: cpu.siblings or (cpu.number,) for cpu in topology.cpus.all}
     cores = [{siblings.get(cpu, (cpu,)) for cpu in cpus} for cpus in places]
-    return Counter(core for found in cores if len(found) == 1 for core in found)
+    return Counter(core for group in cores if len(group) == 1 for core in group)
 
 
 def _far(topology: Topology, port: Port, arrives: Mapping[int, tuple[int, ...]]) -> Iterator[str]:

@@ -96,12 +96,12 @@ def _kernel(host: Host, _topology: Topology) -> Check:
     if version is None:
         return KERNEL.unknown(f"{release[:60]!r} is not a kernel version")
     more = "; ".join(feature for since, feature in _BRINGS if version < since)
-    found = f"{release.strip()[:80]}{f' ({more})' if more else ''}"
+    evidence = f"{release.strip()[:80]}{f' ({more})' if more else ''}"
     if version < _LEAST and _BACKPORTS.search(release):
         return KERNEL.skip(
             f"{release.strip()[:80]}: its vendor takes new features back, see the release notes"
         )
-    return KERNEL.judged(version >= _LEAST, found, expected="at least 5.15")
+    return KERNEL.judged(version >= _LEAST, evidence, expected="at least 5.15")
 
 
 def _thp(host: Host, _topology: Topology) -> Check:
@@ -131,8 +131,8 @@ def _swappiness(host: Host) -> Check:
     high = [file for file, text in values_of.items() if (values.number(text) or 0) > most]
     if not high or check.verdict is not Verdict.PASS:
         return check
-    found = cgroup1.others(host.value(SWAPPINESS.source).text or "", values_of)
-    return SWAPPINESS.judged(False, found, source=high[0], expected=f"at most {most}")
+    evidence = cgroup1.others(host.value(SWAPPINESS.source).text or "", values_of)
+    return SWAPPINESS.judged(False, evidence, source=high[0], expected=f"at most {most}")
 
 
 def _at_most(host: Host, subject: Subject, most: int) -> Check:

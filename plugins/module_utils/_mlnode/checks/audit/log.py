@@ -135,8 +135,8 @@ def checks(subject: Subject, log: Log, events: Mapping[str, Sequence[Event]]) ->
     unknown.
     """
     if not events:
-        found = f"none in the kernel's log{log.reach}"
-        yield subject.judged(True, found, expected=_EXPECTED) if log.covers else subject.unknown(found)
+        evidence = f"none in the kernel's log{log.reach}"
+        yield subject.judged(True, evidence, expected=_EXPECTED) if log.covers else subject.unknown(evidence)
     for target, of_target in events.items():
         yield _judged(replace(subject, target=target), of_target)
 
@@ -145,12 +145,12 @@ def _judged(subject: Subject, events: Sequence[Event]) -> Check:
     """Verdict by the worst recent event."""
     recent = [event for event in events if not event.is_old]
     old = [event for event in events if event.is_old]
-    found = "; ".join(filter(None, [_words(recent), f"old: {_words(old)}" if old else ""]))
+    evidence = "; ".join(filter(None, [_words(recent), f"old: {_words(old)}" if old else ""]))
     if not recent:
-        return subject.skip(found)
-    cause = max((event.cause for event in recent), key=lambda one: _ORDER.index(one.severity))
+        return subject.skip(evidence)
+    cause = max((event.cause for event in recent), key=lambda cause: _ORDER.index(cause.severity))
     subject = replace(subject, severity=cause.severity, reason=cause.reason, advice=cause.advice)
-    return subject.judged(False, found, expected=_EXPECTED)
+    return subject.judged(False, evidence, expected=_EXPECTED)
 
 
 def _words(events: Sequence[Event]) -> str:

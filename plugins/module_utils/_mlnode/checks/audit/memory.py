@@ -84,8 +84,8 @@ def _hugepages(host: Host, topology: Topology) -> Check:
         return HUGEPAGES.skip("this kernel has no pools of huge pages")
     if not pools:
         return HUGEPAGES.judged(True, "no pool is reserved", expected="none")
-    found = "; ".join([*pools, _owners(host, topology)])
-    return HUGEPAGES.skip(found, source=f"{_POOLS}; /proc/*/status; /proc/mounts")
+    evidence = "; ".join([*pools, _owners(host, topology)])
+    return HUGEPAGES.skip(evidence, source=f"{_POOLS}; /proc/*/status; /proc/mounts")
 
 
 def _elsewhere(host: Host) -> str:
@@ -141,7 +141,7 @@ def _owners(host: Host, topology: Topology) -> str:
         f"hugetlbfs at {listed(mounts, _MOST)}" if mounts else "hugetlbfs is not mounted",
     ]
     if not shown:
-        efa = " (this node has EFA devices)" if any(one.driver == "efa" for one in topology.pci) else ""
+        efa = " (this node has EFA devices)" if any(device.driver == "efa" for device in topology.pci) else ""
         texts.append(f"such pools are made for DPDK, SPDK, WEKA and libfabric{efa}, which may not run yet")
     return "; ".join(texts)
 

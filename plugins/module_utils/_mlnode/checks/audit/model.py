@@ -28,5 +28,5 @@ Looks = Tuple[Tuple[Tuple[Subject, ...], Look], ...]
 def checks(looks: Looks, host: Host, topology: Topology, leave_out: Collection[str] = ()) -> Iterator[Check]:
     for topics, look in looks:
         if not {topic.name for topic in topics} <= {*leave_out}:
-            found = findings(topics, partial(look, host, topology))
-            yield from (check for check in found if check.name not in leave_out)
+            topic_checks = findings(topics, partial(look, host, topology))
+            yield from (check for check in topic_checks if check.name not in leave_out)

@@ -52,29 +52,29 @@ _TOPICS = {
 
 def checks(host: Host, topology: Topology) -> Iterator[Check]:
     """Raises HostError."""
-    found = jobs.look(host)
-    bad = lint.findings(found.possible, lint.node(topology, host.names(NETS)))
+    variables = jobs.look(host)
+    bad = lint.findings(variables.possible, lint.node(topology, host.names(NETS)))
     for kind, subject in _TOPICS.items():
-        own = [one for one in bad if one.kind == kind]
-        yield from (_finding(subject, one) for one in own)
-        if found.problems:
-            yield subject.unknown(printable("; ".join(found.problems)), expected="")
+        own = [finding for finding in bad if finding.kind == kind]
+        yield from (_finding(subject, finding) for finding in own)
+        if variables.problems:
+            yield subject.unknown(printable("; ".join(variables.problems)), expected="")
         elif not own:
-            yield _none(subject, found)
+            yield _none(subject, variables)
 
 
-def _finding(subject: Subject, one: lint.Finding) -> Check:
+def _finding(subject: Subject, finding: lint.Finding) -> Check:
     """Finding about one line. It warns if only some jobs get the line, or if the line may be right here."""
-    line = one.line
+    line = finding.line
     why = f" ({line.why})" if line.why else ""
-    text = f"{line.text if line.value is None else line.value}{why}: {one.problem}"
-    subject = replace(subject, target=line.name, source=line.where, advice=printable(one.advice))
-    bad = None if line.certain and one.sure else Verdict.WARN
+    text = f"{line.text if line.value is None else line.value}{why}: {finding.problem}"
+    subject = replace(subject, target=line.name, source=line.where, advice=printable(finding.advice))
+    bad = None if line.certain and finding.sure else Verdict.WARN
     return subject.judged(False, printable(text), bad=bad)
 
 
-def _none(subject: Subject, found: jobs.Jobs) -> Check:
-    names = sorted({line.name for line in found.possible if line.why != jobs.LOST})
+def _none(subject: Subject, variables: jobs.Jobs) -> Check:
+    names = sorted({line.name for line in variables.possible if line.why != jobs.LOST})
     if not names:
         return subject.skip("no file sets a variable of NCCL")
     return subject.judged(True, f"{len(names)} set: {', '.join(names)}")

@@ -91,11 +91,11 @@ def _buffers(host: Host, _topology: Topology) -> Check:
         return BUFFERS.skip(f"{sizes}; no link that is up reports its rate", source=_TCP_RMEM)
     need = sizing.socket_buffer_max(rate, sizing.Sizing().rtt_us, memory)
     least = min(largest.values())
-    found = (
+    evidence = (
         f"{sizes}: one flow fills {rate / 1e9:.4g} Gb/s up to a round trip of {_round_trip(least, rate)}; "
         f"64 MiB would do so up to {_round_trip(_LONG, rate)}"
     )
-    return BUFFERS.judged(least >= need, found, expected=f"at least {need / _MIB:.4g} MiB, for 100 us")
+    return BUFFERS.judged(least >= need, evidence, expected=f"at least {need / _MIB:.4g} MiB, for 100 us")
 
 
 def _round_trip(size: int, rate: int) -> str:
@@ -123,14 +123,14 @@ def _nic(host: Host, name: str, row: str) -> Check:
     ways = ((seen.received, seen.receive_lost), (seen.sent, seen.send_lost))
     # Directions separately: sent packets prove nothing about a cable that loses received ones.
     enough = [(passed, lost) for passed, lost in ways if passed + lost >= _ENOUGH]
-    found = (
+    evidence = (
         f"received {seen.received}: {seen.errors} errors, {seen.full} without room, {seen.unwanted} not "
         f"wanted; sent {seen.sent}: {seen.send_errors} errors, {seen.send_drops} dropped"
     )
     if not enough:
-        return NICS.skip(f"{found}; too few to judge", target=name)
+        return NICS.skip(f"{evidence}; too few to judge", target=name)
     good = all(lost <= (passed + lost) * LOSS for passed, lost in enough)
-    return NICS.judged(good, found, expected="lost under 1 of 10000", target=name)
+    return NICS.judged(good, evidence, expected="lost under 1 of 10000", target=name)
 
 
 # -- sockets -------------------------------------------------------------------------------
@@ -156,12 +156,12 @@ def _listen(host: Host, _topology: Topology) -> Check:
 def _share(subject: Subject, bad: int | None, all_of: int | None, what: str) -> Check:
     if bad is None or all_of is None:
         return subject.unknown(f"{SNMP} does not count this")
-    found = f"{bad} {what}, of {all_of} {_SINCE}"
+    evidence = f"{bad} {what}, of {all_of} {_SINCE}"
     # Delivered datagrams do not include those without room.
     total = all_of + bad
     if total < _ENOUGH:
-        return subject.skip(f"{found}; too few to judge")
-    return subject.judged(bad <= total * LOSS, found, expected="under 1 of 10000")
+        return subject.skip(f"{evidence}; too few to judge")
+    return subject.judged(bad <= total * LOSS, evidence, expected="under 1 of 10000")
 
 
 LOOKS: Looks = (

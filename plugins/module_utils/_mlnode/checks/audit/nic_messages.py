@@ -134,7 +134,7 @@ def _messages(host: Host, topology: Topology) -> Iterator[Check]:
     if not here:
         raise Nothing("no NIC with a PCI device is here", log.DMESG)
     kernel = log.read(host)
-    events = {nic: _with_flaps(_once(found)) for nic, found in _events(kernel, topology).items()}
+    events = {nic: _with_flaps(_once(nic_events)) for nic, nic_events in _events(kernel, topology).items()}
     if events or drivers != strange:
         yield from log.checks(MESSAGES, kernel, events)
     if strange or not drivers:
@@ -152,9 +152,9 @@ def _events(kernel: Log, topology: Topology) -> dict[str, list[Event]]:
     }
     events: dict[str, list[Event]] = {}
     for line in kernel.lines:
-        found = _event(line, kernel)
-        if found is not None:
-            place, event = found
+        pair = _event(line, kernel)
+        if pair is not None:
+            place, event = pair
             events.setdefault(labels.get(place) or by_name.get(place) or place, []).append(event)
     return events
 

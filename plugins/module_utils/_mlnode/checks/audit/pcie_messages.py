@@ -48,7 +48,9 @@ def _errors(host: Host, topology: Topology) -> Iterator[Check]:
     if not topology.pci:
         raise Nothing("no device on PCI is here", "/sys/bus/pci/devices")
     kernel, labels = log.read(host), _labels(topology)
-    events = {labels.get(place, f"PCI {place}"): found for place, found in _events(kernel).items()}
+    events = {
+        labels.get(place, f"PCI {place}"): place_events for place, place_events in _events(kernel).items()
+    }
     return log.checks(ERRORS, kernel, events)
 
 

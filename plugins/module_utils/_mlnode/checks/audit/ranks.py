@@ -94,26 +94,29 @@ def _of_gpus(
         nodes = f"{who}: GPUs of the nodes {', '.join(map(str, numbers))}, so none is right"
         why = "the firmware names no NUMA node for its GPU" if together else "its GPU is not known"
         several = len(numbers) > 1
-        yield from (one.skip(nodes) if several else one.unknown(f"{who}: {why}") for one in subjects)
+        yield from (
+            subject.skip(nodes) if several else subject.unknown(f"{who}: {why}") for subject in subjects
+        )
         return
     home = next(home for home in homes if home is not None)
     expected = f"on node {home.number}, CPUs {cpulist.readable(home.cpus)}"
     yield _worst(subjects[0], [_cpus(topology, home, rank) for rank in here], expected)
     memory = [_memory(host, topology, home, rank, end) for rank in here]
     expected = f"under {_SHARE:.0%} on other nodes than {home.number}"
-    yield _worst(subjects[1], [one for one in memory if one is not None], expected)
+    yield _worst(subjects[1], [finding for finding in memory if finding is not None], expected)
 
 
 def _worst(subject: Subject, findings: Sequence[_Finding], expected: str) -> Check:
     """Finding of the worst processes, with their names and the number of unreadable ones."""
-    verdict = next((one for one in _WORST if one in {each.verdict for each in findings}), Verdict.SKIP)
-    same = [one.words for one in findings if one.verdict is verdict]
-    found = listed(same, _MOST) if same else "its processes have ended meanwhile"
-    found += f"; of {len(findings)} processes" if len(findings) > len(same) else ""
-    unread = sum(one.verdict is Verdict.UNKNOWN for one in findings)
-    found += f", and {unread} of them could not be read" if unread and verdict is Verdict.WARN else ""
+    verdicts = {finding.verdict for finding in findings}
+    verdict = next((verdict for verdict in _WORST if verdict in verdicts), Verdict.SKIP)
+    same = [finding.words for finding in findings if finding.verdict is verdict]
+    evidence = listed(same, _MOST) if same else "its processes have ended meanwhile"
+    evidence += f"; of {len(findings)} processes" if len(findings) > len(same) else ""
+    unread = sum(finding.verdict is Verdict.UNKNOWN for finding in findings)
+    evidence += f", and {unread} of them could not be read" if unread and verdict is Verdict.WARN else ""
     judged = verdict in (Verdict.WARN, Verdict.PASS)
-    return subject.made(verdict, found, expected=expected if judged else "")
+    return subject.made(verdict, evidence, expected=expected if judged else "")
 
 
 # -- GPUs and their nodes ----------------------------------------------------------------------

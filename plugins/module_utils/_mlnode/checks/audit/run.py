@@ -11,7 +11,7 @@ from ...model import schema
 from ...model.schema import Option, Table
 from ...model.setting import Severity
 from ...topology import hardware
-from .. import end
+from .. import module_result
 from ..model import DEVIATIONS, Check, Verdict
 from . import (
     cpu,
@@ -33,7 +33,7 @@ from .model import Looks, checks
 
 MOUNTS = hardware.MOUNTS
 
-OPTIONS: Table = {"skip": Option("list", elements="str", default=[]), **end.fail_on("never")}
+OPTIONS: Table = {"skip": Option("list", elements="str", default=[]), **module_result.fail_on("never")}
 
 _AREAS = (
     kernel, facts, cpu, memory, crash, devices, pcie_messages, ranks,
@@ -50,7 +50,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module node_audit. Never writes. Raises DeclarationError."""
     del dry
     schema.refuse_others("skip", given["skip"], "check", NAMES)
-    return end.result("node_audit", all_checks(host, given["skip"]), given["fail_on"])
+    return module_result.result("node_audit", all_checks(host, given["skip"]), given["fail_on"])
 
 
 def all_checks(host: Host, leave_out: Collection[str] = ()) -> list[Check]:

@@ -87,13 +87,13 @@ def _limit(host: Host, subject: Subject) -> Check:
         return subject.unknown("the process has ended meanwhile")
     soft, hard = limits_parse.words(now)
     good = now.hard is None or now.hard >= _LEAST_FILES
-    found = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
+    evidence = soft if soft == hard else f"{soft}, and up to {hard} for who asks"
     many = _given_to_children(host, subject.target) if good else ""
     if many:
-        found, expected = f"{found}; {many}", f"a soft limit up to {_MOST_FILES}"
-        return subject.judged(False, found, expected=expected, **_MANY)
+        evidence, expected = f"{evidence}; {many}", f"a soft limit up to {_MOST_FILES}"
+        return subject.judged(False, evidence, expected=expected, **_MANY)
     # A process can raise its limit to the hard one, and most daemons and loaders do.
-    return subject.judged(good, found, expected=f"at least {_LEAST_FILES}")
+    return subject.judged(good, evidence, expected=f"at least {_LEAST_FILES}")
 
 
 def _given_to_children(host: Host, name: str) -> str:
@@ -110,9 +110,9 @@ def _given_to_children(host: Host, name: str) -> str:
 
 
 def _competing(host: Host, _topology: Topology) -> Iterator[Check]:
-    found = [check for name in SERVICES for check in _rivals(host, name)]
-    yield from found
-    if all(check.verdict is Verdict.UNKNOWN for check in found):
+    rivals = [check for name in SERVICES for check in _rivals(host, name)]
+    yield from rivals
+    if all(check.verdict is Verdict.UNKNOWN for check in rivals):
         yield RIVALS.judged(True, "none runs or starts at boot", expected="none")
 
 

@@ -106,15 +106,15 @@ def _nfs(host: Host, _topology: Topology) -> Iterator[Check]:
     """Checks from the kernel's own tables: asking an unreachable server would hang."""
     table = mounts.table(host)
     exports = mounts.nfs(table)
-    for number, found in exports.items():
-        yield _export(host, number, found)
+    for number, nfs_mounts in exports.items():
+        yield _export(host, number, nfs_mounts)
     if not exports:
         yield NFS.skip("no NFS is mounted" if table else f"{mounts.SYSTEM} does not exist")
 
 
-def _export(host: Host, number: str, found: Sequence[Mount]) -> Check:
-    first, path = found[0], f"{storage.BDI}/{number}/read_ahead_kb"
-    subject = replace(NFS, target=listed([mount.point for mount in found], _MOST))
+def _export(host: Host, number: str, nfs_mounts: Sequence[Mount]) -> Check:
+    first, path = nfs_mounts[0], f"{storage.BDI}/{number}/read_ahead_kb"
+    subject = replace(NFS, target=listed([mount.point for mount in nfs_mounts], _MOST))
     ahead, protocol = host.value(path), first.option("proto")
     sizes = [values.number(first.option(name)) for name in ("rsize", "wsize")]
     known = [size for size in sizes if size is not None]
@@ -171,10 +171,10 @@ def _file_system(host: Host, point: str) -> Iterator[Check]:
     space_left = space.f_bavail / space.f_blocks if space.f_blocks else 1
     inodes_left = space.f_favail / space.f_files if space.f_files else 1
     size = space.f_blocks * space.f_frsize / (1 << 30)
-    found = f"{100 * space_left:.3g} % of {size:.4g} GiB left, {100 * inodes_left:.3g} % of inodes"
+    evidence = f"{100 * space_left:.3g} % of {size:.4g} GiB left, {100 * inodes_left:.3g} % of inodes"
     good = min(space_left, inodes_left) >= _LEAST_LEFT
     expected = f"at least {100 * _LEAST_LEFT:.0f} % of each left"
-    yield subject.judged(good, found, source="statvfs(3)", expected=expected)
+    yield subject.judged(good, evidence, source="statvfs(3)", expected=expected)
 
 
 LOOKS: Looks = (((DISKS, NVME), _disks), ((NFS,), _nfs), ((SPACE,), _file_systems))

@@ -91,7 +91,7 @@ class Clock(NamedTuple):
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
-    def of(self, wall: float) -> float:
+    def monotonic(self, wall: float) -> float:
         """The value of now() at a wall time."""
         return self.now() + wall - self.wall()
 

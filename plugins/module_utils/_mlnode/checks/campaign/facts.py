@@ -40,10 +40,13 @@ def interface_of(host: Host, address: str) -> str:
     """The interface with an address; "" if there is none."""
     wanted = ip_address(address)
     try:
-        found = iproute.interfaces(host)
+        interfaces = iproute.interfaces(host)
     except HostError:
         return ""
-    return next((name for name, one in found.items() if any(wanted == own.ip for own in one.addresses)), "")
+    owners = (
+        name for name, interface in interfaces.items() for own in interface.addresses if own.ip == wanted
+    )
+    return next(owners, "")
 
 
 def required_interface(host: Host, address: str) -> str:
@@ -66,8 +69,8 @@ def _declarations(host: Host) -> dict[str, str]:
 
 
 def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
-    nic = next((one for one in topology.nics if one.name == end.interface), Nic(end.interface, ""))
-    found = {
+    nic = next((nic for nic in topology.nics if nic.name == end.interface), Nic(end.interface, ""))
+    rail_facts = {
         "interface": nic.name,
         "device": "",
         "speed_mbit": nic.speed_mbit if nic.kind in RATED else None,
@@ -76,14 +79,14 @@ def _rail(host: Host, topology: Topology, end: End) -> dict[str, Any]:
         "firmware": _firmware(host, nic),
         "pcie": _links(topology, nic.address),
     }
-    port = usable.one(topology, end.device, end.port)
-    return {**found, **_of_rdma(host, topology, port)} if port else found
+    port = usable.named_port(topology, end.device, end.port)
+    return {**rail_facts, **_of_rdma(host, topology, port)} if port else rail_facts
 
 
 def _of_rdma(host: Host, topology: Topology, port: Port) -> dict[str, Any]:
     """Facts of the port itself, instead of the interface with the address."""
     gbits, function = usable.gbits(port), function_of(port.device, topology)
-    nic = next((one for one in topology.nics if one.name in port.own.netdevs), None)
+    nic = next((nic for nic in topology.nics if nic.name in port.own.netdevs), None)
     return {
         "device": port.name,
         "speed_mbit": None if gbits is None else int(gbits * 1000),

@@ -60,13 +60,17 @@ def ends(host: Host, part: Part) -> list[End]:
 
 def _with_gpu(topology: Topology, end: End) -> End:
     """Raises RefusedError."""
-    gpus = sorted(one.address for one in topology.gpus if one.vendor == "NVIDIA")
-    device = next(one for one in topology.rdma if one.name == end.device)
+    gpus = sorted(gpu.address for gpu in topology.gpus if gpu.vendor == "NVIDIA")
+    device = next(device for device in topology.rdma if device.name == end.device)
     names = {end.device, *device.netdevs}
-    near = [one for one in topology.distances if one.nic in names and one.gpu in gpus and one.kind in KINDS]
+    near = [
+        distance
+        for distance in topology.distances
+        if distance.nic in names and distance.gpu in gpus and distance.kind in KINDS
+    ]
     if not near:
         raise RefusedError(f"{end.device}: no GPU of NVIDIA is known to be near it")
-    best = min(near, key=lambda one: (KINDS.index(one.kind), one.numa or 0, one.gpu)).gpu
+    best = min(near, key=lambda distance: (KINDS.index(distance.kind), distance.numa or 0, distance.gpu)).gpu
     return end._replace(gpu=gpus.index(best), gpu_address=best)
 
 
@@ -77,7 +81,7 @@ def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
 
 def read(done: Finished, flow: Flow) -> Measured:
     """Raises UnfitError."""
-    found = rdma_bw.read(done, flow)
+    measured = rdma_bw.read(done, flow)
     # 0000:17:00.0 for people, 17:00 for perftest
     wanted = flow.end.gpu_address.partition(":")[2].rpartition(".")[0].upper()
     used = perftest.gpu(done.out)
@@ -85,7 +89,7 @@ def read(done: Finished, flow: Flow) -> Measured:
         raise UnfitError(f"the memory of the GPU at {used} was used instead of the host's")
     if flow.request.cuda is not None and used != wanted:
         raise UnfitError(f"the memory of {used or 'no GPU'} was used instead of the GPU at {wanted}")
-    return found
+    return measured
 
 
 def answer(steps: Sequence[Sequence[Measured]], _cpus: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from .kind import Kind
 NAMES = ("tcp", "rdma_bw", "rdma_lat", "gpudirect")
 
 
-def of(name: str) -> Kind:
+def kind(name: str) -> Kind:
     """Raises ValueError."""
     # Import only one of them: on the node, Python compiles every import at each call.
     if name == "tcp":

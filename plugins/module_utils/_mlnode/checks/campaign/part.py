@@ -15,7 +15,7 @@ from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import regex
 from ...model.schema import Option
-from .. import end
+from .. import module_result
 from . import kinds
 from .kind import Device, Part, Slot
 
@@ -41,18 +41,18 @@ def parse(raw: Mapping[str, Any]) -> Part:
     if not _ID.match(raw["id"]):
         raise DeclarationError(f"id: {raw['id']!r} is not a name of small letters, digits and dashes")
     for name, (least, most) in _RANGES.items():
-        end.between(name, raw[name], least, most)
+        module_result.between(name, raw[name], least, most)
     if raw.get("start") is not None:
         check_start(raw["start"])
-    addresses = [_address("addresses", one) for one in raw["addresses"]]
+    addresses = [_address("addresses", text) for text in raw["addresses"]]
     if not 1 <= len(addresses) <= _MOST_RAILS:
         raise DeclarationError(f"addresses: there are {len(addresses)}, and not between 1 and {_MOST_RAILS}")
-    slots = tuple(_slot(one, raw["rounds"]) for one in raw["slots"])
+    slots = tuple(_slot(slot, raw["rounds"]) for slot in raw["slots"])
     if len({slot.round for slot in slots}) != len(slots):
         raise DeclarationError("slots: this node would be in two pairs of one round")
     return Part(
         id=raw["id"],
-        kind=kinds.of(raw["kind"]),
+        kind=kinds.kind(raw["kind"]),
         start=raw.get("start") or 0.0,
         rounds=raw["rounds"],
         duration=raw["duration"],
@@ -78,14 +78,14 @@ def _devices(raw: Sequence[Any], rails: int) -> tuple[Device, ...]:
         raise DeclarationError(f"devices: there are {len(raw)}, and {rails} addresses")
     from . import rdma  # imports the RDMA checks
 
-    found = [rdma.device(one) for one in raw]
-    for text, one in zip(raw, found):
-        if one is None:
+    devices = [rdma.device(text) for text in raw]
+    for text, device in zip(raw, devices):
+        if device is None:
             raise DeclarationError(
                 f"devices: {text!r} is not an RDMA device such as mlx5_0, with its port such as mlx5_0/1, or "
                 "with an entry of its GID table such as mlx5_0/1/3"
             )
-    return tuple(one for one in found if one)
+    return tuple(device for device in devices if device)
 
 
 def _slot(raw: Mapping[str, Any], rounds: int) -> Slot:

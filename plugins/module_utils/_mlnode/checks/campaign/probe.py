@@ -29,7 +29,7 @@ _ANSWER = 0.3
 _LEAST = 5
 
 
-def of(host: Host, here: str, there: str, seconds: float) -> dict[str, Any] | None:
+def losses_and_mtu(host: Host, here: str, there: str, seconds: float) -> dict[str, Any] | None:
     """`sent`, `lost`: echo requests of sizes that arrive at all. `mtu`: the greatest size that arrives, null
     if it is the MTU of the interface or if none arrives.
 
@@ -49,13 +49,13 @@ def of(host: Host, here: str, there: str, seconds: float) -> dict[str, Any] | No
         return None
 
 
-def _summed(found: dict[int, Echoes], mtu: int) -> dict[str, Any]:
-    arrived = [size for size, one in found.items() if one.lost < one.sent]
+def _summed(by_size: dict[int, Echoes], mtu: int) -> dict[str, Any]:
+    arrived = [size for size, echoes in by_size.items() if echoes.lost < echoes.sent]
     largest = max(arrived, default=0)
     # Without any answer all sizes count: the peer may be down, which no size explains.
-    counted = [one for size, one in found.items() if size <= largest] or [*found.values()]
+    counted = [echoes for size, echoes in by_size.items() if size <= largest] or [*by_size.values()]
     return {
-        "sent": sum(one.sent for one in counted),
-        "lost": sum(one.lost for one in counted),
+        "sent": sum(echoes.sent for echoes in counted),
+        "lost": sum(echoes.lost for echoes in counted),
         "mtu": largest if 0 < largest < mtu else None,
     }

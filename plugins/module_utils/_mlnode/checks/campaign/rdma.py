@@ -153,9 +153,9 @@ def _entry(host: Host, port: Port, address: str) -> int | None:
         return None
     wanted = ip_address(address)
     entries, _problem = rdma_gid.table(host, port)
-    usable_ones = rdma_gid.reachable(entries)
+    reachable = rdma_gid.reachable(entries)
     return next(
-        (one.index for one in usable_ones if (one.address.ipv4_mapped or one.address) == wanted), None
+        (entry.index for entry in reachable if (entry.address.ipv4_mapped or entry.address) == wanted), None
     )
 
 
@@ -191,7 +191,7 @@ def resent(host: Host, flow: Flow, _place: str) -> float | None:
     folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}/hw_counters"
     for names in _LOST_RECEIVED if flow.backward else _LOST_SENT:
         numbers = [ports.counted(host, f"{folder}/{name}") for name in names]
-        known = [one for one in numbers if one is not None]
+        known = [number for number in numbers if number is not None]
         if len(known) == len(names):
             return sum(known)
     return None
@@ -207,19 +207,19 @@ def is_early(done: Finished) -> bool:
 
 def header(done: Finished, flow: Flow) -> Header:
     """Raises UnfitError if the program failed or measured something else."""
-    found = perftest.header(done.out)
-    if done.rc != 0 or found is None:
+    perftest_header = perftest.header(done.out)
+    if done.rc != 0 or perftest_header is None:
         raise unfit(done, flow)
-    if found.device != flow.request.device:
-        raise UnfitError(f"{found.device} was measured, and not {flow.request.device}")
-    if found.transport != _TRANSPORT:
-        raise UnfitError(f"the transport was {found.transport}, and not {_TRANSPORT}")
-    if len({*found.gids}) == 1:
-        raise UnfitError(f"{found.gids[0]} was measured to itself, through no network")
-    other = _stranger(found, flow)
+    if perftest_header.device != flow.request.device:
+        raise UnfitError(f"{perftest_header.device} was measured, and not {flow.request.device}")
+    if perftest_header.transport != _TRANSPORT:
+        raise UnfitError(f"the transport was {perftest_header.transport}, and not {_TRANSPORT}")
+    if len({*perftest_header.gids}) == 1:
+        raise UnfitError(f"{perftest_header.gids[0]} was measured to itself, through no network")
+    other = _stranger(perftest_header, flow)
     if other:
         raise UnfitError(f"{other} answered in place of {flow.there}")
-    return found
+    return perftest_header
 
 
 def unfit(done: Finished, flow: Flow) -> UnfitError:
@@ -233,19 +233,21 @@ def unfit(done: Finished, flow: Flow) -> UnfitError:
 
 
 def stranger(done: Finished, flow: Flow) -> str:
-    found = perftest.header(done.out)
-    return _stranger(found, flow) if found else ""
+    perftest_header = perftest.header(done.out)
+    return _stranger(perftest_header, flow) if perftest_header else ""
 
 
-def _stranger(found: Header, flow: Flow) -> str:
+def _stranger(perftest_header: Header, flow: Flow) -> str:
     """A stranger's address; "" if the peer answered. Both ends must use the rail's address, or neither."""
-    other = str(found.gids[-1]) if flow.end.addressed and len(found.gids) == 2 else flow.there
+    other = (
+        str(perftest_header.gids[-1]) if flow.end.addressed and len(perftest_header.gids) == 2 else flow.there
+    )
     return "" if ip_address(other) == ip_address(flow.there) else other
 
 
-def packets(found: Header, size: int, iterations: int) -> int:
+def packets(perftest_header: Header, size: int, iterations: int) -> int:
     """The least number of packets of a measurement."""
-    return iterations * -(-size // found.mtu)
+    return iterations * -(-size // perftest_header.mtu)
 
 
 def overhead(mtu: int) -> tuple[int, int]:

@@ -69,17 +69,17 @@ class Measured(NamedTuple):
 
 def read(done: Finished, flow: Flow) -> Measured:
     """Raises UnfitError."""
-    header, found = rdma.header(done, flow), perftest.bandwidth(done.out)
-    if found is None:
+    header, bandwidth = rdma.header(done, flow), perftest.bandwidth(done.out)
+    if bandwidth is None:
         raise rdma.unfit(done, flow)
     request = flow.request
-    if found.size != request.size:
-        raise UnfitError(f"messages of {found.size} bytes were measured, and not of {request.size}")
+    if bandwidth.size != request.size:
+        raise UnfitError(f"messages of {bandwidth.size} bytes were measured, and not of {request.size}")
     asked = request.seconds - 2 * MARGIN_SECONDS
-    seconds = found.iterations / found.messages
+    seconds = bandwidth.iterations / bandwidth.messages
     if seconds < _LASTED * asked:
         raise UnfitError(f"{seconds:.2f} s were measured of {asked} s that were asked for")
-    return Measured(found.gbits, rdma.packets(header, found.size, found.iterations))
+    return Measured(bandwidth.gbits, rdma.packets(header, bandwidth.size, bandwidth.iterations))
 
 
 def carried(measured: Measured) -> float:

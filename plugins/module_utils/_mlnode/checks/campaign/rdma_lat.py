@@ -60,16 +60,16 @@ class Measured(NamedTuple):
 
 def read(done: Finished, flow: Flow) -> Measured:
     """Raises UnfitError."""
-    header, found = rdma.header(done, flow), perftest.latency(done.out)
-    if found is None:
+    header, latency = rdma.header(done, flow), perftest.latency(done.out)
+    if latency is None:
         raise rdma.unfit(done, flow)
     asked = (flow.request.size, flow.request.iterations)
-    if (found.size, found.iterations) != asked:
+    if (latency.size, latency.iterations) != asked:
         raise UnfitError(
-            f"{found.iterations} messages of {found.size} bytes were measured, and not {asked[1]} of "
+            f"{latency.iterations} messages of {latency.size} bytes were measured, and not {asked[1]} of "
             f"{asked[0]}"
         )
-    return Measured(found, rdma.packets(header, found.size, found.iterations))
+    return Measured(latency, rdma.packets(header, latency.size, latency.iterations))
 
 
 def carried(measured: Measured) -> float:
@@ -78,9 +78,9 @@ def carried(measured: Measured) -> float:
 
 def answer(steps: Sequence[Sequence[Measured]], _cpus: int) -> dict[str, Any]:
     [[only]] = steps
-    found = only.latency
+    latency = only.latency
     return {
-        "usec": found.typical,
-        "p99_usec": found.p99,
-        "evidence": {"least_usec": found.least, "p999_usec": found.p999, "most_usec": found.most},
+        "usec": latency.typical,
+        "p99_usec": latency.p99,
+        "evidence": {"least_usec": latency.least, "p999_usec": latency.p999, "most_usec": latency.most},
     }

@@ -58,9 +58,9 @@ def serve(host: Host, part: Part, slot: Slot, ends: Ends) -> list[dict[str, Any]
         for flow in part.kind.flows(part, rail, step)
     ]
     with ThreadPoolExecutor(max_workers=len(jobs)) as pool:
-        found = [*pool.map(lambda job: _stranger(host, part.kind, job[1], whole), jobs)]
+        strangers = [*pool.map(lambda job: _stranger(host, part.kind, job[1], whole), jobs)]
     reasons: dict[int, str] = {}
-    for (number, _flow), reason in zip(jobs, found):
+    for (number, _flow), reason in zip(jobs, strangers):
         if reason:
             reasons.setdefault(number, reason)
     return [{"round": slot.round, "rail": rail, "reason": reason} for rail, reason in reasons.items()]
@@ -80,8 +80,8 @@ def _stranger(host: Host, kind: Kind, flow: Flow, seconds: float) -> str:
 def measure(host: Host, part: Part, slot: Slot, ends: Ends, clock: Clock, cpus: int) -> list[dict[str, Any]]:
     """Measure all rails of a round at the same time. cpus: number of CPUs this process may use."""
     with ThreadPoolExecutor(max_workers=len(slot.rails)) as pool:
-        found = pool.map(lambda rail: _rail(host, part, slot, rail, clock, cpus), _rails(slot, ends))
-        return [{"round": slot.round, "rail": number, **one} for number, one in enumerate(found)]
+        readings = pool.map(lambda rail: _rail(host, part, slot, rail, clock, cpus), _rails(slot, ends))
+        return [{"round": slot.round, "rail": number, **reading} for number, reading in enumerate(readings)]
 
 
 def _rail(host: Host, part: Part, slot: Slot, rail: Rail, clock: Clock, cpus: int) -> dict[str, Any]:
@@ -91,12 +91,12 @@ def _rail(host: Host, part: Part, slot: Slot, rail: Rail, clock: Clock, cpus: in
     try:
         place = kind.place(host, steps[0][0])
         evidence["interface"] = place
-        begin = clock.of(part.begin(slot) + LEAD)
+        begin = clock.monotonic(part.begin(slot) + LEAD)
         done = []
-        for step, flows in enumerate(steps):
-            clock.wait(begin + step * part.step_seconds)
+        for number, flows in enumerate(steps):
+            clock.wait(begin + number * part.step_seconds)
             done.append(_step(host, part, flows, place, clock))
-        answer = kind.answer([one.measured for one in done], cpus)
+        answer = kind.answer([step.measured for step in done], cpus)
     except (UnfitError, HostError) as error:
         return {"reason": str(error), "evidence": evidence, **_failure(host, part, slot, rail, clock, error)}
     return {
@@ -114,9 +114,9 @@ def _failure(
     cause = _cause(error)
     if cause not in probe.OF_NETWORK:
         return {"failed": cause}
-    left = clock.of(part.begin(slot) + part.round_seconds) - clock.now()
-    found = probe.of(host, rail.here, rail.there, left)
-    return {"failed": cause, **({"probe": found} if found else {})}
+    left = clock.monotonic(part.begin(slot) + part.round_seconds) - clock.now()
+    losses = probe.losses_and_mtu(host, rail.here, rail.there, left)
+    return {"failed": cause, **({"probe": losses} if losses else {})}
 
 
 def _cause(error: UnfitError | HostError) -> str:
@@ -136,7 +136,7 @@ class Step(NamedTuple):
 
 
 def _worst(done: Sequence[Step], backward: bool) -> float | None:
-    known = [one.loss for one in done if one.backward == backward and one.loss is not None]
+    known = [step.loss for step in done if step.backward == backward and step.loss is not None]
     return max(known, default=None)
 
 
@@ -150,8 +150,8 @@ def _step(host: Host, part: Part, flows: Sequence[Flow], place: str, clock: Cloc
         raise UnfitError(
             f"the streams began {max(begun) - min(begun):.1f} s apart, and were not measured together"
         )
-    measured = [one for _begin, one in runs]
-    carried = sum(kind.carried(one) for one in measured)
+    measured = [stream for _begin, stream in runs]
+    carried = sum(kind.carried(stream) for stream in measured)
     crossed = kind.count(host, first, place) - before
     if crossed < _COUNTED * carried:
         way = "received" if first.backward else "sent"

@@ -15,7 +15,7 @@ from ...linux import jobs
 from ...model import schema
 from ...model.errors import HostError, MlnodeError, RefusedError, listed
 from ...model.record import NamedTuple
-from .. import end
+from .. import module_result
 from . import facts, rounds, scope, store
 from .clock import Clock
 from .kind import LATE, LEAD, Part, Slot
@@ -62,7 +62,7 @@ def start(
     wait: seconds without a start after which it gives up. dry: check the conditions only. A prepared campaign
     is not prepared again: the controller repeats the request if an answer was lost.
     """
-    end.between("wait", wait, *_WAITS, "seconds")
+    module_result.between("wait", wait, *_WAITS, "seconds")
     if part.start and clock.wall() >= part.end:
         raise RefusedError("all rounds were over before this node was asked")
     ends = part.kind.ends(host, part)
@@ -148,11 +148,11 @@ def work(host: Host, part: Part, ends: Ends, clock: Clock) -> None:
     part = part._replace(start=state.start)
     signal.alarm(int(part.end - clock.wall()) + _SLACK)
     state.answer["contained"] = contained
-    for slot in sorted(part.slots, key=lambda one: one.round):
-        clock.wait(clock.of(part.begin(slot)))
+    for slot in sorted(part.slots, key=lambda slot: slot.round):
+        clock.wait(clock.monotonic(part.begin(slot)))
         if not _is_wanted(host, part):
             return
-        _one(host, part, slot, ends, state.answer, clock)
+        _run_slot(host, part, slot, ends, state.answer, clock)
         if not _is_wanted(host, part):
             return
         store.write(host, state)
@@ -179,7 +179,7 @@ def _told(host: Host, part: Part, clock: Clock) -> State | None:
         clock.sleep(_PAUSE)
 
 
-def _one(host: Host, part: Part, slot: Slot, ends: Ends, answer: dict[str, Any], clock: Clock) -> None:
+def _run_slot(host: Host, part: Part, slot: Slot, ends: Ends, answer: dict[str, Any], clock: Clock) -> None:
     late = clock.wall() - part.begin(slot)
     if late > LEAD:
         answer["served" if slot.serves else "slots"] += _missed(slot, late)

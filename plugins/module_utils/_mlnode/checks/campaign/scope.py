@@ -41,16 +41,16 @@ def command(name: str, pid: int, seconds: float, peers: Sequence[str]) -> list[s
         ("PIDs", "au", "1", str(pid)),
         ("RuntimeMaxUSec", "t", str(int(seconds * 1_000_000))),
         ("CollectMode", "s", "inactive-or-failed"),
-        ("IPAddressDeny", "a(iayu)", str(len(_ALL)), *[word for one in _ALL for word in one]),
-        ("IPAddressAllow", "a(iayu)", str(len(allowed)), *[word for one in allowed for word in one]),
+        ("IPAddressDeny", "a(iayu)", str(len(_ALL)), *[word for network in _ALL for word in network]),
+        ("IPAddressAllow", "a(iayu)", str(len(allowed)), *[word for entry in allowed for word in entry]),
     ]
-    words = [word for one in properties for word in one]
+    words = [word for fields in properties for word in fields]
     call = ["busctl", "call", *_MANAGER, "StartTransientUnit", "ssa(sv)a(sa(sv))", name, "fail"]
     return [*call, str(len(properties)), *words, "0"]
 
 
 def _entry(address: str) -> tuple[str, ...]:
-    found = ip_address(address)
-    octets = [str(byte) for byte in found.packed]
-    family = "2" if found.version == 4 else "10"
+    ip = ip_address(address)
+    octets = [str(byte) for byte in ip.packed]
+    family = "2" if ip.version == 4 else "10"
     return (family, str(len(octets)), *octets, str(8 * len(octets)))

@@ -91,8 +91,12 @@ def loss(measured: Sequence[Measured], _resent: float | None, _crossed: float) -
 
     It counts segments of one MSS each (net/ipv4/tcp_output.c, tcp_retransmit_skb).
     """
-    sent = sum(one.sent for one in measured)
-    again = [one.retransmits * one.mss for one in measured if one.retransmits is not None and one.mss]
+    sent = sum(stream.sent for stream in measured)
+    again = [
+        stream.retransmits * stream.mss
+        for stream in measured
+        if stream.retransmits is not None and stream.mss
+    ]
     return min(1.0, sum(again) / sent) if sent and len(again) == len(measured) else None
 
 
@@ -144,7 +148,7 @@ def answer(steps: Sequence[Sequence[Measured]], cpus: int) -> dict[str, Any]:
         "cpu_bound": forward.cpu_bound or back.cpu_bound,
         "evidence": {
             "retransmits": [forward.retransmits, back.retransmits],
-            "cpu_percent": [[round(one, 1) for one in way.cpu] for way in (forward, back)],
+            "cpu_percent": [[round(percent, 1) for percent in way.cpu] for way in (forward, back)],
         },
     }
 
@@ -163,5 +167,5 @@ def combined(streams: Sequence[Measured], cpus: int) -> Direction:
         hole=min(seconds) / median if median else 0.0,
         cpu_bound=max(cpu) >= most,
         cpu=cpu,
-        retransmits=None if None in lost else sum(one or 0 for one in lost),
+        retransmits=None if None in lost else sum(number or 0 for number in lost),
     )

@@ -120,14 +120,14 @@ def _left_alone(subjects: Subjects) -> str:
 
 def _data_direct(host: Host, subjects: Subjects) -> tuple[list[Way], list[Check]]:
     """The paths of Data Direct, and a check for each Data Direct function without one."""
-    found: list[Way] = []
+    ways: list[Way] = []
     unpaired: list[Check] = []
     for address in data_direct.functions(host, subjects):
         try:
-            found += data_direct.ways(host, subjects, address)
+            ways += data_direct.ways(host, subjects, address)
         except (Nothing, HostError) as error:
             unpaired.append(Subject(NAME, f"Data Direct {address}").ended(error))
-    return found, unpaired
+    return ways, unpaired
 
 
 def _bridges(subjects: Subjects, direct: Sequence[Way], redirection: str) -> list[Bridge]:
@@ -147,10 +147,10 @@ def _bridges(subjects: Subjects, direct: Sequence[Way], redirection: str) -> lis
     ]
 
 
-def _between(one: PciDevice, other: PciDevice) -> list[str]:
+def _between(device: PciDevice, other: PciDevice) -> list[str]:
     """The nearest bridge above both, and the bridges below it on both sides, as in p2pdma.c."""
-    start = max(distance.common(one.path[:-1], other.path[:-1]) - 1, 0)
-    return list(dict.fromkeys((*one.path[start:-1], *other.path[start:-1])))
+    start = max(distance.common(device.path[:-1], other.path[:-1]) - 1, 0)
+    return list(dict.fromkeys((*device.path[start:-1], *other.path[start:-1])))
 
 
 def _bridge(host: Host, bridge: Bridge, leave: str, bad: Verdict) -> Check:
@@ -163,21 +163,21 @@ def _bridge(host: Host, bridge: Bridge, leave: str, bad: Verdict) -> Check:
     except ConfigError as error:
         return unreadable(subject, error)
     subject = replace(subject, expected=bridge.expected)
-    found = str(capability) if capability is not None else "no ACS: the bridge cannot redirect"
+    evidence = str(capability) if capability is not None else "no ACS: the bridge cannot redirect"
     if leave:
-        return subject.skip(f"{found}; {leave}")
+        return subject.skip(f"{evidence}; {leave}")
     if capability is None and bridge.may_lack:
-        return subject.skip(found)
+        return subject.skip(evidence)
     if capability is None and bridge.bits:
         # No parameter can add ACS, and no documentation covers Data Direct without it.
         return subject.unknown("no ACS, but Data Direct needs bits of it here")
     control = _control(host, bridge)
     if bridge.satisfied(control):
-        return subject.judged(True, found)
+        return subject.judged(True, evidence)
     waits = next_boot.brings(host, ["pci"], lambda words: _bringing(words, bridge, control))
     if waits:
-        return subject.made(Verdict.PENDING, f"{found}; the next boot has {waits}", advice="reboot")
-    return subject.judged(False, found)
+        return subject.made(Verdict.PENDING, f"{evidence}; the next boot has {waits}", advice="reboot")
+    return subject.judged(False, evidence)
 
 
 def _control(host: Host, bridge: Bridge) -> int:

@@ -23,6 +23,6 @@ NAMES = (link.NAME, *tuning.NAMES, *place.NAMES, acs.NAME, iommu.NAME)
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> Iterator[Check]:
     """Yield findings one by one: an error in one part keeps earlier findings."""
-    subjects = pcie_subjects.of(topology, expect)
+    subjects = pcie_subjects.subjects(topology, expect)
     for part in (link, tuning, place, acs, iommu):
         yield from part.checks(host, subjects)

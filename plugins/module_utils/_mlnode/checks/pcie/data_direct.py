@@ -55,17 +55,17 @@ def ways(host: Host, subjects: Subjects, address: str) -> list[Way]:
     """
     card = _card(host, subjects, address)
     path = pci.upstream(host.link_target(f"{pci.DEVICES}/{address}"))[1]
-    found = []
+    gpu_ways = []
     for gpu in subjects.topology.gpus:
         other = subjects.devices[gpu.address].path
         shared = distance.common(path, other)
         # Each must be below a separate port of a switch.
         if shared and min(len(path), len(other)) > shared + 1:
             bits = {path[0]: _ROOT, path[shared]: _TO_FUNCTION, other[shared]: _TO_GPU}
-            found.append(Way(gpu.address, card, bits))
-    if not found:
+            gpu_ways.append(Way(gpu.address, card, bits))
+    if not gpu_ways:
         raise Nothing(f"no GPU is behind the switch of {address}", vpd(address))
-    return found
+    return gpu_ways
 
 
 def _card(host: Host, subjects: Subjects, address: str) -> Card:

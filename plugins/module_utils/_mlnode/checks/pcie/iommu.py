@@ -83,15 +83,15 @@ def _without_group(host: Host, subject: Subject, want: str, link: str) -> Check:
 def _judged(host: Host, subject: Subject, word: str, want: str, good: bool) -> Check:
     subject = replace(subject, expected=f"{_OFF} or {_IDENTITY}" if want == "auto" else want)
     parameters = " ".join(_PARAMETER.findall(host.value("/proc/cmdline").text or ""))
-    found = f"{word} (booted with {parameters})" if parameters else word
+    evidence = f"{word} (booted with {parameters})" if parameters else word
     waits = "" if good else _next_boot(host, want)
     if waits:
-        return subject.made(Verdict.PENDING, f"{found}; the next boot has {waits}", advice="reboot")
+        return subject.made(Verdict.PENDING, f"{evidence}; the next boot has {waits}", advice="reboot")
     if want == _OFF:
         advice = "switch the IOMMU off in the BIOS, or boot with intel_iommu=off or amd_iommu=off"
     else:
         advice = "boot with iommu=pt, on arm64 with iommu.passthrough=1 (module boot_params)"
-    return subject.judged(good, found, advice=advice)
+    return subject.judged(good, evidence, advice=advice)
 
 
 def _next_boot(host: Host, want: str) -> str:

@@ -50,7 +50,7 @@ def _bridges(subjects: Subjects, named: dict[str, str]) -> dict[str, str]:
     bridges = [subjects.devices[address] for address in above if address in subjects.devices]
     return {
         bridge.address: f"PCIe switch {bridge.address}"
-        for bridge in sorted(bridges, key=lambda one: pci.order(one.address))
+        for bridge in sorted(bridges, key=lambda bridge: pci.order(bridge.address))
         if bridge.class_code >> 16 == pci.BRIDGE and links.faces_up(bridge)
     }
 
@@ -106,13 +106,13 @@ def _unknown(host: Host, device: PciDevice, subject: Subject, declared: bool) ->
     if pci.is_internal(device.vendor, device.device):
         return subject.made(verdict, _INTERNAL)
     values = {name: host.value(f"{_folder(device)}/{name}") for name in _FILES}
-    reasons = [*filter(None, (_problem(_folder(device), *one) for one in values.items()))]
+    reasons = [*filter(None, (_problem(_folder(device), name, value) for name, value in values.items()))]
     if reasons:
         return subject.unknown(reasons[0])
     missing = [value.problem for value in values.values() if value.text is None]
     shown = ", ".join(f"{name} {value.text}" for name, value in values.items() if _nothing(value))
-    found = missing[0] if missing else f"the kernel knows nothing of this link: {shown}"
-    return subject.made(verdict, found)
+    evidence = missing[0] if missing else f"the kernel knows nothing of this link: {shown}"
+    return subject.made(verdict, evidence)
 
 
 def _nothing(value: Value) -> bool:

@@ -56,13 +56,13 @@ def _few(subjects: Subjects, subject: Subject, computing: Sequence[Node]) -> Che
     """With fewer than two nodes every place is right, unless the nodes could not be read."""
     if len(computing) >= 2:
         return None
-    problems = [one for one in subjects.topology.problems if _NODE_FILE.match(one.path)]
+    problems = [problem for problem in subjects.topology.problems if _NODE_FILE.match(problem.path)]
     if computing and not problems:
-        found, missing = "one NUMA node has all the CPUs, so everything is near", True
+        evidence, missing = "one NUMA node has all the CPUs, so everything is near", True
     else:
-        found = problems[0].what if problems else "this kernel knows no NUMA nodes"
-        missing = all(one.missing for one in problems)
-    return subject.made(Verdict.SKIP if missing else Verdict.UNKNOWN, found, source=numa.NODES)
+        evidence = problems[0].what if problems else "this kernel knows no NUMA nodes"
+        missing = all(problem.missing for problem in problems)
+    return subject.made(Verdict.SKIP if missing else Verdict.UNKNOWN, evidence, source=numa.NODES)
 
 
 def _node(host: Host, subjects: Subjects, card: Card, subject: Subject, computing: Sequence[Node]) -> Check:
@@ -70,18 +70,18 @@ def _node(host: Host, subjects: Subjects, card: Card, subject: Subject, computin
     if node is None:
         return _nowhere(host, subjects, subject)
     others = {label: other for label, other in _around(subjects, card).items() if other != node}
-    cpus = next((cpulist.render(one.cpus) for one in computing if one.number == node), "")
-    found = f"NUMA node {node}" + (f", CPUs {cpus}" if cpus else "")
+    cpus = next((cpulist.render(numa_node.cpus) for numa_node in computing if numa_node.number == node), "")
+    evidence = f"NUMA node {node}" + (f", CPUs {cpus}" if cpus else "")
     if not others:
-        return subject.judged(True, found, expected="the node of its bridge and GPUs")
+        return subject.judged(True, evidence, expected="the node of its bridge and GPUs")
     elsewhere = ", ".join(f"{label} on node {other}" for label, other in others.items())
     advice = (
         "devices on one bridge are on one node: the firmware is wrong, or numa_node was written to; update "
         "the BIOS, and look at the slot"
     )
     expected = f"NUMA node {', '.join(sorted({str(other) for other in others.values()}))}"
-    found = f"{found}; {elsewhere}"
-    return subject.judged(False, found, expected=expected, advice=advice, bad=_bad(subjects))
+    evidence = f"{evidence}; {elsewhere}"
+    return subject.judged(False, evidence, expected=expected, advice=advice, bad=_bad(subjects))
 
 
 def _nowhere(host: Host, subjects: Subjects, subject: Subject) -> Check:
@@ -113,7 +113,9 @@ def _distances(subjects: Subjects) -> Iterator[Check]:
     subject = Subject("gpu_distance", source="/sys/bus/pci/devices")
     if not bindings:
         yield subject.skip("no GPU")
-    best = min((KINDS.index(one.distance) for one in bindings if one.distance in KINDS), default=0)
+    best = min(
+        (KINDS.index(binding.distance) for binding in bindings if binding.distance in KINDS), default=0
+    )
     for binding in bindings:
         yield _distance(subjects, replace(subject, target=subjects.gpu(binding.gpu)), binding, KINDS[best])
 
@@ -123,31 +125,31 @@ def _distance(subjects: Subjects, subject: Subject, binding: Binding, best: str)
 
     It also deviates if, unlike others, it has no NIC on its switch or on the coherent link to its CPU.
     """
-    found = f"{binding.distance} to {', '.join(binding.nics)}" if binding.nics else binding.distance
+    evidence = f"{binding.distance} to {', '.join(binding.nics)}" if binding.nics else binding.distance
     if binding.distance == UNKNOWN:
         return subject.unknown(f"{_node_file(binding.gpu)} or the file of the NICs names no NUMA node")
     if binding.distance == _ACROSS and not distance.one_socket(subjects.topology, binding.gpu, binding.nics):
         advice = "no RDMA NIC on its NUMA node: move one to a slot of this socket, see mlnode topology"
         expected = "a NIC on its NUMA node"
-        return subject.judged(False, found, expected=expected, advice=advice, bad=_bad(subjects))
+        return subject.judged(False, evidence, expected=expected, advice=advice, bad=_bad(subjects))
     coherent = any(gpu.coherent for gpu in subjects.topology.gpus if gpu.address == binding.gpu)
     if best in BELOW_ONE_BRIDGE and binding.distance not in BELOW_ONE_BRIDGE and not coherent:
         advice = f"other GPUs have a NIC on their switch: is one missing or misplaced?{_strays(subjects)}"
         expected = f"{best}, as other GPUs"
-        return subject.judged(False, found, expected=expected, advice=advice, bad=Verdict.WARN)
-    return subject.judged(True, found, expected="a NIC on its switch, NUMA node or socket")
+        return subject.judged(False, evidence, expected=expected, advice=advice, bad=Verdict.WARN)
+    return subject.judged(True, evidence, expected="a NIC on its switch, NUMA node or socket")
 
 
 def _strays(subjects: Subjects) -> str:
     """NICs of the rails' model that are not rails, because they are nearest to no GPU."""
     rails = {rdma.address for rdma in subjects.topology.rdma if rdma.rail is not None}
-    models = {(one.vendor, one.device) for one in subjects.topology.pci if one.address in rails}
+    models = {(device.vendor, device.device) for device in subjects.topology.pci if device.address in rails}
 
     def strays(rdma: RdmaDevice) -> bool:
         on = subjects.devices.get(rdma.address or "")
         return on is not None and on.address not in rails and (on.vendor, on.device) in models
 
-    far = [f"{one.name} ({one.address})" for one in subjects.topology.rdma if strays(one)]
+    far = [f"{rdma.name} ({rdma.address})" for rdma in subjects.topology.rdma if strays(rdma)]
     return f" Near no GPU, but of the rails' model: {', '.join(far)}" if far else ""
 
 
@@ -166,8 +168,8 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) ->
     if not queues:
         return subject.skip("no interrupt of a queue is in use")
     outside = [irq for irq in queues if not {*_cpus(host, irq)} <= {*home.cpus}]
-    found = f"{len(outside)} of {len(queues)} elsewhere"
-    found += f": IRQ {cpulist.render(outside)}" if outside else ""
+    evidence = f"{len(outside)} of {len(queues)} elsewhere"
+    evidence += f": IRQ {cpulist.render(outside)}" if outside else ""
     subject = replace(
         subject,
         source=_AFFINITY.format("*"),
@@ -176,7 +178,7 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) ->
         bad=Verdict.WARN,
     )
     # If a node has fewer CPUs than the card has queues, drivers continue on the next nearest node.
-    return subject.judged(len(outside) <= max(0, len(queues) - len(home.cpus)), found)
+    return subject.judged(len(outside) <= max(0, len(queues) - len(home.cpus)), evidence)
 
 
 def _cpus(host: Host, irq: int) -> tuple[int, ...]:

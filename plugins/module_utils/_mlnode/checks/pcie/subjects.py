@@ -63,13 +63,13 @@ class Subjects:
                 yield distance.gpu, card
 
 
-def of(topology: Topology, expect: Expectations) -> Subjects:
+def subjects(topology: Topology, expect: Expectations) -> Subjects:
     """Physical functions of the declared RDMA devices; without a declaration, of the rails or of all.
 
     Most registers of a virtual function are reserved; its physical function's registers count.
     """
     devices = pci.by_address(topology.pci)
-    rails = any(one.rail is not None for one in topology.rdma)
+    rails = any(rdma.rail is not None for rdma in topology.rdma)
     sharing: dict[str, list[RdmaDevice]] = {}
     for rdma in topology.rdma:
         function = devices.get(rdma.address or "")
@@ -78,7 +78,9 @@ def of(topology: Topology, expect: Expectations) -> Subjects:
             sharing.setdefault(function.address, []).append(rdma)
     cards = tuple(
         Card(
-            "+".join(one.name for one in here), devices[address], expect.of(here[0].name, None, here[0].rail)
+            "+".join(rdma.name for rdma in here),
+            devices[address],
+            expect.section(here[0].name, None, here[0].rail),
         )
         for address, here in sharing.items()
     )

@@ -82,8 +82,8 @@ def _read_request(subject: Subject, card: Card, want: int, express: Express, _da
         f"setpci -s {card.address} CAP_EXP+8.w={code:04x}:7000 until the next boot, as nothing here writes "
         "configuration space, or the BIOS for good"
     )
-    good, found = express.read_request == want, f"{express.read_request} bytes"
-    return subject.judged(good, found, expected=f"{want} bytes", advice=advice)
+    good, evidence = express.read_request == want, f"{express.read_request} bytes"
+    return subject.judged(good, evidence, expected=f"{want} bytes", advice=advice)
 
 
 def _relaxed_ordering(subject: Subject, card: Card, want: str, express: Express, _data: bytes) -> Check:
@@ -105,8 +105,8 @@ def _ats(subject: Subject, _card: Card, want: str, _express: Express, data: byte
     if want == "on":
         advice = "set ATS_ENABLED with mlxconfig, switch the IOMMU on, and boot without pci=noats"
     want = "off" if want == "auto" else want
-    found = now if capability is not None else "off: the function has no such capability"
-    return subject.judged(now == want, found, expected=want, advice=advice)
+    evidence = now if capability is not None else "off: the function has no such capability"
+    return subject.judged(now == want, evidence, expected=want, advice=advice)
 
 
 _Judge = Callable[[Subject, Card, Any, Express, bytes], Check]

@@ -62,10 +62,10 @@ def _judged(host: Host, name: str, rate_mbit: int, round_trip: float) -> Check:
     if not there:
         return subject.skip("no such limit in this namespace", expected=expected)
     known = {key: size for key, size in sizes.items() if size is not None}
-    found = ", ".join(f"{key} {size / MIB:.3g} MiB" for key, size in known.items())
+    evidence = ", ".join(f"{key} {size / MIB:.3g} MiB" for key, size in known.items())
     small = [key for key, size in known.items() if size < need]
     advice = f"one connection cannot fill the link: set {', '.join(small)} to auto (the module sysctl_ml)"
-    return subject.judged(not small, found, advice=advice)
+    return subject.judged(not small, evidence, advice=advice)
 
 
 def _path(key: str) -> str:

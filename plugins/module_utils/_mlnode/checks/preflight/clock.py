@@ -21,7 +21,7 @@ def check(read: Callable[[], KernelClock] = kernel_clock.read) -> Check:
         clock = read()
     except HostError as error:
         return subject.unknown(str(error), advice=SYNC)
-    found = "nothing synchronises the clock, or the kernel is not informed (chronyd without rtcsync)"
+    evidence = "nothing synchronises the clock, or the kernel is not informed (chronyd without rtcsync)"
     if clock.synchronised:
-        found = f"synchronised, wrong by {clock.most_error_us / 1000:.3g} ms at most"
-    return subject.judged(clock.synchronised, found)
+        evidence = f"synchronised, wrong by {clock.most_error_us / 1000:.3g} ms at most"
+    return subject.judged(clock.synchronised, evidence)

@@ -83,7 +83,7 @@ class Meeting:
         self.port = port
         self.until = until
         #: Peer → measured latencies, and peer → why there are none
-        self.found: dict[Peer, Samples] = {}
+        self.samples: dict[Peer, Samples] = {}
         self.missing: dict[Peer, OSError] = {}
         #: Own address → why this node does not listen on it
         self.deaf: dict[str, OSError] = {}
@@ -142,9 +142,9 @@ class Meeting:
     def measure(self, wait: bool) -> None:
         """Measure the latency to all peers that listen. wait: for all peers, or until the end."""
         while True:
-            for peer in [one for one in self._peers if one not in self.found]:
+            for peer in [peer for peer in self._peers if peer not in self.samples]:
                 self._try(peer)
-            if not wait or len(self.found) == len(self._peers) or time.monotonic() >= self.until:
+            if not wait or len(self.samples) == len(self._peers) or time.monotonic() >= self.until:
                 return
             time.sleep(_PAUSE)
 
@@ -168,7 +168,7 @@ class Meeting:
                     seconds.append(_round_trip(connection))
             except OSError as error:
                 errors.append(_words(error))
-        self.found[peer] = Samples(tuple(seconds), tuple(errors))
+        self.samples[peer] = Samples(tuple(seconds), tuple(errors))
         self._part(peer)
 
     def _greet(self, peer: Peer) -> None:
@@ -217,40 +217,43 @@ class Meeting:
             subject = Subject("tcp_listener", f"{own} port {self.port}", "bind(2)", "peers measure to it")
             yield subject.unknown(f"cannot listen: {_words(error)}", advice=advice)
         for peer in self._peers:
-            samples = self.found.get(peer)
+            samples = self.samples.get(peer)
             yield self._judged(peer, samples) if samples else self._unmet(peer, self.missing[peer])
 
     def median(self) -> float | None:
         """The longest median latency of all peers, in seconds."""
-        return max((_percentile(one.seconds, 50) for one in self.found.values() if one.seconds), default=None)
+        medians = [_percentile(samples.seconds, 50) for samples in self.samples.values() if samples.seconds]
+        return max(medians, default=None)
 
     def _unmet(self, peer: Peer, error: OSError) -> Check:
         if isinstance(error, (_StrangerError, ConnectionResetError)):
-            found = "another program listens there, or that node expects another address of this one"
+            evidence = "another program listens there, or that node expects another address of this one"
             advice = f"{_OTHER}, or {_SOURCE}"
         elif isinstance(error, ConnectionError):
-            found, advice = f"no listener was there: {_words(error)}", _REFUSED
+            evidence, advice = f"no listener was there: {_words(error)}", _REFUSED
         elif error.errno == errno.EADDRNOTAVAIL:
-            found, advice = f"{peer.source} is not an address of this node", _SOURCE
+            evidence, advice = f"{peer.source} is not an address of this node", _SOURCE
         else:
-            found, advice = f"no connection: {_words(error)}", _SILENT
-        return self._about(peer).unknown(found, advice=advice)
+            evidence, advice = f"no connection: {_words(error)}", _SILENT
+        return self._about(peer).unknown(evidence, advice=advice)
 
     def _judged(self, peer: Peer, samples: Samples) -> Check:
         subject, tried = self._about(peer), len(samples.seconds) + len(samples.errors)
-        found = f"{len(samples.errors)} errors of {tried}"
+        evidence = f"{len(samples.errors)} errors of {tried}"
         if samples.errors:
-            found += f" ({', '.join(sorted({*samples.errors}))})"
+            evidence += f" ({', '.join(sorted({*samples.errors}))})"
         if samples.seconds:
-            found = f"{_spread(samples.seconds)}, {found}"
+            evidence = f"{_spread(samples.seconds)}, {evidence}"
         if samples.errors:
-            return subject.judged(False, found, advice="look at the links on the way: connections got lost")
+            return subject.judged(
+                False, evidence, advice="look at the links on the way: connections got lost"
+            )
         if tried < SAMPLES:
-            return subject.unknown(f"{found}, and no time for more", advice=_LATE)
+            return subject.unknown(f"{evidence}, and no time for more", advice=_LATE)
         if not any(samples.seconds):
             return subject.unknown("the kernel reports no round trip")
         even = _percentile(samples.seconds, 99) <= _SPREAD * _percentile(samples.seconds, 50)
-        return subject.judged(even, found, advice=_DELAYED, bad=Verdict.WARN)
+        return subject.judged(even, evidence, advice=_DELAYED, bad=Verdict.WARN)
 
     def _about(self, peer: Peer) -> Subject:
         expected = f"{SAMPLES} connections, p99 at most {_SPREAD} times p50"

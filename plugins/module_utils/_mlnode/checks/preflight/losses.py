@@ -98,12 +98,12 @@ def _judged(
         return subject.made(Verdict.UNKNOWN if book.problem else Verdict.SKIP, why)
     since = {key: rise.spans[-1] for key, rise in rises.items()}
     seconds = max(span.seconds for span in since.values())
-    found, bad, idle = [], False, True
+    losses, bad, idle = [], False, True
     for way, (passed, gone) in ways.items():
         lost, total = since[gone].by, since[gone].by + since[passed].by
-        found.append(f"{way}: {lost} of {total}{words}")
+        losses.append(f"{way}: {lost} of {total}{words}")
         # A single loss proves nothing, even among few packets.
         bad = bad or lost > 1 + LOSS * total
         idle = idle and not total
     verdict = Verdict.SKIP if idle else Verdict.WARN if bad else Verdict.PASS
-    return subject.made(verdict, f"{', '.join(found)}, in {seconds:.0f} s")
+    return subject.made(verdict, f"{', '.join(losses)}, in {seconds:.0f} s")

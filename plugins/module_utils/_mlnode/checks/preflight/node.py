@@ -63,22 +63,24 @@ def drift(host: Host) -> Iterator[Check]:
         settings, errors, compliant = strict_json.typed(
             report, {"settings": list, "errors": list, "compliant": bool}
         )
-        drifted = [_line(one) for one in settings if _status(one).is_drift]
-        severe = any(_status(one).is_drift and one["severity"] == str(Severity.HIGH) for one in settings)
+        drifted = [_line(setting) for setting in settings if _status(setting).is_drift]
+        severe = any(
+            _status(setting).is_drift and setting["severity"] == str(Severity.HIGH) for setting in settings
+        )
     except (StoreError, ValueError, KeyError, TypeError) as error:
         words = f"{AGENT_COMMAND} ended with {done.rc}: {error}"
         raise HostError("understand", subject.source, None, words) from error
     if drifted:
-        found = f"{len(drifted)} of {len(settings)} settings differ: {listed(drifted, _NAMED)}"
+        evidence = f"{len(drifted)} of {len(settings)} settings differ: {listed(drifted, _NAMED)}"
         advice = "mlnode check on the node, or drift.yml, shows all; site.yml applies the declarations"
-        yield subject.made(Verdict.FAIL if severe else Verdict.WARN, found, advice=advice)
+        yield subject.made(Verdict.FAIL if severe else Verdict.WARN, evidence, advice=advice)
     if errors:
-        found = listed([str(error) for error in errors], _NAMED)
-        yield subject.unknown(found, target="agent", advice="look at mlnode check")
+        evidence = listed([str(error) for error in errors], _NAMED)
+        yield subject.unknown(evidence, target="agent", advice="look at mlnode check")
     if not drifted and not errors:
         right = compliant and done.rc == 0
-        found = f"{len(settings)} settings" if right else f"mlnode check ended with {done.rc}"
-        yield subject.judged(True, found) if right else subject.unknown(found)
+        evidence = f"{len(settings)} settings" if right else f"mlnode check ended with {done.rc}"
+        yield subject.judged(True, evidence) if right else subject.unknown(evidence)
 
 
 def _status(setting: Mapping[str, Any]) -> Status:
@@ -94,7 +96,7 @@ def _line(setting: Mapping[str, Any]) -> str:
 
 def nccl_variables(host: Host, topology: Topology) -> Iterator[Check]:
     """Deviations, named as in the audit; one passing check if there are none."""
-    checks = [replace(one, severity=None) for one in nccl.checks(host, topology)]
+    checks = [replace(check, severity=None) for check in nccl.checks(host, topology)]
     yield from bad(checks) or [replace(checks[0], name=NCCL, expected="no variable costs rails")]
 
 

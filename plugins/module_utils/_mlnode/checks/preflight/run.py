@@ -16,7 +16,7 @@ from ...model.record import NamedTuple, replace
 from ...model.schema import Option, Table
 from ...topology import hardware
 from ...topology.model import Topology
-from .. import end, expect, path_mtu
+from .. import expect, module_result, path_mtu
 from ..campaign.clock import Answering
 from ..expect import Expectations
 from ..model import Check, Subject, findings
@@ -32,7 +32,7 @@ OPTIONS: Table = {
     "mtu": Option("int"),
     "tcp_port": Option("int", default=18590),
     "expect": Option("dict", default={}),
-    **end.fail_on("unknown"),
+    **module_result.fail_on("unknown"),
 }
 
 #: Seconds for all checks. Starting and compiling the module takes Ansible and Python another one.
@@ -67,8 +67,8 @@ class Request(NamedTuple):
 
 def parse(peers: Sequence[Any], mtu: int | None, tcp_port: int, raw: Any) -> Request:
     """Raises DeclarationError."""
-    end.between("mtu", mtu, path_mtu.SMALLEST, path_mtu.LONGEST, "bytes")
-    end.between("tcp_port", tcp_port, *_PORTS)
+    module_result.between("mtu", mtu, path_mtu.SMALLEST, path_mtu.LONGEST, "bytes")
+    module_result.between("tcp_port", tcp_port, *_PORTS)
     return Request(path_mtu.parse_peers(peers), mtu, tcp_port, expect.parse(raw))
 
 
@@ -78,7 +78,9 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     request = parse(given["peers"], given["mtu"], given["tcp_port"], given["expect"])
     checks = all_checks(host, request, host.is_superuser() and not dry)
     seconds = round(time.monotonic() - start, 2)
-    return end.result("node_preflight", checks, given["fail_on"], seconds=seconds, clock=answering.times)
+    return module_result.result(
+        "node_preflight", checks, given["fail_on"], seconds=seconds, clock=answering.times
+    )
 
 
 def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
@@ -171,10 +173,10 @@ def _mtus(host: Host, declared: int | None, routes: Mapping[Peer, Route]) -> lis
             if size <= max(wanted, route.mtu):
                 asked.append((peer, size))
             else:
-                found = f"{route.interface} has an MTU of {route.mtu}, and no other size is declared"
-                checks.append(Subject(f"path_mtu_{size}", str(peer), "ip route get").skip(found))
+                why = f"{route.interface} has an MTU of {route.mtu}, and no other size is declared"
+                checks.append(Subject(f"path_mtu_{size}", str(peer), "ip route get").skip(why))
     with ThreadPoolExecutor(max(1, len(asked))) as pool:
-        return [*pool.map(lambda one: _mtu(host, *one), asked), *checks]
+        return [*pool.map(lambda peer_size: _mtu(host, *peer_size), asked), *checks]
 
 
 def _mtu(host: Host, peer: Peer, size: int) -> Check:

@@ -71,8 +71,8 @@ def _looked(host: Host) -> Iterator[Check]:
         yield subject.judged(True, f"{used + waiting} sockets in all")
         return
     address, port, taken = busiest
-    found = f"{taken} to {address} port {port}"
-    yield subject.judged(taken < most, found, source=", ".join(_TABLES), bad=Verdict.WARN)
+    evidence = f"{taken} to {address} port {port}"
+    yield subject.judged(taken < most, evidence, source=", ".join(_TABLES), bad=Verdict.WARN)
 
 
 # -- reading --------------------------------------------------------------------------------
@@ -120,5 +120,5 @@ def _address(digits: str) -> str:
     import sys
 
     words = [int(digits[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(digits), 8)]
-    found = ipaddress.ip_address(b"".join(words))
-    return str(getattr(found, "ipv4_mapped", None) or found)
+    address = ipaddress.ip_address(b"".join(words))
+    return str(getattr(address, "ipv4_mapped", None) or address)

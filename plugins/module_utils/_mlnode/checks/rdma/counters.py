@@ -52,9 +52,9 @@ def checks(host: Host, topology: Topology, expect: Expectations, book: Book) -> 
     checks = []
     for device in known.devices:
         group = Group(book, device, _identity(host, device))
-        for port in known.of(device):
+        for port in known.ports_of(device):
             checks += [group.judge(name, port.name, members, port) for name, members in _of_port(host, port)]
-        ports = known.of(device)
+        ports = known.ports_of(device)
         checks.append(group.judge("aer", device.name, _aer(host, device), ports[0]))
     return checks
 
@@ -112,7 +112,7 @@ def _statistics(host: Host, port: Port) -> list[Member]:
 
 def _aer(host: Host, device: RdmaDevice) -> list[Member]:
     members = []
-    for counter in (one for one in COUNTERS if one.place == "pci"):
+    for counter in (counter for counter in COUNTERS if counter.place == "pci"):
         path = f"{PCI}/{device.address}/{counter.name}"
         value = Value(absent="no PCI function: a device in software")
         if device.address:
@@ -147,21 +147,22 @@ class Group:
         subject = Subject(check, target, source)
         if not here:
             return subject.skip(members[0].value.problem)
-        limits = {one.counter.name: declared.get(one.counter.name, one.counter.limits) for one in here}
-        judgements = [self._one(member, limits[member.counter.name]) for member in here]
+        counters = [member.counter for member in here]
+        limits = {counter.name: declared.get(counter.name, counter.limits) for counter in counters}
+        judgements = [self._judgement(member, limits[member.counter.name]) for member in here]
         # Counters without a limit are reported if all others pass, and never decide the verdict.
-        limited = [one for one, member in zip(judgements, here) if limits[member.counter.name]]
+        limited = [judgement for judgement, member in zip(judgements, here) if limits[member.counter.name]]
         worst = min((verdict for verdict, _why in limited), key=_ORDER.index, default=Verdict.SKIP)
-        decisive = [one for one in limited if one[0] is worst]
+        decisive = [judgement for judgement in limited if judgement[0] is worst]
         if worst is Verdict.PASS or not limited:
             decisive = judgements
-        found = "; ".join(dict.fromkeys(why for _verdict, why in decisive))
+        evidence = "; ".join(dict.fromkeys(why for _verdict, why in decisive))
         expected = "; ".join(f"{name} {limit}" for name, some in limits.items() for limit in some)
         advice = rdma_limits.ADVICE[check] if worst in (Verdict.FAIL, Verdict.WARN) else ""
         advice = advice if limited else "declare limits (counters) to have it judged"
-        return subject.made(worst, found, expected=expected, advice=advice)
+        return subject.made(worst, evidence, expected=expected, advice=advice)
 
-    def _one(self, member: Member, limits: Sequence[Limit]) -> _Judgement:
+    def _judgement(self, member: Member, limits: Sequence[Limit]) -> _Judgement:
         name, text = member.counter.name, member.value.text
         number = integer(text or "")
         if number is None or number < 0:

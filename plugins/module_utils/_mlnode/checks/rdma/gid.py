@@ -102,8 +102,8 @@ def _gid(host: Host, port: Port) -> Check:
         advice = "the port has no address: check that its interface is up and has one"
         return subject.judged(False, "all entries are empty", advice=advice)
     if port.layer != ETHERNET:
-        found = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
-        return subject.judged(True, found, value=str(entries[0].index))
+        evidence = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
+        return subject.judged(True, evidence, value=str(entries[0].index))
     return _roce(port, entries, problem)
 
 
@@ -117,8 +117,8 @@ def _roce(port: Port, entries: Sequence[Gid], problem: str) -> Check:
         return subject.judged(True, _shown(usable), value=str(usable[0].index))
     dark = [entry for entry in entries if entry.kind is None or entry.netdev is None]
     if dark or problem:
-        found = problem or f"{_shown(dark)}: its type or interface cannot be read"
-        return subject.unknown(found, source=f"{port.folder}/gid_attrs")
+        evidence = problem or f"{_shown(dark)}: its type or interface cannot be read"
+        return subject.unknown(evidence, source=f"{port.folder}/gid_attrs")
     right = [entry for entry in entries if entry.kind == kind and _is_on(entry, netdev)]
     if right:
         advice = "link-local addresses work within one subnet only: give the interface an IP address"

@@ -63,7 +63,7 @@ class Way:
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     """One check per GPU vendor."""
     want, declared = pcie_values.wanted(expect, "gpudirect")
-    cards = pcie_subjects.of(topology, expect).cards
+    cards = pcie_subjects.subjects(topology, expect).cards
     vendors = sorted({gpu.vendor for gpu in topology.gpus})
     subject = Subject(NAME, source="/sys/bus/pci/devices")
     if not vendors or not cards:
@@ -92,17 +92,17 @@ def _vendor(
         ways.append(_dmabuf(host, topology, vendor))
     expected = {"auto": "peer memory or DMA-BUF", "peermem": "peer memory", "dmabuf": "DMA-BUF"}[want]
     working = [way for way in ways if way.works]
-    found = "; ".join(way.words for way in working or ways)
+    evidence = "; ".join(way.words for way in working or ways)
     source = ", ".join(dict.fromkeys(way.source for way in working or ways))
     subject = replace(subject, source=source, expected=expected, advice=_ADVICE[vendor])
     if not working and any(way.works is None for way in ways):
-        return subject.unknown(found)
+        return subject.unknown(evidence)
     listed = next((way.listed for way in ways if way.listed), "")
     if listed and not working:
         advice = f"modprobe {listed}, or reboot; if it does not load: {_ADVICE[vendor]}"
-        return subject.made(Verdict.PENDING, found, advice=advice)
+        return subject.made(Verdict.PENDING, evidence, advice=advice)
     bad = Verdict.WARN if any(way.half for way in ways) else None
-    return subject.judged(bool(working), found, bad=bad)
+    return subject.judged(bool(working), evidence, bad=bad)
 
 
 def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:

@@ -33,7 +33,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     known = ports.subjects(topology, expect)
     checks += _undeclared(topology, expect, known)
     for device in known.devices:
-        declared = expect.of(device.name, rail=device.rail)
+        declared = expect.section(device.name, rail=device.rail)
         checks.append(_slot(device, declared))
         checks.append(_numa(host, device, declared))
         checks.append(_naming(device, declared))
@@ -52,12 +52,12 @@ def _declared(topology: Topology, expect: Expectations) -> list[Check]:
         subject = Subject("inventory", name if port is None else f"{name}/{port}", CLASS, "is there")
         device = by_name.get(name)
         if device is None:
-            where = _missing(topology, expect.of(name, port).get("slot", ""))
+            where = _missing(topology, expect.section(name, port).get("slot", ""))
             checks.append(subject.judged(False, "no such RDMA device", advice=where))
-        elif port is not None and port not in {one.number for one in device.ports}:
-            has = ", ".join(str(one.number) for one in device.ports) or "none"
-            found = f"no such port; {name} has {has}"
-            checks.append(subject.judged(False, found, source=f"{CLASS}/{name}/ports"))
+        elif port is not None and port not in {rdma_port.number for rdma_port in device.ports}:
+            has = ", ".join(str(rdma_port.number) for rdma_port in device.ports) or "none"
+            evidence = f"no such port; {name} has {has}"
+            checks.append(subject.judged(False, evidence, source=f"{CLASS}/{name}/ports"))
         elif section.get("used", True):
             checks.append(subject.judged(True, "is there"))
     return checks
@@ -70,7 +70,7 @@ def _missing(topology: Topology, slot: str) -> str:
     others = [device.name for device in topology.rdma if device.address == slot]
     if others:
         return f"the device in its slot {slot} is {others[0]}: names were given in another order"
-    function = next((one for one in topology.pci if one.address == slot), None)
+    function = next((function for function in topology.pci if function.address == slot), None)
     if function is None:
         return f"nothing answers in its slot {slot}: look at power, riser and card (lspci, dmesg)"
     if function.driver is None:
@@ -87,8 +87,8 @@ def _rails(topology: Topology, expect: Expectations) -> list[Check]:
         good = len(here) == expect.count
         checks.append(subject.judged(good, f"{len(here)}: {names}", expected=str(expect.count)))
     for number in sorted({*expect.rail} - {*here}):
-        found = f"no rail {number}; rails are {names}"
-        checks.append(subject.judged(False, found, target=f"rail {number}"))
+        evidence = f"no rail {number}; rails are {names}"
+        checks.append(subject.judged(False, evidence, target=f"rail {number}"))
     return checks
 
 
@@ -98,7 +98,7 @@ def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects)
     for device in topology.rdma:
         if device in known.devices:
             continue
-        unused = expect.of(device.name, rail=device.rail).get("used") is False
+        unused = expect.section(device.name, rail=device.rail).get("used") is False
         about = replace(subject, target=device.name)
         if expect.exact and device.name not in expect.devices and not unused:
             advice = "declare it, or take it away; exact: false lets it be"
@@ -108,8 +108,8 @@ def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects)
     if not topology.rdma and not expect.targets and not expect.count:
         checks.append(subject.skip("no RDMA device, and none is declared"))
     elif not expect.targets and expect.count is None:
-        found = f"{len(topology.rdma)} RDMA devices; nothing says how many belong here"
-        checks.append(subject.told(found, "devices or rails.count"))
+        evidence = f"{len(topology.rdma)} RDMA devices; nothing says how many belong here"
+        checks.append(subject.told(evidence, "devices or rails.count"))
     return checks
 
 
@@ -119,8 +119,8 @@ def _undeclared(topology: Topology, expect: Expectations, known: ports.Subjects)
 def _slot(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
     subject = Subject("slot", device.name, f"{CLASS}/{device.name}/device", declared.get("slot", ""))
     if device.address is None:
-        found = "no PCI function: a device in software, or one of another bus"
-        return subject.judged(False, found) if subject.expected else subject.skip(found)
+        evidence = "no PCI function: a device in software, or one of another bus"
+        return subject.judged(False, evidence) if subject.expected else subject.skip(evidence)
     advice = (
         "names were given in another order, or the card was moved: put it back, or declare its present slot"
     )
@@ -149,8 +149,8 @@ def _naming(device: RdmaDevice, declared: Mapping[str, Any]) -> Check:
     if _PERSISTENT.match(device.name):
         return subject.judged(True, "named after its place on the bus", expected="stable")
     if declared.get("slot") == device.address:
-        found = "named in the order of probing, and in its declared slot"
-        return subject.judged(True, found, expected="stable")
+        evidence = "named in the order of probing, and in its declared slot"
+        return subject.judged(True, evidence, expected="stable")
     return subject.told("named in the order of probing, which another boot may change", "slot")
 
 

@@ -140,10 +140,10 @@ def _up(host: Host, port: Port, nic: Nic, wanted: str) -> Check:
     if port.layer == INFINIBAND and not wanted and value.text != "up":
         # RDMA over InfiniBand works without IPoIB.
         return subject.skip(f"{name} {value.text}: IPoIB is not in use, and not declared")
-    found = f"{name} {value.text}"
+    evidence = f"{name} {value.text}"
     if nic.up and value.text == "unknown":
-        found += ", with a carrier: its driver reports no operational state"
-    return subject.judged(nic.up, found, advice=f"raise it: ip link set {name} up, and look at the link")
+        evidence += ", with a carrier: its driver reports no operational state"
+    return subject.judged(nic.up, evidence, advice=f"raise it: ip link set {name} up, and look at the link")
 
 
 def _speed(host: Host, port: Port, nic: Nic) -> Check:

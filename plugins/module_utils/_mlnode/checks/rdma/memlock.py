@@ -108,12 +108,12 @@ def _judged(host: Host, check: Check, want: Bytes) -> Check:
         return replace(check, found=f"{check.found}; its next start is unknown: {error}")
     if assigned.amount is not None and _is_enough(assigned.amount, want):
         then = f"{assigned.amount} ({assigned.where})"
-        found = limits_pending.words(check.target, unit, check.found, then)
+        evidence = limits_pending.words(check.target, unit, check.found, then)
         advice = f"systemctl restart {unit}"
-        check = replace(check, verdict=Verdict.PENDING, found=found, advice=advice)
+        check = replace(check, verdict=Verdict.PENDING, found=evidence, advice=advice)
     if check.target == "sshd" and logins is not None and _is_enough(logins, want):
-        found = f"{check.found}; logins get {logins} from {where} all the same"
-        return replace(check, verdict=Verdict.SKIP, found=found)
+        evidence = f"{check.found}; logins get {logins} from {where} all the same"
+        return replace(check, verdict=Verdict.SKIP, found=evidence)
     return check
 
 
@@ -132,8 +132,8 @@ def _process(host: Host, subject: Subject, want: Bytes) -> Check:
     if now is None:
         return subject.unknown("the process has ended meanwhile")
     soft, hard = Bytes(now.soft), Bytes(now.hard)
-    found = str(soft) if soft == hard else f"{soft}, and up to {hard} for who asks"
-    return subject.judged(_is_enough(now, want), found)
+    evidence = str(soft) if soft == hard else f"{soft}, and up to {hard} for who asks"
+    return subject.judged(_is_enough(now, want), evidence)
 
 
 def _is_enough(amount: Amount, want: Bytes) -> bool:
@@ -154,11 +154,11 @@ def _default(host: Host, subject: Subject, want: Bytes, spared: str) -> Check:
     limit = limits_units.effective(_LIMIT, lines)
     source, good = limit.where or subject.source, False
     if limit.amount is not None:
-        found, good = f"{_KEY}={limit.amount.in_systemd()}", _is_enough(limit.amount, want)
+        evidence, good = f"{_KEY}={limit.amount.in_systemd()}", _is_enough(limit.amount, want)
     elif lines:
-        found, source = f"{lines[-1].text[:80]}, which systemd does not take", lines[-1].where
+        evidence, source = f"{lines[-1].text[:80]}, which systemd does not take", lines[-1].where
     else:
-        found = f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
+        evidence = f"{_KEY} is set nowhere, so systemd's own counts, 8 MiB at most"
     if spared and not good:
-        return subject.skip(f"{found}; {spared}", source=source, expected=subject.expected)
-    return subject.judged(good, found, source=source)
+        return subject.skip(f"{evidence}; {spared}", source=source, expected=subject.expected)
+    return subject.judged(good, evidence, source=source)

@@ -149,12 +149,12 @@ def _report(port: Port, report: Report) -> Check:
     state, advice = report.text(_OPERATION, "State"), report.text(_TROUBLE, "Recommendation")
     if not state or not advice:
         return _missing(subject, report, "state and recommendation")
-    found = f"{state[:_LONGEST]}, {advice[:_LONGEST]}"
+    evidence = f"{state[:_LONGEST]}, {advice[:_LONGEST]}"
     # A link that is up works, regardless of the firmware's recommendation.
     bad = Verdict.WARN if state == "Active" else Verdict.FAIL
     good = state == "Active" and advice.startswith(_HEALTHY)
     todo = "look at cable, transceiver and the switch port; the words are the firmware's"
-    return subject.judged(good, found, advice=todo, bad=bad)
+    return subject.judged(good, evidence, advice=todo, bad=bad)
 
 
 def _wanted(port: Port) -> str:
@@ -172,12 +172,12 @@ def _ber(port: Port, report: Report) -> Check:
     if dark:
         return _missing(subject, report, f"{dark[0]} bit error rate")
     over = [kind for kind, most in _limits(port).items() if float(rates[kind]) > most]
-    found = ", ".join(f"{kind} {text}" for kind, text in rates.items())
+    evidence = ", ".join(f"{kind} {text}" for kind, text in rates.items())
     minutes = report.text(_ERRORS, "Time Since Last Clear [Min]")
-    found += f" in {minutes[:_LONGEST]} min" if minutes else ""
+    evidence += f" in {minutes[:_LONGEST]} min" if minutes else ""
     bad = Verdict.FAIL if "effective" in over else Verdict.WARN
     todo = "clean or replace the cable or transceiver, or try another switch port"
-    return subject.judged(not over, found, advice=todo, bad=bad)
+    return subject.judged(not over, evidence, advice=todo, bad=bad)
 
 
 def _cable(port: Port, report: Report) -> Check:
@@ -187,8 +187,8 @@ def _cable(port: Port, report: Report) -> Check:
     parts = [report.text(_MODULE, key)[:_LONGEST] for key in _WORDS]
     if parts[0]:
         heat = report.text(_MODULE, "Temperature [C]")
-        found = " ".join(filter(None, parts)) + (f", {heat[:_LONGEST]} C" if heat else "")
-        return subject.judged(True, found)
+        evidence = " ".join(filter(None, parts)) + (f", {heat[:_LONGEST]} C" if heat else "")
+        return subject.judged(True, evidence)
     if report.text(_OPERATION, "State") == "Active":
         # As for links between boards of one machine.
         return subject.skip("the link is up, and the firmware knows no module on it")

@@ -70,8 +70,8 @@ def _uverbs(host: Host, subjects: Sequence[Subject]) -> list[Check]:
             continue
         path = f"{_DEV}/{name}"
         advice = "look at udev; in a container, the runtime has to pass this device in"
-        found = path if name in files else f"{path} does not exist"
-        checks.append(subject.judged(name in files, found, source=path, advice=advice))
+        evidence = path if name in files else f"{path} does not exist"
+        checks.append(subject.judged(name in files, evidence, source=path, advice=advice))
     return checks
 
 
@@ -137,7 +137,9 @@ def _only_ipv6(host: Host, rails: Sequence[str]) -> set[str]:
         here = iproute.interfaces(host)
     except HostError:
         return set()
-    versions = {rail: {one.ip.version for one in here[rail].addresses} for rail in rails if rail in here}
+    versions = {
+        rail: {address.ip.version for address in here[rail].addresses} for rail in rails if rail in here
+    }
     return {rail for rail, known in versions.items() if known == {6}}
 
 
@@ -154,7 +156,7 @@ def _arp(host: Host, rail: str, shared: bool) -> Check:
                 return subject.missing(value, source=path, expected=expected if value.unreadable else "")
             both.append(int(value.text))
         numbers[key] = max(both)
-    found = ", ".join(f"{key} {number}" for key, number in numbers.items())
+    evidence = ", ".join(f"{key} {number}" for key, number in numbers.items())
     good = numbers["arp_ignore"] >= 1 and numbers["arp_announce"] >= 2 and numbers["rp_filter"] != 1
     wrong = "set them with sysctl_ml: packets for one rail arrive at another, and their answers are dropped"
     advice = (
@@ -164,7 +166,7 @@ def _arp(host: Host, rail: str, shared: bool) -> Check:
     )
     # Rails on separate subnets work without these settings; rails on one subnet do not.
     bad = Verdict.FAIL if shared else Verdict.WARN
-    return subject.judged(good, found, advice=advice, bad=bad)
+    return subject.judged(good, evidence, advice=advice, bad=bad)
 
 
 def _shared_subnets(host: Host, rails: Sequence[str]) -> set[str]:

@@ -62,7 +62,7 @@ class Subjects:
     ports: tuple[Port, ...] = ()
     devices: tuple[RdmaDevice, ...] = ()
 
-    def of(self, device: RdmaDevice) -> tuple[Port, ...]:
+    def ports_of(self, device: RdmaDevice) -> tuple[Port, ...]:
         return tuple(port for port in self.ports if port.device is device)
 
 
@@ -73,7 +73,7 @@ def subjects(topology: Topology, expect: Expectations) -> Subjects:
     for device in topology.rdma:
         for port in device.ports:
             if expect.judges(device, port.number, device.address in virtual, rails):
-                declared = expect.of(device.name, port.number, device.rail)
+                declared = expect.section(device.name, port.number, device.rail)
                 ports.append(Port(device, port, declared, _nic(topology, port)))
     return Subjects(tuple(ports), tuple(dict.fromkeys(port.device for port in ports)))
 
@@ -93,7 +93,7 @@ def roce_interfaces(known: Subjects) -> list[str]:
 
 
 def function_of(device: RdmaDevice, topology: Topology) -> PciDevice | None:
-    return next((one for one in topology.pci if one.address == device.address), None)
+    return next((function for function in topology.pci if function.address == device.address), None)
 
 
 def read(host: Host, path: str) -> Value:

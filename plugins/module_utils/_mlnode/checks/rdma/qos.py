@@ -82,11 +82,11 @@ def _dscp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     priorities = wanted.get("dscp")
     asked = (0,) if priorities is None else priorities
     value = host.value(f"/dcb/{nic}/dscp-prio/{','.join(str(dscp) for dscp in asked)}")
-    found = " ".join(f"{dscp}:{text}" for dscp, text in zip(asked, (value.text or "").split()))
+    shown = " ".join(f"{dscp}:{text}" for dscp, text in zip(asked, (value.text or "").split()))
     expected = "" if priorities is None else qos_parse.mapped(priorities)
     advice = f"{_BY}: packets of a DSCP in another priority than on the switches are treated as other traffic"
     subject = Subject("dscp", port.name, f"dcb app show dev {nic} dscp-prio", expected, advice)
-    return _compared(subject, port, value, wanted, found, what="priorities of DSCPs")
+    return _compared(subject, port, value, wanted, shown, what="priorities of DSCPs")
 
 
 def _pfc(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
@@ -165,13 +165,13 @@ def _words(fields: Mapping[str, object]) -> str:
 
 
 def _compared(
-    subject: Subject, port: Port, value: Value, wanted: Wanted, shown: str, found: str = "", what: str = ""
+    subject: Subject, port: Port, value: Value, wanted: Wanted, shown: str, part: str = "", what: str = ""
 ) -> Check:
-    """found: the decisive part of the value, if it differs from the shown text."""
+    """part: the decisive part of the value, if it differs from the shown text."""
     if not subject.expected:
         return _undeclared(subject, value, what or subject.name, wanted)
     if value.text is not None:
-        return subject.judged((found or shown) == subject.expected, shown)
+        return subject.judged((part or shown) == subject.expected, shown)
     if value.absent is None:
         return subject.missing(value)
     # Soft-RoCE needs no priorities from a NIC, even if a declaration covers all ports.
@@ -185,5 +185,5 @@ def _undeclared(subject: Subject, value: Value, what: str, wanted: Wanted) -> Ch
     if value.text is None:
         return subject.missing(value)
     scheme = any(group in wanted for group in _SCHEME)
-    found = f"{what}: {value.text}; {'nothing of it' if scheme else 'no scheme'} is declared"
-    return subject.skip(found, advice="" if scheme else _NO_SCHEME)
+    evidence = f"{what}: {value.text}; {'nothing of it' if scheme else 'no scheme'} is declared"
+    return subject.skip(evidence, advice="" if scheme else _NO_SCHEME)

@@ -54,14 +54,16 @@ def _check(host: Host, subject: Subject) -> Check:
         return subject.skip("it has no address that is routed")
     if not known[name].up:
         return subject.skip("it is down, and has no routes")
-    own = {address.ip for one in known.values() for address in one.addresses}
+    own = {address.ip for interface in known.values() for address in interface.addresses}
     replies = _replies(host, known[name], own)
     if not replies:
         return subject.skip("its subnet has no room for a peer")
     wrong = [reply for reply in replies if reply.leaves_by != name]
-    found = "; ".join(f"{one.address.ip} to {one.peer} leaves by {one.leaves_by}" for one in wrong or replies)
+    evidence = "; ".join(
+        f"{reply.address.ip} to {reply.peer} leaves by {reply.leaves_by}" for reply in wrong or replies
+    )
     advice = "; ".join(_advice(name, reply.address) for reply in wrong)
-    return subject.judged(not wrong, found, source=_ROUTE, advice=advice, bad=Verdict.WARN)
+    return subject.judged(not wrong, evidence, source=_ROUTE, advice=advice, bad=Verdict.WARN)
 
 
 def _replies(host: Host, rail: Interface, own: Collection[IP]) -> list[_Reply]:

@@ -16,8 +16,8 @@ from ...model.errors import HostError
 from ...model.schema import Option, Table
 from ...topology import hardware
 from ...topology.model import Topology
-from .. import end
 from .. import expect as expectations
+from .. import module_result
 from ..expect import Expectations
 from ..model import Check, Look, Subject, findings
 from ..pcie import checks as pcie
@@ -30,7 +30,7 @@ OPTIONS: Table = {
     "expect": Option("dict", default={}),
     "baseline": Option("str", choices=("keep", "reset"), default="keep"),
     "skip": Option("list", elements="str", default=[]),
-    **end.fail_on("fail"),
+    **module_result.fail_on("fail"),
 }
 
 #: One subject: the names of its checks, and their function
@@ -70,7 +70,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     schema.refuse_others("skip", skipped, "check", NAMES)
     writable = host.is_superuser() and not dry
     checks = all_checks(host, wanted, skipped, given["baseline"] == "reset", writable)
-    return end.result("rdma_check", checks, given["fail_on"])
+    return module_result.result("rdma_check", checks, given["fail_on"])
 
 
 def all_checks(

@@ -45,8 +45,8 @@ def _subnet(host: Host, port: Port) -> Check:
         if number is None:
             return subject.missing(value, source=f"{port.folder}/{name}")
         numbers[name] = number
-    found = ", ".join(f"{name} {number:#x}" for name, number in numbers.items())
-    return subject.judged(all(numbers.values()), found, advice=_NO_SM)
+    evidence = ", ".join(f"{name} {number:#x}" for name, number in numbers.items())
+    return subject.judged(all(numbers.values()), evidence, advice=_NO_SM)
 
 
 def _pkey(host: Host, port: Port) -> Check:
@@ -66,12 +66,12 @@ def _pkey(host: Host, port: Port) -> Check:
     subject = replace(subject, source=f"{port.folder}/pkeys")
     at = _index(host, subject.source, wanted)
     if at is None:
-        found = f"{number:#06x} at index 0, and {wanted:#06x} nowhere"
+        evidence = f"{number:#06x} at index 0, and {wanted:#06x} nowhere"
         advice = "the port is not in this partition: look at partitions.conf of the subnet manager"
-        return subject.judged(False, found, advice=advice)
-    found = f"{wanted:#06x} at index {at}, {number:#06x} at index 0"
+        return subject.judged(False, evidence, advice=advice)
+    evidence = f"{wanted:#06x} at index {at}, {number:#06x} at index 0"
     advice = f"programs take index 0 unless configured otherwise: NCCL_IB_PKEY={at}"
-    return subject.judged(False, found, advice=advice, bad=Verdict.WARN)
+    return subject.judged(False, evidence, advice=advice, bad=Verdict.WARN)
 
 
 def _index(host: Host, folder: str, wanted: int) -> int | None:

@@ -19,13 +19,13 @@ _CODED = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8}
 
 def find(host: Host, topology: Topology, name: str, number: int) -> Port:
     """A port by its device. Raises RefusedError if it is absent or not up."""
-    found = one(topology, name, number)
-    if found is None:
+    port = named_port(topology, name, number)
+    if port is None:
         there = ", ".join(port.name for port in every(topology)) or "no RDMA device at all"
         advice = "look at the slot and at the driver (rdma_check: inventory)"
         raise _refused(f"{name}/{number}", f"there is no such port, but {there}", advice)
-    _check(host, found)
-    return found
+    _check(host, port)
+    return port
 
 
 def every(topology: Topology) -> list[Port]:
@@ -33,25 +33,25 @@ def every(topology: Topology) -> list[Port]:
     return [Port(device, port) for device in topology.rdma for port in device.ports]
 
 
-def one(topology: Topology, name: str, number: int) -> Port | None:
+def named_port(topology: Topology, name: str, number: int) -> Port | None:
     return next((port for port in every(topology) if port.name == f"{name}/{number}"), None)
 
 
-def _refused(where: str, found: str, advice: str) -> RefusedError:
-    return RefusedError(f"{where}: {found}; {advice}")
+def _refused(where: str, why: str, advice: str) -> RefusedError:
+    return RefusedError(f"{where}: {why}; {advice}")
 
 
 def _check(host: Host, port: Port) -> None:
     if port.layer not in (ETHERNET, INFINIBAND):
-        found = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
-        raise _refused(port.name, found, "measure it with the tools of its maker")
+        why = f"ib_write_bw cannot be used on the link layer {port.layer or 'unknown'}"
+        raise _refused(port.name, why, "measure it with the tools of its maker")
     if rdma_gid.is_iwarp(host, port):
-        found = "iWARP connects through RDMA-CM only, which is not measured here"
-        raise _refused(port.name, found, "run ib_write_bw -R by hand")
+        why = "iWARP connects through RDMA-CM only, which is not measured here"
+        raise _refused(port.name, why, "run ib_write_bw -R by hand")
     value = ports.read(host, f"{port.folder}/state")
     if not (value.text or "").startswith("4:"):
-        found = value.problem or f"the port is {(value.text or '')[:60]}"
-        raise _refused(port.name, found, "look at the link (rdma_check: state)")
+        why = value.problem or f"the port is {(value.text or '')[:60]}"
+        raise _refused(port.name, why, "look at the link (rdma_check: state)")
 
 
 def gid(host: Host, port: Port, given: int | None) -> int | None:
@@ -60,11 +60,13 @@ def gid(host: Host, port: Port, given: int | None) -> int | None:
         return given
     entries, problem = rdma_gid.table(host, port)
     # Both sides must use the same family, and nearly all fabrics use IPv4.
-    usable = sorted(rdma_gid.reachable(entries), key=lambda one: (one.address.ipv4_mapped is None, one.index))
+    usable = sorted(
+        rdma_gid.reachable(entries), key=lambda entry: (entry.address.ipv4_mapped is None, entry.index)
+    )
     if usable:
         return usable[0].index
-    found = problem or f"no routable {rdma_gid.ROUTED} entry among its GIDs"
-    raise _refused(port.name, found, "look at its address (rdma_check: gid)")
+    why = problem or f"no routable {rdma_gid.ROUTED} entry among its GIDs"
+    raise _refused(port.name, why, "look at its address (rdma_check: gid)")
 
 
 def cpus(topology: Topology, device: RdmaDevice) -> tuple[int, ...]:

@@ -47,25 +47,25 @@ _FLAP_ADVICE = "clean, reseat or replace the cable or transceiver, and look at t
 
 def checks(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> list[Check]:
     """Checks of the leaves in the first reading. A leaf that is missing in one reading is unknown."""
-    if not any(len(one.cables) > 1 or one.why for one in before.values()):
+    if not any(len(reading.cables) > 1 or reading.why for reading in before.values()):
         return [_SUBJECT.skip(f"leaves: {len(before)}, none with two ways up")]
-    found: list[Check] = []
+    deviations: list[Check] = []
     judged, spans, apart = 0, [], 0.0
     for guid, first in before.items():
         last = after.get(guid)
         why = first.why or (last.why if last else "it is in the subnet no more")
         if last is None or why:
-            found.append(_SUBJECT.unknown(why, target=first.name, advice=_UNREAD_ADVICE))
+            deviations.append(_SUBJECT.unknown(why, target=first.name, advice=_UNREAD_ADVICE))
         elif len(first.cables) > 1:
             seconds = last.ended - first.begun
             bad, part = _leaf(first, last, seconds)
-            found += bad
+            deviations += bad
             judged, apart = judged + 1, max(apart, part)
             spans.append(last.begun - first.begun)
-    cables = sum(len(one.cables) for one in before.values())
+    cables = sum(len(reading.cables) for reading in before.values())
     good = f"leaves: {judged}; uplinks: {cables}, at most {apart:.0%} below the busiest of their leaf"
     good += f" in {max(spans, default=0):.1f} s"
-    return found or [_SUBJECT.judged(True, good)]
+    return deviations or [_SUBJECT.judged(True, good)]
 
 
 def alone(uplinks: Mapping[str, int], most: int) -> list[Check]:
@@ -99,13 +99,13 @@ def _leaf(before: Reading, after: Reading, seconds: float) -> tuple[list[Check],
         ]
         results.append(_direction(words, parts, seconds))
     lost = _lost(before, after)
-    worst = Verdict.FAIL if any(one[0] is Verdict.FAIL for one in results) else Verdict.UNKNOWN
-    bad = [one for one in results if one[0] is not Verdict.PASS]
+    worst = Verdict.FAIL if any(direction[0] is Verdict.FAIL for direction in results) else Verdict.UNKNOWN
+    bad = [direction for direction in results if direction[0] is not Verdict.PASS]
     if bad:
-        found = "; ".join([*(words for _verdict, words, _advice, _apart in bad), *lost])
+        evidence = "; ".join([*(words for _verdict, words, _advice, _apart in bad), *lost])
         advice = next(advice for verdict, _words, advice, _apart in bad if verdict is worst)
         expected = f"each at least {LEAST:.0%} of the busiest" if worst is Verdict.FAIL else ""
-        return [subject.made(worst, found, expected=expected, advice=advice)], 0.0
+        return [subject.made(worst, evidence, expected=expected, advice=advice)], 0.0
     apart = max(apart for *_words, apart in results)
     if lost:
         return [subject.made(Verdict.WARN, "; ".join(lost), advice=_FLAP_ADVICE)], apart
@@ -114,12 +114,12 @@ def _leaf(before: Reading, after: Reading, seconds: float) -> tuple[list[Check],
 
 def _lost(before: Reading, after: Reading) -> list[str]:
     """Links that went down between the readings, as far as this is counted."""
-    found = []
+    losses = []
     for cable, first in before.cables.items():
         last = after.cables.get(cable)
         if last and first.downed is not None and last.downed is not None and last.downed > first.downed:
-            found.append(f"{cable.label} - {cable.other_label} was lost {last.downed - first.downed} times")
-    return [f"links: {listed(found, _NAMED)}"] if found else []
+            losses.append(f"{cable.label} - {cable.other_label} was lost {last.downed - first.downed} times")
+    return [f"links: {listed(losses, _NAMED)}"] if losses else []
 
 
 def _direction(words: str, parts: Sequence[Sent], seconds: float) -> tuple[Verdict, str, str, float]:
@@ -128,7 +128,7 @@ def _direction(words: str, parts: Sequence[Sent], seconds: float) -> tuple[Verdi
     unread = [part for part in parts if part.number is None]
     enough = sum(part.cable.gbits for _use, part in known) * 1e9 / 8 * ENOUGH_SECONDS
     total = sum(part.number or 0 for _use, part in known)
-    busiest = max(known, key=lambda one: one[0], default=None)
+    busiest = max(known, key=lambda pair: pair[0], default=None)
     if busiest is not None and total >= enough:
         idle = [part for use, part in known if use < busiest[0] * LEAST]
         if idle:

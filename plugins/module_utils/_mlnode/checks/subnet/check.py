@@ -20,7 +20,7 @@ from ...host.host import Host, Mounts
 from ...model.errors import DeclarationError, HostError, listed
 from ...model.record import dataclass, field, regex
 from ...model.schema import Option, Table
-from .. import end
+from .. import module_result
 from ..campaign.clock import Clock
 from ..model import Check, Subject
 from . import balance, fabric, reports, traffic
@@ -48,7 +48,7 @@ OPTIONS: Table = {
     "since": Option("dict"),
     "nodes": Option("list", elements="str", default=[]),
     "timeout": Option("int", default=SECONDS),
-    **end.fail_on("unknown"),
+    **module_result.fail_on("unknown"),
 }
 
 _PORT = regex(r"([A-Za-z0-9_.-]{1,64})(?:/([0-9]{1,3}))?\Z", re.ASCII)
@@ -101,7 +101,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module ib_subnet. Raises DeclarationError, HostError."""
     seen = look(host, parse(given, host.is_superuser() and not dry))
     read = {guid: reading.document() for guid, reading in seen.traffic.items()}
-    return end.result("ib_subnet", seen.checks, given["fail_on"], subnet=seen.counts, traffic=read)
+    return module_result.result("ib_subnet", seen.checks, given["fail_on"], subnet=seen.counts, traffic=read)
 
 
 def parse(given: Mapping[str, Any], writable: bool = False) -> Request:
@@ -109,8 +109,8 @@ def parse(given: Mapping[str, Any], writable: bool = False) -> Request:
     port, ratio, since = given["port"], given["oversubscription"], given["since"]
     if port and not _PORT.match(port):
         raise DeclarationError(f"port: {port!r} is not a device or port, such as mlx5_0 or mlx5_0/1")
-    end.between("timeout", given["timeout"], 1, MAX_SECONDS, "seconds")
-    end.between("balance", given["balance"], 0, MAX_SECONDS, "seconds")
+    module_result.between("timeout", given["timeout"], 1, MAX_SECONDS, "seconds")
+    module_result.between("balance", given["balance"], 0, MAX_SECONDS, "seconds")
     if ratio is not None and not 0 < ratio <= MAX_RATIO:
         raise DeclarationError(
             f"oversubscription: expected a ratio of down to up such as 2, up to {MAX_RATIO:g}, got {ratio:g}"
@@ -183,11 +183,11 @@ class _Looker:
         here = {end.node for leaf in leaves for end in leaf.ends}
         missing = [node for node in request.nodes if node not in here]
         if missing:
-            found = (
+            why = (
                 f"no port at a leaf has the name of {listed(missing, 4)}; there are {listed(sorted(here), 4)}"
             )
             self._unknown(
-                balance.NAME, found, "iblinkinfo", "name the ports after their nodes, as rdma-ndd does"
+                balance.NAME, why, "iblinkinfo", "name the ports after their nodes, as rdma-ndd does"
             )
         most = max((len(leaf.cables) for leaf in leaves), default=0)
         if request.nodes:
@@ -206,9 +206,9 @@ class _Looker:
             result.checks += balance.checks(first, reader.read(leaves, first))
             return
         result.traffic = first
-        cables = sum(len(one.cables) for one in first.values())
-        found = f"leaves: {len(first)}, uplinks: {cables}: read, for a second reading"
-        result.checks.append(Subject(balance.NAME, SUBNET, "perfquery").skip(found))
+        cables = sum(len(reading.cables) for reading in first.values())
+        evidence = f"leaves: {len(first)}, uplinks: {cables}: read, for a second reading"
+        result.checks.append(Subject(balance.NAME, SUBNET, "perfquery").skip(evidence))
 
     def _topology(self, report: Sequence[str]) -> None:
         source = f"iblinkinfo --diff {self._kept}"
@@ -250,5 +250,5 @@ class _Looker:
             self._unknown(name, str(error), tool, _HELP.get(name, _LOOK))
         return None
 
-    def _unknown(self, name: str, found: str, source: str, advice: str) -> None:
-        self._result.checks.append(Subject(name, SUBNET, source).unknown(found, advice=advice))
+    def _unknown(self, name: str, why: str, source: str, advice: str) -> None:
+        self._result.checks.append(Subject(name, SUBNET, source).unknown(why, advice=advice))

@@ -89,12 +89,12 @@ def leaves(switches: dict[str, Switch]) -> list[Switch]:
     A spine with a node on it, such as the subnet manager's, is excluded. It has less bandwidth to nodes than
     to switches. At least half of the latter leads to switches with more bandwidth to nodes than its own.
     """
-    return [one for one in switches.values() if one.down and not _is_spine(one, switches)]
+    return [switch for switch in switches.values() if switch.down and not _is_spine(switch, switches)]
 
 
-def _is_spine(one: Switch, switches: dict[str, Switch]) -> bool:
-    below = sum(cable.gbits for cable in one.cables if switches[cable.other.guid].down > one.down)
-    return one.down < one.gbits <= below * 2
+def _is_spine(switch: Switch, switches: dict[str, Switch]) -> bool:
+    below = sum(cable.gbits for cable in switch.cables if switches[cable.other.guid].down > switch.down)
+    return switch.down < switch.gbits <= below * 2
 
 
 def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
@@ -120,8 +120,8 @@ def _labels(nodes: Sequence[Node]) -> dict[str, str]:
 def _rails(ends: Sequence[shape.End]) -> list[Check]:
     nameless = sum(not end.node for end in ends)
     if nameless:
-        found = f"ports without the name of a node and a device, which rdma-ndd gives them: {nameless}"
-        return [Subject(shape.RAILS, SUBNET, _SOURCE).skip(found)]
+        why = f"ports without the name of a node and a device, which rdma-ndd gives them: {nameless}"
+        return [Subject(shape.RAILS, SUBNET, _SOURCE).skip(why)]
     return shape.rails(ends, SUBNET, _SOURCE)
 
 
@@ -130,7 +130,7 @@ def sharp(text: str, nodes: Sequence[Node]) -> list[Check]:
     number = sum(node.name == AGGREGATION_NODE for node in nodes)
     services = {match.group(1) for match in map(_SERVICE.match, text.split("\n")) if match}
     runs = _AGGREGATION_MANAGER in services
-    found = f"aggregation nodes: {number}; aggregation manager: {'registered' if runs else 'none'}"
+    evidence = f"aggregation nodes: {number}; aggregation manager: {'registered' if runs else 'none'}"
     # Switches have these nodes whether or not jobs use them (NCCL_COLLNET_ENABLE).
     subject = Subject("sharp", SUBNET, "saquery SR")
-    return [subject.judged(True, found) if runs else subject.skip(found)]
+    return [subject.judged(True, evidence) if runs else subject.skip(evidence)]

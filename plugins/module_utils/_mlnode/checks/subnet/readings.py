@@ -36,7 +36,7 @@ class Reader:
 
         asked: an earlier reading; the same cables are read again, without those that failed then.
         """
-        found = {}
+        readings = {}
         for leaf in leaves:
             first = asked.get(leaf.guid) if asked is not None else None
             if asked is not None and (first is None or first.why):
@@ -55,21 +55,21 @@ class Reader:
             known = {cable: counters[cable.port.number] for cable in cables if cable.port.number in counters}
             if not why and len(known) < len(cables):
                 why = f"{_TOOL} reports {len(known)} of {len(cables)} ports"
-            found[leaf.guid] = Reading(leaf.name, begun, self.clock.now(), {} if why else known, why)
-        return found
+            readings[leaf.guid] = Reading(leaf.name, begun, self.clock.now(), {} if why else known, why)
+        return readings
 
     def _counters(self, lid: int, ports: Sequence[int]) -> dict[int, Counters]:
         """Raises HostError, SubnetError."""
         wide = self._run(["-x"], lid, ports)
-        if wide and all(one.downed is not None for one in wide.values()):
+        if wide and all(counters.downed is not None for counters in wide.values()):
             return wide
         narrow = self._run([], lid, ports) or {}
         if not wide:
             return narrow
         return {
-            port: one if one.downed is not None else one._replace(downed=narrow[port].downed)
-            for port, one in wide.items()
-            if one.downed is not None or port in narrow
+            port: counters if counters.downed is not None else counters._replace(downed=narrow[port].downed)
+            for port, counters in wide.items()
+            if counters.downed is not None or port in narrow
         }
 
     def _run(self, options: Sequence[str], lid: int, ports: Sequence[int]) -> dict[int, Counters] | None:

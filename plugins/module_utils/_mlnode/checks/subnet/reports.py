@@ -194,7 +194,7 @@ def topology(text: str, source: str) -> list[Check]:
         if link is None or link.other is None:
             continue  # a port without a cable, on a missing or new switch
         verdict = Verdict.FAIL if link is before else Verdict.WARN
-        was_, is_ = (one.text if one else "no such node" for one in (before, after))
+        was_, is_ = (state.text if state else "no such node" for state in (before, after))
         about = replace(subject, target=f"{link.label} - {link.other_label}", expected=was_)
         checks.setdefault(frozenset((port, link.other)), about.made(verdict, is_))
     return [*checks.values()] or [subject.judged(True, "no change")]
@@ -216,8 +216,8 @@ def errors(text: str, nodes: int) -> list[Check]:
         if node:
             name = node.group(1)
         elif counters and counters.group(1) != "ALL":  # the sum of a switch, followed by its ports
-            label, found = f"{name}/{counters.group(1)}", counters.group(2)
-            checks.append(subject.judged(False, found, target=label))
+            label, evidence = f"{name}/{counters.group(1)}", counters.group(2)
+            checks.append(subject.judged(False, evidence, target=label))
         elif summary:
             asked = summary.group(1)
         elif _NO_ANSWER.match(line) or not (counters or line.startswith("## ")):

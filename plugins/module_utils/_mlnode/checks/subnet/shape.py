@@ -51,21 +51,21 @@ def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
         leaves.setdefault(end.leaf, []).append(end)
     devices = {end.device for several in leaves.values() for end in several}
     if len(devices) < 2 or len(leaves) < 2:
-        found = f"leaves: {len(leaves)}, devices of a node: {len(devices)}: no rails to compare"
-        return [subject.skip(found)]
+        evidence = f"leaves: {len(leaves)}, devices of a node: {len(devices)}: no rails to compare"
+        return [subject.skip(evidence)]
     main = {leaf: _main(several) for leaf, several in leaves.items()}
     by_rail = [leaf for leaf, device in main.items() if device]
     if len(by_rail) * 2 <= len(leaves):
         mixed = len(leaves) - len(by_rail)
-        found = f"{mixed} of {len(leaves)} leaves serve several rails alike: not built by rails"
-        return [subject.skip(found)]
+        evidence = f"{mixed} of {len(leaves)} leaves serve several rails alike: not built by rails"
+        return [subject.skip(evidence)]
     checks = []
     for leaf in by_rail:
         astray = [str(end) for end in leaves[leaf] if end.device != main[leaf]]
         if astray:
-            found = f"{len(leaves[leaf]) - len(astray)} of {main[leaf]}, and {listed(astray, _NAMED)}"
+            evidence = f"{len(leaves[leaf]) - len(astray)} of {main[leaf]}, and {listed(astray, _NAMED)}"
             about = replace(subject, target=leaf, expected=f"{main[leaf]} alone", advice=_RAIL_ADVICE)
-            checks.append(about.judged(False, found))
+            checks.append(about.judged(False, evidence))
     return checks or [subject.judged(True, f"{len(by_rail)} of {len(leaves)} leaves serve one rail each")]
 
 
@@ -103,8 +103,8 @@ def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = N
     most = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
     checks = [check for leaf in leaves for check in _judged(leaf, len(leaves), most, subject, intended)]
     ratios = [f"{ratio:g}:1" for ratio in sorted({leaf.ratio for leaf in leaves})]
-    found = f"leaves: {len(leaves)}, down to up {listed(ratios, _NAMED)}"
-    return checks or [subject.judged(True, found, expected=_limit(intended)[1])]
+    evidence = f"leaves: {len(leaves)}, down to up {listed(ratios, _NAMED)}"
+    return checks or [subject.judged(True, evidence, expected=_limit(intended)[1])]
 
 
 def _limit(intended: float | None) -> tuple[float, str]:
@@ -118,7 +118,7 @@ def _judged(
     """One check of a leaf, with all its deviations. most: the ratio of most leaves, and how many have it."""
     usual, votes = most
     limit, words = _limit(intended)
-    found, expected, advice = f"{leaf.down:g} Gb/s down, {leaf.gbits_up:g} up ({leaf.ratio:g}:1)", [], ""
+    evidence, expected, advice = f"{leaf.down:g} Gb/s down, {leaf.gbits_up:g} up ({leaf.ratio:g}:1)", [], ""
     verdict = Verdict.WARN
     if leaf.ratio > limit:
         expected.append(words)
@@ -132,8 +132,8 @@ def _judged(
     # A difference of one is even: seven cables to two spines are split four to three.
     elif cables and max(cables.values()) - min(cables.values()) > 1:
         expected.append("as many cables to each")
-        found += "; " + ", ".join(f"{count} to {spine}" for spine, count in cables.items())
+        evidence += "; " + ", ".join(f"{count} to {spine}" for spine, count in cables.items())
         advice = advice or _UPLINK_ADVICE
     if not expected:
         return []
-    return [subject.made(verdict, found, target=leaf.name, expected="; ".join(expected), advice=advice)]
+    return [subject.made(verdict, evidence, target=leaf.name, expected="; ".join(expected), advice=advice)]

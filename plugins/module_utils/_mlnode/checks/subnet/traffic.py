@@ -43,21 +43,24 @@ _COUNTER = regex(r"(\w{1,40}):\.*([0-9]{1,20}|0x[0-9a-fA-F]{1,16})\Z", re.ASCII)
 def counters(text: str) -> dict[int, Counters]:
     """Counters by port number, from perfquery for ports of one switch. Raises SubnetError."""
     ports: dict[int, dict[str, int]] = {}
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for line in filter(None, text.split("\n")):
         port, counter = _PORT.match(line), _COUNTER.match(line)
         if port:
-            found = ports[int(port.group(2))] = {"bits": 64 if port.group(1) else _NARROW}
+            numbers = ports[int(port.group(2))] = {"bits": 64 if port.group(1) else _NARROW}
         elif counter and ports:
-            found[counter.group(1)] = int(counter.group(2), 0)
+            numbers[counter.group(1)] = int(counter.group(2), 0)
         else:
             raise SubnetError(f"perfquery reports {line[:80]!r}, which is not a counter")
     try:
         return {
             port: Counters(
-                found["PortXmitData"], found["PortRcvData"], found["bits"], found.get("LinkDownedCounter")
+                numbers["PortXmitData"],
+                numbers["PortRcvData"],
+                numbers["bits"],
+                numbers.get("LinkDownedCounter"),
             )
-            for port, found in ports.items()
+            for port, numbers in ports.items()
         }
     except KeyError as error:
         raise SubnetError(f"perfquery reports no {error.args[0]}") from error
@@ -79,8 +82,8 @@ class Reading:
     def document(self) -> dict[str, Any]:
         """The reading as data for JSON."""
         ports = [
-            [*cable.port, *cable.other, cable.label, cable.other_label, cable.gbits, *found]
-            for cable, found in self.cables.items()
+            [*cable.port, *cable.other, cable.label, cable.other_label, cable.gbits, *numbers]
+            for cable, numbers in self.cables.items()
         ]
         times = {"begun": self.begun, "ended": self.ended}
         return {"name": self.name, **times, "ports": ports, "why": self.why}
@@ -89,7 +92,7 @@ class Reading:
 def parse(where: str, raw: Mapping[str, Any]) -> dict[str, Reading]:
     """Readings by the GUID of the leaf, from document(). Raises DeclarationError."""
     try:
-        return {str(guid): _reading(one) for guid, one in raw.items()}
+        return {str(guid): _reading(reading) for guid, reading in raw.items()}
     except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise DeclarationError(
             f"{where}: expected `traffic` of an earlier result of this module, got something else"

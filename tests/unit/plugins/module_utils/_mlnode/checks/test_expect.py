@@ -26,7 +26,7 @@ DECLARED = {
 def test_the_most_specific_section_wins_key_by_key(
     device: str, port: int | None, rail: int | None, mtu: int, width: int
 ) -> None:
-    found = parse(DECLARED).of(device, port, rail)
+    found = parse(DECLARED).section(device, port, rail)
     assert (found["mtu"], found["width"], found["numa"]) == (mtu, width, 0)
 
 
@@ -45,8 +45,8 @@ def test_bit_error_rates_are_merged_kind_by_kind() -> None:
             "devices": {"mlx5_0": {"ber": {"raw": "0.00001"}}},
         }
     )
-    assert found.of("mlx5_0", 1)["ber"] == {"effective": 1e-12, "raw": 1e-5}
-    assert found.of("mlx5_1", 1)["ber"] == {"effective": 1e-12, "raw": 1e-6}
+    assert found.section("mlx5_0", 1)["ber"] == {"effective": 1e-12, "raw": 1e-5}
+    assert found.section("mlx5_1", 1)["ber"] == {"effective": 1e-12, "raw": 1e-6}
 
 
 def test_counters_are_merged_counter_by_counter() -> None:
@@ -56,16 +56,16 @@ def test_counters_are_merged_counter_by_counter() -> None:
             "devices": {"mlx5_0": {"counters": {"out_of_buffer": False}}},
         }
     )
-    assert found.of("mlx5_0", 1)["counters"] == {
+    assert found.section("mlx5_0", 1)["counters"] == {
         "symbol_error": (Limit("per_hour", 10),),
         "out_of_buffer": (),
     }
-    assert found.of("mlx5_1", 1)["counters"]["out_of_buffer"] == (Limit("rise", 5),)
+    assert found.section("mlx5_1", 1)["counters"]["out_of_buffer"] == (Limit("rise", 5),)
 
 
 def test_null_declares_nothing() -> None:
-    assert parse({"all": None, "rails": None, "devices": {"mlx5_0": None}}).of("mlx5_0", 1) == {}
-    assert parse({"all": {"mtu": None}}).of("mlx5_0") == {}
+    assert parse({"all": None, "rails": None, "devices": {"mlx5_0": None}}).section("mlx5_0", 1) == {}
+    assert parse({"all": {"mtu": None}}).section("mlx5_0") == {}
 
 
 # -- what is judged ------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_a_width_says_what_a_generation_gives() -> None:
 
 @cases.table
 def test_values_in_other_spellings(key: str, raw: Any, value: Any) -> None:
-    assert parse({"all": {key: raw}}).of("mlx5_0")[key] == value
+    assert parse({"all": {key: raw}}).section("mlx5_0")[key] == value
 
 
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8))
@@ -165,7 +165,7 @@ def test_any_declaration_is_taken_or_refused_with_words(declared: Any) -> None:
         found = parse(declared)
     except DeclarationError:
         return
-    found.of("mlx5_0", 1, 3)
+    found.section("mlx5_0", 1, 3)
 
 
 def test_every_limit_is_in_a_window_and_every_counter_has_advice() -> None:

@@ -17,4 +17,4 @@ def test_rounds_begin_and_end_by_arithmetic() -> None:
 
 @pytest.mark.parametrize("name", kinds.NAMES)
 def test_a_kind_has_the_name_by_which_it_is_found(name: str) -> None:
-    assert name == kinds.of(name).NAME
+    assert name == kinds.kind(name).NAME

@@ -20,7 +20,7 @@ def machine(tmp_path: pathlib.Path) -> PathMachine:
 
 
 def probed(machine: PathMachine, seconds: float = 5.0) -> dict[str, Any] | None:
-    return probe.of(machine, HERE, PEER, seconds)
+    return probe.losses_and_mtu(machine, HERE, PEER, seconds)
 
 
 def test_a_good_path(machine: PathMachine) -> None:

@@ -250,7 +250,7 @@ def test_what_is_no_result_has_a_reason(same: Node, kind: str, answers: Says, re
     found = measured(same, kind)
 
     assert reason in found["reason"]
-    assert not {*kinds.of(kind).FIELDS} & {*found}
+    assert not {*kinds.kind(kind).FIELDS} & {*found}
 
 
 @pytest.mark.parametrize(
@@ -399,10 +399,10 @@ def test_a_node_without_a_gpu(node: Node) -> None:
 def test_the_program_and_what_it_can_do(same: Node, kind: str, answers: Says, said: str) -> None:
     same.says = answers
     if not said:
-        kinds.of(kind).require(same)
+        kinds.kind(kind).require(same)
         return
     with pytest.raises(HostError, match=said):
-        kinds.of(kind).require(same)
+        kinds.kind(kind).require(same)
 
 
 def test_a_node_without_perftest(node: Node) -> None:
@@ -412,4 +412,4 @@ def test_a_node_without_perftest(node: Node) -> None:
     node.says = answers
 
     with pytest.raises(HostError, match=r"cannot use ib_write_lat: .*: install perftest"):
-        kinds.of("rdma_lat").require(node)
+        kinds.kind("rdma_lat").require(node)

@@ -78,14 +78,14 @@ def test_two_nodes_measure_each_other_and_leave_nothing_behind(port: int) -> Non
         assert check.verdict in (Verdict.PASS, Verdict.WARN)
         assert (check.name, check.target) == ("tcp_connect", other)
         assert check.found.endswith(f" us, 0 errors of {SAMPLES}")
-        assert len(node.found[node._peers[0]].seconds) == SAMPLES
+        assert len(node.samples[node._peers[0]].seconds) == SAMPLES
     assert sockets_of(port) == []
 
 
 def test_a_node_waits_for_a_peer_that_begins_later(port: int) -> None:
     with meeting(A_TO_B, port) as a:
         a.measure(wait=False)
-        assert a.found == {}
+        assert a.samples == {}
         waiting = threading.Thread(target=lambda: (a.measure(wait=True), a.stay()))
         waiting.start()
         with meeting(B_TO_A, port) as b:
@@ -93,7 +93,7 @@ def test_a_node_waits_for_a_peer_that_begins_later(port: int) -> None:
             b.stay()
         waiting.join(PATIENT)
     assert not waiting.is_alive()
-    assert all(node.found for node in (a, b))
+    assert all(node.samples for node in (a, b))
 
 
 def test_a_peer_that_does_not_come_is_unknown_when_the_time_is_over(port: int) -> None:
@@ -169,7 +169,7 @@ def test_without_an_own_address_a_node_listens_on_all_of_the_family(port: int) -
     with meeting(Peer("::1"), port) as node:
         node.measure(wait=True)  # the peer's address is its own
         node.stay()
-    assert len(node.found[Peer("::1")].seconds) == SAMPLES
+    assert len(node.samples[Peer("::1")].seconds) == SAMPLES
 
 
 # -- verdicts ------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ EVEN = (100e-6,) * 49
 )
 def test_latencies_are_judged_by_their_spread(samples: Samples, verdict: Verdict, words: str) -> None:
     node = meeting(A_TO_B, 18590)
-    node.found[A_TO_B] = samples
+    node.samples[A_TO_B] = samples
     check = only(node.checks())
     assert check.verdict is verdict
     assert words in check.found
@@ -202,7 +202,7 @@ def test_latencies_are_judged_by_their_spread(samples: Samples, verdict: Verdict
 def test_the_round_trip_is_the_median_to_the_farthest_peer() -> None:
     other = Peer("127.0.0.4", "", A)
     node = Meeting([A_TO_B, other], 18590, 0)
-    node.found = {A_TO_B: Samples(EVEN), other: Samples((300e-6, 200e-6, 9.0))}
+    node.samples = {A_TO_B: Samples(EVEN), other: Samples((300e-6, 200e-6, 9.0))}
     assert node.median() == 300e-6
 
 
@@ -218,5 +218,5 @@ def test_one_connection_that_gets_lost_is_an_error(port: int, monkeypatch: pytes
     with meeting(B_TO_A, port), meeting(A_TO_B, port) as a:
         a.measure(wait=False)
     check = only(a.checks())
-    assert (check.verdict, len(a.found[A_TO_B].seconds)) == (Verdict.FAIL, SAMPLES - 1)
+    assert (check.verdict, len(a.samples[A_TO_B].seconds)) == (Verdict.FAIL, SAMPLES - 1)
     assert "1 errors of 50 (no answer in 0.5 s)" in check.found

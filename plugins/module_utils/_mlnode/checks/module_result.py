@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Common end of every module with checks: its result, and whether it fails."""
+"""Result of every module with checks, and whether it fails."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.mlnode.tuning.plugins.module_utils import check_module
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import patch_module_args
-from mlnode.checks import end
+from mlnode.checks import module_result
 from mlnode.checks.model import Check, Verdict
 from mlnode.host.host import Host
 from mlnode.model.errors import MlnodeError
@@ -30,9 +30,9 @@ def ended(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -
 
     def ran(checks: Any, fail_on: str) -> tuple[int, dict[str, Any], list[str]]:
         def answer(_host: Host, given: dict[str, Any], _dry: bool) -> dict[str, Any]:
-            return end.result("a check", checks(), given["fail_on"])
+            return module_result.result("a check", checks(), given["fail_on"])
 
-        look: Any = SimpleNamespace(OPTIONS=end.fail_on("fail"), MOUNTS={}, answer=answer)
+        look: Any = SimpleNamespace(OPTIONS=module_result.fail_on("fail"), MOUNTS={}, answer=answer)
         with patch_module_args({"fail_on": fail_on}), pytest.raises(SystemExit) as left:
             check_module.run("a check", look)
         [line] = capsys.readouterr().out.strip().splitlines()

@@ -1,6 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A project with the files that the README names, in which the commands of a page are run as it has them."""
+"""A project with the files that the README names, in which the commands of a page are run as it has them: after
+`$ ` on the controller, after `gpu002# ` on that node."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ EPHEMERAL = pathlib.Path(os.environ["MOLECULE_EPHEMERAL_DIRECTORY"])
 #: A file that the text names right before its content
 FILE = re.compile(r"`([\w/]+\.(?:yml|cfg))`(?:, [^`\n]+)?:\n\n```\w+\n(.*?)```", re.DOTALL)
 COMMANDS = re.compile(r"^```console\n(.*?)```", re.DOTALL | re.MULTILINE)
+#: A line with a command, and the lines that it prints
+QUOTED = re.compile(r"^(\$|[a-z0-9]+#) (.*)\n((?:(?!\$ |[a-z0-9]+# ).*\n)*)", re.MULTILINE)
 #: These set kernel values that all nodes share, so they take one node after the other.
 TUNES = re.compile(r"mlnode\.tuning\.(site|revert)|start mlnode-pull")
 
@@ -29,6 +32,8 @@ class Done:
     command: str
     status: int
     output: str
+    #: The output in the text; "" if it shows none
+    quoted: str
     #: The page of the fleet report as it was then; each run writes it again
     page: str
 
@@ -46,18 +51,20 @@ class Walk:
         # Neither molecule's settings nor the checkout
         kept = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         self.environment = {**kept, "HOME": str(folder), "ANSIBLE_NOCOLOR": "1"}
-        lines = [line for block in COMMANDS.findall(text) for line in block.splitlines()]
-        self.done = [self.tried(line[2:], patience) for line in lines if line[:2] == "$ "]
+        quoted = [match for block in COMMANDS.findall(text) for match in QUOTED.findall(block)]
+        self.done = [self.tried(command, patience, prompt, output) for prompt, command, output in quoted]
 
-    def tried(self, command: str, patience: float) -> Done:
+    def tried(self, command: str, patience: float, prompt: str = "$", quoted: str = "") -> Done:
         end = time.monotonic() + patience
-        while (done := self.run(command)).status and time.monotonic() < end:
+        while (done := self.run(command, prompt, quoted)).status and time.monotonic() < end:
             time.sleep(2)
         return done
 
-    def run(self, command: str) -> Done:
+    def run(self, command: str, prompt: str = "$", quoted: str = "") -> Done:
+        """prompt: `$` on the controller, `NODE#` on a node."""
+        there = [] if prompt == "$" else ["podman", "exec", f"{prompt[:-1]}.example"]
         done = subprocess.run(
-            ["bash", "-c", command],
+            [*there, "bash", "-c", command],
             cwd=self.folder,
             env={**self.environment, "ANSIBLE_FORKS": "1" if TUNES.search(command) else "4"},
             stdin=subprocess.DEVNULL,
@@ -67,7 +74,8 @@ class Walk:
             check=False,
         )
         page = self.folder / "reports/fleet.html"
-        return Done(command, done.returncode, done.stdout, page.read_text("utf-8") if page.exists() else "")
+        shown = page.read_text("utf-8") if page.exists() else ""
+        return Done(command, done.returncode, done.stdout, quoted, shown)
 
     def of(self, part: str) -> Done:
         (found,) = (one for one in self.done if part in one.command)

@@ -140,4 +140,7 @@ def refusal(topic: str, wanted: Values, context: Context) -> str:
                 f"fs.nr_open is {guards.files} ({guards.source}), and no container would start with nofile "
                 f"{amount}: declare fs.nr_open of at least {amount.hard} first"
             )
+        ceiling = guards.ceiling(limit, amount)
+        if ceiling:
+            return f"no container would start with {name} {amount}, as {ceiling}"
     return ""

@@ -107,7 +107,8 @@ def argument(lines: Iterable[Line], *flags: str) -> tuple[str, str]:
 def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
     """Whether its daemon runs, and the file that was changed since its start; empty if none was. Raises
     HostError."""
-    running = daemons.running(host, {runtime.process}) if runtime.process else None
+    name = runtime.process
+    running = host.once(f"daemons {name}", lambda: daemons.running(host, {name})) if name else None
     if running is None or running.none:
         return False, ""
     if running.hidden:

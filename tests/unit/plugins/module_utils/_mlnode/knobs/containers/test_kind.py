@@ -220,6 +220,14 @@ def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
         apply(machine, ulimits={"nofile": 2097152})
 
 
+def test_a_node_that_is_a_container_cannot_give_more_than_it_has(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.process(1, "systemd", parent=0, caps="0000000000000000", memlock="8388608")
+    with pytest.raises(RefusedError, match=r"would start with memlock unlimited, as this container may not"):
+        apply(machine, ulimits={"memlock": "unlimited"})
+    assert set(told(apply(machine, ulimits={"memlock": 8388608})).values()) == {"changed"}
+
+
 # -- docker --------------------------------------------------------------------------------
 
 THEIRS = (

@@ -5,6 +5,7 @@ kubelet."""
 
 from __future__ import annotations
 
+import re
 from typing import Iterable, Mapping, Sequence
 
 from ...host.host import Host
@@ -20,6 +21,7 @@ from .parse import Values
 FILE = "zz-mlnode-"
 
 _BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/usr/local/sbin")
+_SIZE = regex(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([KMGTP])?i?b?\Z", re.ASCII | re.IGNORECASE)
 _ULIMIT = regex(r"(-?[0-9]{1,19})(?::(-?[0-9]{1,19}))?\Z")
 
 
@@ -122,6 +124,21 @@ def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
         if changed is not None and changed >= min(known):
             return True, path
     return True, ""
+
+
+# -- sizes as runtimes read them (go-units, parseSize) ------------------------------------------------
+
+
+def size_of(text: str, factor: int) -> str:
+    """Bytes of a size; the text itself if it is not one. factor: of a unit; `i` makes no difference."""
+    match = _SIZE.match(text)
+    if match is None:
+        return text
+    return str(int(_number(match[1]) * factor ** " KMGTP".index((match[2] or " ").upper())))
+
+
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)
 
 
 # -- ulimits as runtimes write them: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit) -------

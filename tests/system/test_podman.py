@@ -35,16 +35,16 @@ CASES: list[dict[str, str]] = [
     {f"{DROP_INS}/a.conf": "# nothing", f"{DROP_INS}/b.txt": 'shm_size = "8192b"'},
 ]
 
-#: Arguments: the root and an image. A path of podman's is short. All that it stores, and its locks in /dev/shm,
-#: go with the namespace. Its defaults would need systemd.
+#: Arguments: the root and an image. A path of podman's is short. All that it stores, and its locks in
+#: /dev/shm, go with the namespace. Its defaults would need systemd.
 SCRIPT = """
 set -e
 mount --bind "$1/etc/containers" /etc/containers
 mount --bind "$1/usr/share/containers" /usr/share/containers
 mount -t tmpfs none /mnt
 mount -t tmpfs none /dev/shm
-podman() { command podman --root /mnt/a --runroot /mnt/b --tmpdir /mnt/c --storage-driver vfs --cgroup-manager cgroupfs \
-    --events-backend file "$@"; }
+podman() { command podman --root /mnt/a --runroot /mnt/b --tmpdir /mnt/c --storage-driver vfs \
+    --cgroup-manager cgroupfs --events-backend file "$@"; }
 podman import -q "$2" probe:1 >&2
 podman create --name probe probe:1 /x >&2
 podman inspect probe

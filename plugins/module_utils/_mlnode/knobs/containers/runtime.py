@@ -20,6 +20,9 @@ from .parse import Values
 #: Name of mlnode's files in folders of drop-ins. It sorts after the usual names, and the last file counts
 FILE = "zz-mlnode-"
 
+#: Daemons that read their files when they start
+PROCESSES = ("dockerd", "crio", "kubelet")
+
 _BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/usr/local/sbin")
 _SIZE = regex(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([KMGTP])?i?b?\Z", re.ASCII | re.IGNORECASE)
 _ULIMIT = regex(r"(-?[0-9]{1,19})(?::(-?[0-9]{1,19}))?\Z")
@@ -56,6 +59,10 @@ class Runtime:
 
     def installed(self, host: Host) -> bool:
         """Raises HostError."""
+        return host.once(f"containers.{self.name}", lambda: self.look_for(host), of_files=True)
+
+    def look_for(self, host: Host) -> bool:
+        """As installed(). Raises HostError."""
         if self.unit and systemd_conf.fragment(host, self.unit):
             return True
         return any(host.exists(f"{folder}/{self.program}") for folder in _BINARIES)
@@ -109,9 +116,10 @@ def argument(lines: Iterable[Line], *flags: str) -> tuple[str, str]:
 def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
     """Whether its daemon runs, and the file that was changed since its start; empty if none was. Raises
     HostError."""
-    name = runtime.process
-    running = host.once(f"daemons {name}", lambda: daemons.running(host, {name})) if name else None
-    if running is None or running.none:
+    if not runtime.process:
+        return False, ""
+    running = host.once("containers.daemons", lambda: daemons.running(host, PROCESSES))
+    if running.none:
         return False, ""
     if running.hidden:
         raise HostError("look for", runtime.process, None, f"some processes are hidden: {running.hidden}")

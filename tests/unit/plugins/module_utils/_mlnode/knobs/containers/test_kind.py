@@ -400,6 +400,7 @@ def test_containerd_says_what_to_do(tmp_path: pathlib.Path) -> None:
     # It serves Docker alone there.
     machine.starts("docker", "/usr/sbin/dockerd")
     machine.starts("containerd", "/usr/bin/containerd")
+    machine.forget()
     assert not [key for key in apply(machine, sysctls=SYSCTLS) if key.startswith("containerd")]
 
 

@@ -112,7 +112,7 @@ def raised(asked: Resolved, others: Values, usual: Values) -> Resolved:
         base = others.get(name, usual.get(name))
         most = _greater(text, base) if base and name in asked.least else text
         if most == base and name not in others:
-            notes.append(f"{name} is {base} without a default")
+            notes.append(f"{name} is at least {base} without a default")
             continue
         limits[name] = most
     return asked._replace(values=limits, notes=notes)

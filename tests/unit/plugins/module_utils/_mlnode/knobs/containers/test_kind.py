@@ -166,7 +166,7 @@ def test_auto_is_what_the_other_areas_have_and_containers_do_not(tmp_path: pathl
     # Podman gives more by itself.
     assert (
         rows["podman.ulimits"].reason
-        == "no declared value has to be set in containers; nofile is 1048576 without a default"
+        == "no declared value has to be set in containers; nofile is at least 1048576 without a default"
     )
     declare(machine, "sysctl", {"settings": {"vm.swappiness": 10}})
     row = apply(machine, sysctls="auto", ulimits="auto")["podman.sysctls"]

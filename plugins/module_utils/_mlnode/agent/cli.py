@@ -363,7 +363,7 @@ _COMMANDS = {
     "nccl": _nccl,
     "audit": _of("verdicts", "audit"),
     "preflight": _of("verdicts", "preflight"),
-    "render": _of("switch_side", "command"),
+    "render": _of("render", "command"),
     "metrics": _metrics,
     "pull": _pull,
     "enrol": _of("enrol", "enrol"),

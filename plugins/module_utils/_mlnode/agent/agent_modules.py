@@ -28,6 +28,7 @@ from . import (
     preview,
     pull,
     registry,
+    render,
     state,
     switch_side,
     verdicts,

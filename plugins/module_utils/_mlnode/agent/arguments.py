@@ -46,7 +46,7 @@ _MORE = {
     "explain": "everything about one setting",
     "confirm": "keep a change that would undo itself, over a new connection",
     "undo": "undo a change that waits to be confirmed",
-    "render": "print the switch side of the declared priorities, to compare switches with",
+    "render": "print declared settings as texts for switches, containers and Slurm, to use by hand",
     "completion": "print a shell completion script for commands, options and settings",
     "man": "print the manual page, for `mlnode man | man -l -`",
     "help": "this text, or the help of a command",
@@ -58,6 +58,10 @@ _SHARED = (*dict(_LOOKS), "metrics", "explain")
 
 #: Network operating systems of knobs/qos/switches.py, which no start needs
 NOS = ("cumulus", "sonic", "eos", "nxos")
+
+#: Texts of `mlnode render`: for switches, and those of agent/render.py, which no start needs
+SWITCH = "switch"
+CONTAINERS = ("kubelet", "pod", "cni-tuning", "docker-run", "podman-run", "enroot", "slurm-prolog")
 
 #: Shells that completion scripts are made for
 SHELLS = ("bash",)
@@ -159,8 +163,8 @@ def _add_options(name: str, subparser: argparse.ArgumentParser, names: list[str]
             about = "wait until its time is over, and do nothing if it was confirmed (its timer does this)"
             subparser.add_argument("--when-due", action="store_true", help=about)
     elif name == "render":
-        subparser.add_argument("what", choices=("switch",), metavar="WHAT", help="switch")
-        about = "print only this network operating system: %(choices)s"
+        subparser.add_argument("what", choices=(SWITCH, *CONTAINERS), metavar="WHAT", help="%(choices)s")
+        about = f"with {SWITCH}, print only this network operating system: %(choices)s"
         subparser.add_argument("--nos", choices=NOS, metavar="NOS", help=about)
         subparser.add_argument("--root", default="/", metavar="DIR", help="read a captured tree below DIR")
     elif name == "completion":

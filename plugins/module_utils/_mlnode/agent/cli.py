@@ -363,7 +363,7 @@ _COMMANDS = {
     "nccl": _nccl,
     "audit": _imported_command("verdicts", "audit"),
     "preflight": _imported_command("verdicts", "preflight"),
-    "render": _imported_command("switch_side", "command"),
+    "render": _imported_command("render", "command"),
     "metrics": _metrics,
     "pull": _pull,
     "enrol": _imported_command("enrol", "enrol"),

@@ -1,0 +1,86 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Words of all formats: comments, quoted values, sizes and limits."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Iterable, Sequence
+
+from ....model.errors import printable
+from ...limits.parse import LIMITS, amount
+from ...nccl.file import PATH as NCCL_FILE
+from ..runtime import numbers_of
+from .needs import Needs
+
+#: Shared memory of processes
+SHM = "/dev/shm"  # noqa: S108
+
+#: A mount of it fails otherwise
+FILE_NEEDED = f"{NCCL_FILE} must exist on each node that starts it"
+_NOTHING = "No declared setting is missing in a container: nothing to set."
+
+
+def head(needs: Needs, place: str, unsaid: Iterable[str], notes: Iterable[str] = ()) -> list[str]:
+    """The comment of a text. place: its reader, such as `a pod`. unsaid: settings that it cannot have, each
+    with the reason. notes: its use."""
+    lines = [f"Settings for {place}, as declared in {', '.join(needs.names)}."]
+    missing = [*unsaid, *needs.left_out]
+    if needs.none and not missing:
+        lines.append(_NOTHING)
+    if missing:
+        lines += [f"Not possible in {place}:", *(f"  {line}" for line in missing)]
+    used = [*notes]
+    if used:
+        lines += ["Use:", *(f"  {line}" for line in used)]
+    return [printable(line) for line in lines]
+
+
+def hashed(lines: Iterable[str]) -> list[str]:
+    return [f"# {line}" for line in lines]
+
+
+def of_network(sysctls: Iterable[str]) -> bool:
+    return any(key.startswith("net.") for key in sysctls)
+
+
+def of_ipc(sysctls: Iterable[str]) -> bool:
+    return any(not key.startswith("net.") for key in sysctls)
+
+
+def scalar(text: str) -> str:
+    """A text for YAML, spelled as in JSON."""
+    return json.dumps(text)
+
+
+def word(text: str) -> str:
+    """One word for a POSIX shell."""
+    return shlex.quote(text)
+
+
+def size(number: int, units: Sequence[str] = ("g", "m", "k")) -> str:
+    """Bytes with the greatest unit that divides them. units: of 2^30, 2^20 and 2^10 bytes."""
+    for unit, shift in zip(units, (30, 20, 10)):
+        if number % (1 << shift) == 0:
+            return f"{number >> shift}{unit}"
+    return str(number)
+
+
+def limits(needs: Needs) -> str:
+    """For people."""
+    return ", ".join(f"{name} {text}" for name, text in needs.ulimits.items())
+
+
+def ulimit(name: str, text: str) -> str:
+    """As runtimes have it: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit)."""
+    soft, hard = numbers_of(text)
+    return f"{name}={soft}:{hard}"
+
+
+def of_unit(needs: Needs) -> str:
+    """As lines of systemd.exec(5)."""
+    return ", ".join(
+        f"{LIMITS[name].key}={amount(LIMITS[name], text).in_systemd()}"
+        for name, text in needs.ulimits.items()
+    )

@@ -142,6 +142,8 @@ _KEYS: Mapping[str, Mapping[Reach | None, str]] = {
     "net/ipv6": {
         _A: "calipso_cache_bucket_size calipso_cache_enable ip6frag_secret_interval mld_max_msf mld_qrv",
     },
+    # net/netfilter/ipvs/ip_vs_ctl.c: ip_vs_control_net_init_sysctl()
+    "net/ipv4/vs": {_I: "conn_max"},
     "net/mptcp": {_R: "available_path_managers available_schedulers"},
     "net/netfilter": {
         # nf_conntrack_standalone_init_sysctl()

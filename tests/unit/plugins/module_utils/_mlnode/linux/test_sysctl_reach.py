@@ -90,6 +90,7 @@ def test_the_data_names_no_key_or_folder_that_no_kernel_has() -> None:
         ("user.max_user_namespaces", Reach.OUTER, "user"),
         ("user.max_binfmt_misc_interpreters", Reach.OUTER, "user"),
         ("net.ipv4.vs.expire_nodest_conn", Reach.OWN, "net"),
+        ("net.ipv4.vs.conn_max", Reach.INHERITED, "net"),
         # No guess for keys that no examined kernel has
         ("net.ipv4.tcp_new_key", None, None),
         ("net.ipv6.new.folder", None, None),
